@@ -1,0 +1,1 @@
+"""Makes the rules happen inside an agent."""
