@@ -1,0 +1,62 @@
+"""What people want agents to obey: overrides, resets and the policy, as one whole document with a revision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from recovery_ops.rules.policy import BUILT_IN, Policy
+from recovery_ops.rules.scope import Place, Scope
+from recovery_ops.rules.words import State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """What an operator imposes on the breakers in a scope. Times are seconds since the epoch by the server's clock."""
+
+    id: str
+    mode: State
+    scope: Scope
+    reason: str
+    by: str
+    starts_at: float
+    expires_at: float
+    revision: int
+    ramp_s: float = 0.0
+    """When a trip ends, each instance's first probe waits a random part of this."""
+
+    def holds_at(self, now: float) -> bool:
+        """Whether it is in force at this moment."""
+        return self.starts_at <= now < self.expires_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """Breakers in the scope close with a fresh window, once, when an instance first sees this revision."""
+
+    scope: Scope
+    revision: int
+    ramp_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """The whole desired state of one environment, or the part of it that one instance needs."""
+
+    revision: int = 0
+    config_hash: str = ""
+    environment: str = ""
+    issued_at: float = 0.0
+    policy: Policy = field(default_factory=lambda: BUILT_IN)
+    overrides: tuple[Override, ...] = ()
+    resets: tuple[Reset, ...] = ()
+
+
+NOTHING_DESIRED = Desired()
+"""What an agent obeys before it has ever heard from a server."""
+
+
+def winning_override(overrides: Iterable[Override], place: Place, now: float) -> Override | None:
+    """The override in force at a place: the most specific scope, and at equal scope the highest revision."""
+    in_force = [one for one in overrides if one.holds_at(now) and one.scope.holds(place)]
+    return max(in_force, key=lambda one: (one.scope.rank, one.revision, one.id), default=None)

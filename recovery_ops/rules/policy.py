@@ -1,0 +1,375 @@
+"""Every knob an operator may turn, as one validated, immutable document; and what it means for one operation.
+
+A policy document is JSON. `parse_policy` is the only way in, on both sides of the wire: what it refuses changes
+nothing. Who wins for one operation: a rule of the live policy > the code > the policy's defaults > fail-closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from typing import Any
+
+from recovery_ops.rules.knobs import KNOBS, Problem, checked_knobs
+from recovery_ops.rules.scope import ANY, Place, Scope
+from recovery_ops.rules.words import Category
+
+SCHEMA_VERSION = 1
+
+
+class PolicyInvalid(Exception):
+    """A document that is not a policy; `problems` names each fault with the path to it."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(f"{problem.path}: {problem.message}" for problem in self.problems))
+
+
+class Again(StrEnum):
+    """What a row of the retry table says."""
+
+    NEVER = "never"
+    ONCE = "once"
+    RETRY = "retry"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRow:
+    """One row of the retry table; a row with a status beats a row without."""
+
+    category: Category
+    foreground: Again
+    background: Again
+    status_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knobs:
+    """The numbers of one operation. None means: not said here."""
+
+    max_retries: int | None = None
+    max_retries_background: int | None = None
+    base_delay_s: float | None = None
+    delay_cap_s: float | None = None
+    jitter: float | None = None
+    retry_capacity_errors: bool | None = None
+    persistent: bool | None = None
+    persistent_cap_s: float | None = None
+    call_deadline_s: float | None = None
+    fallback_allowed: bool | None = None
+    failure_rate_threshold: float | None = None
+    sliding_window_type: str | None = None
+    sliding_window_size: int | None = None
+    minimum_number_of_calls: int | None = None
+    consecutive_failures: int | None = None
+    slow_call_rate_threshold: float | None = None
+    slow_call_duration_s: float | None = None
+    wait_duration_in_open_s: float | None = None
+    permitted_calls_in_half_open: int | None = None
+    max_wait_in_half_open_s: float | None = None
+
+    def over(self, other: Knobs) -> Knobs:
+        """These knobs where they say something, the other's where they do not."""
+        said = {name: value for name in KNOBS if (value := getattr(self, name)) is not None}
+        return replace(other, **said)
+
+
+FAIL_CLOSED = Knobs(
+    max_retries=0,
+    max_retries_background=0,
+    base_delay_s=0.5,
+    delay_cap_s=32.0,
+    jitter=0.25,
+    retry_capacity_errors=False,
+    persistent=False,
+    persistent_cap_s=21_600.0,
+    call_deadline_s=0.0,
+    fallback_allowed=True,
+    failure_rate_threshold=0.5,
+    sliding_window_type="count_based",
+    sliding_window_size=20,
+    minimum_number_of_calls=10,
+    consecutive_failures=5,
+    slow_call_rate_threshold=0.0,
+    slow_call_duration_s=60.0,
+    wait_duration_in_open_s=60.0,
+    permitted_calls_in_half_open=1,
+    max_wait_in_half_open_s=10.0,
+)
+"""What holds where nobody said anything. 0 switches a limit, a rate or a deadline off."""
+
+BUILT_IN_DEFAULTS: dict[str, Knobs] = {
+    "operation": Knobs(max_retries=3, max_retries_background=3, retry_capacity_errors=True),
+    "model": Knobs(max_retries=2, max_retries_background=3, retry_capacity_errors=True, call_deadline_s=120.0),
+    "tool": Knobs(max_retries=3, max_retries_background=3, retry_capacity_errors=True, call_deadline_s=10.0),
+    "document": Knobs(max_retries=3, max_retries_background=3, retry_capacity_errors=True, call_deadline_s=60.0),
+    "sandbox": Knobs(max_retries=3, max_retries_background=3, retry_capacity_errors=True, call_deadline_s=120.0),
+    "undeclared": Knobs(),
+}
+"""The built-in policy by kind of operation; an operation that nobody declared retries nothing."""
+
+_A, _O, _N = Again.RETRY, Again.ONCE, Again.NEVER
+
+BUILT_IN_RETRY_TABLE: tuple[RetryRow, ...] = (
+    RetryRow(category=Category.NETWORK, foreground=_A, background=_A),
+    RetryRow(category=Category.TIMEOUT, foreground=_A, background=_A),
+    RetryRow(category=Category.RATE_LIMITED, foreground=_A, background=_N),
+    RetryRow(category=Category.OVERLOADED, foreground=_A, background=_N),
+    RetryRow(category=Category.SERVER_ERROR, foreground=_A, background=_A),
+    RetryRow(category=Category.CONFLICT, foreground=_A, background=_A),
+    RetryRow(category=Category.CONTEXT_OVERFLOW, foreground=_O, background=_O),
+    RetryRow(category=Category.AUTH, foreground=_O, background=_O),
+    RetryRow(category=Category.STALE_EVIDENCE, foreground=_O, background=_O),
+)
+"""RULES: may it be retried? What the table does not list is not retried."""
+
+BUILT_IN_FOREGROUND: tuple[str, ...] = ("main_agent", "user_request", "coordinator_task")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRule:
+    """Knobs for a part of the environment; `id` names the rule on screens and in facts."""
+
+    id: str
+    scope: Scope
+    knobs: Knobs
+    fallbacks: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationPolicy:
+    """What the ladder obeys for one operation: every knob has a value."""
+
+    knobs: Knobs = FAIL_CLOSED
+    retry_table: tuple[RetryRow, ...] = BUILT_IN_RETRY_TABLE
+    foreground_sources: tuple[str, ...] = BUILT_IN_FOREGROUND
+    fallbacks: tuple[str, ...] | None = None
+    version: str = "built-in"
+    winning_rules: tuple[str, ...] = ()
+
+    def is_foreground(self, source: str) -> bool:
+        """A source that is not listed, or not given, is background."""
+        return source in self.foreground_sources
+
+    def max_retries(self, *, is_foreground: bool) -> int:
+        """How many retries (not attempts) this partition may make."""
+        knobs = self.knobs
+        return (knobs.max_retries if is_foreground else knobs.max_retries_background) or 0
+
+    def again(self, category: Category, status_code: int | None, *, is_foreground: bool) -> Again:
+        """What the table says of a failure in this partition."""
+        best: RetryRow | None = None
+        for row in self.retry_table:
+            if row.category is category and row.status_code in (None, status_code):
+                if best is None or row.status_code is not None:
+                    best = row
+        if best is None:
+            return Again.NEVER
+        return best.foreground if is_foreground else best.background
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """A whole policy document, checked."""
+
+    version: str = "built-in"
+    foreground_sources: tuple[str, ...] = BUILT_IN_FOREGROUND
+    retry_table: tuple[RetryRow, ...] = BUILT_IN_RETRY_TABLE
+    defaults: Mapping[str, Knobs] = field(default_factory=lambda: dict(BUILT_IN_DEFAULTS))
+    rules: tuple[PolicyRule, ...] = ()
+
+    def for_operation(self, place: Place, *, kind: str = "operation", code: Knobs | None = None) -> OperationPolicy:
+        """What holds at one place.
+
+        `kind` is a key of `BUILT_IN_DEFAULTS`; `code` is what the developer said at the guard. Of several rules the
+        more specific scope wins knob by knob, at equal scope the later rule.
+        """
+        knobs = self.defaults.get(kind, Knobs()).over(BUILT_IN_DEFAULTS.get(kind, Knobs())).over(FAIL_CLOSED)
+        if code is not None:
+            knobs = code.over(knobs)
+        fallbacks: tuple[str, ...] | None = None
+        winning = []
+        for rule in sorted((rule for rule in self.rules if rule.scope.holds(place)), key=lambda rule: rule.scope.rank):
+            knobs = rule.knobs.over(knobs)
+            fallbacks = rule.fallbacks if rule.fallbacks is not None else fallbacks
+            winning.append(rule.id)
+        return OperationPolicy(
+            knobs=knobs,
+            retry_table=self.retry_table,
+            foreground_sources=self.foreground_sources,
+            fallbacks=fallbacks,
+            version=self.version,
+            winning_rules=tuple(reversed(winning)),
+        )
+
+
+BUILT_IN = Policy()
+
+
+def parse_policy(document: object, *, version: str = "") -> Policy:
+    """The policy a JSON document states.
+
+    Raises PolicyInvalid with every problem found. Keys that are not known are ignored, so that an older agent can
+    obey what it knows of a newer document; a feature that must not be ignored is listed in `requires`.
+    """
+    problems: list[Problem] = []
+    if not isinstance(document, Mapping):
+        raise PolicyInvalid([Problem("", "a policy is a JSON object")])
+    _check_version(document, problems)
+    sources = _names(document.get("foreground_sources", list(BUILT_IN_FOREGROUND)), "foreground_sources", problems)
+    table = _table(document.get("retry_table"), problems)
+    defaults = dict(BUILT_IN_DEFAULTS)
+    given = document.get("defaults", {})
+    if not isinstance(given, Mapping):
+        problems.append(Problem("defaults", "is an object of kinds of operation"))
+        given = {}
+    for kind, knobs in given.items():
+        parsed = _knobs(knobs, f"defaults.{kind}", problems)
+        defaults[str(kind)] = parsed.over(BUILT_IN_DEFAULTS.get(str(kind), Knobs()))
+    rules = _rules(document.get("rules", []), problems)
+    if problems:
+        raise PolicyInvalid(problems)
+    return Policy(
+        version=version or str(document.get("version", "")),
+        foreground_sources=sources,
+        retry_table=table,
+        defaults=defaults,
+        rules=rules,
+    )
+
+
+def document_of(policy: Policy) -> dict[str, Any]:
+    """The JSON document that `parse_policy` reads back as the same policy."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "foreground_sources": list(policy.foreground_sources),
+        "retry_table": [_row_document(row) for row in policy.retry_table],
+        "defaults": {kind: knobs_document(knobs) for kind, knobs in policy.defaults.items()},
+        "rules": [_rule_document(rule) for rule in policy.rules],
+    }
+
+
+def knobs_document(knobs: Knobs) -> dict[str, Any]:
+    """The knobs that say something, by name."""
+    return {name: value for name in KNOBS if (value := getattr(knobs, name)) is not None}
+
+
+def _row_document(row: RetryRow) -> dict[str, Any]:
+    found: dict[str, Any] = {"category": row.category.value}
+    if row.status_code is not None:
+        found["status_code"] = row.status_code
+    return found | {"foreground": row.foreground.value, "background": row.background.value}
+
+
+def _rule_document(rule: PolicyRule) -> dict[str, Any]:
+    scope = {part.name: value for part in fields(Scope) if (value := getattr(rule.scope, part.name)) != ANY}
+    found: dict[str, Any] = {"id": rule.id, "scope": scope, "knobs": knobs_document(rule.knobs)}
+    if rule.fallbacks is not None:
+        found["fallbacks"] = list(rule.fallbacks)
+    return found
+
+
+def _check_version(document: Mapping[str, object], problems: list[Problem]) -> None:
+    schema = document.get("schema_version", SCHEMA_VERSION)
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
+        problems.append(Problem("schema_version", "is a whole number from 1"))
+    needed = document.get("requires", [])
+    if not isinstance(needed, list):
+        problems.append(Problem("requires", "is a list of feature names"))
+    elif needed:
+        problems.append(Problem("requires", f"asks for what this version does not know: {', '.join(map(str, needed))}"))
+
+
+def _knobs(given: object, path: str, problems: list[Problem]) -> Knobs:
+    values, found = checked_knobs(given, path)
+    problems.extend(found)
+    return Knobs(**values)
+
+
+def _names(given: object, path: str, problems: list[Problem]) -> tuple[str, ...]:
+    if not isinstance(given, list) or not all(isinstance(name, str) and name.strip() for name in given):
+        problems.append(Problem(path, "is a list of names"))
+        return ()
+    return tuple(dict.fromkeys(given))
+
+
+def _table(given: object, problems: list[Problem]) -> tuple[RetryRow, ...]:
+    if given is None:
+        return BUILT_IN_RETRY_TABLE
+    if not isinstance(given, list):
+        problems.append(Problem("retry_table", "is a list of rows"))
+        return ()
+    rows = []
+    for index, row in enumerate(given):
+        path = f"retry_table[{index}]"
+        try:
+            status = row.get("status_code")
+            if status is not None and (not isinstance(status, int) or not 100 <= status <= 999):
+                problems.append(Problem(f"{path}.status_code", "is an HTTP status"))
+                continue
+            rows.append(
+                RetryRow(
+                    category=Category(row["category"]),
+                    foreground=Again(row["foreground"]),
+                    background=Again(row["background"]),
+                    status_code=status,
+                )
+            )
+        except (KeyError, ValueError, AttributeError, TypeError):
+            problems.append(
+                Problem(path, "needs a category of the rules, and foreground and background of never, once or retry")
+            )
+    return tuple(rows)
+
+
+def _rules(given: object, problems: list[Problem]) -> tuple[PolicyRule, ...]:
+    if not isinstance(given, list):
+        problems.append(Problem("rules", "is a list"))
+        return ()
+    rules: list[PolicyRule] = []
+    for index, rule in enumerate(given):
+        path = f"rules[{index}]"
+        if not isinstance(rule, Mapping):
+            problems.append(Problem(path, "is an object with scope and knobs"))
+            continue
+        rule_id = rule.get("id") or f"rule-{index + 1}"
+        scope = _scope(rule.get("scope", {}), f"{path}.scope", problems)
+        knobs = _knobs(rule.get("knobs", {}), f"{path}.knobs", problems)
+        fallbacks = None
+        if rule.get("fallbacks") is not None:
+            fallbacks = _names(rule["fallbacks"], f"{path}.fallbacks", problems)
+        if any(other.id == rule_id for other in rules):
+            problems.append(Problem(f"{path}.id", f"{rule_id} is used twice"))
+        rules.append(PolicyRule(id=str(rule_id), scope=scope, knobs=knobs, fallbacks=fallbacks))
+    _check_cycles(rules, problems)
+    return tuple(rules)
+
+
+def _scope(given: object, path: str, problems: list[Problem]) -> Scope:
+    known = {part.name for part in fields(Scope)}
+    if not isinstance(given, Mapping):
+        problems.append(Problem(path, "is an object of service, operation, instance, group"))
+        return Scope()
+    values = {}
+    for name, value in given.items():
+        if name not in known or not isinstance(value, str) or not value:
+            problems.append(Problem(f"{path}.{name}", f"a scope has {', '.join(sorted(known))}, each a name or *"))
+        else:
+            values[name] = value
+    return Scope(**values)
+
+
+def _check_cycles(rules: Iterable[PolicyRule], problems: list[Problem]) -> None:
+    """A fallback chain must end: an operation that is its own fallback, also over others, is refused."""
+    chain = {rule.scope.operation: rule.fallbacks for rule in rules if rule.fallbacks and rule.scope.operation != ANY}
+
+    def leads_back(start: str, at: str, seen: frozenset[str]) -> bool:
+        return any(
+            following == start or (following not in seen and leads_back(start, following, seen | {following}))
+            for following in chain.get(at) or ()
+        )
+
+    for operation in chain:
+        if leads_back(operation, operation, frozenset({operation})):
+            problems.append(Problem(f"rules.{operation}.fallbacks", "leads back to itself"))

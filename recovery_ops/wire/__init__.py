@@ -1,0 +1,30 @@
+"""What travels between an agent and the console: facts as log events one way, the desired state the other."""
+
+from recovery_ops.wire.desired import (
+    DesiredInvalid,
+    config_hash,
+    desired_document,
+    override_document,
+    parse_desired,
+    parse_scope,
+    scope_document,
+)
+from recovery_ops.wire.events import Decoded, WireEvent, canonical, category_of, decode, encode, sentence, state_of
+
+__all__ = [
+    "Decoded",
+    "DesiredInvalid",
+    "WireEvent",
+    "canonical",
+    "category_of",
+    "config_hash",
+    "decode",
+    "desired_document",
+    "encode",
+    "override_document",
+    "parse_desired",
+    "parse_scope",
+    "scope_document",
+    "sentence",
+    "state_of",
+]

@@ -1,0 +1,175 @@
+"""The desired state to and from JSON: the same document for the server that states it and the agent that obeys it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from recovery_ops.rules.intent import Desired, Override, Reset
+from recovery_ops.rules.knobs import Problem
+from recovery_ops.rules.policy import PolicyInvalid, parse_policy
+from recovery_ops.rules.scope import ANY, Scope
+from recovery_ops.rules.words import OVERRIDES
+from recovery_ops.wire.events import state_of
+from recovery_ops.wire.names import SCHEMA_VERSION
+
+
+class DesiredInvalid(Exception):
+    """A document that is not a desired state we can obey; `problems` names each fault with the path to it."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(f"{problem.path}: {problem.message}" for problem in problems))
+
+
+def desired_document(
+    *,
+    environment: str,
+    revision: int,
+    policy: Mapping[str, Any],
+    policy_version: str,
+    overrides: list[Override],
+    resets: list[Reset],
+    issued_at: float,
+) -> dict[str, Any]:
+    """The document an agent receives.
+
+    `config_hash` covers what is to be obeyed, so not `issued_at`: two documents with one hash ask for the same.
+    """
+    content: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "environment": environment,
+        "revision": revision,
+        "policy": dict(policy) | {"version": policy_version},
+        "overrides": [override_document(one) for one in overrides],
+        "resets": [
+            {"scope": scope_document(one.scope), "reset_at": one.revision, "ramp_s": one.ramp_s} for one in resets
+        ],
+    }
+    return content | {"config_hash": config_hash(content), "issued_at": issued_at}
+
+
+def config_hash(content: Mapping[str, Any]) -> str:
+    """SHA-256 over the canonical JSON of a document without `config_hash` and `issued_at`."""
+    what = {name: value for name, value in content.items() if name not in ("config_hash", "issued_at")}
+    text = json.dumps(what, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def override_document(one: Override) -> dict[str, Any]:
+    """One override as the document states it."""
+    return {
+        "id": one.id,
+        "mode": one.mode.value,
+        "scope": scope_document(one.scope),
+        "reason": one.reason,
+        "by": one.by,
+        "starts_at": one.starts_at,
+        "expires_at": one.expires_at,
+        "revision": one.revision,
+        "ramp_s": one.ramp_s,
+    }
+
+
+def scope_document(scope: Scope) -> dict[str, str]:
+    """The parts of a scope that narrow it."""
+    return {part.name: value for part in fields(Scope) if (value := getattr(scope, part.name)) != ANY}
+
+
+def parse_desired(document: object) -> Desired:
+    """The desired state that a document states.
+
+    Raises DesiredInvalid naming every problem; whoever gets it keeps what it had. Keys that are not known are
+    ignored; what must not be ignored is listed in `requires` (of the document or of its policy).
+    """
+    if not isinstance(document, Mapping):
+        raise DesiredInvalid([Problem("", "a desired state is a JSON object")])
+    problems: list[Problem] = []
+    schema = document.get("schema_version")
+    if not isinstance(schema, int) or schema < 1:
+        problems.append(Problem("schema_version", "is missing"))
+    needed = document.get("requires") or []
+    if needed:
+        problems.append(Problem("requires", f"asks for what this version does not know: {needed}"))
+    revision = document.get("revision")
+    if not isinstance(revision, int) or isinstance(revision, bool) or revision < 0:
+        problems.append(Problem("revision", "is a whole number from 0"))
+        revision = 0
+    policy_part = document.get("policy", {})
+    policy = None
+    try:
+        policy = parse_policy(policy_part)
+    except PolicyInvalid as error:
+        problems.extend(Problem(f"policy.{one.path}", one.message) for one in error.problems)
+    overrides = _each(document, "overrides", _override, problems)
+    resets = _each(document, "resets", _reset, problems)
+    if problems or policy is None:
+        raise DesiredInvalid(problems)
+    return Desired(
+        revision=revision,
+        config_hash=str(document.get("config_hash") or config_hash(document)),
+        environment=str(document.get("environment", "")),
+        issued_at=_number(document.get("issued_at", 0.0)),
+        policy=policy,
+        overrides=tuple(overrides),
+        resets=tuple(resets),
+    )
+
+
+def _each(document: Mapping[str, Any], name: str, read: Any, problems: list[Problem]) -> list[Any]:
+    given = document.get(name, [])
+    if not isinstance(given, list):
+        problems.append(Problem(name, "is a list"))
+        return []
+    found = []
+    for index, one in enumerate(given):
+        try:
+            found.append(read(one))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            problems.append(Problem(f"{name}[{index}]", f"is not understood: {error!r}"))
+    return found
+
+
+def _override(one: Mapping[str, Any]) -> Override:
+    mode = state_of(one["mode"])
+    if mode not in OVERRIDES:
+        raise ValueError(f"{mode.value} is not an override")
+    return Override(
+        id=str(one["id"]),
+        mode=mode,
+        scope=parse_scope(one.get("scope", {})),
+        reason=str(one.get("reason", "")),
+        by=str(one.get("by", "")),
+        starts_at=_number(one.get("starts_at", 0.0)),
+        expires_at=_number(one["expires_at"]),
+        revision=int(one.get("revision", 0)),
+        ramp_s=_number(one.get("ramp_s", 0.0)),
+    )
+
+
+def _reset(one: Mapping[str, Any]) -> Reset:
+    return Reset(
+        scope=parse_scope(one.get("scope", {})), revision=int(one["reset_at"]), ramp_s=_number(one.get("ramp_s", 0.0))
+    )
+
+
+def parse_scope(given: Mapping[str, Any]) -> Scope:
+    """A scope from its JSON object; parts that are not given stand for anything."""
+    known = {part.name for part in fields(Scope)}
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        # A part that an older agent does not know would make the scope wider than meant.
+        raise ValueError(f"unknown parts of a scope: {', '.join(unknown)}")
+    return Scope(**{name: str(value) for name, value in given.items()})
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is not a number")
+    number = float(value)
+    if number != number or number in (float("inf"), float("-inf")):
+        raise ValueError("a number must be finite")
+    return number
