@@ -1,0 +1,135 @@
+"""Reads what the environment says, and says plainly what is wrong with it. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"", "0", "false", "no", "off"}
+
+
+class Misconfigured(Exception):
+    """A variable holds what we cannot obey. `variable` names it, `reason` says what it must be."""
+
+    def __init__(self, variable: str, reason: str) -> None:
+        super().__init__(f"{variable}: {reason}")
+        self.variable = variable
+        self.reason = reason
+
+
+def flag(name: str, *, default: bool = False) -> bool:
+    """Read 1/0, true/false, yes/no or on/off."""
+    value = os.environ.get(name)
+    if value is None:
+        return default
+    word = value.strip().lower()
+    if word in _TRUE or word in _FALSE:
+        return word in _TRUE
+    raise Misconfigured(name, f"is {value!r}; it has to be 1 or 0")
+
+
+def number(name: str, *, default: int, least: int, most: int) -> int:
+    """Read a whole number between `least` and `most`, both included."""
+    value = os.environ.get(name, "").strip()
+    if not value:
+        return default
+    if value.isascii() and value.isdigit() and least <= int(value) <= most:
+        return int(value)
+    raise Misconfigured(name, f"is {value!r}; it has to be a whole number from {least} to {most}")
+
+
+def words(name: str) -> list[str]:
+    """Read a list separated by commas or spaces."""
+    return os.environ.get(name, "").replace(",", " ").split()
+
+
+def secret_key(data: Path) -> str:
+    """Return the signing key kept in `data`/secret-key (mode 0600), made at the first start.
+
+    Two processes may start at once: the file appears whole or not at all, and whoever comes second reads the first's.
+    """
+    given = os.environ.get("RECOVERY_OPS_SECRET_KEY", "")
+    if given:
+        return given
+    kept = data / "secret-key"
+    if not kept.exists():
+        data.mkdir(parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(dir=data, prefix="secret-key.")  # mkstemp makes it 0600
+        try:
+            with os.fdopen(handle, "w", encoding="ascii") as file:
+                file.write(secrets.token_urlsafe(64))
+            os.link(draft, kept)
+        except FileExistsError:
+            pass
+        finally:
+            os.unlink(draft)
+    return kept.read_text(encoding="ascii").strip()
+
+
+def database(url: str, *, data: Path, pool_size: int) -> dict[str, object]:
+    """Turn `sqlite:///file` or `postgres://user:password@host:port/name?sslmode=…` into Django's settings.
+
+    An empty `url` means SQLite in `data`/db.sqlite3; `pool_size` counts PostgreSQL connections of one process.
+    """
+    parts = urlsplit(url or f"sqlite:///{data / 'db.sqlite3'}")
+    if parts.scheme == "sqlite":
+        return _sqlite(unquote(parts.path.removeprefix("/")))
+    if parts.scheme in {"postgres", "postgresql"}:
+        try:
+            port = parts.port
+        except ValueError:
+            raise Misconfigured("RECOVERY_OPS_DATABASE_URL", "its port is not a number") from None
+        where = {
+            "NAME": unquote(parts.path.removeprefix("/")),
+            "USER": unquote(parts.username or ""),
+            "PASSWORD": unquote(parts.password or ""),
+            "HOST": unquote(parts.hostname or ""),
+            "PORT": str(port or ""),
+        }
+        return _postgres(where, dict(parse_qsl(parts.query)), pool_size)
+    # The value is not repeated: it may hold a password.
+    raise Misconfigured("RECOVERY_OPS_DATABASE_URL", "has to begin with sqlite:/// or postgres://")
+
+
+def _sqlite(name: str) -> dict[str, object]:
+    pragmas = (
+        "journal_mode=WAL",
+        # FULL: an acknowledged fact survives a power cut, not only a crash of ours.
+        "synchronous=FULL",
+        "mmap_size=134217728",
+        "journal_size_limit=67108864",
+        "cache_size=-16384",  # per connection, and there is one per thread
+        "temp_store=MEMORY",
+    )
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": name,
+        "CONN_MAX_AGE": None,
+        "OPTIONS": {
+            # DEFERRED fails at once where a reader becomes a writer, whatever the timeout; IMMEDIATE waits its turn.
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": ";".join(f"PRAGMA {pragma}" for pragma in pragmas),
+        },
+    }
+
+
+def _postgres(where: Mapping[str, str], options: Mapping[str, str], pool_size: int) -> dict[str, object]:
+    if not where["NAME"]:
+        raise Misconfigured("RECOVERY_OPS_DATABASE_URL", "names no database: postgres://user:password@host:5432/name")
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        **where,
+        # A socket directory travels as ?host=/run/postgresql, as libpq has it.
+        "HOST": options.get("host", where["HOST"]),
+        "CONN_MAX_AGE": 0,  # the pool keeps them; Django refuses both at once
+        "OPTIONS": {
+            **{name: value for name, value in options.items() if name != "host"},
+            "pool": {"min_size": 1, "max_size": pool_size, "timeout": 10},
+        },
+    }
