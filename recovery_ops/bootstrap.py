@@ -1,0 +1,198 @@
+"""What `manage.py` does before Django exists: an environment that holds the lock. Standard library only."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+LOCKS = ROOT / "recovery_ops" / "locks"
+_ENTERED = "_RECOVERY_OPS_ENTERED_VENV"
+
+_CAUSES = {
+    ("No space left on device",): "The disk is full: make room (about 700 MB)",
+    (
+        "DO NOT MATCH THE HASHES",
+    ): "A package is not the one that the lock names (another build on a mirror, an edited lock)",
+    ("CERTIFICATE_VERIFY_FAILED", "SSLError"): "Tell pip which certificate to trust (pip config set global.cert FILE)",
+    ("Retrying (Retry(", "Connection refused", "name resolution", "timed out", "Network is unreachable"): (
+        "The package index cannot be reached: check the network, or name one (pip config set global.index-url ADDRESS)"
+    ),
+    ("No matching distribution found",): "The package index has no build of a package for this Python and this machine",
+    ("Permission denied",): "This account may not write there",
+}
+
+
+class CannotPrepare(Exception):
+    """The environment cannot be made. The text says why and what to do."""
+
+
+def prepare(argv: list[str]) -> None:
+    """Return inside an environment with everything that the command needs; otherwise start again inside one."""
+    lock = LOCKS / ("test.txt" if argv[1:2] == ["test"] else "server.txt")
+    is_entered = os.environ.pop(_ENTERED, "") == "1"
+    is_inside = sys.prefix != sys.base_prefix
+    if os.environ.get("RECOVERY_OPS_NO_VENV") == "1" or (is_inside and not _is_ours()):
+        _say_what_is_missing(lock)
+        return
+    if is_inside:
+        _fit(lock)
+        return
+    if is_entered:
+        raise CannotPrepare(f"{VENV} is damaged. Remove it and run the same command again.")
+    python = VENV / "bin" / "python"
+    if not os.access(python, os.X_OK):
+        with _alone():
+            if not os.access(python, os.X_OK):
+                _make()
+    os.environ[_ENTERED] = "1"
+    os.execv(python, [str(python), *argv])  # noqa: S606  # no shell is the point
+
+
+def take_data_option(argv: list[str]) -> list[str]:
+    """Move `--data DIR`, which every command takes, into the environment: settings are read before options."""
+    rest: list[str] = []
+    words = iter(argv)
+    for word in words:
+        name, is_joined, value = word.partition("=")
+        if word == "--":
+            return [*rest, word, *words]
+        if name != "--data":
+            rest.append(word)
+            continue
+        value = value if is_joined else next(words, "")
+        if not value:
+            sys.exit("--data needs a directory.")
+        os.environ["RECOVERY_OPS_DATA"] = str(Path(value).expanduser().absolute())
+    return rest
+
+
+def run_tests(arguments: list[str]) -> NoReturn:
+    """Become pytest: all cores for the whole suite, one process for a chosen part (starting more takes seconds)."""
+    os.chdir(ROOT)
+    if not any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome", "chrome")):
+        # Where this fails, the tests say at their end that they had no browser.
+        subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=False)
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    is_whole = all(word.startswith("-") for word in arguments) and not any(word.startswith("-n") for word in arguments)
+    workers = ["-n", str(min(cores, 8))] if is_whole and cores > 1 else []
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", *workers, *arguments])  # noqa: S606  # the same
+
+
+def _is_ours() -> bool:
+    return Path(sys.prefix).resolve() == VENV.resolve()
+
+
+def _stamp(lock: Path) -> Path:
+    # Beside the packages it speaks of: after an update of Python they are elsewhere, and it is gone with them.
+    digest = hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
+    return Path(sysconfig.get_path("purelib")) / f".recovery-ops-{lock.stem}-{digest}"
+
+
+def _fits(lock: Path) -> bool:
+    # What the tests need holds all that the server needs; a test compares the two.
+    return _stamp(lock).exists() or _stamp(LOCKS / "test.txt").exists()
+
+
+def _fit(lock: Path) -> None:
+    if _fits(lock):
+        return
+    with _alone():
+        if _fits(lock):
+            return
+        _install(lock)
+        for old in _stamp(lock).parent.glob(".recovery-ops-*"):
+            old.unlink()
+        _stamp(lock).touch()
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Let one start at a time change `.venv`. The kernel lets the lock go however we end."""
+    with Path(__file__).open("rb") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("Another start is preparing .venv; waiting for it …", flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:
+            pass  # some network file systems cannot lock; then two first starts must not be simultaneous
+        yield
+
+
+def _make() -> None:
+    if find_spec("venv") is None or find_spec("ensurepip") is None:
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        raise CannotPrepare(
+            f"This Python ({sys.executable}) comes without its venv module. "
+            f"On Debian and Ubuntu: apt install python{version}-venv. Then run the same command again."
+        )
+    print(f"Making {VENV} …", flush=True)
+    command = [sys.executable, "-m", "venv", "--clear", str(VENV)]
+    result = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if result.returncode != 0:
+        shutil.rmtree(VENV, ignore_errors=True)  # half an environment would be taken for a whole one
+        raise CannotPrepare(f"{result.stdout.strip()}\n\n{explain(result.stdout)}")
+
+
+def _install(lock: Path) -> None:
+    names = [line.split("==")[0] for line in lock.read_text().splitlines() if "==" in line]
+    print(f"Installing {len(names)} packages from {lock.relative_to(ROOT)} (this once) …", flush=True)
+    if find_spec("pip") is None:  # an earlier start was killed between making .venv and giving it pip
+        subprocess.run([sys.executable, "-m", "ensurepip"], check=False, stdout=subprocess.DEVNULL)
+    options = ["--require-hashes", "--no-input", "--disable-pip-version-check", "--progress-bar=off", "-r", str(lock)]
+    command = [sys.executable, "-m", "pip", "install", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    output: list[str] = []
+    for line in process.stdout or ():
+        output.append(line)
+        _show_progress(line, output, len(names))
+    if process.wait() != 0:
+        raise CannotPrepare(f"\n{''.join(output[-12:]).strip()}\n\n{explain(''.join(output))}")
+
+
+def _show_progress(line: str, output: list[str], total: int) -> None:
+    if "Retrying (Retry(" in line:
+        print("\n  the package index does not answer, trying again …", flush=True)
+    elif sys.stdout.isatty() and line.startswith(("Collecting ", "Requirement already")):
+        done = sum(1 for earlier in output if earlier.startswith(("Collecting ", "Requirement already")))
+        print(f"\r\033[K  {done} of {total}", end="", flush=True)
+    elif line.startswith("Installing collected"):
+        print("\r\033[K  downloaded; unpacking …", flush=True)
+
+
+def explain(output: str) -> str:
+    """Say what a failed installation needs. pip gives no codes, so this reads its words."""
+    causes = (cause for signs, cause in _CAUSES.items() if any(sign in output for sign in signs))
+    return (
+        f"{next(causes, 'The lines above are from pip')}. Then run the same command again; nothing is left half done."
+    )
+
+
+def _say_what_is_missing(lock: Path) -> None:
+    """An active environment belongs to its owner: look, change nothing. Versions are the owner's business too."""
+    pins = [line for line in lock.read_text().splitlines() if "==" in line and ";" not in line]
+    here = {_plain(distribution.metadata["Name"] or "") for distribution in metadata.distributions()}
+    missing = [name for name in (pin.split("==")[0] for pin in pins) if _plain(name) not in here]
+    if missing:
+        raise CannotPrepare(
+            f"The active environment ({sys.prefix}) lacks {', '.join(missing)}. Either\n"
+            f"  {sys.executable} -m pip install --require-hashes -r {lock}\n"
+            f"or leave it (deactivate) and run the same command again: it then makes {VENV}."
+        )
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")
