@@ -1,0 +1,202 @@
+"""Tells any number of waiting streams that a number in the database changed: the floor that always works.
+
+LISTEN/NOTIFY and the like may wake it sooner; what is true is always read from the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Self
+from weakref import WeakSet
+
+from django.db import close_old_connections, connections
+
+Snapshot = Mapping[str, int]
+
+logger = logging.getLogger(__name__)
+
+
+class Changes:
+    """What one follower sees: an async iterator over snapshots, which skips what it was too slow for."""
+
+    def __init__(self, pulse: Pulse) -> None:
+        self._pulse = pulse
+        self._loop = asyncio.get_running_loop()
+        self._stirred = asyncio.Event()
+        self._seen = 0
+        self._is_over = False
+
+    async def __aenter__(self) -> Self:
+        self._pulse._join(self, self._loop)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pulse._leave(self, self._loop)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Snapshot:
+        """Wait for a snapshot that differs from the last one. May be cancelled (a timeout): nothing is lost by it."""
+        while not self._is_over:
+            # Cleared before looking: what comes after the look stirs again, so no change falls in between.
+            self._stirred.clear()
+            version, snapshot = self._pulse._newest
+            if snapshot is not None and version != self._seen:
+                self._seen = version
+                return snapshot
+            await self._stirred.wait()
+        raise StopAsyncIteration
+
+    def end(self) -> None:
+        """End the iteration. To be called on the follower's own event loop."""
+        self._is_over = True
+        self._stirred.set()
+
+    def stir(self) -> None:
+        """Look again. To be called on the follower's own event loop."""
+        self._stirred.set()
+
+
+class Pulse:
+    """One poller and any number of followers, on any number of event loops.
+
+    `read` returns a few numbers (newest id, revision per environment, …). It runs in a thread of its own, which lives
+    while somebody follows and asks every `interval_s` seconds, or at once after `wake()`. A read that fails is logged
+    once and tried again; the followers stay. Each follower holds one place for the newest snapshot, never a queue.
+    """
+
+    def __init__(self, read: Callable[[], Snapshot], interval_s: float = 0.25) -> None:
+        self._read = read
+        self._interval_s = interval_s
+        self._lock = threading.Lock()
+        self._awake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._followers: dict[asyncio.AbstractEventLoop, set[Changes]] = {}
+        self._ended: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+        self._newest: tuple[int, Snapshot | None] = (0, None)
+        self._is_failing = False
+
+    def follow(self) -> Changes:
+        """`async with pulse.follow() as changes: async for snapshot in changes: …`, the first one at once.
+
+        To be called on the event loop that will iterate.
+        """
+        return Changes(self)
+
+    def wake(self) -> None:
+        """Read now. May be called from any thread; many calls at once cause one or two reads."""
+        self._awake.set()
+
+    def close(self) -> None:
+        """End all followers at once, and those who come later on the same event loops. From any thread, any often.
+
+        A server that ends takes no new followers, while the next one in the same process starts afresh.
+        """
+        with self._lock:
+            followers, self._followers = self._followers, {}
+            self._ended.update(followers)
+            with contextlib.suppress(RuntimeError):  # called outside of any event loop
+                self._ended.add(asyncio.get_running_loop())
+        for loop, group in followers.items():
+            with contextlib.suppress(RuntimeError):  # that loop is closed, and its followers with it
+                loop.call_soon_threadsafe(_end, tuple(group))
+        self._awake.set()
+
+    @property
+    def is_polling(self) -> bool:
+        """Whether the poller's thread lives."""
+        return self._thread is not None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called for the running event loop."""
+        return asyncio.get_running_loop() in self._ended
+
+    def _join(self, changes: Changes, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            if loop in self._ended:
+                changes.end()
+                return
+            self._followers.setdefault(loop, set()).add(changes)
+            if self._thread is None:
+                # What an earlier poller saw may be hours old.
+                self._newest = (self._newest[0], None)
+                self._thread = threading.Thread(target=self._poll, name="pulse", daemon=True)
+                self._thread.start()
+
+    def _leave(self, changes: Changes, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            group = self._followers.get(loop)
+            if group is not None:
+                group.discard(changes)
+                if not group:
+                    del self._followers[loop]
+            if not self._followers:
+                self._awake.set()
+
+    def _poll(self) -> None:
+        while self._has_followers():
+            self._awake.clear()
+            self._look()
+            self._awake.wait(self._interval_s)
+
+    def _has_followers(self) -> bool:
+        with self._lock:
+            if self._followers:
+                return True
+        let_go()
+        with self._lock:
+            # Someone may have come while the connections were being closed; they count on this thread.
+            if not self._followers:
+                self._thread = None
+            return self._thread is not None
+
+    def _look(self) -> None:
+        try:
+            snapshot = dict(self._read())
+            close_old_connections()  # gives a pooled connection back; keeps one that is meant to stay
+        except Exception as error:  # whatever it is, the next read may succeed
+            if not self._is_failing:
+                logger.warning("cannot read what changed, trying on: %r", error)
+            self._is_failing = True
+            let_go()
+            return
+        if self._is_failing:
+            self._is_failing = False
+            logger.info("reading what changed works again")
+        version, newest = self._newest
+        if snapshot != newest:
+            self._newest = (version + 1, snapshot)
+            self._stir()
+
+    def _stir(self) -> None:
+        with self._lock:
+            groups = {loop: tuple(group) for loop, group in self._followers.items()}
+        for loop, group in groups.items():
+            try:
+                # One call per loop: a thousand of these would cost a thousand writes to the loop's wake-up pipe.
+                loop.call_soon_threadsafe(_stir, group)
+            except RuntimeError:  # closed without leaving
+                with self._lock:
+                    self._followers.pop(loop, None)
+
+
+def _stir(group: tuple[Changes, ...]) -> None:
+    for changes in group:
+        changes.stir()
+
+
+def _end(group: tuple[Changes, ...]) -> None:
+    for changes in group:
+        changes.end()
+
+
+def let_go() -> None:
+    """Close this thread's database connections, broken ones too."""
+    with contextlib.suppress(Exception):
+        connections.close_all()
