@@ -24,10 +24,17 @@ class Child:
     """
 
     def __init__(
-        self, argv: Sequence[str], *, env: Mapping[str, str], log: Path, on_death: Callable[[int], None]
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        folder: Path,
+        log: Path,
+        on_death: Callable[[int], None],
     ) -> None:
         self._argv = list(argv)
-        self._env = {**os.environ, **env}
+        self._env = env
+        self._folder = folder
         self._log = log
         self._on_death = on_death
         self._is_stopping = False
@@ -41,6 +48,7 @@ class Child:
             self._process = subprocess.Popen(
                 self._argv,
                 env=self._env,
+                cwd=self._folder,
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -58,7 +58,7 @@ def secret_key(data: Path) -> str:
         return given
     kept = data / "secret-key"
     if not kept.exists():
-        data.mkdir(parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, draft = tempfile.mkstemp(dir=data, prefix="secret-key.")  # mkstemp makes it 0600
         try:
             with os.fdopen(handle, "w", encoding="ascii") as file:

@@ -204,4 +204,5 @@ class EmbeddedCelery:
             without_heartbeat=True,
             ready_callback=lambda consumer: self._is_settled.set(),
         )
-        self._beat = EmbeddedService(app, thread=True)
+        # In memory: what is due stands in tables, and a file could be torn by a kill.
+        self._beat = EmbeddedService(app, thread=True, scheduler_cls="celery.beat:Scheduler")

@@ -132,7 +132,6 @@ REST_FRAMEWORK = {
 
 # -- Static files -----------------------------------------------------------------------------------------------------
 STATIC_URL = "/static/"
-STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.FileSystemFinder",
@@ -141,6 +140,7 @@ STATICFILES_FINDERS = [
 ]
 # Embedded: served from where they lie, always asked again, so that an update needs no collectstatic.
 # Production: hashed names from `manage.py collectstatic`, kept by browsers for good.
+STATIC_ROOT = None if EMBEDDED else DATA_DIR / "static"
 WHITENOISE_USE_FINDERS = EMBEDDED
 WHITENOISE_MAX_AGE = 0 if EMBEDDED else 3600
 STORAGES = {
@@ -153,7 +153,7 @@ STORAGES = {
 }
 
 # -- Celery -----------------------------------------------------------------------------------------------------------
-CELERY_BROKER_URL = BROKER_URL
+CELERY_BROKER_URL = "memory://localhost/" if EMBEDDED else BROKER_URL  # without a host, kombu warns at each start
 CELERY_BROKER_TRANSPORT_OPTIONS = {"polling_interval": 0.05} if EMBEDDED else {}  # the default is 1 s a task
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_IGNORE_RESULT = True
@@ -176,6 +176,7 @@ LOGGING = {
     "loggers": {
         # Django would mail the admins, and print only while debugging.
         "django": {"handlers": [], "level": "WARNING", "propagate": True},
+        "django.request": {"level": "ERROR"},  # a 404 or 403 is the caller's business
         "recovery_ops": {"level": "INFO"},
         "events": {"level": "INFO"},
     },

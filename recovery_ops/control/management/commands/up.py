@@ -1,0 +1,174 @@
+"""`manage.py up`: from a checkout to a running console, with one thing said at each step."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import BaseCommand, CommandError, call_command
+from django.db import DatabaseError, connection, connections
+from django.db.migrations.executor import MigrationExecutor
+
+from events.live import newest_fact
+from recovery_ops import __version__
+from recovery_ops.children import Child
+from recovery_ops.control.first_account import FILE_NAME, SignIn, ensure_first_account
+from recovery_ops.occupancy import Occupied, occupy
+from recovery_ops.server import CannotListen, Companion, EmbeddedCelery, listen, serve
+
+DEMO_KEY_NAME = "demonstration fleet"
+_WILDCARDS = {"0.0.0.0", "::", ""}  # noqa: S104  # compared with, not bound to
+
+
+class Command(BaseCommand):
+    help = "Prepare the store and run everything: console, intake, worker, scheduler and a demonstration fleet."
+    requires_system_checks = ()  # the settings are ours; a second of start-up is the user's
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--host", default=settings.HOST, help="address to listen on (RECOVERY_OPS_HOST)")
+        parser.add_argument("--port", type=_port, default=settings.PORT, help="0 takes a free one (RECOVERY_OPS_PORT)")
+        # `manage.py` takes --data out before settings are read; it stands here for the sake of --help.
+        parser.add_argument("--data", metavar="DIR", help="where everything is kept (RECOVERY_OPS_DATA)")
+        parser.add_argument("--environment", default=settings.ENVIRONMENT, help="whose agents the demonstration plays")
+        parser.add_argument(
+            "--no-demo",
+            action="store_true",
+            default=settings.NO_DEMO,
+            help="start without the demonstration fleet (RECOVERY_OPS_NO_DEMO=1)",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self._is_quiet = options["verbosity"] == 0
+        data: Path = settings.DATA_DIR
+        self._say(f"Recovery Ops {__version__}")
+        try:
+            data.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with occupy(data, f"process {os.getpid()}"):
+                code = self._run(data, options)
+        except (Occupied, CannotListen) as error:
+            raise CommandError(str(error)) from None
+        except OSError as error:
+            raise CommandError(f"Cannot keep anything in {data}: {error.strerror}. Give another with --data.") from None
+        _leave(code)
+
+    def _run(self, data: Path, options: dict[str, Any]) -> int:
+        with listen(options["host"], options["port"]) as listener:
+            url = _url(options["host"], listener)
+            self._migrate()
+            sign_in = ensure_first_account(data)
+            companions: list[Companion] = []
+            if not options["no_demo"]:
+                companions.append(self._fleet(url, data, options["environment"]))
+            if settings.EMBEDDED:
+                companions.append(EmbeddedCelery())
+            _admit(options["host"])
+            connections.close_all()
+            return serve(listener, on_started=lambda: self._announce(url, sign_in, options), companions=companions)
+
+    def _say(self, text: str) -> None:
+        if not self._is_quiet:
+            print(text, flush=True)
+
+    def _migrate(self) -> None:
+        try:
+            executor = MigrationExecutor(connection)
+            plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+            if plan:
+                self._say(f"  store     applying {len(plan)} migrations …")
+                call_command("migrate", interactive=False, verbosity=0)
+        except DatabaseError as error:
+            reason = str(error).strip()
+            raise CommandError(f"Cannot use the database: {reason}\nCheck RECOVERY_OPS_DATABASE_URL.") from None
+        name = connection.settings_dict["NAME"]
+        self._say(f"  store     {name if connection.vendor == 'sqlite' else f'PostgreSQL, database {name}'}")
+
+    def _fleet(self, url: str, data: Path, environment: str) -> Child:
+        from events.keys import create_key
+
+        _, secret = create_key(DEMO_KEY_NAME, ["ingest", "desired"], environment)
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("RECOVERY_OPS_")}
+        folder = data / "demo"
+        log = folder / "fleet.log"
+        return Child(
+            [sys.executable, "-m", "recovery_ops.demo"],
+            env={
+                **inherited,
+                "RECOVERY_OPS_URL": url,
+                "RECOVERY_OPS_KEY": secret,
+                "RECOVERY_OPS_DEMO_DIR": str(folder),
+            },
+            folder=settings.BASE_DIR,
+            log=log,
+            on_death=lambda code: print(
+                f"  The demonstration fleet ended by itself (code {code}). See {log}.", flush=True
+            ),
+        )
+
+    def _announce(self, url: str, sign_in: SignIn | None, options: dict[str, Any]) -> None:
+        print(f"  console   {url}/", flush=True)
+        if sign_in is not None:
+            kept = settings.DATA_DIR / FILE_NAME
+            print(f"  sign in   {sign_in.name}  {sign_in.password}   (kept in {kept} until it is changed)", flush=True)
+        if options["host"] in _WILDCARDS:
+            self._say(f"            also as {socket.gethostname()}; for other names set RECOVERY_OPS_HOSTS")
+        self._say("  agents    the demonstration fleet starts" if not options["no_demo"] else "  agents    none yet")
+        self._say("Ctrl-C ends everything.")
+        threading.Thread(target=self._await_facts, name="first-facts", daemon=True).start()
+
+    def _await_facts(self) -> None:
+        """Say when the first fact since this start is stored: the sign that some agent is connected."""
+        known: int | None = None
+        while True:
+            with suppress(DatabaseError):  # busy just now; there is a next time
+                newest = newest_fact()["fact"]
+                known = newest if known is None else known
+                if newest > known:
+                    break
+            time.sleep(0.5)
+        connections.close_all()
+        self._say("  agents    the first facts are in")
+
+
+def _port(text: str) -> int:
+    if text.isascii() and text.isdigit() and int(text) <= 65535:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
+
+
+def _url(host: str, listener: socket.socket) -> str:
+    """Return the address to type: a wildcard is not one."""
+    name = "127.0.0.1" if host in _WILDCARDS else host
+    return f"http://{_bracketed(name)}:{listener.getsockname()[1]}"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _admit(host: str) -> None:
+    """Answer to the name we listen on; RECOVERY_OPS_HOSTS, where given, is the whole list."""
+    if "RECOVERY_OPS_HOSTS" not in os.environ:
+        settings.ALLOWED_HOSTS.append(socket.gethostname() if host in _WILDCARDS else _bracketed(host))
+
+
+def _leave(code: int) -> None:
+    """End, even where a request or a task still holds a thread: Python would wait for it for ever."""
+    connections.close_all()
+    deadline = time.monotonic() + 1
+    others = [thread for thread in threading.enumerate() if not thread.daemon and thread is not threading.main_thread()]
+    for thread in others:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if any(thread.is_alive() for thread in others):
+        os._exit(code)
+    if code:
+        sys.exit(code)

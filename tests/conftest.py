@@ -1,0 +1,121 @@
+"""What every test may ask for: a running server, a browser, PostgreSQL, Redis; and the closing word on what is missing.
+
+A service that this machine lacks skips its tests, and the summary names it. Where CI=true it fails them instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import hypothesis
+import psycopg
+import pytest
+import redis
+from playwright.sync_api import Browser, Page, sync_playwright
+from psycopg import sql
+
+from tests import services
+from tests.processes import Server
+
+_SKIPPED = "not on this machine: "
+
+# A loaded machine is slow now and then; that is not what examples are about.
+hypothesis.settings.register_profile("house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("house")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name what could not be had, just above pytest's own summary line."""
+    reasons = (report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
+    missing = Counter(reason.partition(_SKIPPED)[2] for reason in reasons if _SKIPPED in reason)
+    for what, count in sorted(missing.items()):
+        terminalreporter.write_line(f"{count} tests skipped, {_SKIPPED}{what}", yellow=True)
+
+
+@contextmanager
+def _or_skip() -> Iterator[None]:
+    try:
+        yield
+    except services.Missing as missing:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{_SKIPPED}{missing}", pytrace=False)
+        pytest.skip(f"{_SKIPPED}{missing}")
+
+
+@pytest.fixture
+def start_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Start `manage.py up --no-demo` on a free port, by default on a directory of this test; killed at its end."""
+    with ExitStack() as stack:
+
+        def start(*options: str, data: Path = tmp_path / "data", **rest: object) -> Server:
+            return stack.enter_context(Server(data, *options, **rest))  # type: ignore[arg-type]  # passed through
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of a browser."""
+    with _or_skip():
+        return services.browser()
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Browser]:
+    """A browser for one module: Playwright's loop runs in this thread, and no other test may meet it."""
+    # Django sees that loop and would refuse the test's own queries.
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        launched = playwright.chromium.launch(executable_path=chromium, args=arguments)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page without a past."""
+    with browser.new_context() as context:
+        yield context.new_page()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The URL of a PostgreSQL in which tests may make databases."""
+    with ExitStack() as stack:
+        with _or_skip():
+            url = stack.enter_context(services.postgres())
+        yield url
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """The URL of an empty PostgreSQL database of this test's own."""
+    name = f"test_{uuid4().hex}"
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        base, _, query = postgres_server.partition("?")
+        yield f"{base.rpartition('/')[0]}/{name}" + (f"?{query}" if query else "")
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[str]:
+    """The URL of a Redis that tests may empty."""
+    with ExitStack() as stack:
+        with _or_skip():
+            url = stack.enter_context(services.redis_server())
+        yield url
+
+
+@pytest.fixture
+def redis_url(redis_server: str) -> str:
+    """The URL of an empty Redis."""
+    with redis.Redis.from_url(redis_server) as client:
+        client.flushall()
+    return redis_server

@@ -1,0 +1,129 @@
+"""Starts a PostgreSQL or a Redis of the tests' own, where the machine has the programs."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from glob import glob
+from pathlib import Path
+
+import psycopg
+import redis
+
+from tests.processes import eventually
+
+
+class Missing(Exception):
+    """The machine lacks `name`; `hint` says what would bring it."""
+
+    def __init__(self, name: str, hint: str) -> None:
+        super().__init__(f"{name}: {hint}")
+        self.name, self.hint = name, hint
+
+
+def browser() -> str:
+    """Return the path of a Chromium or Chrome: the system's, else the one Playwright installed."""
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        installed = sorted(glob(str(Path.home() / ".cache/ms-playwright/chromium-*/chrome-linux*/chrome")))
+        found = installed[-1] if installed else None
+    if found is None:
+        raise Missing("Chromium", "apt install chromium")
+    return found
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """Run a cluster in a temporary directory; yield the URL of its `postgres` database.
+
+    It listens on a socket in that directory alone: no port to collide on.
+    """
+    given = os.environ.get("RECOVERY_OPS_TEST_POSTGRES_URL")
+    if given:
+        yield given
+        return
+    programs = _postgres_programs()
+    folder = Path(tempfile.mkdtemp(prefix="recovery-ops-pg-"))
+    owner = _unprivileged()
+    if owner is not None:
+        os.chown(folder, owner, -1)
+    try:
+        options = ["-U", "tests", "-A", "trust", "-E", "UTF8", "--no-sync"]
+        initdb = [str(programs / "initdb"), "-D", str(folder / "data"), *options]
+        subprocess.run(initdb, user=owner, cwd=folder, check=True, capture_output=True)
+        quick = ["-c", "fsync=off", "-c", "full_page_writes=off", "-c", "listen_addresses="]
+        process = subprocess.Popen(
+            [str(programs / "postgres"), "-D", str(folder / "data"), "-k", str(folder), *quick],
+            user=owner,
+            cwd=folder,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            url = f"postgres://tests@/postgres?host={folder}"
+            eventually(lambda: _answers(url), what="PostgreSQL")
+            yield url
+        finally:
+            process.terminate()
+            process.wait()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def redis_server() -> Iterator[str]:
+    """Run a Redis that keeps nothing, on a free port of this machine; yield its URL."""
+    program = shutil.which("redis-server")
+    if program is None:
+        raise Missing("Redis", "apt install redis-server")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+        try:
+            with redis.Redis(port=port) as client:
+                eventually(lambda: _pings(client), what="Redis")
+            yield f"redis://127.0.0.1:{port}/0"
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _postgres_programs() -> Path:
+    found = shutil.which("initdb")
+    newest = sorted(glob("/usr/lib/postgresql/*/bin/initdb"), key=lambda path: int(path.split("/")[4]))
+    if found is None and not newest:
+        raise Missing("PostgreSQL", "apt install postgresql, or set RECOVERY_OPS_TEST_POSTGRES_URL")
+    return Path(found or newest[-1]).parent
+
+
+def _unprivileged() -> int | None:
+    """Return whom PostgreSQL runs as when we are root, which it refuses to be."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam("postgres").pw_uid
+    except KeyError:
+        return pwd.getpwnam("nobody").pw_uid
+
+
+def _answers(url: str) -> bool:
+    try:
+        psycopg.connect(url, connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def _pings(client: redis.Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except redis.ConnectionError:
+        return False
