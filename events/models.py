@@ -1,0 +1,280 @@
+"""The tables of what happened: raw facts, and what is folded from them in the transaction that stores them.
+
+Everything but `AgentKey` and `Quarantine` is either a raw fact or can be rebuilt from the raw facts, and
+`manage.py verify_facts` proves it. The hot path writes these tables with SQL of its own (`events/store.py`); the models
+are there to read them. Moments of facts are whole microseconds since the epoch (`…_us`): both engines compare them alike.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+
+NAME_CHARS = 200
+"""The longest name of an operation, breaker, source, model … that is kept; longer ones are cut."""
+ENVIRONMENT_CHARS = 64
+POSITION_BYTES = 32
+DEGRADATION_EVENTS = ("degradation_started", "degradation_ended")
+
+
+def _name() -> models.CharField[str, str]:
+    """A short text that is empty where it does not apply."""
+    return models.CharField(max_length=NAME_CHARS, default="", blank=True)
+
+
+def _environment() -> models.CharField[str, str]:
+    """The environment comes from the key of whoever sent the fact, never from an attribute."""
+    return models.CharField(max_length=ENVIRONMENT_CHARS)
+
+
+def _position() -> models.BinaryField[bytes, bytes]:
+    """Which fact a folded value came from, as bytes that sort like (at_us, sequence_number, uid); empty for none.
+
+    A fact whose position is lower never overwrites a value, so any order of arrival ends in the same table.
+    """
+    return models.BinaryField(max_length=POSITION_BYTES, default=b"")
+
+
+class AgentKey(models.Model):
+    """A secret that lets a program in. Only its SHA-256 is kept; the prefix is what people recognise it by."""
+
+    name = models.CharField(max_length=NAME_CHARS)
+    environment = _environment()
+    scopes = models.CharField(max_length=100, help_text="Space-separated words of events.keys.SCOPES.")
+    prefix = models.CharField(max_length=16, unique=True)
+    digest = models.CharField(max_length=64, unique=True, help_text="SHA-256 of the whole token, in hexadecimal.")
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True, help_text="Exact to about a minute.")
+
+    class Meta:
+        ordering = ["environment", "name", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…, {self.environment})"
+
+
+class Agent(models.Model):
+    """One instance of one service in one environment, as its facts describe it. Folded.
+
+    Four groups of columns follow four kinds of facts, each by its own position: `version, group` any fact;
+    `status … outbox_dropped` the newest heartbeat; `revision, config_hash` the newest heartbeat or
+    desired_state_applied; `rejected_…` the newest desired_state_rejected. A rejection counts only while
+    `rejected_us > applied_us`. Seen times are the server's, the rest are the facts' own.
+    """
+
+    environment = _environment()
+    service = _name()
+    instance = _name()
+    first_seen_us = models.BigIntegerField()
+    last_seen_us = models.BigIntegerField()
+
+    described_position = _position()
+    version = _name()
+    group = _name()
+
+    heartbeat_position = _position()
+    heartbeat_us = models.BigIntegerField(null=True)
+    heartbeat_interval_s = models.FloatField(default=0.0)
+    status = models.CharField(max_length=32, default="", help_text="Empty: no heartbeat yet.")
+    uptime_s = models.FloatField(default=0.0)
+    schema_version = models.IntegerField(default=0)
+    breakers_open = models.IntegerField(default=0)
+    runs_in_flight = models.IntegerField(default=0)
+    outbox_pending = models.BigIntegerField(default=0)
+    outbox_dropped = models.BigIntegerField(default=0)
+
+    revision_position = _position()
+    revision = models.BigIntegerField(default=0)
+    config_hash = models.CharField(max_length=64, default="")
+
+    applied_position = _position()
+    applied_us = models.BigIntegerField(null=True, help_text="When desired_state_applied was last stated.")
+    applied_revision = models.BigIntegerField(default=0)
+    clamped = models.TextField(default="[]", help_text="JSON list: what local ceilings held back at that revision.")
+
+    rejected_position = _position()
+    rejected_us = models.BigIntegerField(null=True)
+    rejected_revision = models.BigIntegerField(null=True)
+    rejected_reason = models.CharField(max_length=1000, default="")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["environment", "service", "instance"], name="agent_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.service}/{self.instance}"
+
+
+class Fact(models.Model):
+    """One thing that happened, as it was sent: append-only.
+
+    `event` is the short name of wire.names, or `log` for a warning or error that is not one of our events. `attributes`
+    holds, under the names of wire.names, what is not a column. `at_us` is never later than `received_us`; what the
+    sender's clock said instead is in `stated_us` if it differs. States and categories are stored in our own spelling.
+    """
+
+    environment = _environment()
+    uid = models.BinaryField(max_length=16, help_text="The UUID of log.record.uid, or a digest where there is none.")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False, db_constraint=False, related_name="+")
+    event = models.CharField(max_length=32)
+    at_us = models.BigIntegerField()
+    received_us = models.BigIntegerField()
+    stated_us = models.BigIntegerField(null=True)
+    sequence_number = models.BigIntegerField(default=0)
+    severity = models.SmallIntegerField(default=0)
+    operation = _name()
+    breaker = _name()
+    source = _name()
+    is_foreground = models.BooleanField(default=False)
+    run = _name()
+    category = models.CharField(max_length=32, default="")
+    state = models.CharField(max_length=16, default="")
+    provider = _name()
+    model = _name()
+    trace_id = models.CharField(max_length=32, default="", help_text="Lower-case hexadecimal.")
+    span_id = models.CharField(max_length=16, default="")
+    attributes = models.JSONField(default=dict)
+    body = models.CharField(max_length=1000, default="", help_text="A sentence for people; nothing decides by it.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["environment", "uid"], name="fact_once")]
+        indexes = [
+            models.Index(fields=["environment", "event", "at_us"], name="fact_by_event"),
+            models.Index(fields=["environment", "breaker", "event", "at_us"], name="fact_by_breaker"),
+            models.Index(
+                fields=["agent", "operation", "at_us"],
+                name="fact_degradations",
+                condition=Q(event__in=DEGRADATION_EVENTS),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event} {self.operation}".rstrip()
+
+
+class BreakerState(models.Model):
+    """The state of one breaker in one instance, by the newest breaker_state_changed. Folded.
+
+    Any fact that names the breaker makes the row: a breaker of which no move is known is `closed` and has an empty
+    position and no `at_us`, because every breaker begins closed.
+    """
+
+    environment = _environment()
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_constraint=False, related_name="+")
+    breaker = _name()
+    seen_us = models.BigIntegerField(help_text="When the newest fact that names this breaker happened.")
+    position = _position()
+    at_us = models.BigIntegerField(null=True, help_text="Since when it is in this state.")
+    state = models.CharField(max_length=16, default="closed")
+    previous_state = models.CharField(max_length=16, default="")
+    trigger = models.CharField(max_length=32, default="")
+    operation = _name()
+    calls = models.BigIntegerField(null=True)
+    failures = models.BigIntegerField(null=True)
+    failure_rate = models.FloatField(null=True)
+    threshold = models.FloatField(null=True)
+    last_category = models.CharField(max_length=32, default="")
+    wait_s = models.FloatField(null=True)
+    override_id = models.CharField(max_length=NAME_CHARS, default="")
+    revision = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["environment", "breaker", "agent"], name="breaker_state_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.breaker}: {self.state}"
+
+
+class Degradation(models.Model):
+    """An interval in which one instance answered an operation with less than the real thing. Folded.
+
+    One open interval at most per agent, operation and kind: a second start prolongs it, an end without a known start
+    reaches back by its own duration.
+    """
+
+    environment = _environment()
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False, db_constraint=False, related_name="+")
+    operation = _name()
+    kind = models.CharField(max_length=32, default="")
+    from_name = _name()
+    to_name = _name()
+    reason = models.CharField(max_length=1000, default="")
+    category = models.CharField(max_length=32, default="")
+    started_us = models.BigIntegerField()
+    ended_us = models.BigIntegerField(null=True, help_text="None: still going on.")
+    calls = models.BigIntegerField(default=0, help_text="Calls answered so; known when it has ended.")
+    last_position = _position()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["agent", "operation", "kind", "started_us"], name="degradation_by_agent"),
+            models.Index(fields=["environment", "started_us"], name="degradation_by_start"),
+            models.Index(fields=["environment"], name="degradation_open", condition=Q(ended_us__isnull=True)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.operation}: {self.kind} since {self.started_us}"
+
+
+class MinuteSum(models.Model):
+    """What happened in one minute, by dimensions. Folded.
+
+    `failures`, `retries` … count facts; `calls`, `attempts` and `successes` add up calls_counted, which carries the
+    denominators. A dimension that does not apply is empty. `dimensions` is a digest of all of them, which keeps the
+    unique index narrow.
+    """
+
+    environment = _environment()
+    minute = models.IntegerField(help_text="Whole minutes since the epoch.")
+    dimensions = models.BinaryField(max_length=16)
+    service = _name()
+    operation = _name()
+    breaker = _name()
+    source = _name()
+    is_foreground = models.BooleanField(default=False)
+    provider = _name()
+    model = _name()
+    category = models.CharField(max_length=32, default="")
+    facts = models.BigIntegerField(default=0, help_text="Facts of all kinds but calls_counted and heartbeats.")
+    failures = models.BigIntegerField(default=0)
+    rate_limited = models.BigIntegerField(default=0, help_text="Failures with status 429, or said to be rate_limited.")
+    overloaded = models.BigIntegerField(default=0, help_text="Failures with status 529, or said to be overloaded.")
+    retries = models.BigIntegerField(default=0)
+    fallbacks = models.BigIntegerField(default=0)
+    rejections = models.BigIntegerField(default=0, help_text="Calls that were not made; not those let through.")
+    exhausted = models.BigIntegerField(default=0)
+    degradations = models.BigIntegerField(default=0, help_text="Degradations that began.")
+    model_fallbacks = models.BigIntegerField(default=0)
+    calls = models.BigIntegerField(default=0)
+    attempts = models.BigIntegerField(default=0)
+    successes = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["environment", "minute", "dimensions"], name="minute_sum_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.operation} at minute {self.minute}"
+
+
+class Quarantine(models.Model):
+    """What could not be stored and why: the newest of each environment, masked, cut to the first 4 kB."""
+
+    environment = _environment()
+    received_us = models.BigIntegerField()
+    key_prefix = models.CharField(max_length=16, default="")
+    reason = models.CharField(max_length=200)
+    size_bytes = models.IntegerField(help_text="How long it was before it was cut.")
+    content = models.TextField()
+
+    class Meta:
+        indexes = [models.Index(fields=["environment", "received_us"], name="quarantine_by_time")]
+
+    def __str__(self) -> str:
+        return self.reason
