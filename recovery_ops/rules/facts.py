@@ -171,12 +171,16 @@ class BreakerStateChanged(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerRejected(Fact):
-    """Calls that were refused, summed over about a second."""
+    """Calls that were not made, summed over about a second.
+
+    `reason` is `breaker`, `override`, `gate`, or `not_enforced` for calls that passed only because of an override.
+    """
 
     breaker: str
     state: State
     count: int
     window_s: float = 1.0
+    reason: str = "breaker"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,41 @@
+"""A gate closes an operation for the whole process until the time the server named, so that callers need not each find out."""
+
+from __future__ import annotations
+
+from recovery_ops.rules.facts import Fact, GateClosed, GateOpened
+from recovery_ops.rules.words import Category
+
+
+class Gate:
+    """The gate of one operation; told the time, lockless like a breaker."""
+
+    def __init__(self, operation: str) -> None:
+        self.operation = operation
+        self.opens_at: float | None = None
+        self._closed_at = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing is known that forbids a call. `sweep` first to let time act."""
+        return self.opens_at is None
+
+    def close(self, now: float, wait_s: float, category: Category) -> tuple[Fact, ...]:
+        """The server said when to come back. A closed gate is only ever prolonged."""
+        was_open = self.opens_at is None
+        if not was_open and now + wait_s <= (self.opens_at or 0.0):
+            return ()
+        if was_open:
+            self._closed_at = now
+        self.opens_at = now + wait_s
+        return (GateClosed(operation=self.operation, wait_s=wait_s, category=category),)
+
+    def sweep(self, now: float) -> tuple[Fact, ...]:
+        """Opens when its time has come."""
+        if self.opens_at is None or now < self.opens_at:
+            return ()
+        self.opens_at = None
+        return (GateOpened(operation=self.operation, closed_s=round(now - self._closed_at, 3)),)
+
+    def opens_in_s(self, now: float) -> float:
+        """How long it stays closed."""
+        return 0.0 if self.opens_at is None else max(0.0, self.opens_at - now)

@@ -1,0 +1,81 @@
+"""What is known of an operation before a call of it is climbed: its standing in this process, and the call itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+
+from recovery_ops.rules.breaker import Breaker
+from recovery_ops.rules.degradation import Degradation
+from recovery_ops.rules.facts import Fact
+from recovery_ops.rules.gate import Gate
+from recovery_ops.rules.policy import OperationPolicy
+from recovery_ops.rules.words import Adjustment, Category
+
+ESCALATION_PAUSE_S = 60.0
+"""One process asks about one kind of trouble of one operation at most this often."""
+
+
+class Standing:
+    """How one operation stands in this process: its policy, and what its calls share. The driver holds the lock."""
+
+    __slots__ = ("_escalated_at", "breaker", "degradation", "gate", "name", "policy", "provider")
+
+    def __init__(self, name: str, policy: OperationPolicy, breaker: Breaker, *, provider: str | None = None) -> None:
+        self.name = name
+        self.policy = policy
+        self.breaker = breaker
+        self.gate = Gate(name)
+        self.degradation = Degradation(name)
+        self.provider = provider
+        self._escalated_at: dict[Category, float] = {}
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether a success needs nothing but to be counted."""
+        return self.breaker.is_calm and self.gate.is_open and not self.degradation.is_open
+
+    def sweep(self, now: float) -> tuple[Fact, ...]:
+        """What time alone changes."""
+        return self.breaker.sweep(now) + self.gate.sweep(now)
+
+    def may_ask(self, category: Category, now: float) -> bool:
+        """Whether it is time to ask a person about this again."""
+        if now - self._escalated_at.get(category, -inf) < ESCALATION_PAUSE_S:
+            return False
+        self._escalated_at[category] = now
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """A fallback: an operation of its own, with its own breaker and policy."""
+
+    standing: Standing
+    is_repeatable: bool = False
+    warning: str | None = None
+    data_age_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Climb:
+    """One logical call: what is known about it before the first attempt. Times are on the driver's clock."""
+
+    standing: Standing
+    source: str = ""
+    started_at: float
+    deadline_at: float = inf
+    chance: Callable[[], float]
+    alternatives: tuple[Alternative, ...] = ()
+    is_optional: bool = False
+    is_repeatable: bool = False
+    fixes: frozenset[Adjustment] = field(default_factory=frozenset)
+    """What the caller can change about a request before it is sent again."""
+    model: str | None = None
+    tool: str | None = None
+
+    @property
+    def is_foreground(self) -> bool:
+        """Whether somebody waits for this call, by the policy's list of sources."""
+        return self.standing.policy.is_foreground(self.source)

@@ -1,0 +1,144 @@
+"""The denominators: how many calls each operation made for each source, counted without a lock where nothing fails."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping
+
+from recovery_ops.rules import facts
+from recovery_ops.rules.facts import BreakerRejected, CallsCounted, Fact
+from recovery_ops.rules.window import Tally
+from recovery_ops.rules.words import State
+
+LATENCY_BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+
+
+class Cell:
+    """The counts of one operation and one source.
+
+    `started` and `succeeded` are called from any thread on the quick path; everything else under the runtime's lock.
+    """
+
+    __slots__ = (
+        "_climbed",
+        "_latency",
+        "_started",
+        "_succeeded",
+        "_told",
+        "attempts",
+        "calls",
+        "counts",
+        "failures",
+        "source",
+        "started",
+        "succeeded",
+        "waiting",
+    )
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self._started, self._succeeded = Tally(), Tally()
+        self.started, self.succeeded = self._started.add, self._succeeded.add
+        self._latency = [Tally() for _ in range(len(LATENCY_BOUNDS_S) + 1)]
+        self.calls = 0
+        """Calls that did not take the quick path, or left it."""
+        self.attempts = 0
+        """Attempts beyond those of the quick path."""
+        self._climbed = 0
+        self.waiting = 0
+        self.failures: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        self._told: dict[str, int] = {}
+
+    def took(self, duration_s: float) -> None:
+        """A successful attempt took this long."""
+        self._latency[bisect_left(LATENCY_BOUNDS_S, duration_s)].add()
+
+    def climbed(self) -> None:
+        """A call that left the quick path has ended."""
+        self._climbed += 1
+
+    def note(self, fact: Fact) -> None:
+        """Counts what a fact says."""
+        if isinstance(fact, facts.FailureClassified):
+            self.failures[fact.category.value] += 1
+        elif isinstance(fact, facts.BreakerRejected):
+            if fact.reason != "not_enforced":
+                self.counts["rejected"] += fact.count
+        elif (name := _COUNTED.get(type(fact))) is not None:
+            self.counts[name] += 1
+
+    def counted(self, operation: str, breaker: str, interval_s: float, provider: str | None) -> CallsCounted | None:
+        """What happened since this was last asked; None where nothing did."""
+        started, quick = self._started.value(), self._succeeded.value()
+        totals = {
+            "calls": started,
+            "attempts": started - self.calls + self.attempts,
+            "successes": quick + self.counts["successes"],
+            **{name: self.counts[name] for name in _COUNTED.values()},
+            "rejected": self.counts["rejected"],
+            **{f"latency.{index}": tally.value() for index, tally in enumerate(self._latency)},
+            **{f"failure.{name}": count for name, count in self.failures.items()},
+        }
+        fresh = {name: total - self._told.get(name, 0) for name, total in totals.items()}
+        in_flight = max(0, started - quick - self._climbed)
+        if not any(fresh.values()) and not in_flight:
+            return None
+        self._told = totals
+        latency = tuple(fresh[f"latency.{index}"] for index in range(len(self._latency)))
+        return CallsCounted(
+            operation=operation,
+            breaker=breaker,
+            interval_s=round(interval_s, 3),
+            calls=fresh["calls"],
+            attempts=fresh["attempts"],
+            successes=fresh["successes"],
+            failures=_positive({name[8:]: n for name, n in fresh.items() if name.startswith("failure.")}),
+            retries=fresh["retries"],
+            fallbacks=fresh["fallbacks"],
+            degraded=fresh["degraded"],
+            rejected=fresh["rejected"],
+            exhausted=fresh["exhausted"],
+            in_flight=in_flight,
+            waiting=self.waiting,
+            latency_bounds_s=LATENCY_BOUNDS_S if any(latency) else (),
+            latency_counts=latency if any(latency) else (),
+            provider=provider,
+        )
+
+
+class Rejections:
+    """Refused calls, added up so that an open breaker stays cheap. Used under the runtime's lock."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str, State, str]] = Counter()
+        self._since = 0.0
+
+    def add(self, fact: BreakerRejected, now: float) -> None:
+        """One more."""
+        if not self._counts:
+            self._since = now
+        self._counts[fact.operation, fact.breaker, fact.state, fact.reason] += fact.count
+
+    def taken(self, now: float) -> tuple[BreakerRejected, ...]:
+        """The sums since the first that was not yet told, one fact for each operation, state and reason."""
+        window_s = round(max(0.0, now - self._since), 3)
+        found = tuple(
+            BreakerRejected(operation=op, breaker=breaker, state=state, count=n, window_s=window_s, reason=reason)
+            for (op, breaker, state, reason), n in self._counts.items()
+        )
+        self._counts.clear()
+        return found
+
+
+def _positive(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count}
+
+
+_COUNTED: dict[type[Fact], str] = {
+    facts.RetryScheduled: "retries",
+    facts.FallbackActivated: "fallbacks",
+    facts.Exhausted: "exhausted",
+    facts.DegradationStarted: "degraded",
+}

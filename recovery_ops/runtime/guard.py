@@ -1,0 +1,216 @@
+"""Guards: a callable goes in, one that recovers comes out, with the same arguments and the same result."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from recovery_ops.rules.policy import Knobs
+from recovery_ops.rules.standing import Alternative
+from recovery_ops.rules.words import Adjustment
+from recovery_ops.runtime.driver import drive, drive_async
+from recovery_ops.runtime.errors import NotConfigured
+from recovery_ops.runtime.operation import Fallback, Outcome, Plan
+from recovery_ops.runtime.run import CURRENT
+
+if TYPE_CHECKING:
+    from recovery_ops.runtime.recovery import Recovery
+
+AnyFallback = Callable[..., Any] | Fallback
+
+
+class Guards:
+    """The part of `Recovery` that makes guards."""
+
+    def guard(
+        self,
+        name: str | None = None,
+        *,
+        kind: str = "operation",
+        breaker: str = "",
+        fallback: AnyFallback | Sequence[AnyFallback] | None = None,
+        optional: bool = False,
+        is_destructive: bool = True,
+        fallback_allowed: bool = True,
+        source: str = "",
+        max_retries: int | None = None,
+        base_delay_s: float | None = None,
+        deadline_s: float | None = None,
+        knobs: Knobs | None = None,
+        idempotency_key: Callable[..., str] | None = None,
+        refresh_credentials: Callable[[], Any] | None = None,
+        refresh_evidence: Callable[[], Any] | None = None,
+        adjusts_max_tokens: bool = False,
+        provider: str | None = None,
+        model: str | None = None,
+        tool: str | None = None,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """A decorator for sync and async callables.
+
+        name: the operation; default: the function's name. kind: `operation`, `model`, `tool`, `document` or `sandbox`
+        (their default deadlines and retries differ). breaker: a shared backend's name. fallback: alternatives in
+        order, each with the same arguments. optional: leave it out (`Degraded`) rather than fail. is_destructive:
+        True (the default) retries only after failures that prove nothing was done; say False for what may be done
+        twice. deadline_s: of one attempt. source: who waits, where it is not the run's. The live policy may change
+        every number; it can never widen `is_destructive`, `optional` or the fallbacks.
+
+        Raises RecoveryExhausted, CircuitOpen, GateClosed, DeadlineExceeded or RunStopped; cancels pass through.
+        """
+
+        def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+            recovery = cast("Recovery", self)
+            if recovery.is_off:
+                return function
+            said = _said(knobs, max_retries, base_delay_s, deadline_s, fallback_allowed)
+            operation = recovery.operation(
+                name or function.__name__, kind=kind, breaker=breaker, code=said, provider=provider
+            )
+            hooks = {
+                Adjustment.REFRESH_CREDENTIALS: refresh_credentials,
+                Adjustment.REFRESH_EVIDENCE: refresh_evidence,
+            }
+            given = {adjustment: hook for adjustment, hook in hooks.items() if hook is not None}
+            fixes = set(given) | ({Adjustment.MAX_TOKENS} if adjusts_max_tokens else set())
+            plan = Plan(
+                operation=operation,
+                function=function,
+                source=source,
+                is_optional=optional,
+                is_repeatable=not is_destructive or idempotency_key is not None,
+                alternatives=_alternatives(recovery, operation.name, function, fallback),
+                fixes=frozenset(fixes),
+                hooks=given,
+                idempotency_key=idempotency_key,
+                model=model,
+                tool=tool,
+            )
+            is_async = inspect.iscoroutinefunction(function)
+            return _guarded_async(recovery, plan) if is_async else _guarded(recovery, plan)
+
+        return decorate
+
+
+def _guarded(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
+    """The quick path, for threads: while nothing is wrong, a call costs a few counters and one look at the clock."""
+    function, operation = plan.function, plan.operation
+    cells, is_source_fixed, fixed = operation.cells, bool(plan.source), plan.source
+    now, current, count_success = recovery.clock.now, CURRENT.get, operation.standing.breaker.successes.add
+
+    @functools.wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        scope = None if is_source_fixed else current()
+        source = fixed if scope is None else scope.source
+        cell = cells.get(source) or operation.cell(source)
+        cell.started()
+        if not operation.is_calm:
+            return drive(recovery, plan, args, kwargs).value
+        began = now()
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001  # every failure is classified
+            return drive(recovery, plan, args, kwargs, (error, began)).value
+        except BaseException:
+            cell.climbed()
+            raise
+        cell.succeeded()
+        count_success()
+        return result
+
+    def outcome(*args: Any, **kwargs: Any) -> Outcome:
+        """Like the call itself, but says how the result was come by."""
+        operation.cell(plan.source or _source()).started()
+        return drive(recovery, plan, args, kwargs)
+
+    guarded.outcome = outcome  # type: ignore[attr-defined]
+    guarded.operation = operation  # type: ignore[attr-defined]
+    return guarded
+
+
+def _guarded_async(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
+    """The quick path, for tasks. A call deadline needs a timer, so it takes the other path."""
+    function, operation = plan.function, plan.operation
+    cells, is_source_fixed, fixed = operation.cells, bool(plan.source), plan.source
+    now, current, count_success = recovery.clock.now, CURRENT.get, operation.standing.breaker.successes.add
+    standing = operation.standing
+
+    @functools.wraps(function)
+    async def guarded(*args: Any, **kwargs: Any) -> Any:
+        scope = None if is_source_fixed else current()
+        source = fixed if scope is None else scope.source
+        cell = cells.get(source) or operation.cell(source)
+        cell.started()
+        if not operation.is_calm or standing.policy.knobs.call_deadline_s:
+            return (await drive_async(recovery, plan, args, kwargs)).value
+        began = now()
+        try:
+            result = await function(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001  # every failure is classified
+            return (await drive_async(recovery, plan, args, kwargs, (error, began))).value
+        except BaseException:
+            cell.climbed()
+            raise
+        cell.succeeded()
+        count_success()
+        return result
+
+    async def outcome(*args: Any, **kwargs: Any) -> Outcome:
+        """Like the call itself, but says how the result was come by."""
+        operation.cell(plan.source or _source()).started()
+        return await drive_async(recovery, plan, args, kwargs)
+
+    guarded.outcome = outcome  # type: ignore[attr-defined]
+    guarded.operation = operation  # type: ignore[attr-defined]
+    return guarded
+
+
+def _source() -> str:
+    scope = CURRENT.get()
+    return scope.source if scope else ""
+
+
+def _said(
+    knobs: Knobs | None,
+    max_retries: int | None,
+    base_delay_s: float | None,
+    deadline_s: float | None,
+    fallback_allowed: bool,
+) -> Knobs:
+    own = Knobs(
+        max_retries=max_retries,
+        max_retries_background=max_retries,
+        base_delay_s=base_delay_s,
+        call_deadline_s=deadline_s,
+        fallback_allowed=None if fallback_allowed else False,
+    )
+    return own if knobs is None else own.over(knobs)
+
+
+def _alternatives(
+    recovery: Recovery,
+    name: str,
+    function: Callable[..., Any],
+    given: AnyFallback | Sequence[AnyFallback] | None,
+) -> tuple[tuple[Alternative, Callable[..., Any]], ...]:
+    if given is None:
+        return ()
+    found = []
+    for one in [given] if isinstance(given, Fallback) or callable(given) else list(given):
+        fallback = one if isinstance(one, Fallback) else Fallback(one)
+        guarded = getattr(fallback.function, "operation", None)
+        raw = inspect.unwrap(fallback.function) if guarded is not None else fallback.function
+        if inspect.iscoroutinefunction(raw) and not inspect.iscoroutinefunction(function):
+            raise NotConfigured(f"{name} is not async, so its fallback {raw.__name__} must not be async either")
+        if guarded is None:
+            guarded = recovery.operation(fallback.name or getattr(raw, "__name__", f"{name}.fallback"), kind="undeclared")
+        if guarded.name == name:
+            raise NotConfigured(f"{name} cannot be its own fallback; give the fallback another name")
+        alternative = Alternative(
+            standing=guarded.standing,
+            is_repeatable=not fallback.is_destructive,
+            warning=fallback.warning,
+            data_age_s=fallback.data_age_s,
+        )
+        found.append((alternative, raw))
+    return tuple(found)

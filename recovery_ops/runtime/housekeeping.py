@@ -1,0 +1,149 @@
+"""What runs beside the calls: sweeps, counts and heartbeats, in one daemon thread a process; telemetry and the link."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from recovery_ops.rules.facts import InstanceHeartbeat
+from recovery_ops.wire.names import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from recovery_ops.runtime.link import Link
+    from recovery_ops.runtime.recovery import Recovery
+    from recovery_ops.runtime.telemetry import Telemetry
+
+ROUND_S = 0.25
+REJECTIONS_S = 1.0
+COUNTS_S = 10.0
+HEARTBEAT_S = 15.0
+
+
+class Housekeeper:
+    """The background side of one `Recovery`."""
+
+    def __init__(self, recovery: Recovery) -> None:
+        self._recovery = recovery
+        self._telemetry: Telemetry | None = None
+        self._link: Link | None = None
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._began = recovery.clock.now()
+        self._told_rejections_at = self._told_counts_at = self._began
+        self._next_heartbeat_at = self._began
+        self._is_connected = False
+
+    def connect(self, *, own_sink: bool) -> None:
+        """Start the thread, and with a server the way of facts out and of the desired state in."""
+        self._is_connected = True
+        recovery, identity = self._recovery, self._recovery.identity
+        if identity.url and own_sink:
+            from recovery_ops.runtime.connection import open_link, open_telemetry
+
+            self._telemetry = open_telemetry(identity, recovery.clock)
+            recovery.use_sink(self._telemetry)
+            self._link = open_link(identity, recovery, self._telemetry)
+        self._start()
+
+    def round(self) -> None:
+        """One round: what time changed, and what is due to be told."""
+        recovery = self._recovery
+        now = recovery.clock.now()
+        recovery.sweep()
+        if now - self._told_rejections_at >= REJECTIONS_S:
+            self._tell_rejections(now)
+        if now - self._told_counts_at >= COUNTS_S:
+            self._tell_counts(now)
+        if now >= self._next_heartbeat_at:
+            self._next_heartbeat_at = now + HEARTBEAT_S
+            self._tell_heartbeat(now, "running")
+
+    def flush(self, timeout_s: float) -> bool:
+        """Tell what was summed up so far, and hand everything on."""
+        now = self._recovery.clock.now()
+        self._tell_rejections(now)
+        self._tell_counts(now)
+        return self._telemetry.flush(timeout_s) if self._telemetry else True
+
+    def close(self, timeout_s: float) -> None:
+        """The last facts of this process, then silence."""
+        self._stop.set()
+        if self._link is not None:
+            self._link.close()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=1.0)
+        now = self._recovery.clock.now()
+        self._tell_rejections(now)
+        self._tell_counts(now)
+        if self._is_connected:
+            self._tell_heartbeat(now, "stopped")
+        if self._telemetry is not None:
+            self._telemetry.close(timeout_s)
+
+    def after_fork(self) -> None:
+        """In the child: threads do not survive a fork, so the child starts its own."""
+        self._stop = threading.Event()
+        self._thread = None
+        if self._is_connected:
+            self._start()
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._work, name="recovery-ops-housekeeper", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        stop = self._stop
+        while not stop.is_set():
+            try:
+                self.round()
+            except Exception:  # noqa: BLE001  # the agent must not feel our trouble; the next round tries again
+                _log_once()
+            stop.wait(ROUND_S)
+
+    def _tell_rejections(self, now: float) -> None:
+        recovery = self._recovery
+        self._told_rejections_at = now
+        with recovery.lock:
+            for fact in recovery.rejections.taken(now):
+                recovery.emit(fact)
+
+    def _tell_counts(self, now: float) -> None:
+        recovery, interval_s = self._recovery, now - self._told_counts_at
+        self._told_counts_at = now
+        with recovery.lock:
+            for operation in recovery.operations.values():
+                for cell in operation.cells.values():
+                    counted = cell.counted(
+                        operation.name, operation.place.breaker, interval_s, operation.standing.provider
+                    )
+                    if counted is not None:
+                        recovery.emit(counted, source=cell.source)
+
+    def _tell_heartbeat(self, now: float, status: str) -> None:
+        recovery = self._recovery
+        recovery.emit(
+            InstanceHeartbeat(
+                interval_s=HEARTBEAT_S,
+                uptime_s=round(now - self._began, 3),
+                revision=recovery.desired.revision,
+                config_hash=recovery.desired.config_hash,
+                schema_version=SCHEMA_VERSION,
+                status=status,
+                breakers_open=recovery.breakers_not_flowing(),
+                runs_in_flight=len(recovery.runs_in_flight),
+                outbox_pending=self._telemetry.pending if self._telemetry else 0,
+                outbox_dropped=self._telemetry.dropped if self._telemetry else 0,
+            )
+        )
+
+
+_has_logged = threading.Event()
+
+
+def _log_once() -> None:
+    if _has_logged.is_set():
+        return
+    _has_logged.set()
+    import logging
+
+    logging.getLogger("recovery_ops").exception("recovery_ops: a round of housekeeping failed; calls are not affected")

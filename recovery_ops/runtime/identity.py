@@ -1,0 +1,81 @@
+"""Who this process is and where its server is, from arguments or from the environment."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from recovery_ops.rules.facts import Instance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """A process on the wire, and its server; `url` and `key` are empty where there is none."""
+
+    instance: Instance
+    group: str = ""
+    url: str = ""
+    key: str = ""
+    directory: Path | None = None
+
+    @staticmethod
+    def found(
+        *,
+        service: str | None,
+        instance: str | None,
+        url: str | None,
+        key: str | None,
+        environment: str | None,
+        version: str | None,
+        group: str | None,
+        directory: Path | str | None,
+    ) -> Identity:
+        """What was said, else `RECOVERY_OPS_*`, else `OTEL_*`, else what the machine says of itself."""
+        otel = _otel_resource()
+        headers = _pairs(os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", ""))
+        bearer = {name.lower(): value for name, value in headers.items()}.get("authorization", "")
+        said = directory or os.environ.get("RECOVERY_OPS_DIR") or None
+        return Identity(
+            instance=Instance(
+                service=service
+                or os.environ.get("RECOVERY_OPS_SERVICE")
+                or os.environ.get("OTEL_SERVICE_NAME")
+                or otel.get("service.name")
+                or "agent",
+                instance=instance
+                or os.environ.get("RECOVERY_OPS_INSTANCE")
+                or otel.get("service.instance.id")
+                or f"{socket.gethostname()}-{os.getpid()}",
+                version=version or os.environ.get("RECOVERY_OPS_VERSION") or otel.get("service.version", ""),
+                environment=environment
+                or os.environ.get("RECOVERY_OPS_ENVIRONMENT")
+                or otel.get("deployment.environment.name", ""),
+            ),
+            group=group or os.environ.get("RECOVERY_OPS_GROUP") or otel.get("recovery.group", ""),
+            url=(
+                url if url is not None else os.environ.get("RECOVERY_OPS_URL") or _otel_endpoint()
+            ).rstrip("/"),
+            key=key or os.environ.get("RECOVERY_OPS_KEY") or bearer.removeprefix("Bearer ").strip(),
+            directory=Path(said) if said else None,
+        )
+
+
+def _otel_endpoint() -> str:
+    return os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+
+
+def _otel_resource() -> dict[str, str]:
+    return _pairs(os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""))
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """`a=1,b=2` with percent-encoded values, as OpenTelemetry's variables are written."""
+    found = {}
+    for part in text.split(","):
+        name, separator, value = part.partition("=")
+        if separator:
+            found[name.strip()] = unquote(value.strip())
+    return found

@@ -1,0 +1,118 @@
+"""An operation as this process holds it: its standing, its counts, and what the developer said at the guard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from recovery_ops.rules.policy import Knobs
+from recovery_ops.rules.scope import Place
+from recovery_ops.rules.standing import Alternative, Standing
+from recovery_ops.rules.words import Adjustment
+from recovery_ops.runtime.counting import Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What the callable may want to know of the attempt it is in (`recovery_ops.runtime.attempt()`)."""
+
+    operation: str = ""
+    number: int = 1
+    deadline_s: float | None = None
+    """Seconds left for this attempt; hand it to the transport."""
+    adjustment: Adjustment | None = None
+    max_tokens: int | None = None
+    idempotency_key: str | None = None
+    """Goes upstream with the request, the same for each attempt of one call."""
+
+
+ATTEMPT: ContextVar[Attempt] = ContextVar("recovery_ops_attempt", default=Attempt())
+
+
+class Operation:
+    """A named, guarded capability. `is_calm` may be read without a lock: it is only a hint which path to take."""
+
+    __slots__ = ("cells", "code", "is_calm", "kind", "place", "standing")
+
+    def __init__(self, standing: Standing, place: Place, *, kind: str, code: Knobs) -> None:
+        self.standing = standing
+        self.place = place
+        self.kind = kind
+        self.code = code
+        self.cells: dict[str, Cell] = {}
+        self.is_calm = standing.is_calm
+
+    @property
+    def name(self) -> str:
+        """The operation's name."""
+        return self.standing.name
+
+    def cell(self, source: str) -> Cell:
+        """The counts for one source."""
+        return self.cells.setdefault(source, Cell(source))
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """An alternative to an operation: a callable with the same arguments, and what the user must know of its answers.
+
+    `warning` is shown to people ("prices up to 1 h old"); `data_age_s` is how old its data may be.
+    """
+
+    function: Callable[..., Any]
+    name: str = ""
+    warning: str | None = None
+    data_age_s: float | None = None
+    is_destructive: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the developer said about one guarded callable."""
+
+    operation: Operation
+    function: Callable[..., Any]
+    source: str = ""
+    is_optional: bool = False
+    is_repeatable: bool = False
+    alternatives: tuple[tuple[Alternative, Callable[..., Any]], ...] = ()
+    fixes: frozenset[Adjustment] = field(default_factory=frozenset)
+    hooks: dict[Adjustment, Callable[[], Any]] = field(default_factory=dict)
+    idempotency_key: Callable[..., str] | None = None
+    model: str | None = None
+    tool: str | None = None
+
+    def function_of(self, operation: str, level: int) -> Callable[..., Any]:
+        """What to call for a rung of the ladder."""
+        if level == 0:
+            return self.function
+        return next(function for other, function in self.alternatives if other.standing.name == operation)
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """Stands for the answer of an optional operation that is left out. It is falsy."""
+
+    operation: str
+    reason: str
+
+    def __bool__(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A result and how it was come by (`guarded.outcome(…)`)."""
+
+    value: Any
+    attempts: int = 1
+    fallback: str | None = None
+    warning: str | None = None
+    data_age_s: float | None = None
+
+    @property
+    def is_second_best(self) -> bool:
+        """Whether a fallback answered, or nothing did."""
+        return self.fallback is not None or isinstance(self.value, Degraded)

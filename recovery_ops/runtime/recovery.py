@@ -1,0 +1,357 @@
+"""The runtime of one process: its operations, the desired state they obey, and the one lock they share."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import random
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from recovery_ops.rules.breaker import Breaker, Imposed
+from recovery_ops.rules.facts import BreakerRejected, Fact, Instance
+from recovery_ops.rules.intent import NOTHING_DESIRED, Desired, winning_override
+from recovery_ops.rules.policy import Knobs, OperationPolicy
+from recovery_ops.rules.scope import Place
+from recovery_ops.rules.standing import Standing
+from recovery_ops.rules.words import State
+from recovery_ops.runtime.clock import Clock
+from recovery_ops.runtime.counting import Cell, Rejections
+from recovery_ops.runtime.guard import Guards
+from recovery_ops.runtime.housekeeping import Housekeeper
+from recovery_ops.runtime.identity import Identity
+from recovery_ops.runtime.limits import NO_LIMITS, Limits
+from recovery_ops.runtime.operation import Operation
+from recovery_ops.runtime.run import Run, Scope
+from recovery_ops.runtime.waiting import Waker
+
+STEP_FLOOR_S = 30.0
+RUN_DEADLINE_S = 300.0
+EXPIRY_SLACK_S = 5.0
+
+
+class Sink(Protocol):
+    """Where facts go."""
+
+    def emit(
+        self, fact: Fact, source: str = "", is_foreground: bool = False, run: str = "", policy_version: str = ""
+    ) -> None:
+        """Take a fact; never block, never raise."""
+
+
+@dataclass(slots=True)
+class _Shared:
+    """A breaker and the operations behind it."""
+
+    breaker: Breaker
+    operations: list[Operation]
+    reset_revision: int
+
+
+class Recovery(Guards):
+    """What an agent makes once: `recovery = Recovery("research-agent")`, then `@recovery.guard("search_web")`.
+
+    Server and key come from the arguments or from `RECOVERY_OPS_URL` and `RECOVERY_OPS_KEY` (`OTEL_*` as fallback);
+    without a server everything works by the built-in policy. Thread-safe, task-safe, fork-safe. A server that is
+    slow, gone or lying changes nothing but the freshness of the desired state. `RECOVERY_OPS_OFF=1` takes the runtime
+    out of the way: guards call straight through.
+
+    `limits` are ceilings that no desired state can widen.
+    """
+
+    def __init__(
+        self,
+        service: str | None = None,
+        *,
+        instance: str | None = None,
+        url: str | None = None,
+        key: str | None = None,
+        environment: str | None = None,
+        version: str | None = None,
+        group: str | None = None,
+        directory: Path | str | None = None,
+        limits: Limits = NO_LIMITS,
+        desired: Desired = NOTHING_DESIRED,
+        clock: Clock | None = None,
+        chance: Callable[[], float] = random.random,
+        waker: Waker | None = None,
+        sink: Sink | None = None,
+        is_background_work_wanted: bool = True,
+    ) -> None:
+        self.identity = Identity.found(
+            service=service,
+            instance=instance,
+            url=url,
+            key=key,
+            environment=environment,
+            version=version,
+            group=group,
+            directory=directory,
+        )
+        self.clock = clock or Clock()
+        self.chance = chance
+        self.waker = waker or Waker()
+        self.limits = limits
+        self.lock = threading.RLock()
+        self.is_off = os.environ.get("RECOVERY_OPS_OFF", "").strip() in ("1", "true", "yes")
+        self.desired = desired
+        self.operations: dict[str, Operation] = {}
+        self.runs_in_flight: set[str] = set()
+        self.rejections = Rejections()
+        self._shared: dict[str, _Shared] = {}
+        self._clamped: dict[str, None] = {}
+        self._housekeeper = Housekeeper(self)
+        self._sink = sink
+        self._is_closed = False
+        if is_background_work_wanted and not self.is_off:
+            self._housekeeper.connect(own_sink=sink is None)
+            _OPEN.append(self)
+
+    @property
+    def instance(self) -> Instance:
+        """Who this process is on the wire."""
+        return self.identity.instance
+
+    def run(self, name: str = "", *, source: str = "", run_id: str = "", deadline_s: float | None = None) -> Run:
+        """One task of the agent, as a context manager (sync or async); see `Run`."""
+        return Run(self, name, source=source, run_id=run_id, deadline_s=deadline_s)
+
+    def operation(
+        self,
+        name: str,
+        *,
+        kind: str = "operation",
+        breaker: str = "",
+        code: Knobs | None = None,
+        provider: str | None = None,
+    ) -> Operation:
+        """The operation of this name, made at first use. One that already exists keeps what was said first."""
+        with self.lock:
+            found = self.operations.get(name)
+            if found is not None:
+                return found
+            identity = self.identity
+            place = Place(
+                service=identity.instance.service,
+                instance=identity.instance.instance,
+                operation=name,
+                breaker=breaker or name,
+                group=identity.group,
+            )
+            shared = self._shared.get(place.breaker)
+            if shared is None:
+                # A breaker that is made later starts fresh, so resets of the past do not concern it.
+                newest = max((one.revision for one in self.desired.resets), default=0)
+                shared = self._shared[place.breaker] = _Shared(Breaker(place.breaker), [], newest)
+            standing = Standing(name, OperationPolicy(), shared.breaker, provider=provider)
+            made = Operation(standing, place, kind=kind, code=code or Knobs())
+            self.operations[name] = made
+            shared.operations.append(made)
+            self._obey(made)
+            self._impose(shared)
+            return made
+
+    def apply(self, desired: Desired) -> Sequence[str]:
+        """Obey a desired state from now on; breaker states, windows and cooldowns stay.
+
+        Returns what local ceilings clamped, by name. Override times are wall-clock seconds of this machine.
+        """
+        with self.lock:
+            self._clamped.clear()
+            self.desired = desired
+            for operation in self.operations.values():
+                self._obey(operation)
+            for shared in self._shared.values():
+                self._reset(shared)
+                self._impose(shared)
+            clamped = tuple(self._clamped)
+        self.waker.wake_all()
+        return clamped
+
+    def sweep(self) -> None:
+        """What time alone changes: expiries, gates, probes that never came back, overrides that begin."""
+        with self.lock:
+            now = self.clock.now()
+            for shared in self._shared.values():
+                self._impose(shared)
+                self.record_all(shared.breaker.sweep(now))
+                for operation in shared.operations:
+                    self.record_all(operation.standing.gate.sweep(now))
+                    operation.is_calm = operation.standing.is_calm
+
+    def refresh(self, operation: Operation) -> None:
+        """Everything that shares the operation's breaker learns whether it is calm. Call with the lock held."""
+        for other in self._shared[operation.place.breaker].operations:
+            other.is_calm = other.standing.is_calm
+
+    def emit(self, fact: Fact, scope: Scope | None = None, *, source: str = "") -> None:
+        """Send a fact on its way; never blocks, never raises."""
+        if self._sink is None:
+            return
+        if scope is not None:
+            source = source or scope.source
+        self._sink.emit(
+            fact,
+            source,
+            self.desired.policy.foreground_sources.__contains__(source),
+            scope.run_id if scope else "",
+            self.desired.policy.version,
+        )
+
+    def record(self, fact: Fact, *, source: str = "", scope: Scope | None = None) -> None:
+        """Count a fact and send it on its way. Call with the lock held."""
+        if fact.operation in self.operations:
+            self.cell_of(fact.operation, source).note(fact)
+        if isinstance(fact, BreakerRejected):
+            self.rejections.add(fact, self.clock.now())
+            return
+        self.emit(fact, scope, source=source)
+
+    def record_all(self, found: Sequence[Fact]) -> None:
+        """Facts that no call caused. Call with the lock held."""
+        for fact in found:
+            self.emit(fact)
+
+    def cell_of(self, operation: str, source: str) -> Cell:
+        """The counts of an operation and a source."""
+        return self.operations[operation].cell(source)
+
+    def deadline_at(self, operation: Operation, scope: Scope | None, began: float) -> float:
+        """When a call that began then must be done: the step's deadline, or the run's if that is sooner.
+
+        A step may take the larger of 30 s and three times its call deadline; without a call deadline as long as a run.
+        """
+        call_s = operation.standing.policy.knobs.call_deadline_s or 0.0
+        step_s = max(STEP_FLOOR_S, 3.0 * call_s) if call_s else RUN_DEADLINE_S
+        own = began + step_s
+        return min(own, scope.deadline_at) if scope is not None else own
+
+    def note_on(self, breaker: str, place: Place) -> str:
+        """The reason of whoever tripped it."""
+        held = winning_override(self.desired.overrides, place, self.clock.wall())
+        return f"{held.by}: {held.reason}" if held is not None and held.mode is State.FORCED_OPEN else ""
+
+    def breaker(self, name: str) -> Breaker | None:
+        """The breaker of this name; look, do not touch: it belongs to the lock."""
+        shared = self._shared.get(name)
+        return shared.breaker if shared else None
+
+    def breakers_not_flowing(self) -> int:
+        """How many breakers refuse calls now."""
+        with self.lock:
+            return sum(one.breaker.state in (State.OPEN, State.FORCED_OPEN) for one in self._shared.values())
+
+    def housekeep(self) -> None:
+        """One round of what else runs in the background: sweeps, counts, heartbeats. For tests and embedders."""
+        self._housekeeper.round()
+
+    def flush(self, timeout_s: float = 5.0) -> bool:
+        """Everything emitted so far is on disk and, where a server answers, sent."""
+        return self._housekeeper.flush(timeout_s)
+
+    def close(self, timeout_s: float = 2.0) -> None:
+        """Say goodbye, send what is left, stop the threads. Guards go on working without a server."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._housekeeper.close(timeout_s)
+        if self in _OPEN:
+            _OPEN.remove(self)
+
+    def use_sink(self, sink: Sink) -> None:
+        """Where facts go from now on."""
+        self._sink = sink
+
+    def _obey(self, operation: Operation) -> None:
+        policy = self.desired.policy.for_operation(operation.place, kind=operation.kind, code=operation.code)
+        policy, clamped = self.limits.applied_to(policy, operation.name)
+        self._clamped.update(dict.fromkeys(clamped))
+        operation.standing.policy = policy
+        operation.standing.breaker.configure(policy.knobs)
+        operation.is_calm = operation.standing.is_calm
+
+    def _impose(self, shared: _Shared) -> None:
+        wall, now = self.clock.wall(), self.clock.now()
+        held = shared.breaker.override
+        wanted = winning_override(self.desired.overrides, shared.operations[0].place, wall)
+        lasts_s = 0.0
+        if wanted is not None:
+            lasts_s, clamped = self.limits.override_allowed(wanted, wall)
+            self._clamped.update(dict.fromkeys(clamped))
+        if wanted is not None and lasts_s > 0:
+            imposed = Imposed(
+                id=wanted.id, mode=wanted.mode, ends_at=now + lasts_s, revision=wanted.revision, ramp_s=wanted.ramp_s
+            )
+            self.record_all(shared.breaker.impose(imposed, now, chance=self.chance()))
+        elif held is not None:
+            is_listed = any(one.id == held.id for one in self.desired.overrides)
+            # The server drops an override when it ends; whoever hears of that first, it ended by its time.
+            has_expired = is_listed or held.ends_at - now <= EXPIRY_SLACK_S
+            self.record_all(
+                shared.breaker.expire(now) if has_expired else shared.breaker.impose(None, now, chance=self.chance())
+            )
+        for operation in shared.operations:
+            operation.is_calm = operation.standing.is_calm
+
+    def _reset(self, shared: _Shared) -> None:
+        """Each reset is obeyed once, also after a reconnect or a missed message: it is state, a number that rises."""
+        place = shared.operations[0].place
+        due = [one for one in self.desired.resets if one.revision > shared.reset_revision and one.scope.holds(place)]
+        if not due:
+            return
+        newest = max(due, key=lambda one: one.revision)
+        shared.reset_revision = newest.revision
+        now = self.clock.now()
+        for operation in shared.operations:
+            operation.standing.gate.opens_at = None
+        self.record_all(shared.breaker.reset(now, delay_s=self.chance() * newest.ramp_s))
+        for operation in shared.operations:
+            operation.is_calm = operation.standing.is_calm
+
+
+_OPEN: list[Recovery] = []
+
+
+def _close_all() -> None:
+    for recovery in list(_OPEN):
+        recovery.close()
+
+
+def _after_fork_in_child() -> None:
+    for recovery in _OPEN:
+        recovery.lock = threading.RLock()
+        recovery.waker = Waker()
+        recovery.runs_in_flight = set()
+        recovery._housekeeper.after_fork()
+
+
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+_default: Recovery | None = None
+_default_lock = threading.Lock()
+
+
+def default() -> Recovery:
+    """The process's own `Recovery`, made from the environment at first use."""
+    global _default  # noqa: PLW0603  # one per process is what the module-level `guard` and `run` promise
+    with _default_lock:
+        if _default is None:
+            _default = Recovery()
+        return _default
+
+
+def guard(name: str | None = None, **said: Any) -> Any:
+    """`Recovery.guard` of the process's own runtime."""
+    return default().guard(name, **said)
+
+
+def run(name: str = "", *, source: str = "", run_id: str = "", deadline_s: float | None = None) -> Run:
+    """`Recovery.run` of the process's own runtime."""
+    return default().run(name, source=source, run_id=run_id, deadline_s=deadline_s)
+

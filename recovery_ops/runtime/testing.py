@@ -1,0 +1,182 @@
+"""For tests of agents: a clock you push, a world you script, the facts you read back. Nothing here sleeps.
+
+    from recovery_ops.runtime import testing
+
+    lab = testing.Lab()
+    search = lab.recovery.guard("search", is_destructive=False)(lab.script(529, 529, "found it"))
+    with lab.recovery.run(source="main_agent"):
+        assert search() == "found it"
+    assert lab.waits == [0.5, 1.0]
+    assert [fact.attempt for fact in lab.facts_of(RetryScheduled)] == [2, 3]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from recovery_ops.rules.facts import Fact
+from recovery_ops.rules.intent import NOTHING_DESIRED, Desired
+from recovery_ops.rules.steps import Cause
+from recovery_ops.runtime.clock import Clock
+from recovery_ops.runtime.limits import NO_LIMITS, Limits
+from recovery_ops.runtime.recovery import Recovery
+from recovery_ops.runtime.signals import Response
+from recovery_ops.runtime.waiting import Waker
+
+AnyFact = TypeVar("AnyFact", bound=Fact)
+
+
+class PushedClock(Clock):
+    """A clock that stands still until it is pushed. It starts at `wall` seconds since the epoch."""
+
+    def __init__(self, wall: float = 1_800_000_000.0) -> None:
+        self._now = 1000.0
+        self._wall_offset = wall - self._now
+
+    def now(self) -> float:
+        """Seconds that never run backwards."""
+        return self._now
+
+    def wall(self) -> float:
+        """Seconds since the epoch."""
+        return self._now + self._wall_offset
+
+    def wall_ns(self) -> int:
+        """Nanoseconds since the epoch."""
+        return int(self.wall() * 1_000_000_000)
+
+    def push(self, seconds: float) -> None:
+        """Let time pass."""
+        self._now += max(0.0, seconds)
+
+
+class PushedWaker(Waker):
+    """Waits by pushing the clock, so that no test waits for time; notes every wait."""
+
+    def __init__(self, clock: PushedClock) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+        self._clock = clock
+        self._planned: list[tuple[float, Callable[[], object]]] = []
+
+    def at(self, in_s: float, what: Callable[[], object]) -> None:
+        """Do something in so many seconds, in the middle of whatever wait is then going on."""
+        self._planned.append((self._clock.now() + in_s, what))
+        self._planned.sort(key=lambda plan: plan[0])
+
+    def wait(self, delay_s: float) -> Cause:
+        """Time passes at once, up to the end or to what was planned before it."""
+        self.waits.append(delay_s)
+        until = self._clock.now() + delay_s
+        if self._planned and self._planned[0][0] <= until:
+            due, what = self._planned.pop(0)
+            self._clock.push(due - self._clock.now())
+            generation = self._generation
+            what()
+            if self._generation != generation:
+                return Cause.CHANGED
+        self._clock.push(until - self._clock.now())
+        return Cause.ELAPSED
+
+    async def wait_async(self, delay_s: float) -> Cause:
+        """Like `wait`."""
+        return self.wait(delay_s)
+
+
+class Facts:
+    """Keeps every fact, with the source and run it came from."""
+
+    def __init__(self) -> None:
+        self.all: list[Fact] = []
+        self.sources: list[str] = []
+        self.runs: list[str] = []
+
+    def emit(
+        self, fact: Fact, source: str = "", is_foreground: bool = False, run: str = "", policy_version: str = ""
+    ) -> None:
+        """Keep it."""
+        self.all.append(fact)
+        self.sources.append(source)
+        self.runs.append(run)
+
+
+class Script:
+    """A callable that plays outcomes in order: a status raises, an exception raises, anything else is returned.
+
+    When the script is at its end the last outcome repeats.
+    """
+
+    def __init__(self, outcomes: Iterable[Any], clock: PushedClock | None = None, takes_s: float = 0.0) -> None:
+        self._outcomes = list(outcomes)
+        self._clock = clock
+        self._takes_s = takes_s
+        self.calls = 0
+        self.arguments: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+        self.__name__ = "script"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Play the next outcome."""
+        self.arguments.append((args, kwargs))
+        outcome = self._outcomes[min(self.calls, len(self._outcomes) - 1)]
+        self.calls += 1
+        if self._clock is not None:
+            self._clock.push(self._takes_s)
+        if isinstance(outcome, bool) or not isinstance(outcome, int | Response | BaseException):
+            return outcome
+        raise outcome if isinstance(outcome, BaseException) else HttpError(outcome)
+
+
+class HttpError(Exception):
+    """What a script raises for a status or a `Response`."""
+
+    def __init__(self, response: int | Response) -> None:
+        self.response = response if isinstance(response, Response) else Response(response)
+        self.status_code = self.response.status
+        super().__init__(f"HTTP {self.status_code}")
+
+
+class Lab:
+    """A `Recovery` with a pushed clock, no chance, no threads and no server; what it did is read back."""
+
+    def __init__(
+        self,
+        service: str = "lab",
+        *,
+        desired: Desired = NOTHING_DESIRED,
+        limits: Limits = NO_LIMITS,
+        chance: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self.clock = PushedClock()
+        self.waker = PushedWaker(self.clock)
+        self.read = Facts()
+        self.recovery = Recovery(
+            service,
+            instance="lab-1",
+            url="",
+            limits=limits,
+            desired=desired,
+            clock=self.clock,
+            chance=chance,
+            waker=self.waker,
+            sink=self.read,
+            is_background_work_wanted=False,
+        )
+
+    @property
+    def facts(self) -> list[Fact]:
+        """Every fact so far, in order."""
+        return self.read.all
+
+    @property
+    def waits(self) -> list[float]:
+        """Every wait so far, in seconds."""
+        return self.waker.waits
+
+    def facts_of(self, kind: type[AnyFact]) -> list[AnyFact]:
+        """The facts of one kind."""
+        return [fact for fact in self.read.all if isinstance(fact, kind)]
+
+    def script(self, *outcomes: Any, takes_s: float = 0.0) -> Script:
+        """A callable that plays these outcomes, each taking so long."""
+        return Script(outcomes, self.clock, takes_s)

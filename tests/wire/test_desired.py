@@ -1,0 +1,128 @@
+"""The desired state: one document for both sides, refused whole when it is not understood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recovery_ops import wire
+from recovery_ops.rules.intent import Override, Reset, winning_override
+from recovery_ops.rules.policy import BUILT_IN, document_of
+from recovery_ops.rules.scope import Place, Scope
+from recovery_ops.rules.words import State
+
+
+def override(scope: Scope, *, revision: int = 1, mode: State = State.FORCED_OPEN, one_id: str = "ov") -> Override:
+    return Override(
+        id=one_id,
+        mode=mode,
+        scope=scope,
+        reason="the provider is down",
+        by="ana",
+        starts_at=100.0,
+        expires_at=200.0,
+        revision=revision,
+    )
+
+
+def document(**changed: Any) -> dict[str, Any]:
+    made = wire.desired_document(
+        environment="dev",
+        revision=3,
+        policy=document_of(BUILT_IN),
+        policy_version="12",
+        overrides=[override(Scope(operation="search"), revision=3)],
+        resets=[Reset(scope=Scope(operation="model:*"), revision=2)],
+        issued_at=50.0,
+    )
+    return made | changed
+
+
+def test_what_is_stated_is_what_is_read() -> None:
+    desired = wire.parse_desired(document())
+    assert desired.revision == 3
+    assert desired.policy.version == "12"
+    assert desired.overrides == (override(Scope(operation="search"), revision=3),)
+    assert desired.resets == (Reset(scope=Scope(operation="model:*"), revision=2),)
+    assert desired.config_hash == wire.config_hash(document())
+
+
+def test_the_hash_is_of_what_is_to_be_obeyed() -> None:
+    assert document()["config_hash"] == document(issued_at=99.0)["config_hash"] == wire.config_hash(document())
+    assert wire.config_hash(document(revision=4)) != wire.config_hash(document())
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ({"schema_version": None}, "schema_version"),
+        ({"revision": "3"}, "revision"),
+        ({"revision": -1}, "revision"),
+        ({"requires": ["telepathy"]}, "requires"),
+        ({"policy": {"defaults": {"model": {"max_retries": 900}}}}, "policy.defaults.model.max_retries"),
+        ({"overrides": {}}, "overrides"),
+        ({"overrides": [{"id": "x", "mode": "closed", "expires_at": 1.0}]}, "overrides[0]"),
+        ({"overrides": [{"id": "x", "mode": "forced_open", "expires_at": float("nan")}]}, "overrides[0]"),
+        ({"overrides": [{"id": "x", "mode": "forced_open", "expires_at": 1.0, "scope": {"moon": "full"}}]}, "overrides[0]"),
+        ({"resets": [{}]}, "resets[0]"),
+    ],
+)
+def test_a_document_with_a_fault_is_refused_whole(changed: dict[str, Any], path: str) -> None:
+    with pytest.raises(wire.DesiredInvalid) as refused:
+        wire.parse_desired(document(**changed))
+    assert path in [problem.path for problem in refused.value.problems]
+
+
+@pytest.mark.parametrize("rubbish", [None, [], "x", 1])
+def test_what_is_no_document_is_refused(rubbish: object) -> None:
+    with pytest.raises(wire.DesiredInvalid):
+        wire.parse_desired(rubbish)
+
+
+def test_keys_from_the_future_are_ignored() -> None:
+    assert wire.parse_desired(document(weather="fine", schema_version=9)).revision == 3
+
+
+PLACE = Place(service="research", instance="r-1", operation="search_web", breaker="helios", group="gold")
+
+BY_RANK = [
+    Scope(),
+    Scope(group="gold"),
+    Scope(service="research"),
+    Scope(operation="search_web"),
+    Scope(service="research", operation="search_web"),
+    Scope(instance="r-1"),
+]
+
+
+def test_the_most_specific_scope_wins() -> None:
+    for place_in_order, scope in enumerate(BY_RANK):
+        others = [override(other, revision=9, one_id=f"o{n}") for n, other in enumerate(BY_RANK[:place_in_order])]
+        mine = override(scope, revision=1, one_id="mine")
+        assert winning_override([*others, mine], PLACE, 150.0) == mine
+
+
+def test_at_equal_scope_the_highest_revision_wins() -> None:
+    old, new = (override(Scope(operation="helios"), revision=n, one_id=f"o{n}") for n in (4, 5))
+    assert winning_override([new, old], PLACE, 150.0) == new
+
+
+@pytest.mark.parametrize(("now", "holds"), [(99.9, False), (100.0, True), (199.9, True), (200.0, False)])
+def test_an_override_has_a_beginning_and_an_end(now: float, holds: bool) -> None:
+    assert (winning_override([override(Scope())], PLACE, now) is not None) is holds
+
+
+@pytest.mark.parametrize(
+    ("scope", "holds"),
+    [
+        (Scope(operation="search*"), True),
+        (Scope(operation="helios"), True),
+        (Scope(operation="search"), False),
+        (Scope(operation="[s]earch_web"), False),
+        (Scope(group="silver"), False),
+        (Scope(service="research", instance="r-2"), False),
+    ],
+)
+def test_which_places_a_scope_holds(scope: Scope, holds: bool) -> None:
+    assert scope.holds(PLACE) is holds
