@@ -41,6 +41,8 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "recovery_ops.settings")
     try:
         execute_from_command_line(bootstrap.take_data_option(sys.argv))
+    except KeyboardInterrupt:
+        sys.exit(130)
     except Misconfigured as error:
         sys.exit("Cannot start: %s." % error)
 

@@ -63,8 +63,7 @@ class Child:
         self._is_stopping = True
         if self._process is None or self._watcher is None:
             return True
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        _close_input(self._process)
         if self._watcher.is_alive():
             _signal_group(self._process, signal.SIGTERM)
         self._watcher.join(timeout_s)
@@ -79,7 +78,13 @@ class Child:
         # What it started itself may have stayed behind. At once: later the number may belong to someone else.
         _signal_group(process, signal.SIGKILL)
         if not self._is_stopping:
+            _close_input(process)
             self._on_death(code)
+
+
+def _close_input(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

@@ -6,6 +6,7 @@ import os
 import secrets
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -57,18 +58,25 @@ def secret_key(data: Path) -> str:
     if given:
         return given
     kept = data / "secret-key"
-    if not kept.exists():
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(dir=data, prefix="secret-key.")  # mkstemp makes it 0600
-        try:
-            with os.fdopen(handle, "w", encoding="ascii") as file:
-                file.write(secrets.token_urlsafe(64))
+    try:
+        if not kept.exists():
+            data.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _keep_new_key(kept)
+        return kept.read_text(encoding="ascii").strip()
+    except OSError as error:
+        reason = f"nothing can be kept in {data} ({error.strerror}); give another with --data"
+        raise Misconfigured("RECOVERY_OPS_DATA", reason) from None
+
+
+def _keep_new_key(kept: Path) -> None:
+    handle, draft = tempfile.mkstemp(dir=kept.parent, prefix="secret-key.")  # mkstemp makes it 0600
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(secrets.token_urlsafe(64))
+        with suppress(FileExistsError):  # another process was quicker: its key it is
             os.link(draft, kept)
-        except FileExistsError:
-            pass
-        finally:
-            os.unlink(draft)
-    return kept.read_text(encoding="ascii").strip()
+    finally:
+        os.unlink(draft)
 
 
 def database(url: str, *, data: Path, pool_size: int) -> dict[str, object]:
@@ -130,6 +138,6 @@ def _postgres(where: Mapping[str, str], options: Mapping[str, str], pool_size: i
         "CONN_MAX_AGE": 0,  # the pool keeps them; Django refuses both at once
         "OPTIONS": {
             **{name: value for name, value in options.items() if name != "host"},
-            "pool": {"min_size": 1, "max_size": pool_size, "timeout": 10},
+            "pool": {"min_size": 1, "max_size": pool_size, "timeout": 5},
         },
     }

@@ -24,7 +24,7 @@ class Occupied(Exception):
 def occupy(data: Path, note: str) -> Iterator[None]:
     """Hold `data` for the length of the block and leave `note` for whoever comes second; raise Occupied if taken.
 
-    The file goes away with a clean end. After a kill it stays, unlocked, and is simply taken over.
+    The file goes away with the block. After a kill it stays, unlocked, and is simply taken over.
     """
     path = data / "server.lock"
     handle = _take(path)
@@ -32,8 +32,8 @@ def occupy(data: Path, note: str) -> Iterator[None]:
         os.truncate(handle, 0)
         os.write(handle, note.encode())
         yield
-        path.unlink(missing_ok=True)  # still locked, so nobody can be between opening and locking it unnoticed
     finally:
+        path.unlink(missing_ok=True)  # while it is locked: whoever has opened it by now notices that it is gone
         os.close(handle)
 
 

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 DRAIN_S = 3
 """How long open responses may go on after the first signal; streams are told to end at once."""
-COMPANION_STOP_S = 6.0
+COMPANION_STOP_S = 5.0
 """How long a running task or a child process may go on after the web server is quiet."""
 FORCED_EXIT_CODE = 130
 
@@ -94,14 +94,27 @@ def serve(listener: socket.socket, *, on_started: Callable[[], None], companions
         server.run(sockets=[listener])
         for number in before:
             signal.signal(number, _force_exit)
-        deadline = time.monotonic() + COMPANION_STOP_S
-        stopped = [companion.stop(max(0.0, deadline - time.monotonic())) for companion in server.running]
+        is_clean = _stop(server.running)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if not all(stopped):
+    if not is_clean:
         logger.warning("something was still running and is cut off; deadlines are kept in tables and come again")
     return 0 if server.started else 1
+
+
+def _stop(companions: Sequence[Companion]) -> bool:
+    """Stop them side by side, so that one slow companion does not eat another's time; say whether all ended."""
+    ended: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda one: ended.append(one.stop(COMPANION_STOP_S)), args=(one,), daemon=True)
+        for one in companions
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return len(ended) == len(threads) and all(ended)
 
 
 def _force_exit(number: int, frame: FrameType | None) -> None:

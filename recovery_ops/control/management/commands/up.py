@@ -19,12 +19,11 @@ from django.db.migrations.executor import MigrationExecutor
 
 from events.live import newest_fact
 from recovery_ops import __version__
-from recovery_ops.children import Child
 from recovery_ops.control.first_account import FILE_NAME, SignIn, ensure_first_account
+from recovery_ops.control.fleet import demonstration_fleet
 from recovery_ops.occupancy import Occupied, occupy
 from recovery_ops.server import CannotListen, Companion, EmbeddedCelery, listen, serve
 
-DEMO_KEY_NAME = "demonstration fleet"
 _WILDCARDS = {"0.0.0.0", "::", ""}  # noqa: S104  # compared with, not bound to
 
 
@@ -51,31 +50,42 @@ class Command(BaseCommand):
         self._say(f"Recovery Ops {__version__}")
         try:
             data.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with occupy(data, f"process {os.getpid()}"):
-                code = self._run(data, options)
+            with occupy(data, f"process {os.getpid()}"), listen(options["host"], options["port"]) as listener:
+                code = self._run(listener, data, options)
         except (Occupied, CannotListen) as error:
             raise CommandError(str(error)) from None
-        except OSError as error:
-            raise CommandError(f"Cannot keep anything in {data}: {error.strerror}. Give another with --data.") from None
+        except PermissionError as error:
+            raise CommandError(
+                f"Cannot keep {error.filename}: {error.strerror}. Give another place with --data."
+            ) from None
         _leave(code)
 
-    def _run(self, data: Path, options: dict[str, Any]) -> int:
-        with listen(options["host"], options["port"]) as listener:
-            url = _url(options["host"], listener)
-            self._migrate()
-            sign_in = ensure_first_account(data)
-            companions: list[Companion] = []
-            if not options["no_demo"]:
-                companions.append(self._fleet(url, data, options["environment"]))
-            if settings.EMBEDDED:
-                companions.append(EmbeddedCelery())
-            _admit(options["host"])
-            connections.close_all()
-            return serve(listener, on_started=lambda: self._announce(url, sign_in, options), companions=companions)
+    def _run(self, listener: socket.socket, data: Path, options: dict[str, Any]) -> int:
+        url = _url(options["host"], listener)
+        self._migrate()
+        sign_in = ensure_first_account(data)
+        known = newest_fact()["fact"]
+        companions: list[Companion] = []
+        if not options["no_demo"]:
+            environment = options["environment"]
+            companions.append(demonstration_fleet(url, data=data, environment=environment, say=self._say_of_agents))
+        if settings.EMBEDDED:
+            companions.append(EmbeddedCelery())
+        _admit(options["host"])
+        connections.close_all()
+
+        def announce() -> None:
+            self._announce(url, sign_in, options)
+            threading.Thread(target=self._await_facts, args=(known,), name="first-facts", daemon=True).start()
+
+        return serve(listener, on_started=announce, companions=companions)
 
     def _say(self, text: str) -> None:
         if not self._is_quiet:
             print(text, flush=True)
+
+    def _say_of_agents(self, text: str) -> None:
+        self._say(f"  agents    {text}")
 
     def _migrate(self) -> None:
         try:
@@ -90,28 +100,6 @@ class Command(BaseCommand):
         name = connection.settings_dict["NAME"]
         self._say(f"  store     {name if connection.vendor == 'sqlite' else f'PostgreSQL, database {name}'}")
 
-    def _fleet(self, url: str, data: Path, environment: str) -> Child:
-        from events.keys import create_key
-
-        _, secret = create_key(DEMO_KEY_NAME, ["ingest", "desired"], environment)
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("RECOVERY_OPS_")}
-        folder = data / "demo"
-        log = folder / "fleet.log"
-        return Child(
-            [sys.executable, "-m", "recovery_ops.demo"],
-            env={
-                **inherited,
-                "RECOVERY_OPS_URL": url,
-                "RECOVERY_OPS_KEY": secret,
-                "RECOVERY_OPS_DEMO_DIR": str(folder),
-            },
-            folder=settings.BASE_DIR,
-            log=log,
-            on_death=lambda code: print(
-                f"  The demonstration fleet ended by itself (code {code}). See {log}.", flush=True
-            ),
-        )
-
     def _announce(self, url: str, sign_in: SignIn | None, options: dict[str, Any]) -> None:
         print(f"  console   {url}/", flush=True)
         if sign_in is not None:
@@ -119,22 +107,18 @@ class Command(BaseCommand):
             print(f"  sign in   {sign_in.name}  {sign_in.password}   (kept in {kept} until it is changed)", flush=True)
         if options["host"] in _WILDCARDS:
             self._say(f"            also as {socket.gethostname()}; for other names set RECOVERY_OPS_HOSTS")
-        self._say("  agents    the demonstration fleet starts" if not options["no_demo"] else "  agents    none yet")
+        self._say_of_agents("none yet" if options["no_demo"] else "the demonstration fleet starts")
         self._say("Ctrl-C ends everything.")
-        threading.Thread(target=self._await_facts, name="first-facts", daemon=True).start()
 
-    def _await_facts(self) -> None:
-        """Say when the first fact since this start is stored: the sign that some agent is connected."""
-        known: int | None = None
-        while True:
+    def _await_facts(self, known: int) -> None:
+        """Say when a fact newer than `known` is stored: the sign that some agent is connected."""
+        newest = known
+        while newest <= known:
+            time.sleep(0.5)
             with suppress(DatabaseError):  # busy just now; there is a next time
                 newest = newest_fact()["fact"]
-                known = newest if known is None else known
-                if newest > known:
-                    break
-            time.sleep(0.5)
         connections.close_all()
-        self._say("  agents    the first facts are in")
+        self._say_of_agents("the first facts are in")
 
 
 def _port(text: str) -> int:

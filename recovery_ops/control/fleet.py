@@ -1,0 +1,61 @@
+"""The demonstration fleet as the server sees it: one child process with an agent key of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from django.conf import settings
+
+from events.keys import create_key, find_key
+from recovery_ops.children import Child
+
+KEY_NAME = "demonstration fleet"
+SCOPES = ("ingest", "desired")
+
+
+def demonstration_fleet(url: str, *, data: Path, environment: str, say: Callable[[str], None]) -> Child:
+    """Return the fleet, not started, told where the console is and how to get in.
+
+    It runs `python -m recovery_ops.demo` with RECOVERY_OPS_URL, RECOVERY_OPS_KEY and RECOVERY_OPS_DEMO_DIR, has to end
+    when its input does or on SIGTERM, and writes to `data`/demo/fleet.log. `say` hears when it ends by itself.
+    """
+    folder = data / "demo"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    log = folder / "fleet.log"
+    # The fleet plays strangers: what we know of our own database and secrets is not for them.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("RECOVERY_OPS_")}
+    ours = {
+        "RECOVERY_OPS_URL": url,
+        "RECOVERY_OPS_KEY": fleet_key(folder, environment),
+        "RECOVERY_OPS_DEMO_DIR": str(folder),
+    }
+    return Child(
+        [sys.executable, "-m", "recovery_ops.demo"],
+        env=inherited | ours,
+        folder=settings.BASE_DIR,
+        log=log,
+        on_death=lambda code: say(
+            f"the demonstration fleet ended by itself (code {code}); its last words are in {log}"
+        ),
+    )
+
+
+def fleet_key(folder: Path, environment: str) -> str:
+    """Return the token kept in `folder`/key (mode 0600) while it lets the fleet in; otherwise make a new one.
+
+    So a start adds a key only where the last one was revoked, has expired, or belongs elsewhere.
+    """
+    kept = folder / "key"
+    if kept.exists():
+        token = kept.read_text(encoding="ascii").strip()
+        key = find_key(token)
+        if key is not None and key.environment == environment and set(SCOPES) <= set(key.scopes.split()):
+            return token
+        kept.unlink()
+    _, token = create_key(KEY_NAME, SCOPES, environment)
+    with os.fdopen(os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        file.write(f"{token}\n")
+    return token

@@ -1,0 +1,102 @@
+"""What ASGI doors are made of: the shapes that travel, a small JSON answer, and the door to a WSGI application."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+from urllib.parse import quote
+
+from a2wsgi import WSGIMiddleware
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_PRINTABLE = "".join(chr(code) for code in range(0x21, 0x7F))
+
+
+class _TooLarge(Exception):
+    """The body is longer than we take, announced or not."""
+
+
+class _Gone(Exception):
+    """The client left before its request was whole."""
+
+
+class WsgiDoor:
+    """A WSGI application behind ASGI, at most `threads` requests at once.
+
+    The threads stay, and with them their database connections. Bodies are read whole before a thread is taken: a slow
+    sender holds none, and a chunked body, which WSGI would see as empty, gets its length.
+    """
+
+    def __init__(self, wsgi: Callable[..., Iterable[bytes]], *, threads: int, max_body_bytes: int) -> None:
+        # a2wsgi types the messages one by one; ours are the plain mappings that every server passes.
+        self._bridge = cast("Any", WSGIMiddleware(cast("Any", wsgi), workers=threads))
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            body = await self._read(scope, receive)
+        except _Gone:
+            return
+        except _TooLarge:
+            detail = f"Send at most {self._max_body_bytes} bytes."
+            await answer(send, 413, {"title": "Body too large", "status": 413, "detail": detail}, is_problem=True)
+            return
+        pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replay() -> Message:
+            return pending.pop() if pending else await receive()
+
+        await self._bridge(_for_wsgi(scope, len(body)), replay, send)
+
+    def shut_down(self) -> None:
+        """Take no more requests; each thread ends as soon as its own is answered."""
+        cast("ThreadPoolExecutor", self._bridge.executor).shutdown(wait=False, cancel_futures=True)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes:
+        announced = dict(scope["headers"]).get(b"content-length", b"0")
+        if announced.isdigit() and int(announced) > self._max_body_bytes:
+            raise _TooLarge
+        body = bytearray()
+        has_more = True
+        while has_more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _Gone
+            body += message.get("body", b"")
+            if len(body) > self._max_body_bytes:
+                raise _TooLarge
+            has_more = message.get("more_body", False)
+        return bytes(body)
+
+
+def _for_wsgi(scope: Scope, body_bytes: int) -> Scope:
+    """Return the scope with what WSGI cannot carry put right.
+
+    `X_Forwarded_For` and `X-Forwarded-For` are one name to WSGI, so the first could pass for what only a proxy may
+    say; and a query string there is ASCII.
+    """
+    replaced = {b"content-length", b"transfer-encoding"}
+    headers = [(name, value) for name, value in scope["headers"] if b"_" not in name and name not in replaced]
+    headers.append((b"content-length", str(body_bytes).encode()))
+    return {**scope, "headers": headers, "query_string": quote(scope["query_string"], safe=_PRINTABLE).encode()}
+
+
+async def answer(send: Send, status: int, document: Mapping[str, object], *, is_problem: bool = False) -> None:
+    """Send a small JSON document; `is_problem` marks it as RFC 9457's kind; a 503 says to come again in a second."""
+    body = json.dumps(document).encode()
+    headers = [
+        (b"content-type", b"application/problem+json" if is_problem else b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+    ]
+    if status == 503:
+        headers.append((b"retry-after", b"1"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

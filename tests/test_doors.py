@@ -1,0 +1,98 @@
+"""The door to a WSGI application: bodies, headers and queries that WSGI would get wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+import httpx
+import pytest
+
+from recovery_ops.doors import Message, WsgiDoor
+
+LIMIT = 1000
+
+
+def echo(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
+    """Answer with what arrived."""
+    names = ("CONTENT_LENGTH", "QUERY_STRING", "HTTP_X_FORWARDED_FOR", "HTTP_TRANSFER_ENCODING")
+    seen = {name: environ[name] for name in names if name in environ}
+    seen["body"] = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])).decode()
+    start_response("200 OK", [("content-type", "application/json")])
+    return [json.dumps(seen).encode()]
+
+
+async def ask(**request: Any) -> httpx.Response:
+    door = WsgiDoor(echo, threads=1, max_body_bytes=LIMIT)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(door)) as client:
+        return await client.post("http://server/", **request)
+
+
+async def chunks(*parts: bytes) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+def test_a_chunked_body_arrives_whole_and_with_its_length() -> None:
+    seen = asyncio.run(ask(content=chunks(b"one ", b"two"))).json()
+    assert (seen["body"], seen["CONTENT_LENGTH"]) == ("one two", "7")
+    assert "HTTP_TRANSFER_ENCODING" not in seen
+
+
+@pytest.mark.parametrize("body", [b"x" * (LIMIT + 1), chunks(b"x" * LIMIT, b"x")], ids=["announced", "chunked"])
+def test_too_large_a_body_is_refused_in_json(body: Any) -> None:
+    answer = asyncio.run(ask(content=body))
+    assert answer.status_code == 413
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["detail"] == "Send at most 1000 bytes."
+
+
+def test_a_header_with_an_underscore_cannot_pass_for_the_proxys() -> None:
+    assert "HTTP_X_FORWARDED_FOR" not in asyncio.run(ask(headers={"X_Forwarded_For": "10.0.0.1"})).json()
+
+
+def test_a_query_in_raw_bytes_is_answered() -> None:
+    sent: list[Message] = []
+
+    async def keep(message: Message) -> None:
+        sent.append(message)
+
+    async def no_body() -> Message:
+        return {"type": "http.request"}
+
+    asked = {**scope(), "query_string": "q=café%20x&y=1+2".encode()}
+    asyncio.run(WsgiDoor(echo, threads=1, max_body_bytes=LIMIT)(asked, no_body, keep))
+    assert json.loads(sent[1]["body"])["QUERY_STRING"] == "q=caf%C3%A9%20x&y=1+2"
+
+
+def test_a_slow_sender_holds_no_thread() -> None:
+    async def run() -> int:
+        door = WsgiDoor(echo, threads=1, max_body_bytes=LIMIT)
+        slow = asyncio.create_task(door(scope(), asyncio.Event().wait, swallow))  # type: ignore[arg-type]
+        await asyncio.sleep(0)  # it is waiting for its body now
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(door)) as client:
+            status = (await client.get("http://server/")).status_code
+        slow.cancel()
+        return status
+
+    assert asyncio.run(run()) == 200
+
+
+def test_a_client_that_left_is_not_answered() -> None:
+    async def leave() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def refuse(message: Message) -> None:
+        pytest.fail("answered a client that is gone")
+
+    asyncio.run(WsgiDoor(echo, threads=1, max_body_bytes=LIMIT)(scope(), leave, refuse))
+
+
+def scope() -> Message:
+    return {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": [], "http_version": "1.1"}
+
+
+async def swallow(message: Message) -> None:
+    """Take an answer that nobody reads."""
