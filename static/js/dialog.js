@@ -1,0 +1,63 @@
+// Opens the pages of dangerous actions as dialogs over the page. Each of them is also a page of its own, and the form
+// that is sent is the same; the server decides about every field.
+"use strict";
+{
+  const ops = (globalThis.recoveryOps ??= {});
+  const dialog = document.getElementById("dialog");
+  const HEADERS = { "X-Fragment": "dialog" };
+
+  function fill(html) {
+    dialog.innerHTML = html;
+    dialog.setAttribute("aria-labelledby", "act-title");
+    showEnd();
+    const first = dialog.querySelector("[aria-invalid=true], [data-problem]") ?? dialog.querySelector("[data-close]");
+    first?.focus();
+  }
+
+  async function open(link) {
+    const answer = await fetch(link.href, { headers: HEADERS, cache: "no-store", redirect: "manual" });
+    if (answer.type === "opaqueredirect" || answer.status >= 500) return location.assign(link.href);
+    const html = await answer.text();
+    if (!dialog.open) dialog.showModal();
+    return fill(html);
+  }
+
+  async function send(form, button) {
+    button?.setAttribute("aria-busy", "true");
+    const answer = await fetch(form.action, { method: "POST", headers: HEADERS, body: new FormData(form, button), redirect: "manual" });
+    const next = answer.headers.get("X-Location");
+    if (next) return location.assign(next);
+    if (answer.type === "opaqueredirect") return location.assign(form.action);
+    return fill(await answer.text());
+  }
+
+  // "Ends at 15:26:04 UTC", beside the choice of how long.
+  function showEnd() {
+    const output = document.querySelector("output[data-ends]");
+    const seconds = Number(output?.form?.elements.expires_in_s?.value);
+    if (!output || !seconds) return;
+    const end = new Date(ops.now() + seconds * 1000).toISOString();
+    const isToday = end.slice(0, 10) === new Date(ops.now()).toISOString().slice(0, 10);
+    output.textContent = `${isToday ? "" : `${end.slice(0, 10)} `}${end.slice(11, 19)} UTC`;
+  }
+
+  if (dialog) {
+    document.addEventListener("click", (event) => {
+      const link = event.target.closest("a[data-dialog], dialog a[data-close]");
+      if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+      event.preventDefault();
+      if (link.matches("[data-close]")) dialog.close();
+      else open(link).catch(() => location.assign(link.href));
+    });
+    dialog.addEventListener("submit", (event) => {
+      const form = event.target;
+      if (form.method !== "post") return;
+      event.preventDefault();
+      if (!dialog.querySelector("[aria-busy=true]")) send(form, event.submitter).catch(() => form.submit());
+    });
+    dialog.addEventListener("close", () => dialog.replaceChildren());
+  }
+  document.addEventListener("change", showEnd);
+  showEnd();
+  setInterval(showEnd, 1_000);
+}

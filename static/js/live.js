@@ -1,0 +1,182 @@
+// Keeps what the page shows true without reloading it: on every pulse the elements with `data-refresh-url` fetch
+// themselves again and are morphed in place, at most once a second, not at all in a hidden tab.
+"use strict";
+{
+  const ops = (globalThis.recoveryOps ??= {});
+  const SILENCE_MS = 30_000;
+  const POLL_MS = 10_000;
+  const LEAST_GAP_MS = 1_000;
+  const ANNOUNCE_GAP_MS = 5_000;
+
+  const tags = new Map(); // refresh address → ETag of what is shown
+  let isPaused = false;
+  let isSignedOut = false;
+  let isRefreshing = false;
+  let isDue = false;
+  let refreshedAt = 0;
+  let aliveAt = performance.now();
+  let announcedAt = 0;
+
+  const light = document.querySelector("[data-live]");
+  const banner = document.getElementById("live-banner");
+
+  const clock = () => new Date(ops.now()).toISOString().slice(11, 19);
+
+  function show(state, word) {
+    if (!light) return;
+    light.hidden = false;
+    light.dataset.live = state;
+    light.querySelector("[data-word]").textContent = word;
+    light.setAttribute("aria-pressed", String(isPaused));
+  }
+
+  function stamp() {
+    const time = light?.querySelector("time");
+    if (!time) return;
+    time.textContent = clock();
+    time.dateTime = new Date(ops.now()).toISOString();
+  }
+
+  function warn(text) {
+    if (!banner) return;
+    if (banner.hidden === !text && banner.dataset.text === text) return;
+    banner.hidden = !text;
+    banner.dataset.text = text;
+    banner.querySelector("[data-text]").textContent = text;
+  }
+
+  // One polite region for the whole page, a sentence at most every five seconds.
+  function announce() {
+    const said = [...document.querySelectorAll("[data-announce]")].map((element) => element.textContent.trim()).join(" ");
+    const status = document.getElementById("status");
+    if (!status || said === status.dataset.said) return;
+    if (status.dataset.said !== undefined && performance.now() - announcedAt < ANNOUNCE_GAP_MS) return;
+    if (status.dataset.said !== undefined) status.textContent = said;
+    status.dataset.said = said;
+    announcedAt = performance.now();
+  }
+
+  function whenHeld(rows, waiting, apply) {
+    const pill = rows.closest(".panel")?.querySelector("[data-pending-pill]");
+    if (!pill) return;
+    pill.hidden = waiting === 0;
+    pill.textContent = waiting === 1 ? "1 change" : `${waiting} changes`;
+    pill.onclick = () => {
+      apply();
+      pill.hidden = true;
+    };
+  }
+
+  function put(html) {
+    const fresh = document.createElement("template");
+    fresh.innerHTML = html;
+    for (const element of fresh.content.children) {
+      const old = element.id && document.getElementById(element.id);
+      if (!old) continue;
+      const again = () => ops.morph(old, element, { isForced: true });
+      ops.morph(old, element, { whenHeld: (rows, waiting) => whenHeld(rows, waiting, again) });
+    }
+  }
+
+  async function fetchOne(element) {
+    const url = element.dataset.refreshUrl;
+    const headers = { "X-Fragment": element.id };
+    if (tags.has(url)) headers["If-None-Match"] = tags.get(url);
+    const answer = await fetch(url, { headers, cache: "no-store", redirect: "manual" });
+    if (answer.type === "opaqueredirect" || answer.status === 401) {
+      isSignedOut = true;
+      return;
+    }
+    if (answer.status === 200) {
+      tags.set(url, answer.headers.get("ETag") ?? "");
+      put(await answer.text());
+    } else if (answer.status !== 304) {
+      throw new Error(`refresh answered ${answer.status}`);
+    }
+  }
+
+  async function refresh() {
+    if (isRefreshing || isSignedOut) {
+      isDue = !isSignedOut;
+      return;
+    }
+    const wait = refreshedAt + LEAST_GAP_MS - performance.now();
+    isRefreshing = true;
+    if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
+    isDue = false;
+    refreshedAt = performance.now();
+    try {
+      await Promise.all([...document.querySelectorAll("[data-refresh-url]")].map(fetchOne));
+      document.dispatchEvent(new CustomEvent("ops:refreshed"));
+      aliveAt = performance.now();
+      stamp();
+    } catch {
+      // The banner tells how old the page is; the next pulse or poll tries again.
+    }
+    isRefreshing = false;
+    announce();
+    judge();
+    if (isDue && !document.hidden && !isPaused) refresh();
+  }
+
+  function judge() {
+    if (isSignedOut) {
+      show("stale", "Signed out");
+      warn("You are signed out, so this page no longer changes. Reload it to sign in again.");
+    } else if (isPaused) {
+      show("paused", "Paused");
+      warn("");
+    } else if (performance.now() - aliveAt > SILENCE_MS) {
+      show("stale", "Not live");
+      warn(`Live paused – data as of ${light?.querySelector("time")?.textContent ?? clock()}. Asking again every 10 s.`);
+    } else {
+      show("on", "Live");
+      warn("");
+    }
+  }
+
+  function hear({ data }) {
+    if (data.kind === "signed-out") isSignedOut = true;
+    if (data.kind === "alive" || data.kind === "pulse") {
+      const wasSilent = performance.now() - aliveAt > SILENCE_MS;
+      aliveAt = performance.now();
+      if (!isPaused && !isRefreshing && data.kind === "alive") stamp();
+      if (wasSilent) isDue = true;
+    }
+    if ((data.kind === "pulse" || isDue) && !isPaused && !document.hidden) refresh();
+    judge();
+  }
+
+  function togglePause() {
+    isPaused = !isPaused;
+    judge();
+    if (!isPaused) refresh();
+  }
+
+  function connect() {
+    const url = document.body.dataset.worker;
+    if (!url) return;
+    const port = globalThis.SharedWorker ? new SharedWorker(url).port : new Worker(url);
+    const tellSight = () => port.postMessage(document.hidden ? "hidden" : "visible");
+    port.onmessage = hear;
+    tellSight();
+    document.addEventListener("visibilitychange", () => {
+      tellSight();
+      if (!document.hidden && !isPaused) refresh();
+    });
+    addEventListener("pagehide", () => port.postMessage("bye"));
+    addEventListener("pageshow", ({ persisted }) => persisted && tellSight());
+    setInterval(judge, 1_000);
+    setInterval(() => {
+      if (!isPaused && !document.hidden && performance.now() - aliveAt > SILENCE_MS) refresh();
+    }, POLL_MS);
+    light?.addEventListener("click", togglePause);
+    ops.onKey("p", togglePause);
+    announce();
+    stamp();
+    judge();
+  }
+
+  ops.refresh = refresh;
+  if (document.querySelector("[data-refresh-url]")) connect();
+}
