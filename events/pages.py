@@ -1,0 +1,61 @@
+"""Renders a page whole, or only the living part of it for the script that asks again; what did not change is a 304."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+from django.utils.cache import patch_vary_headers
+
+FRAGMENT_HEADER = "X-Fragment"
+DIALOG = "dialog"
+"""The fragment that a dialog over the page asks for: a form alone."""
+
+_TICKING = re.compile(rb'(<time [^>]*data-tick="[^"]*"[^>]*>)[^<]*(?=</time>)')
+
+
+def fragment_of(request: HttpRequest) -> str:
+    """The id of the element that a refresh asks for; empty for a whole page."""
+    return request.headers.get(FRAGMENT_HEADER, "")
+
+
+def render_page(
+    request: HttpRequest, name: str, context: Mapping[str, Any], *, part: str = "", status: int = 200
+) -> HttpResponse:
+    """Answer `<name>.html`, or `_<name>.html`, which that page includes, when the request asks for a fragment.
+
+    `name` may have a folder (`control/overview`); `part` is the fragment's template where it is called otherwise. A
+    fragment comes with the navigation and its counts, so that both speak of the same moment; a dialog comes alone.
+    """
+    folder, _, page = name.rpartition("/")
+    part = part or (f"{folder}/_{page}.html" if folder else f"_{page}.html")
+    asked = fragment_of(request)
+    if asked == DIALOG:
+        return _private(HttpResponse(render_to_string(part, dict(context), request), status=status))
+    if asked:
+        body = render_to_string("_fragment.html", {**context, "fragment": part}, request)
+        return with_tag(request, _private(HttpResponse(body, status=status)))
+    return _private(HttpResponse(render_to_string(f"{name}.html", dict(context), request), status=status))
+
+
+def with_tag(request: HttpRequest, answer: HttpResponse) -> HttpResponse:
+    """Give the answer an ETag, or turn it into a 304 when the asker has it already.
+
+    A time that merely ticked on is not a change: what stands inside `<time data-tick>` does not count.
+    """
+    lasting = _TICKING.sub(rb"\1", answer.content)
+    tag = f'"{hashlib.blake2b(lasting, digest_size=12).hexdigest()}"'
+    if answer.status_code == 200 and request.headers.get("If-None-Match") == tag:
+        answer = _private(HttpResponse(status=304))
+    answer["ETag"] = tag
+    return answer
+
+
+def _private(answer: HttpResponse) -> HttpResponse:
+    answer["Cache-Control"] = "private, no-cache"
+    patch_vary_headers(answer, [FRAGMENT_HEADER, "Cookie"])
+    return answer

@@ -1,0 +1,184 @@
+"""What people type, checked before an action is asked: how long, why, where, and the knobs of one operation."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+
+from recovery_ops.rules.knobs import KNOBS, Knob, fault_of
+from recovery_ops.rules.scope import Scope
+
+REASON_CHARS = 10
+REASON_MOST_CHARS = 500
+EXPIRIES: list[tuple[int, str]] = [(900, "15 m"), (1800, "30 m"), (3600, "1 h"), (14_400, "4 h"), (86_400, "24 h")]
+DEFAULT_EXPIRY_S = 3600
+WHERE = [("all", "All services"), ("service", "One service"), ("instance", "One instance")]
+MAIN_KNOBS = ("max_retries", "base_delay_s", "retry_capacity_errors")
+"""What the form of one operation shows at once; the other knobs are folded away."""
+
+
+class ReasonForm(forms.Form):
+    """Every change has a reason, the revision its author was looking at, and a key against sending twice."""
+
+    reason = forms.CharField(
+        min_length=REASON_CHARS,
+        max_length=REASON_MOST_CHARS,
+        error_messages={
+            "required": "Say why, in at least 10 characters.",
+            "min_length": "Say a little more: at least 10 characters.",
+            "max_length": "Keep it to 500 characters.",
+        },
+    )
+    seen = forms.IntegerField(min_value=0, required=False)
+    key = forms.CharField(max_length=64, required=False)
+
+
+class ExtendForm(ReasonForm):
+    """When an override ends, counted from now."""
+
+    expires_in_s = forms.TypedChoiceField(
+        choices=EXPIRIES,
+        coerce=int,
+        error_messages={"required": "Choose when it ends.", "invalid_choice": "Choose one of the lengths offered."},
+    )
+
+
+class ScopeForm(ReasonForm):
+    """A reason and which part of the environment: everything, one service or one instance."""
+
+    scope = forms.ChoiceField(
+        choices=WHERE, error_messages={"required": "Choose where.", "invalid_choice": "Choose where."}
+    )
+    service = forms.CharField(max_length=200, required=False)
+    instance = forms.CharField(max_length=200, required=False)
+
+    def clean(self) -> dict[str, Any]:
+        """One service needs its name, and so does one instance."""
+        cleaned: dict[str, Any] = self.cleaned_data
+        where = cleaned.get("scope")
+        if where in ("service", "instance") and not cleaned.get(where):
+            self.add_error(where, f"Choose the {where}.")
+        return cleaned
+
+    def scope_of(self, breaker: str) -> Scope:
+        """The scope of rules.scope that the choice stands for."""
+        cleaned = self.cleaned_data
+        where = cleaned["scope"]
+        return Scope(
+            operation=breaker,
+            service=cleaned["service"] if where == "service" else "*",
+            instance=cleaned["instance"] if where == "instance" else "*",
+        )
+
+
+class OverrideForm(ScopeForm, ExtendForm):
+    """Trip, disable or observe. `confirm` has to repeat the breaker's name for all of a production environment."""
+
+    confirm = forms.CharField(max_length=200, required=False)
+
+    def __init__(self, *args: Any, breaker: str, is_name_needed: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._breaker = breaker
+        if not is_name_needed:
+            del self.fields["confirm"]
+
+    def clean(self) -> dict[str, Any]:
+        """The name stops a slip of the hand where everybody would feel it."""
+        cleaned = super().clean()
+        if "confirm" in self.fields and cleaned.get("scope") == "all" and cleaned.get("confirm", "") != self._breaker:
+            self.add_error("confirm", f"Type {self._breaker} exactly as it stands here.")
+        return cleaned
+
+
+def new_key() -> str:
+    """An idempotency key for a form that is about to be shown."""
+    return secrets.token_urlsafe(16)
+
+
+# -- the knobs of one operation ---------------------------------------------------------------------------------------
+@dataclass(slots=True, kw_only=True)
+class KnobField:
+    """One knob as the form shows it. `value` is the text in the field, empty for "not said here"."""
+
+    name: str
+    label: str
+    hint: str
+    unit: str
+    value: str
+    inherited: str
+    effective: str
+    set_by: str
+    choices: tuple[tuple[str, str], ...] = ()
+    errors: list[str] = field(default_factory=list)
+
+
+def label_of(name: str) -> str:
+    """What a knob is called on a screen: its word of the rules without the unit."""
+    return name.removesuffix("_s").replace("_", " ").capitalize()
+
+
+def choices_of(knob: Knob, inherited: str) -> tuple[tuple[str, str], ...]:
+    """What may be chosen where typing is not needed; nothing for numbers."""
+    unsaid = ("", f"not set ({inherited})")
+    if knob.kind == "flag":
+        return (unsaid, ("yes", "yes"), ("no", "no"))
+    if knob.kind == "word":
+        return (unsaid, *((word, word.replace("_", " ")) for word in knob.words))
+    return ()
+
+
+def knobs_typed(data: QueryDict) -> tuple[dict[str, object], dict[str, str]]:
+    """The knobs a form states, None where the field was left empty, and the fault of each that is none."""
+    values: dict[str, object] = {}
+    faults: dict[str, str] = {}
+    for name, knob in KNOBS.items():
+        text = data.get(name, "").strip()
+        value = _parsed(knob, text)
+        fault = fault_of(knob, value) if text else ""
+        if fault:
+            faults[name] = f"{label_of(name)} {fault}."
+        else:
+            values[name] = value
+    return values, faults
+
+
+def _parsed(knob: Knob, text: str) -> object:
+    """The value that a text stands for; the text itself where it stands for none, so that `fault_of` can refuse it."""
+    if not text:
+        return None
+    if knob.kind == "flag":
+        return {"yes": True, "no": False}.get(text, text)
+    if knob.kind == "word":
+        return text
+    try:
+        number = float(text.replace(",", "."))
+    except ValueError:
+        return text
+    if knob.kind == "whole":
+        return int(number) if number.is_integer() else number
+    return number
+
+
+def as_typed(value: object) -> str:
+    """The text of a field that would be read back as this value."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def problems_of(form: forms.Form, fields: Mapping[str, str]) -> list[str]:
+    """Put what an action refused beside the fields it speaks of; return what has no field here."""
+    elsewhere = []
+    for name, message in fields.items():
+        if name in form.fields:
+            form.add_error(name, message)
+        else:
+            elsewhere.append(f"{name}: {message}")
+    return elsewhere

@@ -1,0 +1,213 @@
+"""How the console writes what it knows: states with their marks, moments, durations, shares and counts.
+
+The script in `static/js/console.js` ticks the times on; its words are those of `duration` here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django import template
+from django.template.context import RequestContext
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from recovery_ops.rules.words import State
+
+register = template.Library()
+
+THEMES = ("light", "dark")
+THEME_COOKIE = "recovery-theme"
+NOTHING = "–"
+
+_DRAWN = {*State, "unknown"}
+
+
+# -- marks ------------------------------------------------------------------------------------------------------------
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """A drawing from the sprite, beside a word that says the same."""
+    return format_html('<svg class="icon" aria-hidden="true"><use href="#i-{}"/></svg>', name)
+
+
+@register.simple_tag
+def mark(state: object) -> SafeString:
+    """The glyph and pattern of a state, without its word: for lists whose text says the state."""
+    return format_html(
+        '<svg class="mark" width="24" height="14" aria-hidden="true"><use href="#m-{}"/></svg>', _word(state)
+    )
+
+
+@register.simple_tag
+def state(value: object, count: object = "") -> SafeString:
+    """A state as word, glyph, pattern and colour; None is `unknown`. `count` stands behind it, small."""
+    word = _word(value)
+    behind = format_html(" <small>{}</small>", count) if count not in ("", None) else ""
+    return format_html(
+        '<span class="state"><svg aria-hidden="true"><use href="#m-{}"/></svg>{}{}</span>', word, word, behind
+    )
+
+
+def _word(value: object) -> str:
+    word = str(value) if value else "unknown"
+    return word if word in _DRAWN else "unknown"
+
+
+# -- time -------------------------------------------------------------------------------------------------------------
+@register.filter
+def duration(value: timedelta | float | None) -> str:
+    """A length of time down to the second, never rounded up and never cut to its largest unit: `1h 55m 04s`."""
+    if value is None:
+        return NOTHING
+    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    whole = max(0, math.floor(seconds))
+    minutes, s = divmod(whole, 60)
+    hours, m = divmod(minutes, 60)
+    d, h = divmod(hours, 24)
+    if d:
+        return f"{d}d {h:02}h {m:02}m"
+    if h:
+        return f"{h}h {m:02}m {s:02}s"
+    return f"{m}m {s:02}s" if m else f"{s} s"
+
+
+@register.filter
+def lag(value: timedelta | float | None) -> str:
+    """A short measured time: hundredths below ten seconds, then as `duration`."""
+    if value is None:
+        return NOTHING
+    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    return f"{max(0.0, seconds):.2f} s" if seconds < 10 else duration(seconds)
+
+
+@register.simple_tag(takes_context=True)
+def at(context: Mapping[str, Any], moment: datetime | None) -> SafeString | str:
+    """A moment as `14:26:04`; with its day when that is not today. The whole of it is in the title."""
+    if moment is None:
+        return NOTHING
+    moment = moment.astimezone(UTC)
+    today = _now(context).date()
+    if moment.date() == today:
+        words = f"{moment:%H:%M:%S}"
+    elif moment.year == today.year:
+        words = f"{moment.day} {moment:%b %H:%M}"
+    else:
+        words = f"{moment.day} {moment:%b %Y}"
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>', _iso(moment), f"{moment:%Y-%m-%d %H:%M:%S} UTC", words
+    )
+
+
+@register.simple_tag(takes_context=True)
+def age(context: Mapping[str, Any], moment: datetime | None) -> SafeString | str:
+    """How long ago: `14 s ago`, ticking."""
+    return _ticking(context, moment, "age", "{} ago")
+
+
+@register.simple_tag(takes_context=True)
+def so_far(context: Mapping[str, Any], moment: datetime | None) -> SafeString | str:
+    """How long since, without "ago", ticking: for what still goes on."""
+    return _ticking(context, moment, "so_far", "{}")
+
+
+@register.simple_tag(takes_context=True)
+def left(context: Mapping[str, Any], moment: datetime | None) -> SafeString | str:
+    """How long until: `59m 46s`, ticking down to `0 s`."""
+    if moment is None:
+        return NOTHING
+    return _time(moment, "left", duration(moment - _now(context)))
+
+
+def _ticking(context: Mapping[str, Any], moment: datetime | None, kind: str, words: str) -> SafeString | str:
+    if moment is None:
+        return NOTHING
+    return _time(moment, kind, words.format(duration(_now(context) - moment)))
+
+
+def _time(moment: datetime, kind: str, words: str) -> SafeString:
+    title = f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return format_html('<time datetime="{}" data-tick="{}" title="{}">{}</time>', _iso(moment), kind, title, words)
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _now(context: Mapping[str, Any]) -> datetime:
+    found = context.get("now")
+    return found if isinstance(found, datetime) else timezone.now()
+
+
+@register.simple_tag(takes_context=True)
+def now_ms(context: Mapping[str, Any]) -> int:
+    """The server's clock in milliseconds since the epoch, for the script that ticks."""
+    return round(_now(context).timestamp() * 1000)
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------------
+@register.filter
+def percent(share: float | None) -> str:
+    """A share as `91 %`. What is a little is never shown as nothing, and what is nearly all never as all."""
+    if share is None:
+        return NOTHING
+    rounded = round(share * 100)
+    if rounded == 0 and share > 0:
+        return "<1 %"
+    if rounded == 100 and share < 1:
+        return ">99 %"
+    return f"{rounded} %"
+
+
+@register.filter
+def count(number: float | None) -> str:
+    """A number with thousands apart: `1,240`; a fraction keeps one place below ten."""
+    if number is None:
+        return NOTHING
+    if number and abs(number) < 10 and number != int(number):
+        return "<0.1" if 0 < number < 0.05 else f"{number:.1f}"
+    return f"{round(number):,}"
+
+
+@register.filter
+def knob(value: object) -> str:
+    """The value of a policy's knob as a person writes it."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
+
+
+@register.filter
+def plural(number: float, word: str) -> str:
+    """`1 breaker`, `2 breakers`; `1 entry,entries` when the plural is its own word: `word,words`."""
+    one, _, many = word.partition(",")
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+@register.filter
+def initials(name: str) -> str:
+    """Two letters for the round of a person."""
+    words = [word for word in name.replace(".", " ").replace("_", " ").replace("-", " ").split() if word]
+    return "".join(word[0] for word in words[:2]).upper() or "?"
+
+
+# -- the page's own manners -------------------------------------------------------------------------------------------
+@register.simple_tag(takes_context=True)
+def theme(context: RequestContext) -> str:
+    """The theme that the reader chose, from the cookie; empty when the system decides."""
+    request = context.get("request")
+    chosen = request.COOKIES.get(THEME_COOKIE, "") if request is not None else ""
+    return chosen if chosen in THEMES else ""
+
+
+@register.filter
+def words(text: str) -> list[str]:
+    """The words of a text, to loop over."""
+    return text.split()
