@@ -1,0 +1,69 @@
+"""The worker and the scheduler inside the server: tasks run, ticks come, and both end in time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from recovery_ops.celery import app
+from recovery_ops.server import EmbeddedCelery
+
+done = threading.Event()
+go_on = threading.Event()
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    done.clear()
+    go_on.clear()
+    yield
+    go_on.set()  # whatever still waits, ends
+
+
+@app.task(name="tests.note")
+def note() -> None:
+    done.set()
+
+
+@app.task(name="tests.linger")
+def linger() -> None:
+    done.set()
+    go_on.wait(30)
+
+
+@pytest.fixture
+def worker() -> Iterator[EmbeddedCelery]:
+    running = EmbeddedCelery()
+    running.start()
+    yield running
+    running.stop(5)
+
+
+def test_a_task_runs_and_the_worker_ends_when_told(worker: EmbeddedCelery) -> None:
+    note.delay()
+    assert done.wait(15)
+    assert worker.stop(5)
+
+
+def test_the_scheduler_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = {"task": "tests.note", "schedule": timedelta(seconds=0.2)}
+    monkeypatch.setitem(app.conf.beat_schedule, "tests", entry)
+    running = EmbeddedCelery()
+    running.start()
+    assert done.wait(15)
+    assert running.stop(5)
+
+
+def test_a_task_that_does_not_end_is_left_behind(worker: EmbeddedCelery) -> None:
+    linger.delay()
+    assert done.wait(15)
+    assert not worker.stop(0.3)
+
+
+def test_a_worker_that_was_just_started_can_be_stopped() -> None:
+    running = EmbeddedCelery()
+    running.start()
+    assert running.stop(10)
