@@ -164,13 +164,14 @@ def _install(lock: Path) -> None:
 
 
 def _show_progress(line: str, output: list[str], total: int) -> None:
+    fresh_line = "\r\033[K" if sys.stdout.isatty() else ""
     if "Retrying (Retry(" in line:
-        print("\n  the package index does not answer, trying again …", flush=True)
-    elif sys.stdout.isatty() and line.startswith(("Collecting ", "Requirement already")):
-        done = sum(1 for earlier in output if earlier.startswith(("Collecting ", "Requirement already")))
-        print(f"\r\033[K  {done} of {total}", end="", flush=True)
+        print(f"{fresh_line}  the package index does not answer, trying again …", flush=True)
     elif line.startswith("Installing collected"):
-        print("\r\033[K  downloaded; unpacking …", flush=True)
+        print(f"{fresh_line}  downloaded; unpacking …", flush=True)
+    elif fresh_line and line.startswith(("Collecting ", "Requirement already")):
+        done = sum(1 for earlier in output if earlier.startswith(("Collecting ", "Requirement already")))
+        print(f"{fresh_line}  {done} of {total}", end="", flush=True)
 
 
 def explain(output: str) -> str:
