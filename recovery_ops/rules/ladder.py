@@ -263,7 +263,12 @@ def _again(
     while True:
         decision = _decide(call, standing, tried, is_repeatable, unfixable)
         until = failed_at + decision.delay_s
-        if is_probe or not decision.retry:
+        if is_probe:
+            retry_at = standing.breaker.retry_at
+            tried.reason = StopReason.BREAKER_OPEN
+            tried.retry_in_s = max(0.0, retry_at - tried.now) if retry_at is not None else None
+            return None
+        if not decision.retry:
             tried.reason = StopReason.ATTEMPTS if decision.reason == "attempts" else StopReason.NOT_RETRYABLE
             tried.retry_in_s = tried.failure.retry_after_s if tried.failure else None
             return None

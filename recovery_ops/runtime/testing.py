@@ -133,6 +133,8 @@ class HttpError(Exception):
     def __init__(self, response: int | Response) -> None:
         self.response = response if isinstance(response, Response) else Response(response)
         self.status_code = self.response.status
+        self.headers = self.response.headers
+        self.body = self.response.body
         super().__init__(f"HTTP {self.status_code}")
 
 

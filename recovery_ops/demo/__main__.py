@@ -1,0 +1,85 @@
+"""The whole demonstration: the provider and a fleet of agents as processes of their own, until standard input ends.
+
+    RECOVERY_OPS_URL=… RECOVERY_OPS_KEY=… python -m recovery_ops.demo
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+STOP_WITHIN_S = 4.0
+
+
+class Fleet:
+    """Processes that end together; standard input of each is a pipe, so that none outlives this one."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._members: list[subprocess.Popen[str]] = []
+
+    def start(self, module: str, *arguments: str, name: str, wants_answer: bool = False) -> str:
+        """Start a member; its first line of output where that is wanted. Its log is `<name>.log`."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        with (self._directory / f"{name}.log").open("w") as log:
+            member = subprocess.Popen(  # noqa: S603  # our own modules, with our own arguments
+                [sys.executable, "-m", module, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE if wants_answer else log,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+                env=os.environ | {"RECOVERY_OPS_DIR": str(self._directory)},
+            )
+        self._members.append(member)
+        return member.stdout.readline().strip() if wants_answer and member.stdout else ""
+
+    def stop(self) -> None:
+        """End everyone: politely, and after a while not."""
+        for member in reversed(self._members):
+            if member.stdin:
+                member.stdin.close()
+            member.terminate()
+        for member in self._members:
+            try:
+                member.wait(timeout=STOP_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                member.kill()
+                member.wait()
+            if member.stdout:
+                member.stdout.close()
+
+
+def main(arguments: list[str]) -> None:
+    """Start the fleet and keep it until this process is told to end."""
+    parser = argparse.ArgumentParser(prog="recovery_ops.demo")
+    parser.add_argument("--research", type=int, default=5, help="how many research agents")
+    parser.add_argument("--support", type=int, default=4, help="how many support agents")
+    said = parser.parse_args(arguments)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    fleet = Fleet(Path(os.environ.get("RECOVERY_OPS_DEMO_DIR", ".data/demo")))
+    try:
+        provider = fleet.start("recovery_ops.demo.provider", name="provider", wants_answer=True)
+        for service, count in (("research-agent", said.research), ("support-agent", said.support)):
+            for number in range(1, count + 1):
+                name = f"{service}-{number:02}"
+                fleet.start(
+                    "recovery_ops.demo.agent",
+                    *("--provider", provider, "--service", service, "--instance", name),
+                    name=name,
+                )
+        threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+        stop.wait()
+    finally:
+        fleet.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,199 @@
+"""One agent of the demonstration: runs come in, tools and models are called through guards, and the provider misbehaves.
+
+    RECOVERY_OPS_URL=… RECOVERY_OPS_KEY=… python -m recovery_ops.demo.agent --provider http://127.0.0.1:9000 \
+        --service research-agent --instance research-agent-01
+
+Research agents are threads, support agents are tasks: both drivers of the runtime are at work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from recovery_ops.demo.client import Client
+from recovery_ops.runtime import Fallback, Recovery, RecoveryError
+
+Operation = Callable[..., Any]
+
+
+def research_operations(recovery: Recovery, client: Client) -> dict[str, Operation]:
+    """A model with a fallback, a tool with a fallback, an optional tool, a tool with neither, and background work."""
+
+    @recovery.guard("model:small", kind="model", provider="helios", model="helios-small", is_destructive=False)
+    def small(prompt: str) -> Any:
+        return client.post("small", prompt=prompt)
+
+    @recovery.guard(
+        "model:large",
+        kind="model",
+        provider="helios",
+        model="helios-large",
+        is_destructive=False,
+        adjusts_max_tokens=True,
+        fallback=Fallback(small, warning="written by the smaller model", is_destructive=False),
+    )
+    def large(prompt: str) -> Any:
+        return client.post("large", prompt=prompt)
+
+    def search_cache(query: str) -> dict[str, str]:
+        return {"answer": f"what was known about {query} an hour ago"}
+
+    @recovery.guard(
+        "search_web",
+        kind="tool",
+        provider="helios",
+        tool="search_web",
+        is_destructive=False,
+        fallback=Fallback(search_cache, warning="search results are up to 1 h old", data_age_s=3600.0),
+    )
+    def search_web(query: str) -> Any:
+        return client.post("search", query=query)
+
+    @recovery.guard("fetch_prices", kind="tool", tool="fetch_prices", optional=True, is_destructive=False)
+    def fetch_prices(name: str) -> Any:
+        return client.post("prices", name=name)
+
+    @recovery.guard("publish_report", kind="tool", tool="publish_report")
+    def publish_report(text: str) -> Any:
+        return client.post("mail", text=text)
+
+    @recovery.guard("title_run", kind="model", provider="helios", model="helios-large", source="titles", is_destructive=False)
+    def title_run(text: str) -> Any:
+        return client.post("large", prompt=f"a title for {text}", max_tokens=20)
+
+    return {
+        "search_web": search_web,
+        "fetch_prices": fetch_prices,
+        "model:large": large,
+        "publish_report": publish_report,
+        "title_run": title_run,
+    }
+
+
+def support_operations(recovery: Recovery, client: Client) -> dict[str, Operation]:
+    """The same for tasks: a model with a fallback, a ticket system with keys, an optional tool, background indexing."""
+
+    @recovery.guard("model:small", kind="model", provider="helios", model="helios-small", is_destructive=False)
+    async def small(prompt: str) -> Any:
+        return await asyncio.to_thread(client.post, "small", prompt=prompt)
+
+    @recovery.guard(
+        "model:large",
+        kind="model",
+        provider="helios",
+        model="helios-large",
+        is_destructive=False,
+        fallback=Fallback(small, warning="written by the smaller model", is_destructive=False),
+    )
+    async def large(prompt: str) -> Any:
+        return await asyncio.to_thread(client.post, "large", prompt=prompt)
+
+    @recovery.guard(
+        "crm.update",
+        kind="tool",
+        tool="crm.update",
+        idempotency_key=lambda ticket: f"ticket-{ticket}",
+        refresh_evidence=lambda: asyncio.to_thread(client.post, "small", prompt="read the ticket again"),
+    )
+    async def update(ticket: str) -> Any:
+        return await asyncio.to_thread(client.post, "crm", ticket=ticket)
+
+    @recovery.guard("sentiment", kind="tool", tool="sentiment", optional=True, is_destructive=False)
+    async def sentiment(text: str) -> Any:
+        return await asyncio.to_thread(client.post, "prices", text=text)
+
+    @recovery.guard("send_mail", kind="tool", tool="send_mail")
+    async def send_mail(text: str) -> Any:
+        return await asyncio.to_thread(client.post, "mail", text=text)
+
+    @recovery.guard("index_ticket", kind="tool", tool="index_ticket", source="indexing", is_destructive=False)
+    async def index_ticket(ticket: str) -> Any:
+        return await asyncio.to_thread(client.post, "search", ticket=ticket)
+
+    return {
+        "sentiment": sentiment,
+        "model:large": large,
+        "crm.update": update,
+        "send_mail": send_mail,
+        "index_ticket": index_ticket,
+    }
+
+
+def research(recovery: Recovery, client: Client, stop: threading.Event, pause_s: float) -> None:
+    """Runs, one after another, until told to stop. A run that cannot be finished is given up; the agent lives on."""
+    operations, chance, number = research_operations(recovery, client), random.Random(recovery.instance.instance), 0
+    while not stop.wait(pause_s * (0.5 + chance.random())):
+        number += 1
+        subject = f"subject {number}"
+        try:
+            with recovery.run("due diligence", source="main_agent", deadline_s=90.0):
+                operations["search_web"](subject)
+                operations["fetch_prices"](subject)
+                operations["model:large"](subject)
+                if number % 5 == 0:
+                    operations["publish_report"](subject)
+        except RecoveryError:
+            continue
+        finally:
+            _quietly(lambda: operations["title_run"](subject))  # noqa: B023  # called at once
+
+
+async def support(recovery: Recovery, client: Client, stop: threading.Event, pause_s: float) -> None:
+    """The same, for tasks."""
+    operations, chance, number = support_operations(recovery, client), random.Random(recovery.instance.instance), 0
+    while not stop.is_set():
+        await asyncio.sleep(pause_s * (0.5 + chance.random()))
+        number += 1
+        ticket = f"{recovery.instance.instance}-{number}"
+        try:
+            async with recovery.run("answer a ticket", source="user_request", deadline_s=60.0):
+                await operations["sentiment"](ticket)
+                await operations["model:large"](ticket)
+                await operations["crm.update"](ticket)
+                if number % 4 == 0:
+                    await operations["send_mail"](ticket)
+            await operations["index_ticket"](ticket)
+        except RecoveryError:
+            continue
+
+
+def _quietly(work: Callable[[], Any]) -> None:
+    """Background work that fails is nobody's concern but the console's."""
+    try:
+        work()
+    except RecoveryError:
+        return
+
+
+def main(arguments: list[str]) -> None:
+    """Work until standard input ends or a signal comes."""
+    parser = argparse.ArgumentParser(prog="recovery_ops.demo.agent")
+    parser.add_argument("--provider", required=True)
+    parser.add_argument("--service", default="research-agent", choices=["research-agent", "support-agent"])
+    parser.add_argument("--instance", required=True)
+    parser.add_argument("--pause-s", type=float, default=2.0)
+    said = parser.parse_args(arguments)
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGINT, lambda *_: stop.set())
+    threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+    recovery = Recovery(said.service, instance=said.instance, version="2.8.1")
+    client = Client(said.provider)
+    try:
+        if said.service == "research-agent":
+            research(recovery, client, stop, said.pause_s)
+        else:
+            asyncio.run(support(recovery, client, stop, said.pause_s))
+    finally:
+        recovery.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
