@@ -102,7 +102,7 @@ class Facts:
 
 
 class Script:
-    """A callable that plays outcomes in order: a status raises, an exception raises, anything else is returned.
+    """A callable that plays outcomes in order: a status from 400 to 599 raises, an exception raises, anything else is returned.
 
     When the script is at its end the last outcome repeats.
     """
@@ -122,9 +122,11 @@ class Script:
         self.calls += 1
         if self._clock is not None:
             self._clock.push(self._takes_s)
-        if isinstance(outcome, bool) or not isinstance(outcome, int | Response | BaseException):
-            return outcome
-        raise outcome if isinstance(outcome, BaseException) else HttpError(outcome)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        if isinstance(outcome, Response) or (isinstance(outcome, int) and 400 <= outcome <= 599):
+            raise HttpError(outcome)
+        return outcome
 
 
 class HttpError(Exception):

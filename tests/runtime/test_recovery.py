@@ -1,0 +1,512 @@
+"""The runtime through its public door: guards, runs, the desired state, counts; with a pushed clock and no threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from recovery_ops.rules import facts
+from recovery_ops.rules.intent import Desired, Override, Reset
+from recovery_ops.rules.policy import Knobs, parse_policy
+from recovery_ops.rules.scope import Scope
+from recovery_ops.rules.words import RunStatus, State, Trigger
+from recovery_ops.runtime import (
+    CircuitOpen,
+    DeadlineExceeded,
+    Degraded,
+    Fallback,
+    GateClosed,
+    Limits,
+    NotConfigured,
+    Recovery,
+    RecoveryExhausted,
+    Response,
+    RunStopped,
+    attempt,
+)
+from recovery_ops.runtime.testing import Lab
+
+NO_RETRY = Knobs(max_retries=0, max_retries_background=0)
+
+
+@pytest.fixture
+def lab() -> Lab:
+    return Lab()
+
+
+def tripped(lab: Lab, scope: Scope, *, lasts_s: float = 60.0, revision: int = 1, **more: Any) -> Desired:
+    now = lab.clock.wall()
+    override = Override(
+        id="ov-1",
+        mode=more.pop("mode", State.FORCED_OPEN),
+        scope=scope,
+        reason="the provider is down",
+        by="Ana Ruiz",
+        starts_at=now + more.pop("in_s", 0.0),
+        expires_at=now + lasts_s,
+        revision=revision,
+    )
+    return Desired(revision=revision, overrides=(override,), **more)
+
+
+def broken(lab: Lab, name: str = "search", **said: Any) -> Any:
+    """A guarded operation whose breaker has opened."""
+    guarded = lab.recovery.guard(name, is_destructive=False, knobs=NO_RETRY, **said)(lab.script(TimeoutError()))
+    for _ in range(5):
+        with pytest.raises(RecoveryExhausted):
+            guarded()
+    return guarded
+
+
+class TestGuard:
+    def test_arguments_and_results_pass_through(self, lab: Lab) -> None:
+        script = lab.script("found")
+        assert lab.recovery.guard("search")(script)("a", b=1) == "found"
+        assert script.arguments == [(("a",), {"b": 1})]
+
+    def test_a_guarded_function_keeps_its_name_and_doc(self, lab: Lab) -> None:
+        @lab.recovery.guard()
+        def search(query: str) -> str:
+            """Finds."""
+            return query
+
+        assert (search.__name__, search.__doc__) == ("search", "Finds.")
+        assert search.operation.name == "search"  # type: ignore[attr-defined]
+
+    def test_the_last_error_is_the_cause(self, lab: Lab) -> None:
+        error = ValueError("a bug")
+        with pytest.raises(RecoveryExhausted) as failed:
+            lab.recovery.guard("search")(lab.script(error))()
+        assert failed.value.__cause__ is failed.value.last_error is error
+        assert failed.value.user_message
+        assert "a bug" not in failed.value.user_message
+
+    def test_an_open_breaker_says_when_to_come_back(self, lab: Lab) -> None:
+        guarded = broken(lab)
+        with pytest.raises(CircuitOpen) as refused:
+            guarded()
+        assert refused.value.state is State.OPEN
+        assert refused.value.retry_at is not None
+        assert refused.value.retry_at.timestamp() == pytest.approx(lab.clock.wall() + 60.0)
+
+    def test_an_outcome_says_how_it_was_come_by(self, lab: Lab) -> None:
+        guarded = lab.recovery.guard(
+            "prices", fallback=Fallback(lab.script(42), name="cache", warning="up to 1 h old", data_age_s=3600.0)
+        )(lab.script(ValueError()))
+        outcome = guarded.outcome()
+        assert (outcome.value, outcome.fallback, outcome.warning) == (42, "cache", "up to 1 h old")
+        assert outcome.is_second_best
+
+    def test_fallbacks_are_tried_in_order_each_behind_its_own_breaker(self, lab: Lab) -> None:
+        first = Fallback(lab.script(TimeoutError()), name="first", is_destructive=False)
+        second = Fallback(lab.script("second"), name="second")
+        guarded = lab.recovery.guard("search", fallback=[first, second])(lab.script(ValueError()))
+        for _ in range(6):
+            assert guarded() == "second"
+        breaker = lab.recovery.breaker("first")
+        assert breaker is not None
+        assert breaker.state is State.OPEN
+        assert [fact.level for fact in lab.facts_of(facts.FallbackActivated)] == [2] * 6
+
+    def test_a_worse_answer_than_none_is_not_given(self, lab: Lab) -> None:
+        guarded = lab.recovery.guard("dose", fallback=lab.script("old"), fallback_allowed=False)(lab.script(ValueError()))
+        with pytest.raises(RecoveryExhausted):
+            guarded()
+
+    def test_optional_operations_are_left_out(self, lab: Lab) -> None:
+        guarded = lab.recovery.guard("mood", optional=True)(lab.script(ValueError()))
+        with lab.recovery.run() as run:
+            answer = guarded()
+        assert answer == Degraded("mood", "bug")
+        assert not answer
+        assert run.scope.withdrawn == {"mood"}
+
+    def test_off_means_out_of_the_way(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("RECOVERY_OPS_OFF", "1")
+
+        def function() -> None: ...
+
+        assert Recovery("x", url="").guard("search")(function) is function
+
+    def test_interrupts_pass_untouched_and_count_as_nothing(self, lab: Lab) -> None:
+        guarded = lab.recovery.guard("search")(lab.script(KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            guarded()
+        assert lab.facts == []
+
+    def test_the_attempt_knows_what_to_change(self, lab: Lab) -> None:
+        seen = []
+
+        @lab.recovery.guard("model", kind="model", is_destructive=False, refresh_credentials=lambda: None)
+        def model() -> str:
+            seen.append(attempt())
+            if len(seen) < 2:
+                raise Unauthorised
+            return "ok"
+
+        with lab.recovery.run(source="main_agent"):
+            assert model() == "ok"
+        assert seen[1].adjustment == "refresh_credentials"
+        assert seen[1].number == 2
+        assert seen[1].deadline_s == pytest.approx(120.0)
+
+    def test_a_hook_that_raises_is_said_and_gone_on_without(self, lab: Lab) -> None:
+        def hook() -> None:
+            raise RuntimeError("no vault")
+
+        guarded = lab.recovery.guard("crm", is_destructive=False, refresh_credentials=hook)(lab.script(401, "ok"))
+        with lab.recovery.run(source="main_agent"):
+            assert guarded() == "ok"
+        (fact,) = lab.facts_of(facts.HookFailed)
+        assert fact.hook == "refresh_credentials"
+
+    def test_an_idempotency_key_makes_an_operation_repeatable(self, lab: Lab) -> None:
+        keys = []
+
+        @lab.recovery.guard("pay", idempotency_key=lambda order: f"order-{order}")
+        def pay(order: int) -> str:
+            keys.append(attempt().idempotency_key)
+            if len(keys) < 2:
+                raise TimeoutError
+            return "paid"
+
+        with lab.recovery.run(source="main_agent"):
+            assert pay(7) == "paid"
+        assert keys[1] == "order-7"
+
+    def test_a_fallback_that_cannot_be_called_is_refused_at_once(self, lab: Lab) -> None:
+        async def later() -> None: ...
+
+        with pytest.raises(NotConfigured, match="must not be async"):
+            lab.recovery.guard("search", fallback=later)(lambda: None)
+
+    def test_the_vendors_gate_is_an_error_of_its_own(self, lab: Lab) -> None:
+        limited = Response(429, {"retry-after": "600"})
+        guarded = lab.recovery.guard("search", is_destructive=False)(lab.script(limited))
+        with pytest.raises(RecoveryExhausted), lab.recovery.run(source="main_agent"):
+            guarded()
+        with pytest.raises(GateClosed):
+            guarded()
+
+
+class Unauthorised(Exception):
+    status_code = 401
+
+
+class TestRun:
+    def test_a_run_is_told_from_beginning_to_end(self, lab: Lab) -> None:
+        guarded = lab.recovery.guard("search")(lab.script("ok"))
+        with lab.recovery.run("answer", source="main_agent", run_id="r-1"):
+            guarded()
+            lab.clock.push(2.0)
+        (started,), (finished,) = lab.facts_of(facts.RunStarted), lab.facts_of(facts.RunFinished)
+        assert (started.name, finished.status, finished.duration_s) == ("answer", RunStatus.SUCCEEDED, 2.0)
+        assert set(lab.read.runs) == {"r-1"}
+
+    @pytest.mark.parametrize(
+        ("outcome", "status"),
+        [(403, RunStatus.STOPPED), (ValueError(), RunStatus.FAILED), (KeyboardInterrupt(), RunStatus.CANCELLED)],
+    )
+    def test_how_it_ended(self, lab: Lab, outcome: Any, status: RunStatus) -> None:
+        guarded = lab.recovery.guard("search")(lab.script(outcome))
+        with pytest.raises((RunStopped, RecoveryExhausted, KeyboardInterrupt)), lab.recovery.run():
+            guarded()
+        assert lab.facts_of(facts.RunFinished)[0].status is status
+
+    def test_second_best_answers_make_it_degraded(self, lab: Lab) -> None:
+        guarded = lab.recovery.guard("search", fallback=Fallback(lab.script("old"), name="c", warning="old"))(
+            lab.script(ValueError())
+        )
+        with lab.recovery.run() as run:
+            guarded()
+        assert run.scope.warnings == ["old"]
+        assert lab.facts_of(facts.RunFinished)[0].status is RunStatus.DEGRADED
+
+    def test_an_inner_run_can_only_end_sooner(self, lab: Lab) -> None:
+        with lab.recovery.run(deadline_s=10.0) as outer, lab.recovery.run(deadline_s=100.0) as inner:
+            assert inner.scope.deadline_at == outer.scope.deadline_at
+
+    def test_no_call_after_the_deadline(self, lab: Lab) -> None:
+        broken(lab)  # a breaker that is not calm, so that the ladder is asked
+        with pytest.raises(DeadlineExceeded), lab.recovery.run(deadline_s=1.0):
+            lab.clock.push(2.0)
+            lab.recovery.guard("search")(lab.script("ok"))()
+
+    def test_a_guards_own_source_beats_the_runs(self, lab: Lab) -> None:
+        guarded = lab.recovery.guard("titles", is_destructive=False, source="titles")(lab.script(529))
+        with pytest.raises(RecoveryExhausted), lab.recovery.run(source="main_agent"):
+            guarded()
+        assert lab.waits == []
+
+
+class TestDesired:
+    def test_a_trip_stops_the_calls_and_says_why(self, lab: Lab) -> None:
+        script = lab.script("ok")
+        guarded = lab.recovery.guard("search")(script)
+        lab.recovery.apply(tripped(lab, Scope(operation="search")))
+        with pytest.raises(CircuitOpen, match="Ana Ruiz: the provider is down"):
+            guarded()
+        assert script.calls == 0
+
+    def test_it_applies_to_breakers_that_do_not_exist_yet(self, lab: Lab) -> None:
+        lab.recovery.apply(tripped(lab, Scope(operation="model:*")))
+        with pytest.raises(CircuitOpen):
+            lab.recovery.guard("model:large")(lab.script("ok"))()
+
+    def test_it_ends_by_the_agents_own_clock(self, lab: Lab) -> None:
+        guarded = lab.recovery.guard("search")(lab.script("ok"))
+        lab.recovery.apply(tripped(lab, Scope(), lasts_s=60.0))
+        lab.clock.push(60.0)
+        lab.recovery.sweep()
+        assert lab.facts_of(facts.BreakerStateChanged)[-1].trigger is Trigger.OVERRIDE_EXPIRED
+        assert guarded() == "ok"
+
+    def test_one_that_was_planned_begins_by_itself(self, lab: Lab) -> None:
+        guarded = lab.recovery.guard("search")(lab.script("ok"))
+        lab.recovery.apply(tripped(lab, Scope(), lasts_s=60.0, in_s=10.0))
+        assert guarded() == "ok"
+        lab.clock.push(10.0)
+        lab.recovery.sweep()
+        with pytest.raises(CircuitOpen):
+            guarded()
+
+    @pytest.mark.parametrize(
+        ("scope", "holds"),
+        [
+            (Scope(service="lab"), True),
+            (Scope(service="other"), False),
+            (Scope(instance="lab-1"), True),
+            (Scope(instance="lab-2"), False),
+            (Scope(service="lab", operation="search"), True),
+        ],
+    )
+    def test_only_in_its_scope(self, lab: Lab, scope: Scope, holds: bool) -> None:
+        guarded = lab.recovery.guard("search")(lab.script("ok"))
+        lab.recovery.apply(tripped(lab, scope))
+        if holds:
+            with pytest.raises(CircuitOpen):
+                guarded()
+        else:
+            assert guarded() == "ok"
+
+    def test_a_reset_is_obeyed_once(self, lab: Lab) -> None:
+        broken(lab)
+        desired = Desired(revision=4, resets=(Reset(scope=Scope(operation="search"), revision=4),))
+        lab.recovery.apply(desired)
+        breaker = lab.recovery.breaker("search")
+        assert breaker is not None
+        assert breaker.state is State.CLOSED
+        broken(lab)
+        lab.recovery.apply(desired)
+        assert breaker.state is State.OPEN
+
+    def test_a_policy_edit_changes_attempts_and_keeps_breakers(self, lab: Lab) -> None:
+        broken(lab)
+        document = {"rules": [{"id": "r", "scope": {"operation": "*"}, "knobs": {"max_retries": 1, "base_delay_s": 3}}]}
+        lab.recovery.apply(Desired(revision=2, policy=parse_policy(document)))
+        other = lab.recovery.guard("fetch", is_destructive=False)(lab.script(TimeoutError()))
+        with pytest.raises(RecoveryExhausted), lab.recovery.run(source="main_agent"):
+            other()
+        assert lab.waits == [3.0]
+        breaker = lab.recovery.breaker("search")
+        assert breaker is not None
+        assert breaker.state is State.OPEN
+
+    def test_a_trip_ends_a_wait_at_once(self, lab: Lab) -> None:
+        guarded = lab.recovery.guard("search", is_destructive=False, fallback=Fallback(lab.script("old"), name="cache"))(
+            lab.script(Response(500, {"retry-after": "20"}), "ok")
+        )
+        lab.waker.at(5.0, lambda: lab.recovery.apply(tripped(lab, Scope(operation="search"))))
+        began = lab.clock.now()
+        with lab.recovery.run(source="main_agent"):
+            assert guarded() == "old"
+        assert lab.clock.now() - began == pytest.approx(5.0)
+
+    def test_a_policy_that_no_longer_retries_ends_a_wait(self, lab: Lab) -> None:
+        guarded = lab.recovery.guard("search", is_destructive=False)(lab.script(Response(500, {"retry-after": "20"}), "ok"))
+        policy = parse_policy({"rules": [{"id": "r", "scope": {}, "knobs": {"max_retries": 0}}]})
+        lab.waker.at(5.0, lambda: lab.recovery.apply(Desired(revision=1, policy=policy)))
+        with pytest.raises(RecoveryExhausted), lab.recovery.run(source="main_agent"):
+            guarded()
+        assert lab.clock.now() == pytest.approx(1005.0)
+
+    def test_any_other_change_does_not_bring_a_retry_forward(self, lab: Lab) -> None:
+        guarded = lab.recovery.guard("search", is_destructive=False)(lab.script(Response(500, {"retry-after": "20"}), "ok"))
+        lab.waker.at(5.0, lambda: lab.recovery.apply(Desired(revision=1)))
+        with lab.recovery.run(source="main_agent"):
+            assert guarded() == "ok"
+        assert lab.clock.now() == pytest.approx(1020.0)
+
+    def test_shared_backends_share_a_breaker(self, lab: Lab) -> None:
+        broken(lab, "search", breaker="helios")
+        other = lab.recovery.guard("fetch", breaker="helios")(lab.script("ok"))
+        with pytest.raises(CircuitOpen):
+            other()
+
+
+class TestLimits:
+    def test_local_ceilings_cannot_be_widened(self) -> None:
+        lab = Lab(limits=Limits(most_retries=1, longest_override_s=30.0, may_be_disabled=False))
+        guarded = lab.recovery.guard("search", is_destructive=False)(lab.script(TimeoutError()))
+        clamped = lab.recovery.apply(tripped(lab, Scope(operation="search"), lasts_s=600.0))
+        assert set(clamped) == {"search.max_retries", "search.max_retries_background", "ov-1.expires_at"}
+        lab.clock.push(30.0)
+        lab.recovery.sweep()
+        with pytest.raises(RecoveryExhausted) as failed:
+            guarded()
+        assert failed.value.attempts == 1, "the first call after a trip is a probe"
+
+    def test_an_agent_may_refuse_to_be_disabled(self) -> None:
+        lab = Lab(limits=Limits(may_be_disabled=False))
+        lab.recovery.guard("search")(lab.script("ok"))
+        assert lab.recovery.apply(tripped(lab, Scope(), mode=State.DISABLED)) == ("ov-1.mode",)
+        breaker = lab.recovery.breaker("search")
+        assert breaker is not None
+        assert breaker.state is State.CLOSED
+
+
+class TestCounting:
+    def test_the_denominators_add_up(self, lab: Lab) -> None:
+        guarded = lab.recovery.guard("search", is_destructive=False)(lab.script("ok", 529, "ok", ValueError()))
+        with lab.recovery.run(source="main_agent"):
+            guarded()
+            guarded()
+            with pytest.raises(RecoveryExhausted):
+                guarded()
+        lab.recovery.flush()
+        (counted,) = lab.facts_of(facts.CallsCounted)
+        assert (counted.calls, counted.attempts, counted.successes) == (3, 4, 2)
+        assert counted.failures == {"overloaded": 1, "bug": 1}
+        assert (counted.retries, counted.exhausted, counted.in_flight) == (1, 1, 0)
+
+    def test_each_interval_is_told_alone(self, lab: Lab) -> None:
+        guarded = lab.recovery.guard("search")(lab.script("ok"))
+        for calls in (3, 2):
+            for _ in range(calls):
+                guarded()
+            lab.recovery.flush()
+        lab.recovery.flush()
+        assert [fact.calls for fact in lab.facts_of(facts.CallsCounted)] == [3, 2]
+
+    def test_refused_calls_are_added_up(self, lab: Lab) -> None:
+        guarded = lab.recovery.guard("search")(lab.script("ok"))
+        lab.recovery.apply(tripped(lab, Scope()))
+        for _ in range(40):
+            with pytest.raises(CircuitOpen):
+                guarded()
+        lab.recovery.flush()
+        (rejected,) = lab.facts_of(facts.BreakerRejected)
+        assert (rejected.count, rejected.state, rejected.reason) == (40, State.FORCED_OPEN, "override")
+
+    def test_nothing_is_lost_between_threads(self, lab: Lab) -> None:
+        guarded = lab.recovery.guard("search")(lambda: "ok")
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda _: [guarded() for _ in range(500)], range(8)))
+        lab.recovery.flush()
+        (counted,) = lab.facts_of(facts.CallsCounted)
+        assert (counted.calls, counted.successes, counted.in_flight) == (4000, 4000, 0)
+
+
+class TestTasks:
+    def test_async_callables_are_guarded_alike(self, lab: Lab) -> None:
+        outcomes = lab.script(529, "ok")
+
+        @lab.recovery.guard("search", is_destructive=False)
+        async def search() -> Any:
+            return outcomes()
+
+        async def main() -> Any:
+            async with lab.recovery.run(source="main_agent"):
+                return await search()
+
+        assert asyncio.run(main()) == "ok"
+        assert lab.waits == [0.5]
+
+    def test_a_cancel_in_a_wait_ends_it_in_order(self) -> None:
+        recovery = Recovery("x", url="", is_background_work_wanted=False)
+        calls = []
+
+        @recovery.guard("search", is_destructive=False, base_delay_s=60.0, kind="tool", deadline_s=1000.0)
+        async def search() -> None:
+            calls.append(1)
+            raise TimeoutError
+
+        async def main() -> None:
+            async with recovery.run(source="main_agent"):
+                task = asyncio.create_task(search())
+                while not calls:
+                    await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+
+        asyncio.run(main())
+        assert calls == [1]
+        assert recovery.cell_of("search", "main_agent").waiting == 0
+
+    def test_a_trip_wakes_waiting_tasks_and_threads(self) -> None:
+        recovery = Recovery("x", url="", is_background_work_wanted=False)
+        entered = threading.Event()
+
+        @recovery.guard("search", is_destructive=False, base_delay_s=60.0, deadline_s=1000.0)
+        def search() -> None:
+            entered.set()
+            raise TimeoutError
+
+        def work() -> Exception | None:
+            try:
+                with recovery.run(source="main_agent", deadline_s=1000.0):
+                    search()
+            except RecoveryExhausted as error:
+                return error
+            return None
+
+        with ThreadPoolExecutor(1) as pool:
+            future = pool.submit(work)
+            assert entered.wait(10.0)
+            lab = Lab()
+            desired = tripped(lab, Scope())
+            now = recovery.clock.wall()
+            held = replace(desired.overrides[0], starts_at=now - 1, expires_at=now + 600)
+            while not future.done():
+                recovery.apply(replace(desired, overrides=(held,)))
+            error = future.result()
+        assert isinstance(error, RecoveryExhausted)
+        assert error.reason == "breaker_open"
+
+
+def test_only_one_of_many_threads_gets_the_probe() -> None:
+    lab = Lab()
+    guarded = broken(lab)
+    lab.clock.push(60.0)
+    gate, inside = threading.Event(), []
+
+    def slow() -> str:
+        inside.append(1)
+        gate.wait(10.0)
+        return "ok"
+
+    probe = lab.recovery.guard("search", is_destructive=False)(slow)
+    refused = []
+
+    def work() -> None:
+        try:
+            probe()
+        except CircuitOpen:
+            refused.append(1)
+            if len(refused) == 7:
+                gate.set()
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10.0)
+    assert (len(inside), len(refused)) == (1, 7)
+    assert guarded.operation.standing.breaker.state is State.CLOSED
