@@ -2,7 +2,7 @@
 
 Everything but `AgentKey` and `Quarantine` is either a raw fact or can be rebuilt from the raw facts, and
 `manage.py verify_facts` proves it. The hot path writes these tables with SQL of its own (`events/store.py`); the models
-are there to read them. Moments of facts are whole microseconds since the epoch (`…_us`): both engines compare them alike.
+are there to read them. Moments of facts are whole microseconds since the epoch (`…_us`), the same on both engines.
 """
 
 from __future__ import annotations
@@ -208,11 +208,11 @@ class Degradation(models.Model):
     started_us = models.BigIntegerField()
     ended_us = models.BigIntegerField(null=True, help_text="None: still going on.")
     calls = models.BigIntegerField(default=0, help_text="Calls answered so; known when it has ended.")
-    last_position = _position()
+    last_position = models.BinaryField(max_length=POSITION_BYTES, help_text="Of the last fact that shaped it.")
 
     class Meta:
         indexes = [
-            models.Index(fields=["agent", "operation", "kind", "started_us"], name="degradation_by_agent"),
+            models.Index(fields=["agent", "operation", "kind", "last_position"], name="degradation_by_agent"),
             models.Index(fields=["environment", "started_us"], name="degradation_by_start"),
             models.Index(fields=["environment"], name="degradation_open", condition=Q(ended_us__isnull=True)),
         ]
