@@ -1,0 +1,76 @@
+"""Every question asked of the store of facts; pages, figures, API and exports ask these and no others."""
+
+from events.queries.breakers import breaker, breakers, instance_states
+from events.queries.fleet import fleet, reporting_spans
+from events.queries.lanes import rounded_out, segments
+from events.queries.majority import majority
+from events.queries.operations import operations
+from events.queries.overview import overview_numbers
+from events.queries.situation import sentence
+from events.queries.sums import (
+    Sums,
+    capacity_per_bin,
+    failures_per_bin,
+    fallbacks_per_bin,
+    rejections_per_bin,
+    sums_per_bin,
+)
+from events.queries.transitions import transitions
+from events.queries.trouble import degradations, recent_failures
+from events.rows import (
+    RANK,
+    WORST_FIRST,
+    AgentRow,
+    Bins,
+    BreakerRow,
+    CapacityBins,
+    CapacityNow,
+    DegradationRow,
+    FailureRow,
+    InstanceState,
+    Lanes,
+    MajoritySegment,
+    OperationRow,
+    OverviewNumbers,
+    Segment,
+    Transition,
+)
+
+__all__ = [
+    "RANK",
+    "WORST_FIRST",
+    "AgentRow",
+    "Bins",
+    "BreakerRow",
+    "CapacityBins",
+    "CapacityNow",
+    "DegradationRow",
+    "FailureRow",
+    "InstanceState",
+    "Lanes",
+    "MajoritySegment",
+    "OperationRow",
+    "OverviewNumbers",
+    "Segment",
+    "Sums",
+    "Transition",
+    "breaker",
+    "breakers",
+    "capacity_per_bin",
+    "degradations",
+    "failures_per_bin",
+    "fallbacks_per_bin",
+    "fleet",
+    "instance_states",
+    "majority",
+    "operations",
+    "overview_numbers",
+    "recent_failures",
+    "rejections_per_bin",
+    "reporting_spans",
+    "rounded_out",
+    "segments",
+    "sentence",
+    "sums_per_bin",
+    "transitions",
+]

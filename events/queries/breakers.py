@@ -1,0 +1,183 @@
+"""Breakers across the fleet and instance by instance: the state that each last reported, and how calls go now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db.models import BooleanField, Case, Count, F, Min, QuerySet, Sum, Value, When, Window
+from django.db.models.functions import RowNumber
+
+from events.models import BreakerState, MinuteSum
+from events.queries.fleet import FORGOTTEN_AFTER, STOPPED, agent_row, silent_since_us
+from events.queries.moments import MINUTE_S, US_PER_S, from_us, to_us
+from events.queries.readings import category_or_none, state_or_none, trigger_or_none
+from events.rows import RANK, BreakerRow, InstanceState
+from recovery_ops.rules.words import State
+
+_MEASURES = ("calls", "attempts", "failures", "rejections")
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What is being added up about one breaker."""
+
+    counts: dict[State, int] = field(default_factory=dict)
+    since: dict[State, int] = field(default_factory=dict)
+    unknown: int = 0
+    operations: set[str] = field(default_factory=set)
+    services: set[str] = field(default_factory=set)
+    measured: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_MEASURES, 0))
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+def breakers(environment: str, *, now: datetime) -> list[BreakerRow]:
+    """Every breaker that a remembered instance reported, the worst first. Three queries.
+
+    Indexes: `breaker_state_once` with the agents' primary key; `minute_sum_once` over two minutes.
+    """
+    rows = _rows(environment, now=now)
+    return sorted(rows, key=lambda row: (-RANK[row.worst], row.name))
+
+
+def breaker(environment: str, name: str, *, now: datetime) -> BreakerRow | None:
+    """One breaker; None if nobody ever reported it. One whose instances are all gone has `instances` 0."""
+    rows = _rows(environment, now=now, name=name)
+    if rows:
+        return rows[0]
+    if BreakerState.objects.filter(environment=environment, breaker=name).exists():
+        return _row(name, _Tally(), 1.0)
+    return None
+
+
+def instance_states(environment: str, name: str, *, now: datetime) -> list[InstanceState]:
+    """Each remembered instance's state of one breaker: unknown first, then the worst. One query."""
+    found = [_instance_state(row, now) for row in _standing(environment, now, name).select_related("agent")]
+
+    def place(one: InstanceState) -> tuple[bool, int, str, str]:
+        return one.state is not None, -RANK[one.state], one.agent.service, one.agent.instance
+
+    return sorted(found, key=place)
+
+
+def _standing(environment: str, now: datetime, name: str | None) -> QuerySet[BreakerState]:
+    rows = BreakerState.objects.filter(environment=environment).exclude(agent__status=STOPPED)
+    rows = rows.filter(agent__last_seen_us__gte=to_us(now - FORGOTTEN_AFTER))
+    return rows if name is None else rows.filter(breaker=name)
+
+
+def _instance_state(row: BreakerState, now: datetime) -> InstanceState:
+    agent = agent_row(row.agent, now)
+    reported = state_or_none(row.state) or State.CLOSED
+    return InstanceState(
+        agent=agent,
+        breaker=row.breaker,
+        state=reported if agent.is_reachable else None,
+        reported_state=reported,
+        since=None if row.at_us is None else from_us(row.at_us),
+        trigger=trigger_or_none(row.trigger),
+        calls=row.calls,
+        failures=row.failures,
+        failure_rate=row.failure_rate,
+        threshold=row.threshold,
+        last_category=category_or_none(row.last_category),
+        wait_s=row.wait_s,
+        override_id=row.override_id,
+        revision=row.revision,
+    )
+
+
+def _rows(environment: str, *, now: datetime, name: str | None = None) -> list[BreakerRow]:
+    tallies: dict[str, _Tally] = {}
+    for found in _counted(_standing(environment, now, name), now):
+        tally = tallies.setdefault(found["breaker"], _Tally())
+        _add_state(tally, found)
+    if not tallies:
+        return []
+    for row in _evidence(environment, name):
+        if row["breaker"] in tallies:
+            tallies[row["breaker"]].evidence = row
+    for sums in _lately(environment, now):
+        known = tallies.get(sums["breaker"] or sums["operation"])
+        if known is not None:
+            _add_sums(known, sums)
+    minutes = 1.0 + to_us(now) / US_PER_S % MINUTE_S / MINUTE_S
+    return [_row(breaker_name, tally, minutes) for breaker_name, tally in tallies.items()]
+
+
+def _counted(standing: QuerySet[BreakerState], now: datetime) -> Iterable[Mapping[str, Any]]:
+    """Instances by breaker and state: a few rows per breaker, however large the fleet."""
+    is_reached = Case(
+        When(agent__last_seen_us__gte=silent_since_us(now), then=Value(True)),
+        default=Value(False),
+        output_field=BooleanField(),
+    )
+    grouped = standing.values("breaker", "state", "operation", "agent__service", is_reached=is_reached)
+    return grouped.annotate(instances=Count("id"), since_us=Min("at_us")).order_by()
+
+
+def _add_state(tally: _Tally, found: Mapping[str, Any]) -> None:
+    state = state_or_none(found["state"]) or State.CLOSED
+    if found["is_reached"]:
+        tally.counts[state] = tally.counts.get(state, 0) + found["instances"]
+        if found["since_us"] is not None:
+            tally.since[state] = min(tally.since.get(state, found["since_us"]), found["since_us"])
+    else:
+        tally.unknown += found["instances"]
+    tally.services.add(found["agent__service"])
+    tally.operations.update({found["operation"]} - {""})
+
+
+def _evidence(environment: str, name: str | None) -> Iterable[Mapping[str, Any]]:
+    """The newest move of each breaker that came with a rate."""
+    moved = BreakerState.objects.filter(environment=environment, failure_rate__isnull=False)
+    if name is not None:
+        moved = moved.filter(breaker=name)
+    newest = Window(RowNumber(), partition_by=F("breaker"), order_by=F("at_us").desc())
+    return moved.annotate(place=newest).filter(place=1).values("breaker", "failure_rate", "threshold", "last_category")
+
+
+def _lately(environment: str, now: datetime) -> Iterable[Mapping[str, Any]]:
+    """What was counted in the last whole minute and in the one that runs."""
+    minute = to_us(now) // US_PER_S // MINUTE_S
+    sums = MinuteSum.objects.filter(environment=environment, minute__gte=minute - 1, minute__lte=minute)
+    named = {measure: Sum(measure) for measure in _MEASURES}
+    return sums.values("breaker", "operation").annotate(**named).order_by()
+
+
+def _add_sums(tally: _Tally, sums: Mapping[str, Any]) -> None:
+    tally.operations.update({sums["operation"]} - {""})
+    for measure in _MEASURES:
+        tally.measured[measure] += sums[measure]
+
+
+def _row(name: str, tally: _Tally, minutes: float) -> BreakerRow:
+    worst = max(tally.counts, key=RANK.__getitem__, default=None)
+    since_us = tally.since.get(worst) if worst is not None else None
+    return BreakerRow(
+        name=name,
+        operations=tuple(sorted(tally.operations)) or (name,),
+        services=tuple(sorted(tally.services)),
+        counts=dict(sorted(tally.counts.items(), key=lambda item: -RANK[item[0]])),
+        unknown=tally.unknown,
+        instances=sum(tally.counts.values()) + tally.unknown,
+        worst=worst,
+        since=None if since_us is None else from_us(since_us),
+        failure_rate=_failure_rate(tally, worst),
+        threshold=tally.evidence.get("threshold"),
+        calls_per_min=tally.measured["calls"] / minutes,
+        failures_per_min=tally.measured["failures"] / minutes,
+        rejected_per_min=tally.measured["rejections"] / minutes,
+        last_category=category_or_none(tally.evidence.get("last_category")),
+    )
+
+
+def _failure_rate(tally: _Tally, worst: State | None) -> float | None:
+    """While a breaker blocks, few calls or none are made: then what opened it says more than what trickles through."""
+    if worst in (State.OPEN, State.HALF_OPEN, State.FORCED_OPEN):
+        evidence = tally.evidence.get("failure_rate")
+        return None if evidence is None else float(evidence)
+    attempts = tally.measured["attempts"]
+    return min(1.0, tally.measured["failures"] / attempts) if attempts else None

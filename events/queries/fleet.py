@@ -1,0 +1,84 @@
+"""Who reports: the instances of an environment, whether they can be reached, and when anybody lived to report."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from events.models import Agent
+from events.queries.moments import US_PER_S, Span, from_us, to_us, united
+from events.rows import AgentRow
+
+FORGOTTEN_AFTER = timedelta(hours=24)
+"""An instance that was silent for longer is no longer missed."""
+STOPPED = "stopped"
+
+
+def fleet(environment: str, *, now: datetime, include_stopped: bool = False) -> list[AgentRow]:
+    """The instances that reported within the last day, by service and name. One query; index `agent_once`."""
+    agents = remembered(environment, now)
+    if not include_stopped:
+        agents = agents.exclude(status=STOPPED)
+    return [agent_row(agent, now) for agent in agents.order_by("service", "instance")]
+
+
+def remembered(environment: str, now: datetime) -> QuerySet[Agent]:
+    """The instances that are not forgotten yet, stopped ones included."""
+    return Agent.objects.filter(environment=environment, last_seen_us__gte=to_us(now - FORGOTTEN_AFTER))
+
+
+def silent_since_us(now: datetime) -> int:
+    """Who was last seen before this moment is unreachable at `now`."""
+    return to_us(now) - settings.UNREACHABLE_AFTER_S * US_PER_S
+
+
+def agent_row(agent: Agent, now: datetime) -> AgentRow:
+    """One instance as it stands at `now`."""
+    is_refusing = agent.rejected_us is not None and agent.rejected_us > (agent.applied_us or 0)
+    return AgentRow(
+        id=agent.pk,
+        service=agent.service,
+        instance=agent.instance,
+        version=agent.version,
+        group=agent.group,
+        status=agent.status,
+        first_seen=from_us(agent.first_seen_us),
+        last_seen=from_us(agent.last_seen_us),
+        is_reachable=agent.status != STOPPED and agent.last_seen_us >= silent_since_us(now),
+        heartbeat_age_s=None if agent.heartbeat_us is None else max(0.0, (to_us(now) - agent.heartbeat_us) / US_PER_S),
+        uptime_s=agent.uptime_s,
+        revision=agent.revision,
+        config_hash=agent.config_hash,
+        applied_at=None if agent.applied_us is None else from_us(agent.applied_us),
+        rejected_revision=agent.rejected_revision if is_refusing else None,
+        rejected_reason=agent.rejected_reason if is_refusing else "",
+        schema_version=agent.schema_version,
+        clamped=_words(agent.clamped),
+        breakers_open=agent.breakers_open,
+        runs_in_flight=agent.runs_in_flight,
+        outbox_pending=agent.outbox_pending,
+        outbox_dropped=agent.outbox_dropped,
+    )
+
+
+def reporting_spans(environment: str, *, start: datetime, end: datetime) -> list[Span]:
+    """When at least one instance lived to report; outside of these, a zero says nothing. One query.
+
+    An instance counts from its first sign of life until it stops, or until its silence is long enough to be noticed.
+    """
+    grace_us = settings.UNREACHABLE_AFTER_S * US_PER_S
+    lives = Agent.objects.filter(
+        environment=environment, first_seen_us__lt=to_us(end), last_seen_us__gte=to_us(start) - grace_us
+    ).values_list("first_seen_us", "last_seen_us", "status")
+    return united((born, last if status == STOPPED else last + grace_us) for born, last, status in lives)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return ()
+    return tuple(str(word) for word in found) if isinstance(found, list) else ()

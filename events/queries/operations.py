@@ -1,0 +1,78 @@
+"""How each operation was called lately: by whom, how often, and how many attempts a call took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Case, Sum, Value, When
+
+from events.models import BreakerState, MinuteSum
+from events.queries.moments import MINUTE_S, US_PER_S, to_us
+from events.rows import OperationRow
+
+LISTED_MINUTES = 60
+RATE_MINUTES = 5
+_MEASURES = ("calls", "attempts", "failures", "fallbacks")
+
+
+@dataclass(slots=True)
+class _Tally:
+    breaker: str = ""
+    services: set[str] = field(default_factory=set)
+    sources: set[str] = field(default_factory=set)
+    foreground: set[str] = field(default_factory=set)
+    hour: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_MEASURES, 0))
+    recent: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_MEASURES, 0))
+
+
+def operations(environment: str, *, now: datetime) -> list[OperationRow]:
+    """Every operation of the last hour, and those of which only a breaker is known, by name. Two queries.
+
+    Rates are over the last five minutes, ratios over the last hour. Indexes: `minute_sum_once`, `breaker_state_once`.
+    """
+    tallies: dict[str, _Tally] = {}
+    minute = to_us(now) // US_PER_S // MINUTE_S
+    is_recent = Case(When(minute__gt=minute - RATE_MINUTES, then=Value(True)), default=Value(False))
+    sums = MinuteSum.objects.filter(environment=environment, minute__gt=minute - LISTED_MINUTES, minute__lte=minute)
+    grouped = sums.exclude(operation="").values(
+        "operation", "breaker", "service", "source", "is_foreground", is_recent=is_recent
+    )
+    for row in grouped.annotate(**{measure: Sum(measure) for measure in _MEASURES}).order_by():
+        _add(tallies.setdefault(row["operation"], _Tally()), row)
+    known = BreakerState.objects.filter(environment=environment).values_list("breaker", "operation")
+    for breaker, operation in known.distinct().order_by():
+        if operation and operation not in tallies:
+            tallies[operation] = _Tally(breaker=breaker)
+    minutes = RATE_MINUTES - 1 + to_us(now) / US_PER_S % MINUTE_S / MINUTE_S
+    return [_row(name, tallies[name], minutes) for name in sorted(tallies)]
+
+
+def _add(tally: _Tally, row: Mapping[str, Any]) -> None:
+    tally.breaker = tally.breaker or row["breaker"]
+    tally.services.update({row["service"]} - {""})
+    tally.sources.update({row["source"]} - {""})
+    if row["is_foreground"]:
+        tally.foreground.update({row["source"]} - {""})
+    for measure in _MEASURES:
+        tally.hour[measure] += row[measure]
+        if row["is_recent"]:
+            tally.recent[measure] += row[measure]
+
+
+def _row(name: str, tally: _Tally, minutes: float) -> OperationRow:
+    calls, attempts = tally.hour["calls"], tally.hour["attempts"]
+    return OperationRow(
+        operation=name,
+        breaker=tally.breaker or name,
+        services=tuple(sorted(tally.services)),
+        sources=tuple(sorted(tally.sources)),
+        foreground_sources=tuple(sorted(tally.foreground)),
+        calls_per_min=tally.recent["calls"] / minutes,
+        failures_per_min=tally.recent["failures"] / minutes,
+        fallbacks_per_min=tally.recent["fallbacks"] / minutes,
+        attempts_per_call=attempts / calls if calls else None,
+        failure_rate=min(1.0, tally.hour["failures"] / attempts) if attempts else None,
+    )

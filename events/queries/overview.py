@@ -1,0 +1,133 @@
+"""The numbers of the overview: what blocks, what is short of capacity, who reports, and how the last hours went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise, takewhile
+from typing import Any
+
+from django.db.models import Sum
+
+from events.models import Degradation, MinuteSum
+from events.queries.breakers import breakers
+from events.queries.fleet import fleet
+from events.queries.moments import MINUTE_S, US_PER_S, from_us, to_us
+from events.queries.readings import category_or_none
+from events.queries.sums import Sums, capacity_name, sums_per_bin
+from events.queries.trouble import degradation_row
+from events.rows import AgentRow, BreakerRow, CapacityNow, DegradationRow, OverviewNumbers
+from recovery_ops.rules.words import FAMILY_OF, OVERRIDES, Category, Family
+
+SPARKS_OVER = timedelta(hours=6)
+SPARK_S = 300
+LOOKED_BACK_MINUTES = 60
+QUIET_MINUTES = 5
+"""A shortage that paused for this long and came back is a new one."""
+_MEASURES = ("failures", "rate_limited", "overloaded", "fallbacks", "rejections", "calls")
+
+_Row = Mapping[str, Any]
+
+
+def overview_numbers(environment: str, *, now: datetime) -> OverviewNumbers:
+    """Everything the overview's tiles say. Eight queries; indexes as in the questions that it puts together."""
+    rows = breakers(environment, now=now)
+    agents = fleet(environment, now=now)
+    lately = _lately(environment, now)
+    minutes = 1.0 + to_us(now) / US_PER_S % MINUTE_S / MINUTE_S
+    minute = to_us(now) // US_PER_S // MINUTE_S
+    fresh = [row for row in lately if row["minute"] >= minute - 1]
+    capacity = _capacity(lately, minute, minutes)
+    return OverviewNumbers(
+        breakers=len(rows),
+        breakers_blocking=tuple(row for row in rows if not row.is_flowing),
+        breakers_held=tuple(row for row in rows if _is_held(row)),
+        capacity=capacity,
+        capacity_per_min=sum(one.per_min for one in capacity),
+        failures_per_min=_total(fresh, "failures") / minutes,
+        failures_by_family=_by_family(fresh, minutes),
+        calls_per_min=_total(fresh, "calls") / minutes,
+        rejected_per_min=_total(fresh, "rejections") / minutes,
+        fallbacks_per_min=_total(fresh, "fallbacks") / minutes,
+        degraded=_degraded(environment, agents),
+        runs_in_flight=sum(agent.runs_in_flight for agent in agents if agent.is_reachable),
+        agents_reporting=sum(agent.is_reachable for agent in agents),
+        agents=len(agents),
+        silent=tuple(sorted((one for one in agents if not one.is_reachable), key=lambda one: one.last_seen)),
+        spark_s=SPARK_S,
+        sparks=_sparks(sums_per_bin(environment, start=now - SPARKS_OVER, end=now, bin_s=SPARK_S)),
+    )
+
+
+def _is_held(row: BreakerRow) -> bool:
+    return any(row.counts.get(state) for state in OVERRIDES)
+
+
+def _lately(environment: str, now: datetime) -> Sequence[_Row]:
+    """The last hour by minute and kind; index `minute_sum_once`."""
+    minute = to_us(now) // US_PER_S // MINUTE_S
+    sums = MinuteSum.objects.filter(
+        environment=environment, minute__gt=minute - LOOKED_BACK_MINUTES, minute__lte=minute
+    )
+    grouped = sums.values("minute", "category", "provider", "model", "operation")
+    return list(grouped.annotate(**{measure: Sum(measure) for measure in _MEASURES}).order_by())
+
+
+def _total(rows: Iterable[_Row], measure: str) -> int:
+    return sum(row[measure] for row in rows)
+
+
+def _by_family(rows: Iterable[_Row], minutes: float) -> dict[Family, float]:
+    counts: dict[Family, float] = {}
+    for row in rows:
+        if row["failures"]:
+            family = FAMILY_OF[category_or_none(row["category"]) or Category.UNKNOWN]
+            counts[family] = counts.get(family, 0.0) + row["failures"] / minutes
+    return dict(sorted(counts.items(), key=lambda item: -item[1]))
+
+
+def _capacity(rows: Sequence[_Row], minute: int, minutes: float) -> tuple[CapacityNow, ...]:
+    """Who is short of capacity now, the worst first, and since which minute without a longer pause."""
+    by_name: dict[str, list[_Row]] = {}
+    for row in rows:
+        if row["rate_limited"] or row["overloaded"]:
+            name = capacity_name(row["provider"], row["model"], row["operation"])
+            by_name.setdefault(name, []).append(row)
+    found = []
+    for name, errors in by_name.items():
+        fresh = [row for row in errors if row["minute"] >= minute - 1]
+        if fresh:
+            found.append(
+                CapacityNow(
+                    name=name,
+                    rate_limited_per_min=_total(fresh, "rate_limited") / minutes,
+                    overloaded_per_min=_total(fresh, "overloaded") / minutes,
+                    since=from_us(_began({row["minute"] for row in errors}) * MINUTE_S * US_PER_S),
+                )
+            )
+    return tuple(sorted(found, key=lambda one: (-one.per_min, one.name)))
+
+
+def _began(minutes: set[int]) -> int:
+    """The first minute of the run that reaches the newest, over pauses shorter than `QUIET_MINUTES`."""
+    newest_first = sorted(minutes, reverse=True)
+    steps = pairwise(newest_first)
+    unbroken = takewhile(lambda step: step[0] - step[1] <= QUIET_MINUTES, steps)
+    return min([newest_first[0], *(earlier for _, earlier in unbroken)])
+
+
+def _degraded(environment: str, agents: Iterable[AgentRow]) -> tuple[DegradationRow, ...]:
+    """What is reduced now; one that died in the middle of it never said so, and says nothing any more."""
+    reachable = {(agent.service, agent.instance) for agent in agents if agent.is_reachable}
+    open_ones = Degradation.objects.filter(environment=environment, ended_us__isnull=True).select_related("agent")
+    rows = [degradation_row(one) for one in open_ones.order_by("started_us", "id")]
+    return tuple(row for row in rows if (row.service, row.instance) in reachable)
+
+
+def _sparks(sums: Sums) -> dict[str, list[int]]:
+    return {
+        "failures": sums.failures("family").total(),
+        "capacity": sums.capacity().total(),
+        "rejections": sums.rejections().total(),
+        "fallbacks": sums.fallbacks().total(),
+    }

@@ -1,0 +1,91 @@
+"""What went wrong, row by row: degradations as intervals, and the newest failures."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db.models import Q
+
+from events.models import Degradation, Fact
+from events.queries.moments import from_us, to_us
+from events.queries.readings import Attributes, category_or_none, number_or_none, text_of, whole_or_none
+from events.queries.sums import FAILED
+from events.rows import DegradationRow, FailureRow
+from recovery_ops.rules.facts import FailureClassified
+from recovery_ops.rules.words import FAMILY_OF, Category
+
+DEGRADATIONS_MOST = 2_000
+
+_SAID = Attributes(FailureClassified, "status_code", "error_type", "message", "attempt", "retry_after_s")
+
+
+def degradations(environment: str, *, start: datetime, end: datetime) -> list[DegradationRow]:
+    """The intervals that touch [start, end), oldest first; of more than 2,000 the newest. One query."""
+    touching = Q(ended_us__isnull=True) | Q(ended_us__gt=to_us(start))
+    found = Degradation.objects.filter(touching, environment=environment, started_us__lt=to_us(end))
+    newest = found.select_related("agent").order_by("-started_us", "-id")[:DEGRADATIONS_MOST]
+    return [degradation_row(one) for one in reversed(newest)]
+
+
+def degradation_row(one: Degradation) -> DegradationRow:
+    """One stored interval with the instance it happened in."""
+    return DegradationRow(
+        operation=one.operation,
+        kind=one.kind,
+        from_name=one.from_name,
+        to_name=one.to_name,
+        reason=one.reason,
+        category=category_or_none(one.category),
+        service=one.agent.service,
+        instance=one.agent.instance,
+        started=from_us(one.started_us),
+        ended=None if one.ended_us is None else from_us(one.ended_us),
+        calls=one.calls,
+    )
+
+
+def recent_failures(
+    environment: str,
+    *,
+    start: datetime,
+    end: datetime,
+    operation: str | None = None,
+    breaker: str | None = None,
+    limit: int = 50,
+) -> list[FailureRow]:
+    """The failures in [start, end), newest first. One query; `fact_by_breaker` for a breaker, else `fact_by_event`.
+
+    An operation alone has no index of its own: the newest failures are walked until `limit` of its are found.
+    """
+    failed = Fact.objects.filter(environment=environment, event=FAILED, at_us__gte=to_us(start), at_us__lt=to_us(end))
+    if breaker is not None:
+        failed = failed.filter(breaker=breaker)
+    if operation is not None:
+        failed = failed.filter(operation=operation)
+    newest = failed.select_related("agent").order_by("-at_us", "-sequence_number", "-id")[:limit]
+    return [_failure_row(fact) for fact in newest]
+
+
+def _failure_row(fact: Fact) -> FailureRow:
+    said = _SAID.of(fact.attributes)
+    category = category_or_none(fact.category) or Category.UNKNOWN
+    return FailureRow(
+        fact_id=fact.pk,
+        at=from_us(fact.at_us),
+        service=fact.agent.service,
+        instance=fact.agent.instance,
+        operation=fact.operation,
+        breaker=fact.breaker,
+        category=category,
+        family=FAMILY_OF[category],
+        status_code=whole_or_none(said["status_code"]),
+        error_type=text_of(said["error_type"]),
+        message=text_of(said["message"]),
+        attempt=whole_or_none(said["attempt"]),
+        source=fact.source,
+        is_foreground=fact.is_foreground,
+        run=fact.run,
+        provider=fact.provider,
+        model=fact.model,
+        retry_after_s=number_or_none(said["retry_after_s"]),
+    )

@@ -1,0 +1,335 @@
+"""What the questions asked of the store are answered with: frozen rows, times as aware UTC datetimes.
+
+Unknown is not zero: what no living instance reported is None, or marked as unknown, and never 0 or closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from recovery_ops.rules.words import Category, Family, State, Trigger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRow:
+    """One instance of one service. `is_reachable`: it was heard of lately and has not said that it stops."""
+
+    id: int
+    service: str
+    instance: str
+    version: str
+    group: str
+    status: str
+    """What it last said of itself: `starting`, `running`, `draining`, `stopped`; empty before the first heartbeat."""
+    first_seen: datetime
+    last_seen: datetime
+    is_reachable: bool
+    heartbeat_age_s: float | None
+    uptime_s: float
+    revision: int
+    config_hash: str
+    applied_at: datetime | None
+    rejected_revision: int | None
+    """A revision that it refused and that nothing it applied has overtaken."""
+    rejected_reason: str
+    schema_version: int
+    clamped: tuple[str, ...]
+    """What its own ceilings held back at that revision."""
+    breakers_open: int
+    runs_in_flight: int
+    outbox_pending: int
+    outbox_dropped: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceState:
+    """One breaker in one instance. `state` is None while the instance is unreachable; it last said `reported_state`."""
+
+    agent: AgentRow
+    breaker: str
+    state: State | None
+    reported_state: State
+    since: datetime | None
+    """None: it never reported a move, so it has been closed since it began."""
+    trigger: Trigger | None
+    calls: int | None
+    failures: int | None
+    failure_rate: float | None
+    threshold: float | None
+    last_category: Category | None
+    wait_s: float | None
+    override_id: str
+    revision: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerRow:
+    """One breaker across the fleet.
+
+    `counts` holds reachable instances by state; `unknown` the unreachable ones; `instances` is the sum of both. `worst`
+    is the worst state that anybody reports now, None when nobody can be asked; `since` is when the first instance got
+    into it. `failure_rate` is measured over the last minutes while calls flow, else the evidence of the last move.
+    """
+
+    name: str
+    operations: tuple[str, ...]
+    services: tuple[str, ...]
+    counts: dict[State, int]
+    unknown: int
+    instances: int
+    worst: State | None
+    since: datetime | None
+    failure_rate: float | None
+    threshold: float | None
+    calls_per_min: float
+    failures_per_min: float
+    rejected_per_min: float
+    last_category: Category | None
+
+    @property
+    def is_flowing(self) -> bool:
+        """Whether no reachable instance blocks calls."""
+        return not any(self.counts.get(state) for state in (State.FORCED_OPEN, State.OPEN, State.HALF_OPEN))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """One move of one breaker in one instance, with its evidence."""
+
+    fact_id: int | None
+    """None where it was read from the current state, which does not know its fact."""
+    at: datetime
+    service: str
+    instance: str
+    breaker: str
+    state: State
+    previous_state: State | None
+    trigger: Trigger | None
+    calls: int | None
+    failures: int | None
+    failure_rate: float | None
+    threshold: float | None
+    last_category: Category | None
+    override_id: str
+    revision: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A span in which one breaker of one instance was in one state. `state` None: nobody knows. `end` None: so far."""
+
+    service: str
+    instance: str
+    breaker: str
+    state: State | None
+    start: datetime
+    end: datetime | None
+    cause: Transition | None = None
+
+    def until(self, now: datetime) -> datetime:
+        """Its end, or `now` while it goes on."""
+        return self.end if self.end is not None else now
+
+    def length(self, now: datetime) -> timedelta:
+        """How long it lasted, or lasts so far."""
+        return self.until(now) - self.start
+
+
+class Lanes(dict[str, dict[str, list[Segment]]]):
+    """Breaker → instance → segments in order, without gaps or overlaps, from `start` to `end` of the window.
+
+    The lane of an instance that was born or stopped in the window is that much shorter.
+    `bin_s` is 0 where each span is exact; otherwise spans were rounded out to bins of that many seconds, each showing
+    the worst state in it, because there were more than can be drawn.
+    """
+
+    def __init__(self, *, start: datetime, end: datetime, bin_s: int = 0) -> None:
+        super().__init__()
+        self.start = start
+        self.end = end
+        self.bin_s = bin_s
+
+    @property
+    def count(self) -> int:
+        """How many segments there are."""
+        return sum(len(segments) for instances in self.values() for segments in instances.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MajoritySegment:
+    """A span in which most known instances of a breaker were in one state (the worse one in a draw).
+
+    `most` is the largest number of instances in it at once, `last` the number at its end, of `known` that could be
+    asked then, beside `unknown` that could not. `worst` is the worst state of any of them at its end, `worst_count` how
+    many.
+    """
+
+    breaker: str
+    state: State | None
+    start: datetime
+    end: datetime
+    most: int
+    last: int
+    known: int
+    unknown: int
+    worst: State | None
+    worst_count: int
+
+    @property
+    def instances(self) -> int:
+        """All instances at its end, known or not."""
+        return self.known + self.unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bins:
+    """Counts per bin of `bin_s` seconds, one list per series, all of the same length; the first bin begins at `start`.
+
+    `start` lies on a multiple of the bin, so it may be a little before the window, and the last bin may still fill.
+    `unknown` marks the bins in which no instance lived to report: their zeros say nothing.
+    """
+
+    start: datetime
+    bin_s: int
+    series: dict[str, list[int]]
+    unknown: list[bool]
+
+    @property
+    def length(self) -> int:
+        """How many bins there are."""
+        return len(self.unknown)
+
+    def starts(self) -> list[datetime]:
+        """When each bin begins."""
+        return [self.start + timedelta(seconds=self.bin_s * index) for index in range(self.length)]
+
+    def total(self) -> list[int]:
+        """All series added up."""
+        return [sum(values) for values in zip(*self.series.values(), strict=True)] or [0] * self.length
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityBins(Bins):
+    """Capacity errors by "provider / model"; `series` holds the sums of both kinds."""
+
+    rate_limited: dict[str, list[int]] = field(default_factory=dict)
+    overloaded: dict[str, list[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DegradationRow:
+    """An interval in which one instance answered with less than the real thing. `ended` None: so far."""
+
+    operation: str
+    kind: str
+    from_name: str
+    to_name: str
+    reason: str
+    category: Category | None
+    service: str
+    instance: str
+    started: datetime
+    ended: datetime | None
+    calls: int
+    """Calls answered so; known only when it has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureRow:
+    """One classified failure."""
+
+    fact_id: int
+    at: datetime
+    service: str
+    instance: str
+    operation: str
+    breaker: str
+    category: Category
+    family: Family
+    status_code: int | None
+    error_type: str
+    message: str
+    attempt: int | None
+    source: str
+    is_foreground: bool
+    run: str
+    provider: str
+    model: str
+    retry_after_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationRow:
+    """One operation as it was called lately. Rates are None where no call was counted."""
+
+    operation: str
+    breaker: str
+    services: tuple[str, ...]
+    sources: tuple[str, ...]
+    foreground_sources: tuple[str, ...]
+    calls_per_min: float
+    failures_per_min: float
+    fallbacks_per_min: float
+    attempts_per_call: float | None
+    """Amplification: attempts ÷ calls over the last hour."""
+    failure_rate: float | None
+    """Failures ÷ attempts over the last hour."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityNow:
+    """One provider, model or operation that answers 429 or 529 now."""
+
+    name: str
+    rate_limited_per_min: float
+    overloaded_per_min: float
+    since: datetime
+
+    @property
+    def per_min(self) -> float:
+        """Both kinds together."""
+        return self.rate_limited_per_min + self.overloaded_per_min
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverviewNumbers:
+    """The numbers of the overview's tiles, each with the series behind its sparkline (`spark_s` seconds a step)."""
+
+    breakers: int
+    breakers_blocking: tuple[BreakerRow, ...]
+    """Those that block calls somewhere, worst first."""
+    breakers_held: tuple[BreakerRow, ...]
+    """Those on which a person's override rests somewhere, blocking or not."""
+    capacity: tuple[CapacityNow, ...]
+    capacity_per_min: float
+    failures_per_min: float
+    failures_by_family: dict[Family, float]
+    calls_per_min: float
+    rejected_per_min: float
+    fallbacks_per_min: float
+    degraded: tuple[DegradationRow, ...]
+    """Capabilities that are reduced now, oldest first."""
+    runs_in_flight: int
+    agents_reporting: int
+    agents: int
+    silent: tuple[AgentRow, ...]
+    """Instances that stopped reporting without a word, the longest silence first."""
+    spark_s: int
+    sparks: dict[str, list[int]]
+    """`failures`, `capacity`, `rejections`, `fallbacks`: counts over the last hours, oldest first."""
+
+
+WORST_FIRST: Sequence[State] = (
+    State.FORCED_OPEN,
+    State.OPEN,
+    State.HALF_OPEN,
+    State.DISABLED,
+    State.METRICS_ONLY,
+    State.CLOSED,
+)
+"""What a person should see first: calls blocked by a person, by the rules, half; then overrides that let calls flow."""
+
+RANK: dict[State | None, int] = {state: len(WORST_FIRST) - place for place, state in enumerate(WORST_FIRST)} | {None: 0}
+"""6 for the worst state, 1 for closed, 0 for unknown."""

@@ -1,0 +1,129 @@
+"""The words for what was found: moments, durations, shares, and why a breaker moved. Plain, exact, never rounded up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from events.rows import Transition
+from recovery_ops.rules.words import Category, State, Trigger
+
+UNKNOWN = "unknown"
+
+_TRIGGERED: dict[Trigger, str] = {
+    Trigger.SLOW_CALL_RATE: "too many calls were slow",
+    Trigger.WAIT_ELAPSED: "the wait was over",
+    Trigger.PROBE_SUCCEEDED: "the probe succeeded",
+    Trigger.PROBE_FAILED: "the probe failed",
+    Trigger.PROBE_ABANDONED: "the probe never came back",
+    Trigger.OPERATOR_TRIP: "tripped by a person",
+    Trigger.OPERATOR_DISABLE: "disabled by a person",
+    Trigger.OPERATOR_OBSERVE: "set to observe by a person",
+    Trigger.OPERATOR_RESET: "reset by a person",
+    Trigger.OPERATOR_PROBE: "probed for a person",
+    Trigger.OPERATOR_RELEASE: "released by a person",
+    Trigger.OVERRIDE_EXPIRED: "the override ended",
+}
+
+
+def state_word(state: State | None) -> str:
+    """The state's name; `unknown` for None."""
+    return state.value if state is not None else UNKNOWN
+
+
+def clock_text(moment: datetime, *, today: datetime) -> str:
+    """`14:26:04`; with the day when that is not the day of `today`. UTC."""
+    moment = moment.astimezone(UTC)
+    if moment.date() == today.astimezone(UTC).date():
+        return f"{moment:%H:%M:%S}"
+    return f"{moment.day} {moment:%b %H:%M:%S}"
+
+
+def span_text(span: timedelta | float) -> str:
+    """`0.4 s`, `14 s`, `6m 26s`, `2h 14m 03s`, `3d 04h 10m`: never cut to the largest unit."""
+    seconds = span.total_seconds() if isinstance(span, timedelta) else float(span)
+    if 0 < seconds < 1:
+        return f"{math.floor(seconds * 10) / 10:.1f} s"
+    minutes, s = divmod(max(0, math.floor(seconds)), 60)
+    hours, m = divmod(minutes, 60)
+    days, h = divmod(hours, 24)
+    if days:
+        return f"{days}d {h:02}h {m:02}m"
+    if hours:
+        return f"{h}h {m:02}m {s:02}s"
+    return f"{m}m {s:02}s" if minutes else f"{s} s"
+
+
+def bin_text(bin_s: int) -> str:
+    """`10 s`, `minute`, `5 minutes`, `hour`, `2 hours`: what a count is per."""
+    for unit_s, unit in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+        if bin_s % unit_s == 0:
+            return unit if bin_s == unit_s else f"{bin_s // unit_s} {unit}s"
+    return f"{bin_s} s"
+
+
+def share_text(share: float) -> str:
+    """`65 %`; less than one per cent keeps a decimal, so that little is not nothing."""
+    percent = share * 100
+    return f"{percent:.1f} %" if 0 < percent < 1 else f"{percent:.0f} %"
+
+
+def count_text(count: int, one: str, many: str = "") -> str:
+    """`1 instance`, `3 instances`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def rate_text(per_min: float) -> str:
+    """`41`, `0.4`: how many a minute, with a decimal below ten."""
+    return f"{per_min:,.0f}" if per_min >= 10 or per_min == 0 else f"{per_min:.1f}"
+
+
+def listing(names: Sequence[str], *, most: int = 2) -> str:
+    """`a`, `a and b`, `a, b and 3 others`."""
+    if len(names) > most + 1:
+        return f"{', '.join(names[:most])} and {len(names) - most} others"
+    if len(names) > 1:
+        return f"{', '.join(names[:-1])} and {names[-1]}"
+    return names[0] if names else ""
+
+
+def category_text(category: Category) -> str:
+    """The category in plain words, with the status that people know it by."""
+    known = {Category.RATE_LIMITED: "rate limited (429)", Category.OVERLOADED: "overloaded (529)"}
+    return known.get(category) or category.value.replace("_", " ")
+
+
+def cause_sentence(cause: Transition | None, *, state: State | None) -> str:
+    """Why a breaker is in a state, with the numbers that it had when it moved."""
+    if state is None:
+        return "the instance did not report"
+    if cause is None:
+        return "no move reported"
+    words = [_cause(cause)]
+    if cause.last_category is not None and cause.state in (State.OPEN, State.HALF_OPEN):
+        words.append(f"last failure: {category_text(cause.last_category)}")
+    if cause.revision is not None and cause.override_id:
+        words.append(f"revision {cause.revision}")
+    return "; ".join(words)
+
+
+def _cause(cause: Transition) -> str:
+    if cause.trigger is Trigger.CONSECUTIVE_FAILURES:
+        failures = cause.failures if cause.failures is not None else 0
+        return f"{failures} failures in a row" if failures > 1 else "failures in a row"
+    if cause.trigger is Trigger.FAILURE_RATE:
+        return _rate(cause)
+    if cause.trigger is None:
+        return f"it reported {state_word(cause.state)}"
+    return _TRIGGERED[cause.trigger]
+
+
+def _rate(cause: Transition) -> str:
+    words = "too many calls failed"
+    if cause.failures is not None and cause.calls is not None:
+        words = f"{cause.failures} of {cause.calls} calls failed"
+    limit = f", limit {share_text(cause.threshold)}" if cause.threshold is not None else ""
+    if cause.failure_rate is not None:
+        return f"{words} ({share_text(cause.failure_rate)}{limit})"
+    return words

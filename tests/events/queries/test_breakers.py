@@ -1,0 +1,165 @@
+"""Who reports, what each breaker is in across the fleet, and the moves that brought it there."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from events.models import Fact
+from events.queries import breaker, breakers, fleet, instance_states, transitions
+from recovery_ops.rules.facts import BreakerRejected, DesiredStateApplied, DesiredStateRejected
+from recovery_ops.rules.words import Category, State, Trigger
+from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_fleet_says_who_can_be_reached() -> None:
+    story = Story().tell(heartbeat(), at=10, instance="lives").tell(heartbeat(), at=46, instance="silent")
+    story.tell(heartbeat("stopped"), at=10, instance="stopped").tell(
+        heartbeat(), at=90_000, instance="forgotten"
+    ).store()
+    assert [(row.instance, row.is_reachable) for row in fleet("dev", now=NOW)] == [("lives", True), ("silent", False)]
+    everyone = fleet("dev", now=NOW, include_stopped=True)
+    assert [(row.instance, row.is_reachable) for row in everyone] == [
+        ("lives", True),
+        ("silent", False),
+        ("stopped", False),
+    ]
+
+
+def test_an_instance_says_what_it_obeys_and_how_its_outbox_stands() -> None:
+    beat = heartbeat("draining", revision=41, config_hash="abc", outbox_pending=3, breakers_open=2, runs_in_flight=5)
+    applied = DesiredStateApplied(revision=41, config_hash="abc", clamped=("max_retries",))
+    refused = DesiredStateRejected(revision=42, config_hash="def", reason="no such knob", kept_revision=41)
+    Story().tell(applied, at=60).tell(refused, at=30).tell(beat, at=10).store()
+    [row] = fleet("dev", now=NOW)
+    assert (row.status, row.revision, row.config_hash, row.applied_at) == ("draining", 41, "abc", ago(60))
+    assert (row.rejected_revision, row.rejected_reason, row.clamped) == (42, "no such knob", ("max_retries",))
+    assert (row.outbox_pending, row.breakers_open, row.runs_in_flight, row.heartbeat_age_s) == (3, 2, 5, 10.0)
+
+
+def test_a_refusal_is_over_when_something_was_applied_after_it() -> None:
+    refused = DesiredStateRejected(revision=42, config_hash="def", reason="no", kept_revision=41)
+    Story().tell(refused, at=30).tell(DesiredStateApplied(revision=43, config_hash="x"), at=20).store()
+    assert fleet("dev", now=NOW)[0].rejected_revision is None
+
+
+def storm() -> Story:
+    """Three instances, two of them open, one of those silent; and a quiet breaker."""
+    story = Story()
+    for name, at in (("a-0", 5), ("a-1", 5), ("a-2", 5), ("a-3", 300)):
+        story.tell(heartbeat(), counted(1, operation="quiet"), at=at, instance=name)
+    story.tell(moved(State.OPEN), at=200, instance="a-0")
+    story.tell(moved(State.FORCED_OPEN, trigger=Trigger.OPERATOR_TRIP, failure_rate=None), at=100, instance="a-1")
+    story.tell(moved(State.CLOSED), at=400, instance="a-2").tell(moved(State.OPEN), at=320, instance="a-3")
+    return story
+
+
+def test_breakers_come_worst_first_with_counts_of_those_that_can_be_asked() -> None:
+    storm().store()
+    bad, quiet = breakers("dev", now=NOW)
+    assert (bad.name, bad.worst, bad.since) == ("search_web", State.FORCED_OPEN, ago(100))
+    assert bad.counts == {State.FORCED_OPEN: 1, State.OPEN: 1, State.CLOSED: 1}
+    assert (bad.unknown, bad.instances, bad.is_flowing) == (1, 4, False)
+    assert (bad.failure_rate, bad.threshold, bad.last_category) == (0.65, 0.5, Category.OVERLOADED)
+    assert (quiet.name, quiet.worst, quiet.is_flowing, quiet.since) == ("quiet", State.CLOSED, True, None)
+
+
+def test_rates_are_of_the_last_whole_minute_and_the_one_that_runs() -> None:
+    story = Story().tell(heartbeat(), moved(State.CLOSED), at=300)
+    for at in (5, 40, 70, 200):  # the last is too old to count
+        story.tell(counted(130, attempts=100), failed(), failed(), at=at)
+    refused = BreakerRejected(operation="search_web", breaker="search_web", state=State.OPEN, count=26)
+    story.tell(refused, at=5).store()
+    [row] = breakers("dev", now=NOW)
+    minutes = 1 + 18 / 60
+    assert row.calls_per_min == pytest.approx(3 * 130 / minutes)
+    assert row.failures_per_min == pytest.approx(6 / minutes)
+    assert row.rejected_per_min == pytest.approx(26 / minutes)
+    assert row.failure_rate == pytest.approx(6 / 300)
+    assert (row.operations, row.services) == (("search_web",), ("research",))
+
+
+def test_a_breaker_that_is_quiet_has_no_rate_rather_than_zero() -> None:
+    Story().tell(heartbeat(), moved(State.CLOSED), at=5).store()
+    assert breakers("dev", now=NOW)[0].failure_rate is None
+
+
+def test_a_breaker_nobody_can_be_asked_about_is_in_no_state() -> None:
+    Story().tell(heartbeat(), moved(State.OPEN), at=100).store()
+    [row] = breakers("dev", now=NOW)
+    assert (row.worst, row.counts, row.unknown) == (None, {}, 1)
+
+
+def test_one_breaker_is_found_by_name_also_after_its_instances_are_gone() -> None:
+    storm().store()
+    row = breaker("dev", "search_web", now=NOW)
+    assert row == breakers("dev", now=NOW)[0]
+    assert breaker("dev", "never heard of", now=NOW) is None
+    Story("old").tell(moved(State.OPEN), at=200_000).store()
+    gone = breaker("old", "search_web", now=NOW)
+    assert gone is not None
+    assert (gone.instances, gone.worst) == (0, None)
+
+
+def test_calls_of_an_operation_count_for_the_breaker_it_shares() -> None:
+    story = Story().tell(heartbeat(), moved(State.CLOSED, breaker="helios"), at=5)
+    story.tell(counted(13, operation="model:large", breaker="helios"), at=5)
+    story.tell(counted(13, operation="model:small", breaker="helios"), at=5).store()
+    [row] = breakers("dev", now=NOW)
+    assert row.calls_per_min == pytest.approx(26 / 1.3)
+    assert row.operations == ("helios", "model:large", "model:small")
+
+
+def test_instances_of_a_breaker_come_with_what_they_last_said() -> None:
+    storm().store()
+    states = instance_states("dev", "search_web", now=NOW)
+    assert [(one.agent.instance, one.state, one.reported_state) for one in states] == [
+        ("a-3", None, State.OPEN),
+        ("a-1", State.FORCED_OPEN, State.FORCED_OPEN),
+        ("a-0", State.OPEN, State.OPEN),
+        ("a-2", State.CLOSED, State.CLOSED),
+    ]
+    assert (states[2].failures, states[2].since, states[2].trigger) == (13, ago(200), Trigger.FAILURE_RATE)
+
+
+def test_moves_come_newest_first_with_their_evidence() -> None:
+    story = storm().tell(moved(State.OPEN, breaker="other"), at=50)
+    story.store()
+    found = transitions("dev", start=ago(250), end=NOW, breaker="search_web")
+    assert [(one.instance, one.state) for one in found] == [("a-1", State.FORCED_OPEN), ("a-0", State.OPEN)]
+    assert (found[1].at, found[1].failures, found[1].calls, found[1].last_category) == (
+        ago(200),
+        13,
+        20,
+        Category.OVERLOADED,
+    )
+    assert len(transitions("dev", start=ago(250), end=NOW)) == 3
+    assert len(transitions("dev", start=ago(250), end=NOW, limit=1)) == 1
+
+
+def test_evidence_that_makes_no_sense_is_left_out() -> None:
+    storm().store()
+    Fact.objects.filter(event="breaker_state_changed").update(
+        attributes={
+            "recovery.breaker.trigger": "made up",
+            "recovery.breaker.calls": "many",
+            "recovery.breaker.failure_rate": None,
+            "recovery.breaker.last_category": 7,
+        }
+    )
+    [newest, *_] = transitions("dev", start=ago(250), end=NOW)
+    assert (newest.trigger, newest.calls, newest.failure_rate, newest.last_category) == (None, None, None, None)
+
+
+def test_few_queries_are_asked() -> None:
+    storm().store()
+    for question, most in (
+        (lambda: breakers("dev", now=NOW), 3),
+        (lambda: instance_states("dev", "quiet", now=NOW), 1),
+    ):
+        with CaptureQueriesContext(connection) as asked:
+            question()
+        assert len(asked) <= most

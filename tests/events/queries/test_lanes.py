@@ -1,0 +1,255 @@
+"""Lanes of breaker states: what stood before, what moved, what nobody knows; and what most of the fleet was in."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import count, pairwise
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from events.queries import Lanes, Segment, majority, moves, rounded_out, segments
+from recovery_ops.rules.words import State, Trigger
+from tests.events.seeding import NOW, Story, ago, counted, heartbeat, moved
+
+pytestmark = pytest.mark.django_db
+
+HOUR: dict[str, Any] = {"start": ago(3600), "end": NOW, "now": NOW}
+_environments = count(1)
+
+
+def drawn(lane: list[Segment]) -> list[tuple[str, int, int | None]]:
+    """Each segment as (state, seconds ago it began, seconds ago it ended)."""
+    return [
+        (
+            one.state.value if one.state else "unknown",
+            round((NOW - one.start).total_seconds()),
+            None if one.end is None else round((NOW - one.end).total_seconds()),
+        )
+        for one in lane
+    ]
+
+
+def living(story: Story, *, until: float = 0, since: float = 7200, **who: Any) -> Story:
+    """An instance that beats each 15 s."""
+    at = since
+    while at >= until:
+        story.tell(heartbeat(), at=at, **who)
+        at -= 15
+    return story
+
+
+def only_lane(lanes: Lanes) -> list[Segment]:
+    [(_, instances)] = lanes.items()
+    [lane] = instances.values()
+    return lane
+
+
+def test_moves_become_segments_that_tile_the_window() -> None:
+    story = living(Story())
+    story.tell(moved(State.OPEN), at=1800).tell(moved(State.HALF_OPEN, before=State.OPEN), at=1740)
+    story.tell(moved(State.CLOSED, before=State.HALF_OPEN, trigger=Trigger.PROBE_SUCCEEDED), at=1739).store()
+    lane = only_lane(segments("dev", **HOUR))
+    assert drawn(lane) == [
+        ("closed", 3600, 1800),
+        ("open", 1800, 1740),
+        ("half_open", 1740, 1739),
+        ("closed", 1739, None),
+    ]
+    assert lane[1].cause is not None
+    assert (lane[1].cause.failures, lane[1].cause.threshold) == (13, 0.5)
+    assert lane[0].cause is None
+
+
+def test_the_state_before_the_window_comes_from_the_newest_move_before_it() -> None:
+    living(Story()).tell(moved(State.OPEN), at=5000).tell(moved(State.HALF_OPEN, before=State.OPEN), at=4000).store()
+    lane = only_lane(segments("dev", **HOUR))
+    assert drawn(lane) == [("half_open", 3600, None)]
+    assert lane[0].cause is not None
+    assert lane[0].cause.at == ago(4000)
+
+
+def test_a_window_in_the_past_does_not_know_what_moved_after_it() -> None:
+    living(Story()).tell(moved(State.OPEN), at=5000).tell(moved(State.CLOSED, before=State.OPEN), at=600).store()
+    lane = only_lane(segments("dev", start=ago(4000), end=ago(2000), now=NOW))
+    assert drawn(lane) == [("open", 4000, 2000)]
+
+
+def test_what_a_first_move_left_is_the_state_before_it_even_if_its_own_move_is_lost() -> None:
+    living(Story()).tell(moved(State.CLOSED, before=State.FORCED_OPEN), at=900).store()
+    assert drawn(only_lane(segments("dev", **HOUR))) == [("forced_open", 3600, 900), ("closed", 900, None)]
+
+
+def test_the_page_of_one_breaker_knows_why_the_state_before_the_window_began() -> None:
+    story = living(Story()).tell(moved(State.OPEN), at=5000).tell(moved(State.CLOSED, before=State.OPEN), at=900)
+    story.tell(moved(State.OPEN, breaker="other"), at=900).store()
+    lane = only_lane(segments("dev", breaker="search_web", **HOUR))
+    assert drawn(lane) == [("open", 3600, 900), ("closed", 900, None)]
+    assert lane[0].cause is not None
+    assert lane[0].cause.failures == 13
+
+
+def test_a_breaker_that_never_moved_is_closed_since_its_instance_was_born() -> None:
+    living(Story(), since=1200).tell(counted(4), at=30).store()
+    assert drawn(only_lane(segments("dev", **HOUR))) == [("closed", 1200, None)]
+
+
+def test_an_instance_that_fell_silent_is_unknown_from_the_moment_it_is_missed() -> None:
+    living(Story(), until=600).tell(moved(State.OPEN), at=700).store()
+    assert drawn(only_lane(segments("dev", **HOUR))) == [
+        ("closed", 3600, 700),
+        ("open", 700, 555),
+        ("unknown", 555, None),
+    ]
+
+
+def test_a_silence_between_heartbeats_is_unknown_and_the_state_comes_back_after_it() -> None:
+    story = living(Story(), since=3300, until=2400)
+    living(story, since=1500).tell(moved(State.OPEN), at=2500).store()
+    assert drawn(only_lane(segments("dev", **HOUR))) == [
+        ("closed", 3300, 2500),
+        ("open", 2500, 2355),
+        ("unknown", 2355, 1500),
+        ("open", 1500, None),
+    ]
+
+
+def test_an_instance_that_said_it_stops_ends_its_lane() -> None:
+    story = living(Story(), until=1500).tell(moved(State.OPEN), at=2000)
+    story.tell(heartbeat("stopped"), at=1500).store()
+    assert drawn(only_lane(segments("dev", **HOUR))) == [("closed", 3600, 2000), ("open", 2000, 1500)]
+
+
+def test_an_instance_that_was_silent_for_a_day_before_the_window_is_not_missed() -> None:
+    Story().tell(moved(State.OPEN), at=100_000).store()
+    assert segments("dev", **HOUR) == {}
+
+
+def test_facts_that_came_late_are_drawn_where_they_happened() -> None:
+    story = living(Story(), since=300)
+    story.tell(moved(State.OPEN), at=2000, received=290).tell(
+        moved(State.CLOSED, before=State.OPEN), at=1000, received=290
+    )
+    story.store()
+    lane = only_lane(segments("dev", **HOUR))
+    assert drawn(lane)[1:] == [("closed", 1000, None)]
+    assert drawn(lane)[0][:2] == ("open", 2000)
+
+
+def test_instances_of_two_services_with_one_name_are_told_apart() -> None:
+    story = Story()
+    for service in ("research", "support"):
+        story.tell(moved(State.OPEN), heartbeat(), at=10, service=service)
+    story.store()
+    assert set(segments("dev", **HOUR)["search_web"]) == {"research/a-1", "support/a-1"}
+
+
+def test_other_environments_are_not_seen() -> None:
+    Story("prod").tell(moved(State.OPEN), heartbeat(), at=10).store()
+    assert segments("dev", **HOUR) == {}
+
+
+def test_few_queries_are_asked() -> None:
+    story = Story()
+    for number in range(6):
+        who: dict[str, Any] = {"instance": f"a-{number}"}
+        living(story, since=7200, **who).tell(moved(State.OPEN), at=5000, **who)
+        story.tell(moved(State.CLOSED, before=State.OPEN), at=100, **who)
+    story.store()
+    with CaptureQueriesContext(
+        connection,
+    ) as asked:
+        segments("dev", breaker="search_web", **HOUR)
+    assert len(asked) <= 7
+
+
+def test_many_moves_are_summed_up_by_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moves, "MOVES_READ", 10)
+    story = living(Story())
+    for at in range(3000, 2000, -50):
+        story.tell(moved(State.OPEN), at=at).tell(moved(State.CLOSED, before=State.OPEN), at=at - 10)
+    story.store()
+    lanes = segments("dev", **HOUR)
+    assert lanes.bin_s == 60
+    assert [one.state for one in only_lane(lanes)] == [State.CLOSED, State.OPEN, State.CLOSED]
+    assert only_lane(lanes)[1].length(NOW) <= timedelta(seconds=1120)
+
+
+def test_too_many_segments_are_rounded_out_to_bins_of_the_worst_state() -> None:
+    story = living(Story())
+    for at in range(3000, 2000, -100):
+        story.tell(moved(State.OPEN), at=at).tell(moved(State.CLOSED, before=State.OPEN), at=at - 10)
+    story.store()
+    exact = segments("dev", **HOUR)
+    coarse = rounded_out(exact, 10)
+    assert (exact.count, exact.bin_s) == (21, 0)
+    assert coarse.count <= 10
+    assert coarse.bin_s > 0
+    assert State.OPEN in {one.state for one in only_lane(coarse)}
+    assert segments("dev", limit=10, **HOUR).bin_s == coarse.bin_s
+
+
+STATES = st.sampled_from(list(State))
+MOVES = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 2), STATES), max_size=25)
+
+
+@settings(max_examples=40)
+@given(moves=MOVES, until=st.integers(0, 3000), start=st.integers(60, 4000), length=st.integers(1, 4000))
+def test_lanes_tile_the_window_whatever_happened(
+    moves: list[tuple[int, int, State]], until: int, start: int, length: int
+) -> None:
+    story = Story(f"e{next(_environments)}")
+    for number in range(3):
+        story.tell(heartbeat(), at=6000, instance=f"a-{number}")
+        story.tell(heartbeat(), moved(State.CLOSED), at=until, instance=f"a-{number}")
+    for at, number, state in moves:
+        story.tell(moved(state), at=at, instance=f"a-{number}")
+    story.store()
+    lanes = segments(story.environment, start=ago(start), end=ago(start - length), now=NOW)
+    assert set(lanes["search_web"]) == {"a-0", "a-1", "a-2"}
+    for lane in lanes["search_web"].values():
+        assert lane[0].start == lanes.start
+        assert lane[-1].until(lanes.end) == lanes.end
+        assert all(one.end == other.start and one.state is not other.state for one, other in pairwise(lane))
+        assert sum((one.length(lanes.end) for one in lane), timedelta()) == lanes.end - lanes.start
+    for most in majority(lanes).values():
+        assert (most[0].start, most[-1].end) == (lanes.start, lanes.end)
+        assert all(one.end == other.start and one.state is not other.state for one, other in pairwise(most))
+        assert all(one.known + one.unknown == 3 for one in most)
+    for lane in rounded_out(lanes, 4)["search_web"].values():
+        assert (lane[0].start, lane[-1].until(lanes.end)) == (lanes.start, lanes.end)
+        assert all(one.end == other.start and one.state is not other.state for one, other in pairwise(lane))
+
+
+def test_the_majority_is_what_most_instances_are_in() -> None:
+    story = Story()
+    for number in range(5):
+        living(story, instance=f"a-{number}")
+    for number, at in ((0, 1000), (1, 900), (2, 800)):
+        story.tell(moved(State.OPEN), at=at, instance=f"a-{number}")
+    story.tell(moved(State.CLOSED), at=5000, instance="a-3").tell(moved(State.CLOSED), at=5000, instance="a-4").store()
+    closed, opened = majority(segments("dev", **HOUR))["search_web"]
+    assert (closed.state, closed.end, closed.most, closed.last) == (State.CLOSED, ago(800), 5, 3)
+    assert (closed.worst, closed.worst_count) == (State.OPEN, 2)
+    assert (opened.state, opened.last, opened.instances) == (State.OPEN, 3, 5)
+
+
+def test_a_draw_goes_to_the_worse_state_and_the_silent_have_no_say() -> None:
+    story = Story()
+    living(story, instance="a-0").tell(moved(State.OPEN), at=1000, instance="a-0")
+    living(story, instance="a-1").tell(moved(State.CLOSED), at=5000, instance="a-1")
+    for number in (2, 3, 4):
+        living(story, instance=f"a-{number}", until=3000).tell(moved(State.CLOSED), at=5000, instance=f"a-{number}")
+    story.store()
+    last = majority(segments("dev", **HOUR))["search_web"][-1]
+    assert (last.state, last.last, last.known, last.unknown) == (State.OPEN, 1, 2, 3)
+
+
+def test_a_fleet_that_is_silent_is_in_no_state() -> None:
+    living(Story(), until=1000).tell(moved(State.CLOSED), at=5000).store()
+    last = majority(segments("dev", **HOUR))["search_web"][-1]
+    assert (last.state, last.known, last.unknown) == (None, 0, 1)

@@ -1,0 +1,145 @@
+"""The overview's numbers, and its sentence in every kind of weather."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from events.queries import overview_numbers, sentence
+from recovery_ops.rules.facts import BreakerRejected, DegradationStarted, FallbackActivated
+from recovery_ops.rules.words import Category, Family, State, Trigger
+from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
+
+pytestmark = pytest.mark.django_db
+
+
+def calm(story: Story | None = None) -> Story:
+    """Two instances that live, with two breakers that let calls through."""
+    story = story if story is not None else Story()
+    for name in ("a-0", "a-1"):
+        story.tell(heartbeat(runs_in_flight=2), counted(13), counted(13, operation="fetch_page"), at=5, instance=name)
+    return story
+
+
+def overloaded(story: Story) -> Story:
+    """helios / large has been answering 529 for ten minutes, to three runs on two instances."""
+    for at in (611, 400, 201, 100, 40, 10):
+        name = f"a-{at % 2}"
+        failure = failed(operation="model:large", provider="helios", model="large", status_code=529)
+        story.tell(failure, at=at, instance=name, run=f"r-{at}")
+    return story
+
+
+def test_all_is_well() -> None:
+    calm().store()
+    assert sentence("dev", NOW) == (
+        "Nothing is wrong: 2 of 2 instances report, 2 breakers let calls through, 40 calls a minute."
+    )
+
+
+def test_nothing_is_known_before_the_first_agent() -> None:
+    assert sentence("dev", NOW) == "No agent has reported yet."
+
+
+def test_a_fleet_that_is_silent_is_not_called_well() -> None:
+    Story().tell(heartbeat(), at=400).tell(heartbeat(), at=500, instance="a-2").store()
+    assert sentence("dev", NOW) == "All 2 agents have been silent since 14:19:38; what the breakers do is not known."
+
+
+def test_a_fleet_that_left_long_ago_is_dated() -> None:
+    Story().tell(heartbeat(), at=200_000).store()
+    assert sentence("dev", NOW) == "No agent has reported since 19 Nov 06:52:58; what happens now is not known."
+
+
+def test_a_shortage_says_who_answers_what_since_when_and_to_whom() -> None:
+    overloaded(calm()).store()
+    assert sentence("dev", NOW) == (
+        "helios / large has been answering 529 since 14:16:07, to 4 runs on 2 of 2 instances."
+    )
+
+
+def test_a_shortage_that_paused_is_a_new_one() -> None:
+    story = calm()
+    for at in (3000, 10):
+        story.tell(failed(Category.RATE_LIMITED), at=at)
+    story.store()
+    assert sentence("dev", NOW).startswith("search_web has been answering 429 since 14:26:08")
+
+
+def test_a_storm_says_what_is_open_what_carries_it_and_who_holds_what() -> None:
+    story = overloaded(calm())
+    story.tell(moved(State.OPEN, breaker="model:large"), at=100, instance="a-0")
+    story.tell(moved(State.FORCED_OPEN, trigger=Trigger.OPERATOR_TRIP), at=14, instance="a-1")
+    story.tell(
+        DegradationStarted(operation="model:large", kind="model", reason="overloaded", to_name="model:small"),
+        at=300,
+        instance="a-0",
+    ).store()
+    assert sentence("dev", NOW) == (
+        "helios / large has been answering 529 since 14:16:07, to 4 runs on 2 of 2 instances; "
+        "model:large is open on 1 of 2; model:small stands in for model:large; "
+        "a person holds search_web forced_open."
+    )
+
+
+def test_an_open_breaker_alone_says_since_when_and_why() -> None:
+    calm().tell(moved(State.OPEN, last_category=Category.TIMEOUT), at=100, instance="a-0").store()
+    assert sentence("dev", NOW) == "search_web is open on 1 of 2 since 14:24:38, last failure: timeout."
+
+
+def test_failures_that_open_nothing_are_said_without_alarm() -> None:
+    calm().tell(failed(Category.TIMEOUT), at=5).store()
+    assert sentence("dev", NOW) == "0.8 attempts a minute fail, mostly transient, and no breaker is open."
+
+
+def test_an_operation_that_is_withdrawn_and_an_agent_that_is_silent() -> None:
+    story = calm().tell(DegradationStarted(operation="search_web", kind="withdrawn", reason="x"), at=9, instance="a-0")
+    story.tell(heartbeat(), at=386, instance="support-agent-09").store()
+    assert sentence("dev", NOW) == "search_web is withdrawn; support-agent-09 has been silent for 6m 26s."
+
+
+def test_what_a_dead_instance_left_open_is_not_said_to_go_on() -> None:
+    story = calm().tell(
+        DegradationStarted(operation="search_web", kind="withdrawn", reason="x"), at=900, instance="dead"
+    )
+    story.store()
+    assert overview_numbers("dev", now=NOW).degraded == ()
+
+
+def test_the_numbers_of_the_tiles() -> None:
+    story = overloaded(calm()).tell(moved(State.OPEN), at=100, instance="a-0")
+    story.tell(moved(State.DISABLED, breaker="fetch_page", trigger=Trigger.OPERATOR_DISABLE), at=50, instance="a-1")
+    story.tell(FallbackActivated(operation="search_web", fallback="search_cache", level=1), at=6)
+    refused = BreakerRejected(operation="search_web", breaker="search_web", state=State.OPEN, count=26)
+    story.tell(refused, at=6).tell(heartbeat(), at=100, instance="quiet").store()
+    numbers = overview_numbers("dev", now=NOW)
+    assert numbers.breakers == 3
+    assert [row.name for row in numbers.breakers_blocking] == ["search_web"]
+    assert [row.name for row in numbers.breakers_held] == ["fetch_page"]
+    assert (numbers.agents_reporting, numbers.agents, [one.instance for one in numbers.silent]) == (2, 3, ["quiet"])
+    assert numbers.runs_in_flight == 4
+    minutes = 1.3
+    assert numbers.capacity_per_min == pytest.approx(2 / minutes)
+    assert numbers.failures_by_family == {Family.TRANSIENT: pytest.approx(2 / minutes)}
+    assert numbers.calls_per_min == pytest.approx(52 / minutes)
+    assert numbers.rejected_per_min == pytest.approx(26 / minutes)
+    assert numbers.fallbacks_per_min == pytest.approx(1 / minutes)
+    assert numbers.capacity[0].since <= ago(611)
+
+
+def test_sparks_are_as_long_as_they_say() -> None:
+    overloaded(calm()).store()
+    numbers = overview_numbers("dev", now=NOW)
+    assert {len(values) for values in numbers.sparks.values()} == {73}
+    assert sum(numbers.sparks["failures"]) == sum(numbers.sparks["capacity"]) == 6
+
+
+def test_few_queries_are_asked() -> None:
+    overloaded(calm()).tell(moved(State.OPEN), at=100).store()
+    with CaptureQueriesContext(connection) as asked:
+        numbers = overview_numbers("dev", now=NOW)
+    assert len(asked) <= 8
+    with CaptureQueriesContext(connection) as asked:
+        sentence("dev", NOW, numbers=numbers)
+    assert len(asked) <= 2

@@ -1,0 +1,196 @@
+"""Counts per bin: how wide bins are, what falls into which, and which bins nobody can speak of."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from events.queries import (
+    capacity_per_bin,
+    degradations,
+    failures_per_bin,
+    fallbacks_per_bin,
+    operations,
+    recent_failures,
+    rejections_per_bin,
+    sums_per_bin,
+)
+from events.queries.moments import Grid, bin_width_s, from_us, to_us, united
+from recovery_ops.rules.facts import BreakerRejected, DegradationEnded, DegradationStarted, FallbackActivated
+from recovery_ops.rules.words import Category, Family, State
+from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
+
+HOUR: dict[str, Any] = {"start": ago(3600), "end": NOW}
+
+
+@pytest.mark.parametrize(
+    ("minutes", "bin_s"), [(15, 60), (60, 60), (120, 60), (360, 300), (1440, 900), (10_080, 7200), (1_000_000, 518_400)]
+)
+def test_bins_are_as_wide_as_the_window_asks_for(minutes: int, bin_s: int) -> None:
+    assert bin_width_s(timedelta(minutes=minutes)) == bin_s
+
+
+def test_a_grid_covers_its_window_in_whole_bins() -> None:
+    grid = Grid.over(ago(3600), NOW, 300)
+    assert grid.start <= ago(3600) < grid.start + timedelta(seconds=300)
+    assert from_us(grid.end_s * 1_000_000) - timedelta(seconds=300) < NOW <= from_us(grid.end_s * 1_000_000)
+    assert grid.outside([(to_us(ago(3600)), to_us(NOW))]) == [False] * grid.length
+    assert grid.outside([(to_us(ago(60)), to_us(NOW))])[:-1] == [True] * (grid.length - 1)
+
+
+def test_spans_are_united() -> None:
+    assert united([(5, 7), (1, 3), (3, 4), (6, 9), (10, 10)]) == [(1, 4), (5, 9)]
+
+
+@pytest.fixture
+def storm(db: None) -> Story:
+    story = Story().tell(heartbeat(), at=7200).tell(heartbeat(), at=0)
+    for at in (601, 602, 1500):
+        story.tell(failed(Category.OVERLOADED, provider="helios", model="large", status_code=529), at=at)
+    story.tell(failed(Category.RATE_LIMITED, provider="helios", model="large", status_code=429), at=603)
+    story.tell(failed(Category.TIMEOUT, operation="fetch_page"), at=604)
+    story.tell(counted(50, operation="embed", provider="helios", model="embed"), at=605)
+    return story.store()
+
+
+def test_failures_fall_into_minutes_by_category_and_by_family(storm: Story) -> None:
+    bins = failures_per_bin("dev", **HOUR)
+    assert (bins.bin_s, bins.length) == (60, 61)
+    assert {name: sum(values) for name, values in bins.series.items()} == {
+        "overloaded": 3,
+        "rate_limited": 1,
+        "timeout": 1,
+    }
+    at = next(index for index, value in enumerate(bins.total()) if value == 4)
+    assert bins.starts()[at] <= ago(604) < ago(601) < bins.starts()[at + 1]
+    assert failures_per_bin("dev", by="family", **HOUR).series.keys() == {Family.TRANSIENT.value}
+
+
+def test_failures_of_one_operation_or_breaker(storm: Story) -> None:
+    assert failures_per_bin("dev", operation="fetch_page", **HOUR).total() == [
+        int(value > 0) for value in failures_per_bin("dev", breaker="fetch_page", **HOUR).total()
+    ]
+    assert sum(failures_per_bin("dev", breaker="search_web", **HOUR).total()) == 4
+
+
+def test_a_quarter_of_an_hour_has_bins_of_ten_seconds(storm: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    quarter: dict[str, Any] = {"start": ago(900), "end": NOW}
+    fine = failures_per_bin("dev", **quarter)
+    assert (fine.bin_s, sum(fine.total())) == (10, 4)
+    monkeypatch.setattr("events.queries.sums.FACTS_READ", 3)
+    coarse = failures_per_bin("dev", **quarter)
+    assert (coarse.bin_s, sum(coarse.total())) == (60, 4)
+    assert sum(failures_per_bin("dev", operation="fetch_page", breaker="fetch_page", **quarter).total()) == 1
+
+
+def test_capacity_tells_429_from_529_and_shows_who_answered_well(storm: Story) -> None:
+    bins = capacity_per_bin("dev", **HOUR)
+    assert list(bins.series) == ["helios / large", "helios / embed"]
+    assert sum(bins.series["helios / embed"]) == 0
+    assert sum(bins.rate_limited["helios / large"]) == 1
+    assert sum(bins.overloaded["helios / large"]) == 3
+    assert sum(bins.series["helios / large"]) == 4
+
+
+@pytest.mark.django_db
+def test_who_never_says_a_provider_is_known_by_the_operation() -> None:
+    Story().tell(failed(Category.RATE_LIMITED), at=30).store()
+    assert list(capacity_per_bin("dev", **HOUR).series) == ["search_web"]
+
+
+@pytest.mark.django_db
+def test_fallbacks_and_rejections_are_counted() -> None:
+    story = Story().tell(FallbackActivated(operation="search_web", fallback="search_cache", level=1), at=60)
+    refused = BreakerRejected(operation="search_web", breaker="search_web", state=State.OPEN, count=26)
+    passed = BreakerRejected(
+        operation="search_web", breaker="search_web", state=State.METRICS_ONLY, count=9, reason="not_enforced"
+    )
+    story.tell(refused, passed, at=60).store()
+    assert sum(fallbacks_per_bin("dev", **HOUR).series["search_web"]) == 1
+    assert sum(rejections_per_bin("dev", breaker="search_web", **HOUR).series["search_web"]) == 26
+
+
+@pytest.mark.django_db
+def test_bins_in_which_nobody_lived_are_unknown_and_not_zero() -> None:
+    Story().tell(heartbeat(), at=2000).tell(heartbeat(), at=1000).store()
+    bins = failures_per_bin("dev", **HOUR)
+    known = [begin for begin, is_unknown in zip(bins.starts(), bins.unknown, strict=True) if not is_unknown]
+    assert ago(2060) < known[0] <= ago(2000)
+    assert ago(1060) < known[-1] <= ago(955)
+    assert all(failures_per_bin("prod", **HOUR).unknown)
+
+
+@pytest.mark.django_db
+def test_a_bin_with_late_facts_is_known() -> None:
+    Story().tell(failed(), at=3000, received=10).store()
+    bins = failures_per_bin("dev", **HOUR)
+    assert [bins.unknown[index] for index, count in enumerate(bins.total()) if count] == [False]
+
+
+def test_one_read_answers_for_everything(storm: Story) -> None:
+    with CaptureQueriesContext(connection) as asked:
+        sums = sums_per_bin("dev", **HOUR)
+        answers = sums.failures(), sums.capacity(), sums.fallbacks(), sums.rejections()
+    assert len(asked) == 2
+    assert answers[1] == capacity_per_bin("dev", **HOUR)
+
+
+@pytest.mark.django_db
+def test_degradations_touch_the_window() -> None:
+    def started(operation: str) -> DegradationStarted:
+        return DegradationStarted(operation=operation, kind="fallback", reason="open", to_name="search_cache")
+
+    def ended(operation: str, duration_s: float) -> DegradationEnded:
+        return DegradationEnded(operation=operation, kind="fallback", duration_s=duration_s, calls=7)
+
+    story = Story().tell(started("over"), at=9000).tell(ended("over", 1000), at=8000)
+    story.tell(started("reaches in"), at=5000).tell(ended("reaches in", 2000), at=3000).tell(started("goes on"), at=60)
+    story.store()
+    rows = degradations("dev", **HOUR)
+    assert [(row.operation, row.started, row.ended, row.calls) for row in rows] == [
+        ("reaches in", ago(5000), ago(3000), 7),
+        ("goes on", ago(60), None, 0),
+    ]
+    assert (rows[1].kind, rows[1].to_name, rows[1].instance) == ("fallback", "search_cache", "a-1")
+
+
+def test_failures_come_newest_first(storm: Story) -> None:
+    story = Story().tell(
+        failed(Category.TIMEOUT, message="slow", retry_after_s=2.5), at=5, run="r-1", source="main_agent"
+    )
+    story.store()
+    rows = recent_failures("dev", limit=3, **HOUR)
+    assert [row.at for row in rows] == [ago(5), ago(601), ago(602)]
+    assert (rows[0].category, rows[0].family, rows[0].message) == (Category.TIMEOUT, Family.TRANSIENT, "slow")
+    assert (rows[0].run, rows[0].source, rows[0].retry_after_s, rows[0].attempt) == ("r-1", "main_agent", 2.5, 1)
+    assert rows[1].status_code == 529
+    assert {row.operation for row in recent_failures("dev", breaker="fetch_page", **HOUR)} == {"fetch_page"}
+    assert {row.operation for row in recent_failures("dev", operation="fetch_page", **HOUR)} == {"fetch_page"}
+
+
+@pytest.mark.django_db
+def test_operations_say_how_they_are_called() -> None:
+    story = Story().tell(heartbeat(), at=5)
+    story.tell(counted(100, attempts=130), at=30, source="main_agent", is_foreground=True)
+    story.tell(counted(100, attempts=100), at=1800, source="titles")
+    story.tell(failed(), at=30, source="main_agent", is_foreground=True)
+    story.tell(moved(State.OPEN, breaker="quiet"), at=90_000).store()
+    quiet, busy = operations("dev", now=NOW)
+    assert (quiet.operation, quiet.breaker, quiet.attempts_per_call, quiet.failure_rate) == (
+        "quiet",
+        "quiet",
+        None,
+        None,
+    )
+    assert (busy.operation, busy.sources, busy.foreground_sources) == (
+        "search_web",
+        ("main_agent", "titles"),
+        ("main_agent",),
+    )
+    assert busy.attempts_per_call == pytest.approx(1.15)
+    assert busy.failure_rate == pytest.approx(1 / 230)
+    assert busy.calls_per_min == pytest.approx(100 / 4.3)
