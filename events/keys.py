@@ -1,0 +1,206 @@
+"""Lets programs in: keys that are shown once, kept as digests, hold scopes in one environment, and can be revoked.
+
+A key is remembered for `CACHE_S` seconds per process, so that a request costs no query and a revocation is obeyed
+within that time everywhere.
+
+    KeyRefused      401 no such key, 403 a key without this scope: asking again changes nothing
+    KeyStoreAway    it cannot be known now: 503, never 401, which would make a client throw its data away
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from django.db import DatabaseError, InterfaceError, connection
+from django.db.models import Q
+
+from events.models import ENVIRONMENT_CHARS, NAME_CHARS, AgentKey
+
+logger = logging.getLogger(__name__)
+
+SCOPES = ("ingest", "desired", "read", "act")
+CACHE_S = 10.0
+USE_NOTED_S = 60.0
+"""`last_used_at` is at most this much behind."""
+_MOST_CACHED = 10_000
+_TOKEN_CHARS = 200
+
+
+class KeyInvalid(ValueError):
+    """A key that cannot be made. `field` is the argument that is wrong, `reason` says what it has to be."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field} {reason}")
+        self.field = field
+        self.reason = reason
+
+
+class KeyRefused(Exception):
+    """Whoever asks is not let in: `status` 401 or 403, `message` for the developer who reads the answer."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class KeyStoreAway(Exception):
+    """The keys cannot be read now. Worth another try."""
+
+
+class _Cache:
+    """What was found a moment ago, by digest. Used by all threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[str, tuple[AgentKey, float]] = {}
+        self._noted: dict[int, float] = {}
+
+    def get(self, digest: str) -> AgentKey | None:
+        entry = self._found.get(digest)
+        return entry[0] if entry is not None and time.monotonic() - entry[1] < CACHE_S else None
+
+    def put(self, digest: str, key: AgentKey) -> None:
+        with self._lock:
+            if len(self._found) >= _MOST_CACHED:
+                self._found.clear()
+            self._found[digest] = (key, time.monotonic())
+
+    def is_use_due(self, key: AgentKey) -> bool:
+        """Whether this use is to be written down. True for one caller a minute and key."""
+        now = time.monotonic()
+        with self._lock:
+            if now - self._noted.get(key.pk, float("-inf")) < USE_NOTED_S:
+                return False
+            self._noted[key.pk] = now
+            return True
+
+    def clear(self) -> None:
+        with self._lock:
+            self._found.clear()
+            self._noted.clear()
+
+
+_cache = _Cache()
+
+
+def create_key(
+    name: str, scopes: Sequence[str], environment: str, *, expires_at: datetime | None = None
+) -> tuple[AgentKey, str]:
+    """Make a key; return it with its token, which is kept nowhere and cannot be shown again.
+
+    Raises KeyInvalid for an empty name or environment and for scopes that are not in SCOPES.
+    """
+    if not name.strip() or len(name) > NAME_CHARS:
+        raise KeyInvalid("name", f"has to have 1 to {NAME_CHARS} characters")
+    if not environment.strip() or len(environment) > ENVIRONMENT_CHARS:
+        raise KeyInvalid("environment", f"has to have 1 to {ENVIRONMENT_CHARS} characters")
+    unknown = [scope for scope in scopes if scope not in SCOPES]
+    if unknown or not scopes:
+        raise KeyInvalid("scopes", f"has to be one or more of {', '.join(SCOPES)}, not {', '.join(unknown) or 'none'}")
+    prefix = f"ro_{secrets.token_hex(4)}"
+    token = f"{prefix}_{secrets.token_urlsafe(32)}"
+    key = AgentKey.objects.create(
+        name=name.strip(),
+        environment=environment.strip(),
+        scopes=" ".join(scope for scope in SCOPES if scope in scopes),
+        prefix=prefix,
+        digest=_digest(token),
+        created_at=datetime.now(UTC),
+        expires_at=expires_at,
+    )
+    return key, token
+
+
+def revoke_key(prefix: str) -> AgentKey | None:
+    """Revoke the key with this prefix (again, if it was); None when there is none."""
+    AgentKey.objects.filter(prefix=prefix, revoked_at=None).update(revoked_at=datetime.now(UTC))
+    forget_keys()
+    return AgentKey.objects.filter(prefix=prefix).first()
+
+
+def find_key(token: str) -> AgentKey | None:
+    """The key of this token, unless it was revoked or has expired. Raises KeyStoreAway."""
+    if len(token) > _TOKEN_CHARS or not token.isascii():
+        return None
+    digest = _digest(token)
+    key = _cache.get(digest)
+    if key is None:
+        key = _read(digest)
+        if key is not None:
+            _cache.put(digest, key)
+    return _used(key)
+
+
+def recall(authorization_header: str | None, scope: str) -> AgentKey | None:
+    """The key if it is remembered and has the scope; None when only `authenticate` can tell.
+
+    Asks no database: an event loop may call it.
+    """
+    token = _token_of(authorization_header)
+    key = None if token is None else _used(_cache.get(_digest(token)))
+    return key if key is not None and scope in key.scopes.split() else None
+
+
+def authenticate(authorization_header: str | None, scope: str) -> AgentKey:
+    """The key that an `Authorization: Bearer …` header holds, if it has this scope. Raises KeyRefused, KeyStoreAway."""
+    if not authorization_header:
+        raise KeyRefused(401, "No key. Send the header `Authorization: Bearer <key>`.")
+    token = _token_of(authorization_header)
+    if token is None:
+        raise KeyRefused(401, "The Authorization header is not of the form `Bearer <key>`.")
+    key = find_key(token)
+    if key is None:
+        raise KeyRefused(401, "This key is unknown, revoked or expired. `manage.py key create` makes a new one.")
+    if scope not in key.scopes.split():
+        raise KeyRefused(403, f"The key {key.prefix} has no scope `{scope}`; it has: {key.scopes}.")
+    return key
+
+
+def forget_keys() -> None:
+    """Read every key anew from the database at its next use, in this process."""
+    _cache.clear()
+
+
+def _token_of(authorization_header: str | None) -> str | None:
+    kind, _, token = (authorization_header or "").strip().partition(" ")
+    return token.strip() or None if kind.lower() == "bearer" else None
+
+
+def _used(key: AgentKey | None) -> AgentKey | None:
+    """The key if it may be used now; its use is noted."""
+    if key is None or (key.expires_at is not None and key.expires_at <= datetime.now(UTC)):
+        return None
+    if _cache.is_use_due(key):
+        # On a thread of its own: on SQLite a write waits its turn behind the facts, and nobody should wait with it.
+        threading.Thread(target=_note_use, args=(key.pk,), name="key-use", daemon=True).start()
+    return key
+
+
+def _digest(token: str) -> str:
+    # A plain hash is enough for 256 random bits, and looking it up by equality leaks nothing about the token.
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()
+
+
+def _read(digest: str) -> AgentKey | None:
+    try:
+        return AgentKey.objects.filter(digest=digest, revoked_at=None).first()
+    except (DatabaseError, InterfaceError) as error:
+        raise KeyStoreAway(f"The keys cannot be read now: {error!r}") from error
+
+
+def _note_use(key_id: int) -> None:
+    now = datetime.now(UTC)
+    stale = Q(last_used_at=None) | Q(last_used_at__lt=now - timedelta(seconds=USE_NOTED_S / 2))
+    try:
+        AgentKey.objects.filter(stale, pk=key_id).update(last_used_at=now)
+    except Exception as error:  # the time of a use is not worth a failed request
+        logger.info("cannot note the use of a key: %r", error)
+    finally:
+        connection.close()
