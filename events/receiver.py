@@ -1,25 +1,225 @@
-"""A plain ASGI door beside Django, mounted by `recovery_ops/asgi.py`.
+"""Takes facts in: the plain ASGI application for everything under /v1/, by the rules of OTLP over HTTP.
 
-The contract with the dispatcher: `app` answers HTTP requests; `close` is called on the event loop when the server
-begins to end, and every open stream has to return soon after it.
+Mounted by `recovery_ops/asgi.py` beside Django, whose middleware would redirect, answer HTML, or answer 500. A sender
+drops its data on nearly every answer but 200 and 503, so what may be better in a second is always 503:
+
+    200  committed, or nothing was to be stored; `partial_success` says what was set aside
+    400  cannot be read         401, 403  the key        404, 405, 413, 415  the address, method, size, encoding
+    503  with Retry-After: 1    no room, too slow, the database is away, busy or full, or a fault of ours
+
+The order is: address, method, encodings, key, room, body. Nothing of a body is read for a sender without a key.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
+from django.db import close_old_connections
+
+from events import keys, otlp
+from events.bodies import BodyRefused, Gone, Receive, Room, Share, inflate, read_body
+from events.ingest import WAIT_S, Busy, writer
+from events.models import AgentKey
+from events.records import Intake, Refused, read_records
+from events.sent import Encoding, Malformed, Signal
+from events.trouble import TroubleLog
+
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+logger = logging.getLogger(__name__)
 
-async def app(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer 503: nothing is mounted here yet."""
-    headers = [(b"retry-after", b"1"), (b"content-length", b"0")]
-    await send({"type": "http.response.start", "status": 503, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})
+RETRY_AFTER_S = 1
+"""A longer wait loses data: the stock exporter gives up at once if it does not fit into the 10 s that it has."""
+ROOM_BODIES = 2
+"""Bodies of the largest size, on the wire and inflated, that are held at once; of smaller ones accordingly more."""
+DECODERS = 2
+_SIGNALS = {f"/v1/{signal.value}": signal for signal in Signal}
+_CODINGS = {"": "", "identity": "", "gzip": "gzip", "x-gzip": "gzip", "deflate": "deflate"}
 
 
-def close() -> None:
-    """Nothing is open."""
+class _Refusal(Exception):
+    """An answer other than 200. `field` marks a 400 that names what is wrong in the body."""
+
+    def __init__(self, status: int, message: str, *, field: str | None = None, allow: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.field = field
+        self.allow = allow
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What the head of a request says."""
+
+    signal: Signal
+    encoding: Encoding
+    coding: str
+    headers: dict[str, str]
+
+
+class Receiver:
+    """The ASGI application. `close` ends the writer once it has stored what was acknowledged or is being stored."""
+
+    def __init__(self, *, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._room = Room(ROOM_BODIES * most_bytes)
+        self._troubles = TroubleLog(logger)
+        # Threads of our own: the event loop's are shared with whatever else blocks.
+        self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="decode")
+        self._doormen = ThreadPoolExecutor(1, thread_name_prefix="keys")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        encoding = _encoding_of(headers.get("content-type", "")) or Encoding.JSON
+        try:
+            body = await self._take(scope, headers, receive)
+        except Gone:
+            return
+        except _Refusal as refusal:
+            await _refuse(send, scope, encoding, refusal)
+        except Exception as error:
+            self._troubles.note("a request could not be taken", error)
+            await _refuse(send, scope, encoding, _Refusal(503, "Something went wrong here. Send this again."))
+        else:
+            await _answer(send, 200, encoding, body)
+
+    def close(self) -> None:
+        """Take leave of the database. What is on its way is still stored, and what still comes, too."""
+        writer.close()
+
+    async def _take(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
+        try:
+            request = _read_head(scope, headers)
+            key = await self._key_of(headers.get("authorization"))
+            with self._room.share() as share:
+                body = await read_body(receive, headers, share, most_bytes=self._most_bytes)
+                async with asyncio.timeout(WAIT_S):
+                    return await self._store(request, key, body, share)
+        except keys.KeyRefused as error:
+            raise _Refusal(error.status, error.message) from error
+        except keys.KeyStoreAway as error:
+            self._troubles.note("keys cannot be read", error)
+            raise _Refusal(503, "Keys cannot be read now. Send this again.") from error
+        except BodyRefused as error:
+            raise _Refusal(error.status, error.reason, field="" if error.status == 400 else None) from error
+        except (Busy, TimeoutError) as error:
+            raise _Refusal(503, "The facts were not stored in time. Send them again.") from error
+
+    async def _key_of(self, authorization: str | None) -> AgentKey:
+        key = keys.recall(authorization, "ingest")
+        if key is None:
+            loop = asyncio.get_running_loop()
+            key = await loop.run_in_executor(self._doormen, _authenticate, authorization)
+        return key
+
+    async def _store(self, request: _Request, key: AgentKey, body: bytes, share: Share) -> bytes:
+        """Decode and store; return the body of the answer."""
+        loop = asyncio.get_running_loop()
+        received_us = time.time_ns() // 1000
+        try:
+            found = await loop.run_in_executor(
+                self._decoders, _decode, request, key, body, share, self._most_bytes, received_us
+            )
+        except Malformed as fault:
+            kept = Intake(key.environment, received_us, key.prefix, refused=[Refused(fault.reason, fault.content)])
+            await asyncio.wrap_future(writer.submit(kept))
+            raise _Refusal(400, fault.reason, field=fault.field) from fault
+        if isinstance(found, int):
+            return _nothing_kept(request, found)
+        if found.rows or found.refused:
+            await asyncio.wrap_future(writer.submit(found))
+        return otlp.success(request.encoding, request.signal, rejected=len(found.refused), message=_remarks(found))
+
+
+def _read_head(scope: Scope, headers: dict[str, str]) -> _Request:
+    signal = _SIGNALS.get(scope["path"])
+    if signal is None:
+        raise _Refusal(404, f"There is nothing at this address. Facts go to {', '.join(_SIGNALS)}.")
+    if scope["method"] != "POST":
+        raise _Refusal(405, f"{scope['path']} takes POST only.", allow="POST")
+    encoding = _encoding_of(headers.get("content-type", ""))
+    if encoding is None:
+        raise _Refusal(415, f"The Content-Type has to be one of {', '.join(Encoding)}.")
+    coding = _CODINGS.get(headers.get("content-encoding", "").strip().lower())
+    if coding is None:
+        raise _Refusal(415, "The Content-Encoding has to be gzip, deflate or none.")
+    return _Request(signal, encoding, coding, headers)
+
+
+def _encoding_of(content_type: str) -> Encoding | None:
+    media_type = content_type.partition(";")[0].strip().lower()
+    return Encoding(media_type) if media_type in tuple(Encoding) else None
+
+
+def _authenticate(authorization: str | None) -> AgentKey:
+    try:
+        return keys.authenticate(authorization, "ingest")
+    finally:
+        close_old_connections()  # a pooled connection goes back; one that broke is replaced
+
+
+def _decode(
+    request: _Request, key: AgentKey, body: bytes, share: Share, most_bytes: int, received_us: int
+) -> Intake | int:
+    """What a body holds: rows to be stored, or the number of items that are not kept. On a thread of its own."""
+    if request.coding:
+        body = inflate(body, request.coding, share, most_bytes=most_bytes)
+    try:
+        if request.signal is not Signal.LOGS:
+            return otlp.count_items(body, request.encoding, request.signal)
+        return read_records(otlp.read_logs(body, request.encoding), key.environment, received_us, key.prefix)
+    except Malformed as fault:
+        fault.content = body
+        raise
+
+
+def _nothing_kept(request: _Request, count: int) -> bytes:
+    items = "spans" if request.signal is Signal.TRACES else "data points"
+    message = f"{count} {items} were read and none was kept: facts are log events, sent to /v1/logs." if count else ""
+    return otlp.success(request.encoding, request.signal, rejected=count, message=message)
+
+
+def _remarks(intake: Intake) -> str:
+    """What the sender's developer should know."""
+    reasons: dict[str, int] = {}
+    for refused in intake.refused:
+        reasons[refused.reason] = reasons.get(refused.reason, 0) + 1
+    remarks = [f"{count} × set aside: the record {reason}" for reason, count in reasons.items()]
+    return "; ".join([*remarks, *(f"{count} × {warning}" for warning, count in intake.warnings.items())][:10])
+
+
+async def _refuse(send: Send, scope: Scope, encoding: Encoding, refusal: _Refusal) -> None:
+    body = otlp.status(encoding, refusal.status, refusal.message, field=refusal.field)
+    extra = []
+    if refusal.status == 503:
+        extra.append((b"retry-after", str(RETRY_AFTER_S).encode()))
+    if refusal.status == 401:
+        extra.append((b"www-authenticate", b"Bearer"))
+    if refusal.allow:
+        extra.append((b"allow", refusal.allow.encode()))
+    await _answer(send, refusal.status, encoding, b"" if scope["method"] == "HEAD" else body, extra)
+
+
+async def _answer(
+    send: Send, status: int, encoding: Encoding, body: bytes, extra: list[tuple[bytes, bytes]] | None = None
+) -> None:
+    headers = [
+        (b"content-type", encoding.value.encode()),
+        (b"content-length", str(len(body)).encode()),
+        *(extra or ()),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+app = Receiver(most_bytes=settings.OTLP_MAX_BODY_BYTES)
+close = app.close

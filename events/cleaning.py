@@ -1,0 +1,91 @@
+"""Makes what strangers send safe to store: secrets masked, lengths and depths cut, nothing a database would choke on.
+
+The same value comes out for the same value in, whichever encoding it came in. Values are texts, numbers, booleans,
+None, lists and maps; floats that are no numbers become texts, because JSON cannot hold them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import islice
+
+from recovery_ops.rules.masking import MASK, masked
+
+VALUE_CHARS = 4096
+MESSAGE_CHARS = 1000
+KEY_CHARS = 256
+DEPTH = 8
+"""Lists and maps nested deeper are replaced by an ellipsis."""
+MEMBERS = 256
+"""The most members of a list or map that are kept."""
+_SHORT_CHARS = 64
+_INT64 = range(-(2**63), 2**63)
+
+_SECRET_KEY = re.compile(
+    r"authorization|cookie|passw|passphrase|secret|credential|private[._-]?key|api[._-]?key|access[._-]?key|token$",
+    re.I,
+)
+
+
+def clean_text(text: str, most: int = VALUE_CHARS) -> str:
+    """The text without secrets, NUL and lone surrogates, of at most `most` characters."""
+    if len(text) <= _SHORT_CHARS:
+        return _short(text)
+    if len(text) <= most:
+        return masked(text)
+    # Masked before the final cut, which could leave half of a key that no pattern knows any more.
+    return masked(text[: most + _SHORT_CHARS])[: most - 1] + "…"
+
+
+@lru_cache(maxsize=16384)
+def _short(text: str) -> str:
+    """Most values are one of a few words; looking them up is ten times cheaper than looking for secrets."""
+    return masked(text)
+
+
+@lru_cache(maxsize=4096)
+def clean_key(key: str) -> tuple[str, bool]:
+    """The name of an attribute, and whether a value under that name is one to hide, whatever it looks like."""
+    name = clean_text(key, KEY_CHARS)
+    return name, _SECRET_KEY.search(name) is not None
+
+
+def clean_value(value: object, depth: int = 0) -> object:
+    """Any value of an attribute, safe to store as JSON."""
+    kind = type(value)
+    if kind is str:
+        return clean_text(value)  # type: ignore[arg-type]  # mypy does not follow `type() is`, which is the quickest
+    if kind is int:
+        return value if value in _INT64 else str(value)
+    if kind is bool or value is None:
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else _no_number(value)  # type: ignore[arg-type]  # the same
+    if depth >= DEPTH:
+        return "…"
+    if isinstance(value, Mapping):
+        return clean_map(value, MEMBERS, depth + 1)
+    if isinstance(value, list):
+        return [clean_value(one, depth + 1) for one in value[:MEMBERS]]
+    return clean_text(str(value))
+
+
+def clean_map(given: Mapping[str, object], most: int, depth: int = 0) -> dict[str, object]:
+    """The first `most` attributes, cleaned."""
+    found: dict[str, object] = {}
+    for key, value in islice(given.items(), most):
+        name, is_secret = clean_key(key)
+        if is_secret:
+            found[name] = MASK
+        elif type(value) is str and len(value) <= _SHORT_CHARS:
+            found[name] = _short(value)  # what nearly all values are: this loop runs a dozen times for each fact
+        else:
+            found[name] = clean_value(value, depth)
+    return found
+
+
+def _no_number(value: float) -> str:
+    return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"

@@ -1,0 +1,437 @@
+"""Folds facts into what pages read: agents, breaker states, degradations, sums per minute. Pure: rows in, values out.
+
+Ingest folds the new rows of one transaction and joins the result to the tables; `manage.py verify_facts` folds all
+facts at once. Both go through the functions here, and every join is commutative, associative and fed only with rows
+that were not stored before, so that no order, batching or repetition of deliveries changes the tables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple, Self
+
+import orjson
+
+from events.models import NAME_CHARS
+from events.records import AgentName, Row
+from recovery_ops.rules.facts import BreakerStateChanged, DegradationEnded
+from recovery_ops.rules.words import Category, State
+from recovery_ops.wire import category_of, names, state_of
+
+MOST_COUNT = 10**9
+"""No single count of a fact is taken for more, so that sums stay far from where a database's integers end."""
+REASON_CHARS = 1000
+WORD_CHARS = 32
+_MINUTE_US = 60_000_000
+
+_A = names.ATTRIBUTES
+_STATUS_CODE = _A["status_code"]
+_CHANGE = {name: names.attribute_of(BreakerStateChanged, name) for name in ("calls", "failures", "wait_s")}
+_DEGRADED_CALLS = names.attribute_of(DegradationEnded, "calls")
+
+
+# -- agents ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Group:
+    """Some columns that one kind of fact decides, and the position of the fact that decided them last."""
+
+    position: bytes = b""
+    values: tuple[Any, ...] = ()
+
+    def join(self, other: Self) -> None:
+        """Take over the other's values if they are newer."""
+        if other.position > self.position:
+            self.position, self.values = other.position, other.values
+
+
+AGENT_GROUPS: dict[str, dict[str, Any]] = {
+    "described": {"version": "", "group": ""},
+    "heartbeat": {
+        "heartbeat_us": None,
+        "heartbeat_interval_s": 0.0,
+        "status": "",
+        "uptime_s": 0.0,
+        "schema_version": 0,
+        "breakers_open": 0,
+        "runs_in_flight": 0,
+        "outbox_pending": 0,
+        "outbox_dropped": 0,
+    },
+    "revision": {"revision": 0, "config_hash": ""},
+    "applied": {"applied_us": None, "applied_revision": 0, "clamped": "[]"},
+    "rejected": {"rejected_us": None, "rejected_revision": None, "rejected_reason": ""},
+}
+"""Column groups of the agent's table, with the values that stand while no fact has said otherwise."""
+
+
+@dataclass(slots=True)
+class AgentFold:
+    """What facts say about the instance that sent them."""
+
+    first_seen_us: int
+    last_seen_us: int
+    groups: dict[str, Group] = field(default_factory=lambda: {name: _unsaid(name) for name in AGENT_GROUPS})
+
+    def join(self, other: Self) -> None:
+        """Add what the other knows."""
+        self.first_seen_us = min(self.first_seen_us, other.first_seen_us)
+        self.last_seen_us = max(self.last_seen_us, other.last_seen_us)
+        for name, group in other.groups.items():
+            self.groups[name].join(group)
+
+
+def _unsaid(name: str) -> Group:
+    return Group(b"", tuple(AGENT_GROUPS[name].values()))
+
+
+def _fold_agent(agent: AgentFold, row: Row) -> None:
+    if row.event not in _AGENT_EVENTS:
+        return
+    given, position = row.attributes, row.position
+    revision = _whole(given.get(_A["revision"]))
+    config_hash = _text(given.get(_A["config_hash"]), 64)
+    if row.event == "desired_state_rejected":
+        reason = _text(given.get(_A["reason"]), REASON_CHARS)
+        agent.groups["rejected"].join(Group(position, (row.at_us, revision, reason)))
+        return
+    agent.groups["revision"].join(Group(position, (revision, config_hash)))
+    if row.event == "desired_state_applied":
+        clamped = given.get(_A["clamped"]) or []
+        listed = [str(one) for one in clamped] if isinstance(clamped, list) else [str(clamped)]
+        agent.groups["applied"].join(Group(position, (row.at_us, revision, orjson.dumps(listed).decode())))
+    else:
+        agent.groups["heartbeat"].join(Group(position, _heartbeat(row)))
+
+
+def _heartbeat(row: Row) -> tuple[Any, ...]:
+    given = row.attributes
+    return (
+        row.at_us,
+        _number(given.get(_A["interval_s"])) or 0.0,
+        _text(given.get(_A["status"]), WORD_CHARS) or "running",
+        _number(given.get(_A["uptime_s"])) or 0.0,
+        *(
+            _whole(given.get(_A[name]))
+            for name in ("schema_version", "breakers_open", "runs_in_flight", "outbox_pending", "outbox_dropped")
+        ),
+    )
+
+
+_AGENT_EVENTS = frozenset({"instance_heartbeat", "desired_state_applied", "desired_state_rejected"})
+
+
+# -- breakers ----------------------------------------------------------------------------------------------------------
+
+BREAKER_COLUMNS = (
+    *("at_us", "state", "previous_state", "trigger", "operation", "calls", "failures", "failure_rate", "threshold"),
+    *("last_category", "wait_s", "override_id", "revision"),
+)
+NEVER_MOVED = (None, State.CLOSED.value, "", "", "", None, None, None, None, "", None, "", None)
+"""`BREAKER_COLUMNS` of a breaker of which no change is known: every breaker begins closed."""
+
+
+class BreakerName(NamedTuple):
+    """One breaker in one instance."""
+
+    agent: AgentName
+    breaker: str
+
+
+@dataclass(slots=True)
+class BreakerFold:
+    """When a breaker was last heard of, and the newest change of its state."""
+
+    seen_us: int
+    change: Group
+
+    def join(self, other: Self) -> None:
+        """Add what the other knows."""
+        self.seen_us = max(self.seen_us, other.seen_us)
+        self.change.join(other.change)
+
+
+def _change(row: Row) -> Group:
+    given = row.attributes
+    return Group(
+        row.position,
+        (
+            row.at_us,
+            row.state,
+            _spelled(state_of, given.get(_A["previous_state"])),
+            _text(given.get(_A["trigger"]), WORD_CHARS),
+            row.operation,
+            _whole_or_none(given.get(_CHANGE["calls"])),
+            _whole_or_none(given.get(_CHANGE["failures"])),
+            _number(given.get(_A["failure_rate"])),
+            _number(given.get(_A["threshold"])),
+            _spelled(category_of, given.get(_A["last_category"])),
+            _number(given.get(_CHANGE["wait_s"])),
+            _text(given.get(_A["override_id"]), NAME_CHARS),
+            _whole_or_none(given.get(_A["revision"])),
+        ),
+    )
+
+
+# -- degradations ------------------------------------------------------------------------------------------------------
+
+
+class DegradationName(NamedTuple):
+    """What is reduced, where and how: of these there is one interval at a time."""
+
+    agent: AgentName
+    operation: str
+    kind: str
+
+
+class Marker(NamedTuple):
+    """The start or the end of a degradation. Sorts by position."""
+
+    position: bytes
+    at_us: int
+    is_start: bool
+    from_name: str
+    to_name: str
+    reason: str
+    category: str
+    duration_us: int
+    calls: int
+
+
+@dataclass(slots=True)
+class Interval:
+    """One degradation; `ended_us` None while it goes on. `last_position` is that of the last marker that shaped it."""
+
+    from_name: str
+    to_name: str
+    reason: str
+    category: str
+    started_us: int
+    ended_us: int | None
+    calls: int
+    last_position: bytes
+
+
+def intervals(markers: Iterable[Marker], opened: Interval | None = None, after_us: int = 0) -> list[Interval]:
+    """Pair starts with ends, in the order of their positions.
+
+    `opened` is the interval that goes on when the markers begin, `after_us` the end of the one before. A second start
+    prolongs; an end without a start reaches back by its own duration, but never into the interval before.
+    """
+    found = [] if opened is None else [opened]
+    current = opened
+    for marker in sorted(markers):
+        if current is None:
+            started_us = marker.at_us if marker.is_start else max(after_us, marker.at_us - marker.duration_us)
+            current = Interval(*marker[3:7], started_us, None, 0, marker.position)
+            found.append(current)
+        elif marker.is_start:
+            current.from_name, current.to_name, current.reason, current.category = marker[3:7]
+        current.last_position = marker.position
+        if not marker.is_start:
+            current.ended_us, current.calls = marker.at_us, marker.calls
+            after_us, current = marker.at_us, None
+    return found
+
+
+def marker_of(row: Row) -> tuple[DegradationName, Marker]:
+    """What a degradation_started or degradation_ended says."""
+    given = row.attributes
+    name = DegradationName(row.agent, row.operation, _text(given.get(_A["kind"]), WORD_CHARS))
+    marker = Marker(
+        row.position,
+        row.at_us,
+        row.event == "degradation_started",
+        _text(given.get(_A["from_name"]), NAME_CHARS),
+        _text(given.get(_A["to_name"]), NAME_CHARS),
+        _text(given.get(_A["reason"]), REASON_CHARS),
+        row.category,
+        int(min(_number(given.get(_A["duration_s"])) or 0.0, 1e9) * 1e6),
+        _count(given, _DEGRADED_CALLS),
+    )
+    return name, marker
+
+
+# -- sums --------------------------------------------------------------------------------------------------------------
+
+COUNTERS = (
+    *("facts", "failures", "rate_limited", "overloaded", "retries", "fallbacks", "rejections", "exhausted"),
+    *("degradations", "model_fallbacks", "calls", "attempts", "successes"),
+)
+_COUNTER_OF = {
+    "retry_scheduled": COUNTERS.index("retries"),
+    "fallback_activated": COUNTERS.index("fallbacks"),
+    "exhausted": COUNTERS.index("exhausted"),
+    "degradation_started": COUNTERS.index("degradations"),
+    "model_fallback": COUNTERS.index("model_fallbacks"),
+}
+_FACTS, _FAILURES, _RATE_LIMITED, _OVERLOADED = range(4)
+_REJECTIONS = COUNTERS.index("rejections")
+_CALLS = COUNTERS.index("calls")
+_CAPACITY_429, _CAPACITY_529 = Category.RATE_LIMITED.value, Category.OVERLOADED.value
+
+
+class SumName(NamedTuple):
+    """One row of sums: a minute, and the dimensions."""
+
+    environment: str
+    minute: int
+    service: str
+    operation: str
+    breaker: str
+    source: str
+    is_foreground: bool
+    provider: str
+    model: str
+    category: str
+
+
+@lru_cache(maxsize=65536)
+def dimensions_digest(dimensions: tuple[Any, ...]) -> bytes:
+    """16 bytes for `SumName[2:]`."""
+    return hashlib.blake2b("\x1f".join(map(str, dimensions)).encode(), digest_size=16).digest()
+
+
+def _fold_sum(sums: dict[SumName, list[int]], row: Row) -> None:
+    event = row.event
+    if event == "instance_heartbeat":
+        return
+    name = SumName(
+        row.environment,
+        row.at_us // _MINUTE_US,
+        row.agent.service,
+        row.operation,
+        row.breaker,
+        row.source,
+        row.is_foreground,
+        row.provider,
+        row.model,
+        row.category,
+    )
+    counters = sums.get(name)
+    if counters is None:
+        counters = sums[name] = [0] * len(COUNTERS)
+    if event == "calls_counted":
+        for index, counted in enumerate(("calls", "attempts", "successes"), _CALLS):
+            counters[index] += _count(row.attributes, _A[counted])
+        return
+    counters[_FACTS] += 1
+    if event == "failure_classified":
+        counters[_FAILURES] += 1
+        status_code = row.attributes.get(_STATUS_CODE)
+        counters[_RATE_LIMITED] += status_code == 429 or row.category == _CAPACITY_429
+        counters[_OVERLOADED] += status_code == 529 or row.category == _CAPACITY_529
+    elif event == "breaker_rejected":
+        # What an override let through although the breaker was against it was not rejected.
+        if row.attributes.get(_A["reason"]) != "not_enforced":
+            counters[_REJECTIONS] += _count(row.attributes, _A["count"], missing=1)
+    elif (index := _COUNTER_OF.get(event, -1)) >= 0:
+        counters[index] += 1
+
+
+# -- all together ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Folded:
+    """Everything that some facts add to the tables."""
+
+    agents: dict[AgentName, AgentFold] = field(default_factory=dict)
+    breakers: dict[BreakerName, BreakerFold] = field(default_factory=dict)
+    markers: dict[DegradationName, list[Marker]] = field(default_factory=dict)
+    sums: dict[SumName, list[int]] = field(default_factory=dict)
+
+
+def fold(rows: Sequence[Row]) -> Folded:
+    """What these rows say. None of them may have been folded into the same tables before."""
+    folded = Folded()
+    fold_into(folded, rows)
+    return folded
+
+
+def fold_into(folded: Folded, rows: Iterable[Row]) -> None:
+    """Add rows to what others have said."""
+    newest: dict[AgentName, Row] = {}
+    for row in rows:
+        agent = folded.agents.get(row.agent)
+        if agent is None:
+            agent = folded.agents[row.agent] = AgentFold(row.received_us, row.received_us)
+        elif row.received_us > agent.last_seen_us:
+            agent.last_seen_us = row.received_us
+        elif row.received_us < agent.first_seen_us:
+            agent.first_seen_us = row.received_us
+        last = newest.get(row.agent)
+        if last is None or row.at_us > last.at_us or (row.at_us == last.at_us and row.position > last.position):
+            newest[row.agent] = row
+        _fold_agent(agent, row)
+        if row.breaker:
+            _fold_breaker(folded.breakers, row)
+        if row.event in ("degradation_started", "degradation_ended"):
+            name, marker = marker_of(row)
+            folded.markers.setdefault(name, []).append(marker)
+        _fold_sum(folded.sums, row)
+    for agent_name, row in newest.items():
+        folded.agents[agent_name].groups["described"].join(Group(row.position, _description(row.attributes)))
+
+
+def _description(given: Mapping[str, Any]) -> tuple[str, str]:
+    return _text(given.get(names.SERVICE_VERSION), NAME_CHARS), _text(given.get(names.GROUP), NAME_CHARS)
+
+
+def _fold_breaker(breakers: dict[BreakerName, BreakerFold], row: Row) -> None:
+    name = BreakerName(row.agent, row.breaker)
+    known = breakers.get(name)
+    if known is None:
+        known = breakers[name] = BreakerFold(row.at_us, Group(b"", NEVER_MOVED))
+    elif row.at_us > known.seen_us:
+        known.seen_us = row.at_us
+    if row.event == "breaker_state_changed" and row.state:
+        known.change.join(_change(row))
+
+
+# -- values, whatever was sent -----------------------------------------------------------------------------------------
+
+
+def _text(given: object, most: int) -> str:
+    if given is None:
+        return ""
+    text = given if isinstance(given, str) else str(given)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _number(given: object) -> float | None:
+    """A finite number, also from a text of digits; None for anything else."""
+    if isinstance(given, bool) or not isinstance(given, int | float | str):
+        return None
+    try:
+        number = float(given)
+    except (ValueError, OverflowError):
+        return None
+    return number if abs(number) < 1e18 else None  # false for NaN, too
+
+
+def _whole_or_none(given: object) -> int | None:
+    number = _number(given)
+    return None if number is None else max(-MOST_COUNT, min(int(number), MOST_COUNT))
+
+
+def _whole(given: object) -> int:
+    return _whole_or_none(given) or 0
+
+
+def _count(given: Mapping[str, Any], name: str, missing: int = 0) -> int:
+    number = _whole_or_none(given.get(name))
+    return missing if number is None else max(0, number)
+
+
+def _spelled(read: Any, given: object) -> str:
+    if given is None:
+        return ""
+    try:
+        return str(read(given).value)
+    except ValueError:
+        return ""

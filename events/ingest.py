@@ -1,0 +1,205 @@
+"""Commits what was taken in: one writer per process, all requests that wait in one transaction, answered after it.
+
+Grouping costs a lone request nothing and lets many share one commit, and on SQLite one writer waits for nobody. A
+transaction that fails for what is *in* it is cut in half until the record at fault stands alone and goes to the
+quarantine; one that fails for any other reason is rolled back, and its requests are told to come again. Nothing is
+remembered between transactions, so a kill at any point loses nothing that was acknowledged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from django.db import DataError, IntegrityError, connection, transaction
+
+from events.cleaning import clean_text
+from events.models import Quarantine
+from events.records import Intake, Refused, Row
+from events.store import store_facts
+from events.trouble import TroubleLog
+
+logger = logging.getLogger(__name__)
+
+WAIT_S = 8.0
+"""What has waited longer is given up: its sender has, too (the stock exporter after 10 s)."""
+GROUP_ROWS = 8000
+"""No more requests join a transaction that has this many rows."""
+QUARANTINE_ROWS = 1000
+"""What is kept of each environment: the newest."""
+QUARANTINE_ROWS_EACH = 100
+"""What is kept of one request. All are counted."""
+CONTENT_CHARS = 4096
+REASON_CHARS = 200
+
+FAULTS_OF_DATA = (DataError, IntegrityError, ValueError, OverflowError)
+"""What a database or its driver raises for a value that it cannot hold. Everything else may be better in a second."""
+
+
+class Busy(Exception):
+    """The facts were not committed, or not in time. Worth another try; what was stored will be recognised."""
+
+
+@dataclass(slots=True)
+class _Task:
+    intake: Intake
+    future: Future[list[Refused]]
+    give_up_at: float
+
+
+_Tasks = queue.SimpleQueue["_Task | None"]
+
+
+class Writer:
+    """The one thread of a process that writes facts. Started by the first request, ended by `close`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._tasks: _Tasks = queue.SimpleQueue()
+        self.counts: Counter[str] = Counter()
+        """Records since the start of the process: stored, repeated, quarantined, ignored."""
+
+    def submit(self, intake: Intake) -> Future[list[Refused]]:
+        """Have this stored. Once it is, the future holds what was set aside instead; Busy if it could not be."""
+        task = _Task(intake, Future(), time.monotonic() + WAIT_S)
+        with self._lock:
+            if self._thread is None:
+                self._tasks = queue.SimpleQueue()
+                self._thread = threading.Thread(target=self._work, args=(self._tasks,), name="facts", daemon=True)
+                self._thread.start()
+            self._tasks.put(task)
+        return task.future
+
+    def close(self, *, timeout_s: float = 0.0) -> None:
+        """Let the thread end once it has stored what it was given; wait for that at most `timeout_s`.
+
+        A request that comes later starts a new one.
+        """
+        with self._lock:
+            thread, self._thread = self._thread, None
+            self._tasks.put(None)
+        if thread is not None and timeout_s:
+            thread.join(timeout_s)
+
+    def _work(self, tasks: _Tasks) -> None:
+        try:
+            while (group := _next_group(tasks)) is not None:
+                self._settle(group)
+        finally:
+            connection.close()
+
+    def _settle(self, group: Sequence[_Task]) -> None:
+        """Store a group and answer each of its requests, one way or the other."""
+        now = time.monotonic()
+        waiting = []
+        for task in group:
+            if not task.future.set_running_or_notify_cancel():
+                continue
+            if now > task.give_up_at:
+                task.future.set_exception(Busy(f"waited more than {WAIT_S:g} s for the database"))
+            else:
+                waiting.append(task)
+        try:
+            refused = self._store([task.intake for task in waiting])
+        except Exception as error:  # whatever it is – away, locked, full, ours – it is not the data's fault
+            _troubles.note("cannot store facts", error)
+            with contextlib.suppress(Exception):
+                connection.close()
+            for task in waiting:
+                task.future.set_exception(Busy("the facts cannot be stored now"))
+        else:
+            for task, one in zip(waiting, refused, strict=True):
+                task.future.set_result(one)
+
+    def _store(self, intakes: Sequence[Intake]) -> list[list[Refused]]:
+        """Store these; return for each what was set aside."""
+        rows = [row for intake in intakes for row in intake.rows]
+        try:
+            with transaction.atomic():
+                stored = store_facts(rows)
+                _set_aside(intakes)
+        except FAULTS_OF_DATA:
+            stored = 0
+            for intake in intakes:
+                faulty = _store_apart(intake.rows)
+                stored += len(intake.rows) - len(faulty)
+                intake.refused += [Refused(f"cannot be stored: {error}", _written(row)) for row, error in faulty]
+            with transaction.atomic():
+                _set_aside(intakes)
+        self._count(intakes, len(rows), stored)
+        return [intake.refused for intake in intakes]
+
+    def _count(self, intakes: Sequence[Intake], rows: int, stored: int) -> None:
+        refused = sum(len(intake.refused) for intake in intakes)
+        ignored = sum(intake.ignored for intake in intakes)
+        self.counts.update(stored=stored, repeated=rows - stored, quarantined=refused, ignored=ignored)
+
+
+def _next_group(tasks: _Tasks) -> list[_Task] | None:
+    """All that waits, or the next to come; None when nothing more will."""
+    task = tasks.get()
+    if task is None:
+        return None
+    group, rows = [task], len(task.intake.rows)
+    with contextlib.suppress(queue.Empty):
+        while rows < GROUP_ROWS:
+            more = tasks.get_nowait()
+            if more is None:
+                tasks.put(None)  # nothing comes behind it, so it is the next to be seen
+                break
+            group.append(more)
+            rows += len(more.intake.rows)
+    return group
+
+
+def _store_apart(rows: Sequence[Row]) -> list[tuple[Row, Exception]]:
+    """Store all rows but those that cannot be; return these with the reason. Halves what fails until one is left."""
+    try:
+        with transaction.atomic():
+            store_facts(rows)
+        return []
+    except FAULTS_OF_DATA as error:
+        if len(rows) == 1:
+            return [(rows[0], error)]
+        half = len(rows) // 2
+        return _store_apart(rows[:half]) + _store_apart(rows[half:])
+
+
+def _set_aside(intakes: Sequence[Intake]) -> None:
+    """Keep what was refused, masked, and let go of what is too old."""
+    lines = [
+        Quarantine(
+            environment=intake.environment,
+            received_us=intake.received_us,
+            key_prefix=intake.key_prefix,
+            reason=clean_text(refused.reason, REASON_CHARS),
+            size_bytes=len(refused.content),
+            content=clean_text(refused.content[:CONTENT_CHARS].decode(errors="backslashreplace"), CONTENT_CHARS),
+        )
+        for intake in intakes
+        for refused in intake.refused[:QUARANTINE_ROWS_EACH]
+    ]
+    if not lines:
+        return
+    Quarantine.objects.bulk_create(lines)
+    for environment in {line.environment for line in lines}:
+        mine = Quarantine.objects.filter(environment=environment)
+        surplus = mine.order_by("-id").values_list("id", flat=True)[QUARANTINE_ROWS : QUARANTINE_ROWS + 1]
+        mine.filter(id__lte=next(iter(surplus), 0)).delete()
+
+
+def _written(row: Row) -> bytes:
+    return repr(row).encode(errors="backslashreplace")
+
+
+_troubles = TroubleLog(logger)
+writer = Writer()
+"""The writer of this process."""

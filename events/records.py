@@ -1,0 +1,335 @@
+"""What a log record that was sent becomes: a row of facts, a line in the quarantine, or nothing.
+
+The choices, in one place:
+- An event of ours, in any spelling of wire.names, is a fact. Of all other records those that warn (severity WARN or
+  higher) or carry an exception are facts named `log`; the rest says nothing about recovery and is counted, not kept.
+- The uid is log.record.uid: a UUID as its 16 bytes, any other text as a digest. A record without one gets a digest of
+  its resource, scope, time, event, attributes and body, behind its time in milliseconds, so that a resend is recognised
+  and the index grows at its end. Two records that are equal in all of that are one.
+- A time of 0 is unknown: the observed time counts, then the moment of receipt. No fact is later than its receipt: a
+  state from the future would hide what really follows it. A clock that is more than a year behind is wrong, too;
+  anything younger is an outbox that was offline. `stated_us` keeps what was said. Records whose clock runs ahead keep
+  their order.
+- Long texts are cut, secrets masked, attributes beyond 128 dropped (ours last). A record is refused only where that
+  would leave nothing sensible: more than 1,024 attributes, or 64 KiB of them after cutting.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import orjson
+
+from events.cleaning import MESSAGE_CHARS, clean_map, clean_text, clean_value
+from events.models import NAME_CHARS
+from events.sent import Batch, Sent
+from recovery_ops.rules.words import Category
+from recovery_ops.wire import canonical, category_of, names, state_of
+
+LOG = "log"
+"""The event of a warning or an error that is none of ours."""
+ATTRIBUTES = 128
+MOST_ATTRIBUTES = 1024
+ATTRIBUTES_BYTES = 65536
+OLDEST_US = 366 * 86_400 * 1_000_000
+NOT_OURS = "event.name"
+"""Where a `log` keeps the event name that was sent; also the old attribute for it, taken in."""
+_MOST_INT64 = 2**63 - 1
+
+_BREAKER = names.ATTRIBUTES["breaker"]
+_CATEGORY = names.ATTRIBUTES["category"]
+_STATE = names.ATTRIBUTES["state"]
+_PROVIDER = names.ATTRIBUTES["provider"]
+_MODEL = names.ATTRIBUTES["model"]
+_MESSAGE = names.ATTRIBUTES["message"]
+_ALIASES = frozenset(names.ATTRIBUTE_ALIASES)
+_INSTANCE_NAMES = (names.SERVICE_INSTANCE_ID, "k8s.pod.name", "host.name")
+_BREAKER_EVENTS = frozenset({"breaker_state_changed", "breaker_rejected"})
+
+
+class Unstorable(ValueError):
+    """A record that goes to the quarantine, and why."""
+
+
+class AgentName(NamedTuple):
+    """Which instance speaks."""
+
+    environment: str
+    service: str
+    instance: str
+
+
+@dataclass(slots=True)
+class Row:
+    """One fact on its way into the table: the columns, and what folding needs beside them."""
+
+    environment: str
+    uid: bytes
+    event: str
+    at_us: int
+    received_us: int
+    stated_us: int | None
+    sequence_number: int
+    severity: int
+    operation: str
+    breaker: str
+    source: str
+    is_foreground: bool
+    run: str
+    category: str
+    state: str
+    provider: str
+    model: str
+    trace_id: str
+    span_id: str
+    attributes_json: str
+    body: str
+    agent: AgentName
+    attributes: dict[str, Any]
+    agent_id: int = 0
+
+    @property
+    def position(self) -> bytes:
+        """Sorts like (at_us, sequence_number, uid); what the newest of two facts is decided by."""
+        return struct.pack(">QQ", self.at_us, self.sequence_number) + self.uid
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A line for the quarantine: why, and what it was."""
+
+    reason: str
+    content: bytes
+
+
+@dataclass(slots=True)
+class Intake:
+    """What came of one request."""
+
+    environment: str
+    received_us: int
+    key_prefix: str = ""
+    rows: list[Row] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    ignored: int = 0
+    warnings: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """What all records of one resource and scope have in common."""
+
+    agent: AgentName
+    attributes: dict[str, object]
+    digest: bytes
+
+
+def read_records(batches: Iterable[Batch], environment: str, received_us: int, key_prefix: str = "") -> Intake:
+    """Turn a request's records into rows, all of this environment; the same records give the same rows, always."""
+    intake = Intake(environment, received_us, key_prefix)
+    for batch in batches:
+        origin = _origin(batch, environment)
+        intake.refused += [Refused(one.reason, one.content) for one in batch.unreadable]
+        for sent in batch.records:
+            try:
+                row = _row(sent, origin, intake)
+            except (Unstorable, ValueError, OverflowError) as fault:
+                intake.refused.append(Refused(str(fault), _written(sent)))
+                continue
+            if row is None:
+                intake.ignored += 1
+            else:
+                intake.rows.append(row)
+    _keep_order(intake)
+    return intake
+
+
+def _origin(batch: Batch, environment: str) -> _Origin:
+    resource = clean_map(batch.resource, ATTRIBUTES)
+    service = _name(resource.get(names.SERVICE_NAME)) or "unknown_service"
+    instance = next((name for key in _INSTANCE_NAMES if (name := _name(resource.get(key)))), "")
+    attributes = {
+        key: value
+        for key in (names.SERVICE_VERSION, names.GROUP)
+        if (value := _name(resource.get(key)))  # kept with each fact, so that an agent can be rebuilt from its facts
+    }
+    stated_environment = _name(resource.get(names.ENVIRONMENT_NAME))
+    if stated_environment not in ("", environment):
+        attributes[names.ENVIRONMENT_NAME] = stated_environment
+    described = orjson.dumps([resource, batch.scope], option=orjson.OPT_SORT_KEYS)
+    return _Origin(AgentName(environment, service, instance), dict(attributes), hashlib.sha256(described).digest())
+
+
+def _row(sent: Sent, origin: _Origin, intake: Intake) -> Row | None:
+    given = sent.attributes.copy()
+    if not _ALIASES.isdisjoint(given):
+        given = canonical(given)
+    if len(given) > ATTRIBUTES:
+        given = _fewer(given)
+    stated_name = sent.event_name or str(given.get(NOT_OURS) or "")
+    event = _event_of(stated_name[:NAME_CHARS])
+    if event is None:
+        if sent.severity < names.WARN and not any(key.startswith("exception.") for key in given):
+            return None
+        event = LOG
+    uid_text = given.pop(names.UID, None)
+    attributes = _attributes(given, origin)
+    if event is LOG:
+        attributes[NOT_OURS] = clean_text(stated_name, NAME_CHARS)
+    body = _body(sent.body)
+    at_us, stated_us = _moment(sent, intake.received_us)
+    uid = _uid(uid_text) or _digest_uid(sent, origin, attributes, body)
+    operation = _name(attributes.pop(names.OPERATION, ""))
+    breaker = _name(attributes.pop(_BREAKER, ""))
+    row = Row(
+        origin.agent.environment,
+        uid,
+        event,
+        at_us,
+        intake.received_us,
+        stated_us,
+        _sequence(attributes.pop(names.SEQUENCE_NUMBER, 0)),
+        sent.severity if 0 <= sent.severity <= 24 else 0,
+        operation,
+        breaker or (operation if event in _BREAKER_EVENTS else ""),
+        _name(attributes.pop(names.QUERY_SOURCE, "")),
+        _is_true(attributes.pop(names.IS_FOREGROUND, False)),
+        _name(attributes.pop(names.RUN, "")),
+        _word(attributes, _CATEGORY, intake),
+        _word(attributes, _STATE, intake),
+        _name(attributes.pop(_PROVIDER, "")),
+        _name(attributes.pop(_MODEL, "")),
+        sent.trace_id,
+        sent.span_id,
+        "",
+        body,
+        origin.agent,
+        attributes,
+    )
+    row.attributes_json = _json(attributes)
+    return row
+
+
+def _attributes(given: dict[str, object], origin: _Origin) -> dict[str, Any]:
+    """All that is to be stored, cleaned."""
+    found = origin.attributes | clean_map(given, ATTRIBUTES)
+    message = found.get(_MESSAGE)
+    if type(message) is str and len(message) > MESSAGE_CHARS:
+        found[_MESSAGE] = message[: MESSAGE_CHARS - 1] + "…"
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _event_of(stated_name: str) -> str | None:
+    return names.event_name_of(stated_name)
+
+
+def _fewer(given: dict[str, object]) -> dict[str, object]:
+    """The first 128 attributes, ours before all others."""
+    if len(given) > MOST_ATTRIBUTES:
+        raise Unstorable(f"has {len(given)} attributes; {MOST_ATTRIBUTES} are the most")
+    ours = {key: value for key, value in given.items() if key.startswith(names.PREFIX) or key in _OURS}
+    kept = list((ours | given).items())[:ATTRIBUTES]
+    return dict(kept)
+
+
+_OURS = frozenset({names.UID, names.RUN, *names.ATTRIBUTES.values()})
+
+
+def _body(body: object) -> str:
+    if body is None:
+        return ""
+    text = body if isinstance(body, str) else _json(clean_value(body))
+    return clean_text(text, MESSAGE_CHARS)
+
+
+def _moment(sent: Sent, received_us: int) -> tuple[int, int | None]:
+    """When it happened, and what the sender's clock said if that is something else."""
+    stated_us = (sent.time_ns or sent.observed_ns) // 1000
+    if received_us - OLDEST_US <= stated_us <= received_us:
+        return stated_us, None
+    return received_us, min(stated_us, _MOST_INT64) or None
+
+
+def _keep_order(intake: Intake) -> None:
+    """Spread the records whose clock runs ahead over the last microseconds before the receipt, in their own order."""
+    ahead = [row for row in intake.rows if row.stated_us is not None and row.stated_us > row.received_us]
+    ahead.sort(key=lambda row: (row.stated_us, row.sequence_number))
+    for distance, row in enumerate(reversed(ahead)):
+        row.at_us = intake.received_us - distance
+
+
+def _uid(given: object) -> bytes | None:
+    if type(given) is not str or not given:
+        return None
+    if len(given) == 36 and given[8] == given[13] == given[18] == given[23] == "-":
+        try:
+            found = bytes.fromhex(given.replace("-", ""))
+        except ValueError:
+            found = b""
+        if len(found) == 16:
+            return found
+    return hashlib.sha256(given.encode(errors="replace")).digest()[:16]
+
+
+def _digest_uid(sent: Sent, origin: _Origin, attributes: dict[str, Any], body: str) -> bytes:
+    time_ns = sent.time_ns or sent.observed_ns
+    content = [str(time_ns), sent.event_name, sent.severity, attributes, body, sent.trace_id, sent.span_id]
+    digest = hashlib.sha256(origin.digest + orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).digest()
+    return (time_ns // 1_000_000 & 0xFFFF_FFFF_FFFF).to_bytes(6, "big") + digest[:10]
+
+
+def _name(given: object) -> str:
+    """A short text for a column."""
+    if type(given) is str and len(given) <= NAME_CHARS:
+        return given
+    text = "" if given is None else str(given)
+    return text if len(text) <= NAME_CHARS else text[: NAME_CHARS - 1] + "…"
+
+
+def _word(attributes: dict[str, Any], name: str, intake: Intake) -> str:
+    """A category or a state in our spelling. One that is not understood stays among the attributes, with a warning."""
+    given = attributes.get(name)
+    if given is None:
+        return ""
+    word = _known_word(name, given if type(given) is str else str(given))
+    if word is None:
+        intake.warnings[f"{name} has a value that is not understood"] += 1
+        return Category.UNKNOWN.value if name == _CATEGORY else ""
+    del attributes[name]
+    return word
+
+
+@lru_cache(maxsize=1024)
+def _known_word(name: str, given: str) -> str | None:
+    try:
+        return (category_of(given) if name == _CATEGORY else state_of(given)).value
+    except ValueError:
+        return None
+
+
+def _sequence(given: object) -> int:
+    if type(given) is str and given.isdecimal() and len(given) < 20:
+        given = int(given)
+    return given if type(given) is int and 0 <= given <= _MOST_INT64 else 0
+
+
+def _is_true(given: object) -> bool:
+    return given is True or (type(given) is str and given.lower() == "true")
+
+
+def _json(value: object) -> str:
+    text = orjson.dumps(value)
+    if len(text) > ATTRIBUTES_BYTES:
+        raise Unstorable(f"holds {len(text)} bytes after cutting; {ATTRIBUTES_BYTES} are the most")
+    return text.decode()
+
+
+def _written(sent: Sent) -> bytes:
+    return repr(sent).encode(errors="backslashreplace")

@@ -1,0 +1,89 @@
+"""A request as plain values, whatever it was encoded in: batches of records, and those that could not be read.
+
+Nothing here knows what a record means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+DEEPEST = 32
+"""Arrays and maps nested deeper make a record unreadable. (protobuf's own decoder gives up at about 48.)"""
+
+_NO_ID = bytes(16)
+
+
+class Encoding(StrEnum):
+    """How a request and its answer are written; the value is the media type."""
+
+    PROTOBUF = "application/x-protobuf"
+    JSON = "application/json"
+
+
+class Signal(StrEnum):
+    """What a request carries; the value is the last part of its path."""
+
+    LOGS = "logs"
+    TRACES = "traces"
+    METRICS = "metrics"
+
+
+class Malformed(Exception):
+    """A request of which nothing can be read. `field` is the path to the fault, as far as it is known.
+
+    `content` is what could not be read, where someone had it inflated.
+    """
+
+    def __init__(self, reason: str, field: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.field = field
+        self.content = b""
+
+
+class Sent(NamedTuple):
+    """One log record as it was sent, in plain values; times are nanoseconds since the epoch, 0 for unknown."""
+
+    event_name: str
+    time_ns: int
+    observed_ns: int
+    severity: int
+    body: object
+    attributes: dict[str, object]
+    trace_id: str
+    span_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record that could not be read: why, and what it was."""
+
+    reason: str
+    content: bytes
+
+
+@dataclass(slots=True)
+class Batch:
+    """The records of one resource and one scope of a request."""
+
+    resource: dict[str, object]
+    scope: str
+    records: list[Sent] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+
+
+class Fault(ValueError):
+    """Why one record cannot be read."""
+
+
+def check_depth(depth: int) -> None:
+    """Raise Fault for an array or a map inside `depth` others, if that is too deep."""
+    if depth >= DEEPEST:
+        raise Fault(f"is nested deeper than {DEEPEST} levels")
+
+
+def hex_id(given: bytes, length: int) -> str:
+    """An id in hexadecimal; empty where its length is wrong or all its bytes are zero, which both mean no id."""
+    return given.hex() if len(given) == length and given != _NO_ID[:length] else ""

@@ -1,0 +1,226 @@
+"""The only SQL that writes facts and what is folded from them, for SQLite and PostgreSQL.
+
+Everything here runs inside a transaction that the caller opened. Facts are inserted, those that were there already are
+told apart, and only the new ones are folded. What is folded is read, joined in Python and written back: on SQLite the
+transaction holds the one write lock; on PostgreSQL it first locks the rows of the agents it is about, so two processes
+never fold facts of one agent at once. Sums are added up by the database, in the order of their keys against deadlocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from operator import attrgetter
+from typing import Any
+
+import orjson
+from django.db import connection
+from django.db.backends.utils import CursorWrapper
+
+from events import statements
+from events.fold import (
+    AGENT_GROUPS,
+    AgentFold,
+    BreakerFold,
+    BreakerName,
+    DegradationName,
+    Folded,
+    Group,
+    Interval,
+    Marker,
+    SumName,
+    dimensions_digest,
+    fold,
+    intervals,
+    marker_of,
+)
+from events.records import AgentName, Row
+
+_fact_values = attrgetter(*("attributes_json" if name == "attributes" else name for name in statements.FACT_COLUMNS))
+_CHUNK = 200
+"""Keys asked for in one statement."""
+
+
+def store_facts(rows: Sequence[Row]) -> int:
+    """Store the rows that are not there yet, and fold them; return how many those were."""
+    once = list({(row.environment, row.uid): row for row in reversed(rows)}.values())
+    once.reverse()  # of two rows with one uid the first is kept, and the order stays
+    if not once:
+        return 0
+    with connection.cursor() as cursor:
+        writer = _Writer(cursor)
+        writer.take_agents({row.agent for row in once})
+        for row in once:
+            row.agent_id = writer.agent_ids[row.agent]
+        new = writer.insert(once)
+        writer.join(fold(new))
+    return len(new)
+
+
+class _Writer:
+    """One transaction's statements."""
+
+    def __init__(self, cursor: CursorWrapper) -> None:
+        self._cursor = cursor
+        self._is_postgres = connection.vendor == "postgresql"
+        self.agent_ids: dict[AgentName, int] = {}
+        self._agents: dict[AgentName, AgentFold] = {}
+        self._made: list[AgentName] = []
+
+    # -- facts ---------------------------------------------------------------------------------------------------------
+
+    def insert(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Insert facts; return those that were not there."""
+        new = self._copy(rows) if self._is_postgres else self._insert_new(rows)
+        return rows if new is None else [row for row in rows if (row.environment, row.uid) in new]
+
+    def _insert_new(self, rows: Sequence[Row]) -> set[tuple[str, bytes]] | None:
+        """None when all were new, which is the usual case and needs no second look."""
+        self._cursor.execute("SELECT COALESCE(MAX(id), 0) FROM events_fact")
+        newest = self._cursor.fetchone()[0]
+        self._cursor.executemany(statements.INSERT_NEW, [_fact_values(row) for row in rows])
+        if self._cursor.rowcount == len(rows):
+            return None
+        # Ids only grow (AUTOINCREMENT), and nobody else writes before this transaction ends.
+        self._cursor.execute("SELECT environment, uid FROM events_fact WHERE id > %s", [newest])
+        return {(environment, bytes(uid)) for environment, uid in self._cursor.fetchall()}
+
+    def _copy(self, rows: Sequence[Row]) -> set[tuple[str, bytes]] | None:
+        self._cursor.execute(statements.STAGE)
+        with connection.wrap_database_errors, self._cursor.copy(statements.COPY) as copy:
+            for row in rows:
+                copy.write_row(_fact_values(row))
+        self._cursor.execute(statements.FROM_STAGE)
+        new = {(environment, bytes(uid)) for environment, uid in self._cursor.fetchall()}
+        return None if len(new) == len(rows) else new
+
+    # -- what is folded ------------------------------------------------------------------------------------------------
+
+    def join(self, folded: Folded) -> None:
+        """Join what new facts say to the tables."""
+        self._join_agents(folded.agents)
+        self._join_breakers(folded.breakers)
+        for name, markers in sorted(folded.markers.items()):
+            self._join_degradations(name, sorted(markers))
+        self._add_sums(folded.sums)
+
+    def take_agents(self, agents: Iterable[AgentName]) -> None:
+        """Find these agents, make those that are missing, and keep them to ourselves until the transaction ends."""
+        wanted = sorted(agents)
+        self._read_agents(wanted)
+        self._made = [name for name in wanted if name not in self.agent_ids]
+        if self._made:
+            unsaid = _agent_values(AgentFold(0, 0))
+            self._cursor.executemany(statements.INSERT_AGENT, [(*name, *unsaid) for name in self._made])
+            self._read_agents(self._made)
+
+    def _read_agents(self, wanted: Sequence[AgentName]) -> None:
+        lock = " ORDER BY id FOR UPDATE" if self._is_postgres else ""
+        for rows in self._read_by(statements.SELECT_AGENTS, wanted, lock):
+            for agent_id, environment, service, instance, *values in rows:
+                name = AgentName(environment, service, instance)
+                self.agent_ids[name] = agent_id
+                self._agents[name] = _agent_fold(values)
+
+    def _join_agents(self, agents: dict[AgentName, AgentFold]) -> None:
+        for name, news in agents.items():
+            known = self._agents[name]
+            if known.first_seen_us:  # else it was made a moment ago and has said nothing yet
+                news.join(known)
+        changed = [(*_agent_values(news), self.agent_ids[name]) for name, news in agents.items()]
+        self._cursor.executemany(statements.UPDATE_AGENT, changed)
+        # Its every fact had come before under another name, so it has still said nothing.
+        mute = [(self.agent_ids[name],) for name in self._made if name not in agents]
+        self._cursor.executemany("DELETE FROM events_agent WHERE id = %s AND first_seen_us = 0", mute)
+
+    def _join_breakers(self, breakers: dict[BreakerName, BreakerFold]) -> None:
+        if not breakers:
+            return
+        keys = {(self.agent_ids[name.agent], name.breaker): name for name in breakers}
+        for rows in self._read_by(statements.SELECT_BREAKERS, list(keys)):
+            for agent_id, breaker, seen_us, position, *values in rows:
+                known = BreakerFold(seen_us, Group(bytes(position), tuple(values)))
+                breakers[keys[agent_id, breaker]].join(known)
+        self._cursor.executemany(
+            statements.UPSERT_BREAKER,
+            [
+                (name.agent.environment, agent_id, name.breaker, one.seen_us, one.change.position, *one.change.values)
+                for (agent_id, _), name in sorted(keys.items())
+                for one in (breakers[name],)
+            ],
+        )
+
+    def _join_degradations(self, name: DegradationName, markers: Sequence[Marker]) -> None:
+        """Continue the open interval; where a marker comes late, shape anew from there on, out of the facts."""
+        key = (self.agent_ids[name.agent], name.operation, name.kind)
+        first = markers[0].position
+        self._cursor.execute(statements.SELECT_INTERVALS_FROM, [*key, first])
+        touched = [row_id for (row_id,) in self._cursor.fetchall()]
+        before = self._interval_before(key, first)
+        opened = None
+        if before is not None and before[1].ended_us is None:
+            touched, opened = [before[0]], before[1]
+        elif touched:
+            markers = self._stored_markers(name, before)
+        after_us = before[1].ended_us if before is not None else None
+        shaped = intervals(markers, opened, after_us or 0)
+        self._cursor.executemany("DELETE FROM events_degradation WHERE id = %s", [(row_id,) for row_id in touched])
+        start: tuple[Any, ...] = (name.agent.environment, *key)
+        values: Callable[[Interval], tuple[Any, ...]] = attrgetter(*statements.INTERVAL_COLUMNS)
+        rows = [(*start, *values(one)) for one in shaped]
+        self._cursor.executemany(statements.INSERT_INTERVAL, rows)
+
+    def _interval_before(self, key: tuple[int, str, str], position: bytes) -> tuple[int, Interval] | None:
+        """The last interval of which all is known by this position; if it is open, it goes on."""
+        self._cursor.execute(statements.SELECT_INTERVAL_BEFORE, [*key, position])
+        found = self._cursor.fetchone()
+        if found is None:
+            return None
+        columns = dict(zip(statements.INTERVAL_COLUMNS, found[1:], strict=True))
+        return found[0], Interval(**columns | {"last_position": bytes(columns["last_position"])})
+
+    def _stored_markers(self, name: DegradationName, before: tuple[int, Interval] | None) -> list[Marker]:
+        """All markers after an interval, from the facts."""
+        after_us, after = (before[1].ended_us or 0, before[1].last_position) if before is not None else (0, b"")
+        agent_id = self.agent_ids[name.agent]
+        self._cursor.execute(statements.SELECT_MARKERS, [agent_id, name.operation, after_us])
+        found = (marker_of(row_of(values, name.agent)) for values in self._cursor.fetchall())
+        return [marker for whose, marker in found if whose == name and marker.position > after]
+
+    def _add_sums(self, sums: dict[SumName, list[int]]) -> None:
+        rows: list[tuple[Any, ...]] = [
+            (name[0], name[1], dimensions_digest(name[2:]), *name[2:], *added) for name, added in sums.items()
+        ]
+        self._cursor.executemany(statements.ADD_SUM, sorted(rows))
+
+    def _read_by(self, select: str, keys: Sequence[tuple[Any, ...]], tail: str = "") -> Iterator[list[Any]]:
+        """The rows whose key is one of these, for a statement that ends in `IN (VALUES `."""
+        remaining = iter(keys)
+        while chunk := list(islice(remaining, _CHUNK)):
+            places = ", ".join([f"({', '.join(['%s'] * len(chunk[0]))})"] * len(chunk))
+            self._cursor.execute(f"{select}{places}){tail}", [value for key in chunk for value in key])
+            yield self._cursor.fetchall()
+
+
+# -- values to columns and back ----------------------------------------------------------------------------------------
+
+
+def row_of(values: Sequence[Any], agent: AgentName) -> Row:
+    """A fact as `FACT_COLUMNS` hold it, read by a plain cursor."""
+    given = dict(zip(statements.FACT_COLUMNS, values, strict=True))
+    text = given.pop("attributes")
+    given |= {"uid": bytes(given["uid"]), "is_foreground": bool(given["is_foreground"])}
+    return Row(**given, attributes_json=text, agent=agent, attributes=orjson.loads(text))
+
+
+def _agent_fold(values: Sequence[Any]) -> AgentFold:
+    first_seen_us, last_seen_us, *rest = values
+    agent, remaining = AgentFold(first_seen_us, last_seen_us), iter(rest)
+    for name, columns in AGENT_GROUPS.items():
+        agent.groups[name] = Group(bytes(next(remaining)), tuple(islice(remaining, len(columns))))
+    return agent
+
+
+def _agent_values(agent: AgentFold) -> tuple[Any, ...]:
+    groups = [value for group in agent.groups.values() for value in (group.position, *group.values)]
+    return (agent.first_seen_us, agent.last_seen_us, *groups)
