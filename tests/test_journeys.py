@@ -1,4 +1,4 @@
-"""Every journey, three ways: the rules alone, the runtime in a thread, the runtime in a task. All tell the same facts."""
+"""Every journey three ways: the rules alone, the runtime in a thread and in a task. All tell the same facts."""
 
 from __future__ import annotations
 

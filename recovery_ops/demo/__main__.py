@@ -1,6 +1,6 @@
 """The whole demonstration: the provider and a fleet of agents as processes of their own, until standard input ends.
 
-    RECOVERY_OPS_URL=… RECOVERY_OPS_KEY=… python -m recovery_ops.demo
+RECOVERY_OPS_URL=… RECOVERY_OPS_KEY=… python -m recovery_ops.demo
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Fleet:
         """Start a member; its first line of output where that is wanted. Its log is `<name>.log`."""
         self._directory.mkdir(parents=True, exist_ok=True)
         with (self._directory / f"{name}.log").open("w") as log:
-            member = subprocess.Popen(  # noqa: S603  # our own modules, with our own arguments
+            member = subprocess.Popen(  # our own modules, with our own arguments
                 [sys.executable, "-m", module, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE if wants_answer else log,
@@ -55,6 +55,12 @@ class Fleet:
                 member.stdout.close()
 
 
+def stop_at_end_of_input(stop: threading.Event) -> None:
+    """Whoever started us has ended, or wants us to."""
+    sys.stdin.read()
+    stop.set()
+
+
 def main(arguments: list[str]) -> None:
     """Start the fleet and keep it until this process is told to end."""
     parser = argparse.ArgumentParser(prog="recovery_ops.demo")
@@ -62,8 +68,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--support", type=int, default=4, help="how many support agents")
     said = parser.parse_args(arguments)
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    signal.signal(signal.SIGINT, lambda *_: stop.set())
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
     fleet = Fleet(Path(os.environ.get("RECOVERY_OPS_DEMO_DIR", ".data/demo")))
     try:
         provider = fleet.start("recovery_ops.demo.provider", name="provider", wants_answer=True)
@@ -75,7 +81,7 @@ def main(arguments: list[str]) -> None:
                     *("--provider", provider, "--service", service, "--instance", name),
                     name=name,
                 )
-        threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+        threading.Thread(target=stop_at_end_of_input, args=(stop,), daemon=True).start()
         stop.wait()
     finally:
         fleet.stop()

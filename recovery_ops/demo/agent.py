@@ -1,4 +1,4 @@
-"""One agent of the demonstration: runs come in, tools and models are called through guards, and the provider misbehaves.
+"""One agent of the demonstration: runs come in, tools and models are called through guards, the provider misbehaves.
 
     RECOVERY_OPS_URL=… RECOVERY_OPS_KEY=… python -m recovery_ops.demo.agent --provider http://127.0.0.1:9000 \
         --service research-agent --instance research-agent-01
@@ -64,7 +64,9 @@ def research_operations(recovery: Recovery, client: Client) -> dict[str, Operati
     def publish_report(text: str) -> Any:
         return client.post("mail", text=text)
 
-    @recovery.guard("title_run", kind="model", provider="helios", model="helios-large", source="titles", is_destructive=False)
+    @recovery.guard(
+        "title_run", kind="model", provider="helios", model="helios-large", source="titles", is_destructive=False
+    )
     def title_run(text: str) -> Any:
         return client.post("large", prompt=f"a title for {text}", max_tokens=20)
 
@@ -172,6 +174,12 @@ def _quietly(work: Callable[[], Any]) -> None:
         return
 
 
+def stop_at_end_of_input(stop: threading.Event) -> None:
+    """Whoever started us has ended, or wants us to."""
+    sys.stdin.read()
+    stop.set()
+
+
 def main(arguments: list[str]) -> None:
     """Work until standard input ends or a signal comes."""
     parser = argparse.ArgumentParser(prog="recovery_ops.demo.agent")
@@ -183,7 +191,7 @@ def main(arguments: list[str]) -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, lambda *_: stop.set())
-    threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+    threading.Thread(target=stop_at_end_of_input, args=(stop,), daemon=True).start()
     recovery = Recovery(said.service, instance=said.instance, version="2.8.1")
     client = Client(said.provider)
     try:

@@ -1,4 +1,4 @@
-"""How the demonstration's agents talk to the provider: plain HTTP, with errors as a careful developer would write them."""
+"""How the demonstration's agents talk to the provider: plain HTTP, with errors as a careful developer writes them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""The demonstration's provider "helios": a real HTTP server that answers 429 and 529, resets, stalls and lies, on a script.
+"""The demonstration's provider "helios": a real HTTP server that answers 429 and 529, resets and stalls, on a script.
 
     python -m recovery_ops.demo.provider --port 0
 
-Services are paths: `/large`, `/small`, `/search`, `/prices`, `/crm`, `/mail`, `/index`. `GET /calls` counts the requests that came
-in by service, and `POST /weather` fixes what a service does ({"service": "large", "trouble": {"529": 1.0}}), for tests.
+Services are paths: `/large`, `/small`, `/search`, `/prices`, `/crm`, `/mail`. `GET /calls` counts the requests that
+came in by service, and `POST /weather` fixes what a service does, for tests:
+`{"service": "large", "trouble": {"529": 1.0}}`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Provider:
     """One server; `begins` is the moment on the monotonic clock when the script starts."""
 
     def __init__(self, *, seed: int = 0, is_calm: bool = False) -> None:
-        self._chance = random.Random(seed)  # noqa: S311  # a script, not a secret
+        self._chance = random.Random(seed)  # a script, not a secret
         self._begins = time.monotonic()
         self._fixed: dict[str, Spell] = {}
         self._is_calm = is_calm
@@ -95,11 +96,15 @@ def _trouble(name: str, service: str, chance: random.Random) -> tuple[int, objec
     if name == "bad_json":
         return 200, '{"service": "' + service + '", "answer": ', {}
     if name == "overflow":
-        text = "input length and `max_tokens` exceed context limit: 188240 + 20000 > 200000, decrease input length or `max_tokens` and try again"
+        text = (
+            "input length and `max_tokens` exceed context limit: 188240 + 20000 > 200000, "
+            "decrease input length or `max_tokens` and try again"
+        )
         return 400, {"type": "error", "error": {"type": "invalid_request_error", "message": text}}, {}
     status = int(name)
     kinds = {429: "rate_limit_error", 529: "overloaded_error", 503: "api_error", 500: "api_error"}
-    body = {"type": "error", "error": {"type": kinds.get(status, "invalid_request_error"), "message": f"helios says {status}"}}
+    kind = kinds.get(status, "invalid_request_error")
+    body = {"type": "error", "error": {"type": kind, "message": f"helios says {status}"}}
     headers = {"request-id": f"req_{chance.getrandbits(48):012x}"}
     if status == 429:
         headers["retry-after"] = str(chance.randint(2, 5))

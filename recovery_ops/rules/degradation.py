@@ -1,4 +1,4 @@
-"""A degradation is an interval: no weaker answer without an open one, and it ends when the capability is whole again."""
+"""A degradation is an interval: no weaker answer without an open one; it ends when the capability is whole again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gate closes an operation for the whole process until the time the server named, so that callers need not each find out."""
+"""A gate closes an operation for the whole process until the time its server named: callers need not each find out."""
 
 from __future__ import annotations
 

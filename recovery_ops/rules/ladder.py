@@ -197,7 +197,9 @@ def _attempts(
             return tried
         tried.now, tried.failure = reply.now, reply.failure
         yield from _all(_failed(call, standing, tried, reply, ticket, is_repeatable))
-        decision = yield from _again(call, standing, tried, is_repeatable, unfixable, is_probe=ticket > 0)
+        decision = yield from _again(
+            call, standing, tried, reply.failure, is_repeatable, unfixable, is_probe=ticket > 0
+        )
         if decision is None:
             return tried
         if decision.adjustment in FIXES.values():
@@ -256,12 +258,29 @@ def _at_the_gate(
 
 
 def _again(
-    call: Climb, standing: Standing, tried: _Tried, is_repeatable: bool, unfixable: set[Category], *, is_probe: bool
+    call: Climb,
+    standing: Standing,
+    tried: _Tried,
+    failure: Failure,
+    is_repeatable: bool,
+    unfixable: set[Category],
+    *,
+    is_probe: bool,
 ) -> Generator[Step, Reply, RetryDecision | None]:
     """Decide on a retry and wait for it; None (and why, in `tried`) when there is none."""
     failed_at, is_announced = tried.now, False
     while True:
-        decision = _decide(call, standing, tried, is_repeatable, unfixable)
+        limit = _retry_limit(call, standing)
+        decision = decide_retry(
+            failure,
+            attempt=tried.attempts,
+            max_retries=limit,
+            is_foreground=standing.policy.is_foreground(call.source),
+            policy=standing.policy,
+            chance=call.chance,
+            is_repeatable=is_repeatable,
+            already=unfixable,
+        )
         until = failed_at + decision.delay_s
         if is_probe:
             retry_at = standing.breaker.retry_at
@@ -270,13 +289,13 @@ def _again(
             return None
         if not decision.retry:
             tried.reason = StopReason.ATTEMPTS if decision.reason == "attempts" else StopReason.NOT_RETRYABLE
-            tried.retry_in_s = tried.failure.retry_after_s if tried.failure else None
+            tried.retry_in_s = failure.retry_after_s
             return None
         if until > _deadline_at(call, standing):
             tried.reason, tried.retry_in_s = StopReason.DEADLINE, max(0.0, until - tried.now)
             return None
         if not is_announced:
-            yield Emit(_scheduled(standing, tried, decision))
+            yield Emit(_scheduled(standing, tried, failure, decision, limit))
             is_announced = True
         cause = yield from _wait(standing, tried, until)
         if cause is Cause.CANCELLED:
@@ -307,23 +326,11 @@ def _wait(standing: Standing, tried: _Tried, until: float) -> Generator[Step, Re
     return Cause.ELAPSED
 
 
-def _decide(
-    call: Climb, standing: Standing, tried: _Tried, is_repeatable: bool, unfixable: set[Category]
-) -> RetryDecision:
-    assert tried.failure is not None
-    is_foreground = standing.policy.is_foreground(call.source)
-    return decide_retry(
-        tried.failure,
-        attempt=tried.attempts,
-        max_retries=None
-        if standing.policy.knobs.persistent
-        else standing.policy.max_retries(is_foreground=is_foreground),
-        is_foreground=is_foreground,
-        policy=standing.policy,
-        chance=call.chance,
-        is_repeatable=is_repeatable,
-        already=unfixable,
-    )
+def _retry_limit(call: Climb, standing: Standing) -> int | None:
+    """None is persistent mode: no limit of attempts."""
+    if standing.policy.knobs.persistent:
+        return None
+    return standing.policy.max_retries(is_foreground=standing.policy.is_foreground(call.source))
 
 
 def _succeeded(standing: Standing, tried: _Tried, reply: Returned, ticket: int) -> Iterable[Fact]:
@@ -386,16 +393,16 @@ def _classified(
     )
 
 
-def _scheduled(standing: Standing, tried: _Tried, decision: RetryDecision) -> facts.RetryScheduled:
-    assert tried.failure is not None
-    is_persistent = bool(standing.policy.knobs.persistent)
+def _scheduled(
+    standing: Standing, tried: _Tried, failure: Failure, decision: RetryDecision, limit: int | None
+) -> facts.RetryScheduled:
     return facts.RetryScheduled(
         operation=standing.name,
         attempt=tried.attempts + 1,
-        max_retries=None if is_persistent else standing.policy.knobs.max_retries,
+        max_retries=limit,
         delay_s=round(decision.delay_s, 4),
         delay_source=decision.delay_source,
-        category=tried.failure.category,
+        category=failure.category,
         adjustment=decision.adjustment,
         max_tokens=decision.max_tokens,
     )

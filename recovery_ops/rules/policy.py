@@ -161,9 +161,9 @@ class OperationPolicy:
         """What the table says of a failure in this partition."""
         best: RetryRow | None = None
         for row in self.retry_table:
-            if row.category is category and row.status_code in (None, status_code):
-                if best is None or row.status_code is not None:
-                    best = row
+            is_about_it = row.category is category and row.status_code in (None, status_code)
+            if is_about_it and (best is None or row.status_code is not None):
+                best = row
         if best is None:
             return Again.NEVER
         return best.foreground if is_foreground else best.background
@@ -284,7 +284,7 @@ def _check_version(document: Mapping[str, object], problems: list[Problem]) -> N
 def _knobs(given: object, path: str, problems: list[Problem]) -> Knobs:
     values, found = checked_knobs(given, path)
     problems.extend(found)
-    return Knobs(**values)
+    return Knobs(**values)  # type: ignore[arg-type]  # checked_knobs has looked at each value
 
 
 def _names(given: object, path: str, problems: list[Problem]) -> tuple[str, ...]:
@@ -370,6 +370,8 @@ def _check_cycles(rules: Iterable[PolicyRule], problems: list[Problem]) -> None:
             for following in chain.get(at) or ()
         )
 
-    for operation in chain:
-        if leads_back(operation, operation, frozenset({operation})):
-            problems.append(Problem(f"rules.{operation}.fallbacks", "leads back to itself"))
+    problems.extend(
+        Problem(f"rules.{operation}.fallbacks", "leads back to itself")
+        for operation in chain
+        if leads_back(operation, operation, frozenset({operation}))
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from recovery_ops.rules.failures import Failure
@@ -45,7 +46,7 @@ def decide_retry(
     policy: OperationPolicy,
     chance: Callable[[], float],
     is_repeatable: bool = True,
-    already: Set[Category] | None = None,
+    already: AbstractSet[Category] | None = None,
 ) -> RetryDecision:
     """What the rules say after attempt number `attempt` (1 is the first) failed.
 

@@ -1,11 +1,11 @@
 """Makes the rules happen inside an agent: the public door of the runtime.
 
-    from recovery_ops.runtime import Recovery
+from recovery_ops.runtime import Recovery
 
-    recovery = Recovery("research-agent")
+recovery = Recovery("research-agent")
 
-    @recovery.guard("search_web", is_destructive=False)
-    def search_web(query): ...
+@recovery.guard("search_web", is_destructive=False)
+def search_web(query): ...
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Drives the ladder with real calls and real waits: one small loop for threads, one for tasks, everything else shared."""
+"""Drives the ladder with real calls and real waits: one small loop for threads, one for tasks, the rest shared."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from recovery_ops.runtime.errors import (
     RunStopped,
 )
 from recovery_ops.runtime.operation import ATTEMPT, Attempt, Degraded, Outcome, Plan
-from recovery_ops.runtime.run import CURRENT, Scope
+from recovery_ops.runtime.run import CURRENT
 from recovery_ops.runtime.signals import classify
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def drive(
         if isinstance(step, Wait):
             try:
                 cause = recovery.waker.wait(step.delay_s)
-            except BaseException as error:  # noqa: BLE001  # an interrupt ends the climb in order, then goes on
+            except BaseException as error:  # an interrupt ends the climb in order, then goes on
                 ascent.last_error = error
                 cause = Cause.CANCELLED
             step = ascent.advance(ascent.woke(cause))
@@ -244,7 +244,7 @@ def drive(
         began = now()
         try:
             reply: Reply = ascent.returned(function(*args, **kwargs), began)
-        except BaseException as error:  # noqa: BLE001  # what is not an Exception is a cancel, and raised again below
+        except BaseException as error:  # what is not an Exception is a cancel, and raised again below
             reply = ascent.raised(error, began)
         finally:
             ATTEMPT.reset(token)
@@ -281,7 +281,7 @@ async def drive_async(
                 if inspect.isawaitable(value):
                     value = await value
             reply: Reply = ascent.returned(value, began)
-        except BaseException as error:  # noqa: BLE001  # as in `drive`
+        except BaseException as error:  # as in `drive`
             reply = ascent.raised(error, began)
         finally:
             ATTEMPT.reset(token)
@@ -295,7 +295,7 @@ def _run_hook(ascent: Ascent, step: Call) -> None:
         return
     try:
         hook()
-    except Exception as error:  # noqa: BLE001  # a hook's trouble must not become the caller's
+    except Exception as error:  # a hook's trouble must not become the caller's
         ascent.hook_failed(step.adjustment, error)
 
 
@@ -307,5 +307,5 @@ async def _run_hook_async(ascent: Ascent, step: Call) -> None:
         found = hook()
         if inspect.isawaitable(found):
             await found
-    except Exception as error:  # noqa: BLE001  # a hook's trouble must not become the caller's
+    except Exception as error:  # a hook's trouble must not become the caller's
         ascent.hook_failed(step.adjustment, error)

@@ -5,20 +5,35 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
 from recovery_ops.rules.policy import Knobs
 from recovery_ops.rules.standing import Alternative
 from recovery_ops.rules.words import Adjustment
 from recovery_ops.runtime.driver import drive, drive_async
 from recovery_ops.runtime.errors import NotConfigured
-from recovery_ops.runtime.operation import Fallback, Outcome, Plan
+from recovery_ops.runtime.operation import Fallback, Operation, Outcome, Plan
 from recovery_ops.runtime.run import CURRENT
 
 if TYPE_CHECKING:
     from recovery_ops.runtime.recovery import Recovery
 
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 AnyFallback = Callable[..., Any] | Fallback
+
+
+class Guarded(Protocol[P, R_co]):
+    """A guarded callable: called like the one it guards. `outcome` takes the same arguments and says how the result
+    was come by (`Outcome`, awaited where the callable is async)."""
+
+    __name__: str
+    operation: Operation
+    outcome: Callable[..., Any]
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call it."""
 
 
 class Guards:
@@ -46,7 +61,7 @@ class Guards:
         provider: str | None = None,
         model: str | None = None,
         tool: str | None = None,
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    ) -> Callable[[Callable[P, R]], Guarded[P, R]]:
         """A decorator for sync and async callables.
 
         name: the operation; default: the function's name. kind: `operation`, `model`, `tool`, `document` or `sandbox`
@@ -59,10 +74,10 @@ class Guards:
         Raises RecoveryExhausted, CircuitOpen, GateClosed, DeadlineExceeded or RunStopped; cancels pass through.
         """
 
-        def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        def decorate(function: Callable[P, R]) -> Guarded[P, R]:
             recovery = cast("Recovery", self)
             if recovery.is_off:
-                return function
+                return cast("Guarded[P, R]", function)
             said = _said(knobs, max_retries, base_delay_s, deadline_s, fallback_allowed)
             operation = recovery.operation(
                 name or function.__name__, kind=kind, breaker=breaker, code=said, provider=provider
@@ -87,7 +102,8 @@ class Guards:
                 tool=tool,
             )
             is_async = inspect.iscoroutinefunction(function)
-            return _guarded_async(recovery, plan) if is_async else _guarded(recovery, plan)
+            made = _guarded_async(recovery, plan) if is_async else _guarded(recovery, plan)
+            return cast("Guarded[P, R]", made)
 
         return decorate
 
@@ -109,7 +125,7 @@ def _guarded(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
         began = now()
         try:
             result = function(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001  # every failure is classified
+        except Exception as error:  # every failure is classified
             return drive(recovery, plan, args, kwargs, (error, began)).value
         except BaseException:
             cell.climbed()
@@ -146,7 +162,7 @@ def _guarded_async(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
         began = now()
         try:
             result = await function(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001  # every failure is classified
+        except Exception as error:  # every failure is classified
             return (await drive_async(recovery, plan, args, kwargs, (error, began))).value
         except BaseException:
             cell.climbed()
@@ -203,7 +219,9 @@ def _alternatives(
         if inspect.iscoroutinefunction(raw) and not inspect.iscoroutinefunction(function):
             raise NotConfigured(f"{name} is not async, so its fallback {raw.__name__} must not be async either")
         if guarded is None:
-            guarded = recovery.operation(fallback.name or getattr(raw, "__name__", f"{name}.fallback"), kind="undeclared")
+            guarded = recovery.operation(
+                fallback.name or getattr(raw, "__name__", f"{name}.fallback"), kind="undeclared"
+            )
         if guarded.name == name:
             raise NotConfigured(f"{name} cannot be its own fallback; give the fallback another name")
         alternative = Alternative(

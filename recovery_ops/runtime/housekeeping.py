@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING
 
 from recovery_ops.rules.facts import InstanceHeartbeat
+from recovery_ops.runtime.notices import Notices
 from recovery_ops.wire.names import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ class Housekeeper:
         self._told_rejections_at = self._told_counts_at = self._began
         self._next_heartbeat_at = self._began
         self._is_connected = False
+        self._notices = Notices(logging.getLogger(__name__))
 
     def connect(self, *, own_sink: bool) -> None:
         """Start the thread, and with a server the way of facts out and of the desired state in."""
@@ -96,8 +99,10 @@ class Housekeeper:
         while not stop.is_set():
             try:
                 self.round()
-            except Exception:  # noqa: BLE001  # the agent must not feel our trouble; the next round tries again
-                _log_once()
+            except Exception as error:  # the agent must not feel our trouble; the next round tries again
+                self._notices.once("round", "recovery-ops could not do its rounds (%r); calls are not affected", error)
+            else:
+                self._notices.over("recovery-ops does its rounds again", "round")
             stop.wait(ROUND_S)
 
     def _tell_rejections(self, now: float) -> None:
@@ -135,15 +140,3 @@ class Housekeeper:
                 outbox_dropped=self._telemetry.dropped if self._telemetry else 0,
             )
         )
-
-
-_has_logged = threading.Event()
-
-
-def _log_once() -> None:
-    if _has_logged.is_set():
-        return
-    _has_logged.set()
-    import logging
-
-    logging.getLogger("recovery_ops").exception("recovery_ops: a round of housekeeping failed; calls are not affected")

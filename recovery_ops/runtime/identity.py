@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -20,6 +20,10 @@ class Identity:
     url: str = ""
     key: str = ""
     directory: Path | None = None
+
+    def of_child(self, mark: str) -> Identity:
+        """The identity of a forked child: the same service, an instance of its own."""
+        return replace(self, instance=replace(self.instance, instance=self.instance.instance + mark))
 
     @staticmethod
     def found(
@@ -55,9 +59,7 @@ class Identity:
                 or otel.get("deployment.environment.name", ""),
             ),
             group=group or os.environ.get("RECOVERY_OPS_GROUP") or otel.get("recovery.group", ""),
-            url=(
-                url if url is not None else os.environ.get("RECOVERY_OPS_URL") or _otel_endpoint()
-            ).rstrip("/"),
+            url=(url if url is not None else os.environ.get("RECOVERY_OPS_URL") or _otel_endpoint()).rstrip("/"),
             key=key or os.environ.get("RECOVERY_OPS_KEY") or bearer.removeprefix("Bearer ").strip(),
             directory=Path(said) if said else None,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from recovery_ops.rules.intent import Override
-from recovery_ops.rules.policy import OperationPolicy
+from recovery_ops.rules.policy import Knobs, OperationPolicy
 from recovery_ops.rules.words import State
 
 
@@ -25,7 +25,7 @@ class Limits:
         knobs = policy.knobs
         for name in ("max_retries", "max_retries_background"):
             if (getattr(knobs, name) or 0) > self.most_retries:
-                knobs = replace(knobs, **{name: self.most_retries})
+                knobs = Knobs(**{name: self.most_retries}).over(knobs)  # type: ignore[arg-type]  # both are whole numbers
                 clamped.append(f"{operation}.{name}")
         return replace(policy, knobs=knobs), clamped
 

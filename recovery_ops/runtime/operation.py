@@ -28,7 +28,7 @@ class Attempt:
     """Goes upstream with the request, the same for each attempt of one call."""
 
 
-ATTEMPT: ContextVar[Attempt] = ContextVar("recovery_ops_attempt", default=Attempt())
+ATTEMPT: ContextVar[Attempt] = ContextVar("recovery_ops_attempt", default=Attempt())  # noqa: B039  # it is frozen
 
 
 class Operation:

@@ -7,7 +7,7 @@ import os
 import random
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from recovery_ops.rules.policy import Knobs, OperationPolicy
 from recovery_ops.rules.scope import Place
 from recovery_ops.rules.standing import Standing
 from recovery_ops.rules.words import State
+from recovery_ops.runtime import forks
 from recovery_ops.runtime.clock import Clock
 from recovery_ops.runtime.counting import Cell, Rejections
 from recovery_ops.runtime.guard import Guards
@@ -31,6 +32,7 @@ from recovery_ops.runtime.waiting import Waker
 STEP_FLOOR_S = 30.0
 RUN_DEADLINE_S = 300.0
 EXPIRY_SLACK_S = 5.0
+_FORK_PATIENCE_S = 2.0
 
 
 class Sink(Protocol):
@@ -106,6 +108,8 @@ class Recovery(Guards):
         self._housekeeper = Housekeeper(self)
         self._sink = sink
         self._is_closed = False
+        self._is_held_for_fork = False
+        forks.follow(self)
         if is_background_work_wanted and not self.is_off:
             self._housekeeper.connect(own_sink=sink is None)
             _OPEN.append(self)
@@ -265,6 +269,25 @@ class Recovery(Guards):
         """Where facts go from now on."""
         self._sink = sink
 
+    def before_fork(self) -> None:
+        """The child must not be born while a breaker is half way between two states."""
+        self._is_held_for_fork = self.lock.acquire(timeout=_FORK_PATIENCE_S)
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        if self._is_held_for_fork:
+            self.lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """The child is another instance: it knows what its parent knew, and goes its own way from here."""
+        self.lock = threading.RLock()
+        self.waker = Waker() if type(self.waker) is Waker else self.waker
+        self.runs_in_flight = set()
+        self.identity = self.identity.of_child(forks.process_mark())
+        for operation in self.operations.values():
+            operation.place = replace(operation.place, instance=self.identity.instance.instance)
+        self._housekeeper.after_fork()
+
     def _obey(self, operation: Operation) -> None:
         policy = self.desired.policy.for_operation(operation.place, kind=operation.kind, code=operation.code)
         policy, clamped = self.limits.applied_to(policy, operation.name)
@@ -316,21 +339,11 @@ _OPEN: list[Recovery] = []
 
 
 def _close_all() -> None:
-    for recovery in list(_OPEN):
+    for recovery in _OPEN:
         recovery.close()
 
 
-def _after_fork_in_child() -> None:
-    for recovery in _OPEN:
-        recovery.lock = threading.RLock()
-        recovery.waker = Waker()
-        recovery.runs_in_flight = set()
-        recovery._housekeeper.after_fork()
-
-
 atexit.register(_close_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 _default: Recovery | None = None
@@ -354,4 +367,3 @@ def guard(name: str | None = None, **said: Any) -> Any:
 def run(name: str = "", *, source: str = "", run_id: str = "", deadline_s: float | None = None) -> Run:
     """`Recovery.run` of the process's own runtime."""
     return default().run(name, source=source, run_id=run_id, deadline_s=deadline_s)
-

@@ -7,7 +7,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from math import inf
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from recovery_ops.rules.facts import RunFinished, RunStarted
 from recovery_ops.rules.words import RunStatus
@@ -66,7 +66,7 @@ class Run:
         """The run's id: `session.id` on the wire."""
         return self.scope.run_id
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> Self:
         outer = CURRENT.get()
         self._began = self._recovery.clock.now()
         own = self._began + self._deadline_s if self._deadline_s else inf
@@ -96,7 +96,7 @@ class Run:
             self.scope,
         )
 
-    async def __aenter__(self) -> Run:
+    async def __aenter__(self) -> Self:
         return self.__enter__()
 
     async def __aexit__(

@@ -1,13 +1,13 @@
 """For tests of agents: a clock you push, a world you script, the facts you read back. Nothing here sleeps.
 
-    from recovery_ops.runtime import testing
+from recovery_ops.runtime import testing
 
-    lab = testing.Lab()
-    search = lab.recovery.guard("search", is_destructive=False)(lab.script(529, 529, "found it"))
-    with lab.recovery.run(source="main_agent"):
-        assert search() == "found it"
-    assert lab.waits == [0.5, 1.0]
-    assert [fact.attempt for fact in lab.facts_of(RetryScheduled)] == [2, 3]
+lab = testing.Lab()
+search = lab.recovery.guard("search", is_destructive=False)(lab.script(529, 529, "found it"))
+with lab.recovery.run(source="main_agent"):
+    assert search() == "found it"
+assert lab.waits == [0.5, 1.0]
+assert [fact.attempt for fact in lab.facts_of(RetryScheduled)] == [2, 3]
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Facts:
 
 
 class Script:
-    """A callable that plays outcomes in order: a status from 400 to 599 raises, an exception raises, anything else is returned.
+    """A callable that plays outcomes in order: a status from 400 to 599 or an exception raises, the rest is returned.
 
     When the script is at its end the last outcome repeats.
     """

@@ -177,7 +177,7 @@ def _reader(annotation: object) -> Callable[[object], object]:
         return _whole
     if annotation is float:
         return _finite
-    return lambda raw: str(raw)
+    return str
 
 
 def _flag(raw: object) -> bool:
@@ -220,7 +220,14 @@ def _mapped(raw: object) -> Mapping[str, object]:
     return raw
 
 
-_CAUTIOUS: dict[object, object] = {str: "", int: 0, float: 0.0, bool: False, Category: Category.UNKNOWN, State: State.OPEN}
+_CAUTIOUS: dict[object, object] = {
+    str: "",
+    int: 0,
+    float: 0.0,
+    bool: False,
+    Category: Category.UNKNOWN,
+    State: State.OPEN,
+}
 
 
 def _fields_of(kind: type[Fact]) -> tuple[_Field, ...]:

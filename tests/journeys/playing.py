@@ -1,4 +1,4 @@
-"""Plays a journey through the rules alone, in a thread and in a task; each way tells its facts and how the calls ended."""
+"""Plays a journey through the rules alone, in a thread and in a task; each way tells its facts and endings."""
 
 from __future__ import annotations
 
@@ -31,14 +31,18 @@ from recovery_ops.runtime import (
 from recovery_ops.runtime.testing import HttpError, Lab
 
 FOLDER = Path(__file__).parent
-FIXES = {"max_tokens": Adjustment.MAX_TOKENS, "credentials": Adjustment.REFRESH_CREDENTIALS, "evidence": Adjustment.REFRESH_EVIDENCE}
+FIXES = {
+    "max_tokens": Adjustment.MAX_TOKENS,
+    "credentials": Adjustment.REFRESH_CREDENTIALS,
+    "evidence": Adjustment.REFRESH_EVIDENCE,
+}
 RAISED: dict[str, Callable[[], BaseException]] = {
     "TimeoutError": lambda: TimeoutError("it took too long"),
     "ConnectionResetError": lambda: ConnectionResetError(104, "Connection reset by peer"),
     "ConnectionRefusedError": lambda: ConnectionRefusedError(111, "Connection refused"),
     "PermissionError": lambda: PermissionError("not yours"),
     "ValueError": lambda: ValueError("a bug"),
-    "CancelledError": lambda: asyncio.CancelledError(),
+    "CancelledError": asyncio.CancelledError,
     "Strange": lambda: type("Strange", (Exception,), {})("nobody knows"),
 }
 
@@ -69,7 +73,8 @@ class World:
         if outcome == "ok":
             return "ok"
         if isinstance(outcome, dict) and "raises" in outcome:
-            raise RAISED[outcome["raises"]]()
+            error = RAISED[outcome["raises"]]()
+            raise error
         if isinstance(outcome, int):
             raise HttpError(outcome)
         raise HttpError(Response(outcome["status"], outcome.get("headers", {}), outcome.get("body")))
@@ -88,8 +93,14 @@ def desired_at(journey: dict[str, Any], until: int, epoch: float) -> Desired:
             if verb in step:
                 scope = Scope(**step[verb])
                 overrides[repr(scope)] = Override(
-                    id=f"ov-{number}", mode=mode, scope=scope, reason="a journey", by="ana",
-                    starts_at=at, expires_at=at + step.get("lasts_s", 3600.0), revision=number,
+                    id=f"ov-{number}",
+                    mode=mode,
+                    scope=scope,
+                    reason="a journey",
+                    by="ana",
+                    starts_at=at,
+                    expires_at=at + step.get("lasts_s", 3600.0),
+                    revision=number,
                 )
         if "release" in step:
             overrides.pop(repr(Scope(**step["release"])), None)
@@ -167,8 +178,11 @@ class Alone:
             return
         self.told.facts += breaker.impose(
             Imposed(
-                id=wanted.id, mode=wanted.mode, revision=wanted.revision,
-                ends_at=self.now + wanted.expires_at - self.wall(), ramp_s=wanted.ramp_s,
+                id=wanted.id,
+                mode=wanted.mode,
+                revision=wanted.revision,
+                ends_at=self.now + wanted.expires_at - self.wall(),
+                ramp_s=wanted.ramp_s,
             ),
             self.now,
         )
@@ -253,7 +267,7 @@ def kind_of(journey: dict[str, Any], name: str) -> str:
     """An operation that only ever stands in for another is one that nobody declared."""
     said = journey["operations"][name]
     is_fallback = any(name in other.get("fallback", []) for other in journey["operations"].values())
-    return said.get("kind", "undeclared" if is_fallback else "operation")
+    return str(said.get("kind", "undeclared" if is_fallback else "operation"))
 
 
 # --- the runtime -----------------------------------------------------------------------------------------------------
@@ -271,7 +285,9 @@ class InRuntime:
 
     def made(self) -> dict[str, Any]:
         guards: dict[str, Any] = {}
-        for name in sorted(self.journey["operations"], key=lambda op: bool(self.journey["operations"][op].get("fallback"))):
+        for name in sorted(
+            self.journey["operations"], key=lambda op: bool(self.journey["operations"][op].get("fallback"))
+        ):
             guards[name] = self.guard(name, guards)
         return guards
 
@@ -306,7 +322,8 @@ class InRuntime:
         async def answer_async() -> str:
             return self.world.answer(name)
 
-        return decorate(answer_async if self.is_async else answer)
+        function: Callable[[], Any] = answer_async if self.is_async else answer
+        return decorate(function)
 
     def play(self) -> Told:
         for number, step in enumerate(self.journey["calls"]):

@@ -17,7 +17,7 @@ TIMEOUT = Category.TIMEOUT
 
 
 def breaker(**knobs: object) -> Breaker:
-    return Breaker("search", replace(FAIL_CLOSED, **knobs))
+    return Breaker("search", Knobs(**knobs).over(FAIL_CLOSED))  # type: ignore[arg-type]
 
 
 def opened(at: float = 0.0, **knobs: object) -> Breaker:

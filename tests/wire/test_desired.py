@@ -64,7 +64,10 @@ def test_the_hash_is_of_what_is_to_be_obeyed() -> None:
         ({"overrides": {}}, "overrides"),
         ({"overrides": [{"id": "x", "mode": "closed", "expires_at": 1.0}]}, "overrides[0]"),
         ({"overrides": [{"id": "x", "mode": "forced_open", "expires_at": float("nan")}]}, "overrides[0]"),
-        ({"overrides": [{"id": "x", "mode": "forced_open", "expires_at": 1.0, "scope": {"moon": "full"}}]}, "overrides[0]"),
+        (
+            {"overrides": [{"id": "x", "mode": "forced_open", "expires_at": 1.0, "scope": {"moon": "full"}}]},
+            "overrides[0]",
+        ),
         ({"resets": [{}]}, "resets[0]"),
     ],
 )

@@ -71,7 +71,9 @@ def test_names_follow_the_conventions() -> None:
     for event in names.EVENTS.values():
         assert event.full_name.startswith("recovery.")
         assert event.name.replace("_", "").isalpha()
-    own = [name for name in names.ATTRIBUTES.values() if not name.startswith(("gen_ai.", "http.", "error.", "exception."))]
+    own = [
+        name for name in names.ATTRIBUTES.values() if not name.startswith(("gen_ai.", "http.", "error.", "exception."))
+    ]
     assert all(name.startswith("recovery.") for name in own)
 
 
@@ -106,7 +108,9 @@ def test_gaps_become_cautious_values_and_warnings() -> None:
 
 @pytest.mark.parametrize("value", ["NaN", float("nan"), float("inf"), [], {}, True, "many"])
 def test_values_that_are_no_numbers_are_said_not_stored(value: Any) -> None:
-    decoded = wire.decode("exhausted", {"recovery.attempts": 1, "recovery.reason": "attempts", "recovery.duration": value})
+    decoded = wire.decode(
+        "exhausted", {"recovery.attempts": 1, "recovery.reason": "attempts", "recovery.duration": value}
+    )
     assert decoded is not None
     assert isinstance(decoded.fact, facts.Exhausted)
     assert decoded.fact.duration_s is None
@@ -114,7 +118,9 @@ def test_values_that_are_no_numbers_are_said_not_stored(value: Any) -> None:
 
 
 def test_maps_may_come_as_json_text() -> None:
-    sent = wire.encode(recorded(facts.CallsCounted(interval_s=10.0, calls=1, attempts=1, successes=1, failures={"bug": 2})))
+    sent = wire.encode(
+        recorded(facts.CallsCounted(interval_s=10.0, calls=1, attempts=1, successes=1, failures={"bug": 2}))
+    )
     sent.attributes["recovery.failures"] = json.dumps(sent.attributes["recovery.failures"])
     decoded = wire.decode(sent.event_name, sent.attributes)
     assert decoded is not None
