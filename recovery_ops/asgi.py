@@ -42,13 +42,13 @@ class Dispatcher:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan(receive, send)
         elif scope["type"] == "http":
             path = scope["path"]
             door = receiver.app if path.startswith("/v1/") else self._doors.get(path, self._django)
             await door(scope, receive, send)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         self._chain_signals(asyncio.get_running_loop())
         await send({"type": "lifespan.startup.complete"})

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -84,7 +84,8 @@ def run_tests(arguments: list[str]) -> NoReturn:
     os.chdir(ROOT)
     if not any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome", "chrome")):
         # Where this fails, the tests say at their end that they had no browser.
-        subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=False)
+        with suppress(subprocess.TimeoutExpired):
+            subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=False, timeout=300)
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     is_whole = all(word.startswith("-") for word in arguments) and not any(word.startswith("-n") for word in arguments)
     workers = ["-n", str(min(cores, 8))] if is_whole and cores > 1 else []

@@ -136,6 +136,7 @@ def _postgres(where: Mapping[str, str], options: Mapping[str, str], pool_size: i
         # A socket directory travels as ?host=/run/postgresql, as libpq has it.
         "HOST": options.get("host", where["HOST"]),
         "CONN_MAX_AGE": 0,  # the pool keeps them; Django refuses both at once
+        "CONN_HEALTH_CHECKS": True,  # a connection that the database dropped is replaced before anyone gets it
         "OPTIONS": {
             **{name: value for name, value in options.items() if name != "host"},
             "pool": {"min_size": 1, "max_size": pool_size, "timeout": 5},

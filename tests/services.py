@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psycopg
 import redis
+from playwright.sync_api import sync_playwright
 
 from tests.processes import eventually
 
@@ -32,8 +33,9 @@ def browser() -> str:
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
     found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
-        installed = sorted(glob(str(Path.home() / ".cache/ms-playwright/chromium-*/chrome-linux*/chrome")))
-        found = installed[-1] if installed else None
+        with sync_playwright() as playwright:
+            installed = Path(playwright.chromium.executable_path)
+        found = str(installed) if installed.exists() else None
     if found is None:
         raise Missing("Chromium", "apt install chromium")
     return found

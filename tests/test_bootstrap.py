@@ -86,7 +86,7 @@ def make_wheel(folder: Path, version: str) -> Path:
     path = folder / f"django-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in {**files, f"{info}/RECORD": "\n".join(record)}.items():
-            archive.writestr(name, text)
+            archive.writestr(zipfile.ZipInfo(name), text)  # without a date: the same version is the same bytes
     return path
 
 

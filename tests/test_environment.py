@@ -40,6 +40,7 @@ def test_sqlite_is_the_default_and_survives_a_power_cut(tmp_path: Path) -> None:
     settings = environment.database("", data=tmp_path, pool_size=4)
     assert settings["NAME"] == str(tmp_path / "db.sqlite3")
     assert "synchronous=FULL" in str(settings["OPTIONS"])
+    assert "IMMEDIATE" in str(settings["OPTIONS"])  # anything else fails at once where a reader becomes a writer
 
 
 def test_postgres_by_address() -> None:

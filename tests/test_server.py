@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+import psycopg
 import pytest
 
 from tests.processes import ROOT, Running, Server, eventually
@@ -119,6 +120,19 @@ def test_a_signal_ends_it_cleanly_and_the_next_start_goes_on(
     assert "applying" not in second.text
 
 
+def test_an_open_stream_ends_with_the_server_and_holds_nothing_up(start_server: StartServer, tmp_path: Path) -> None:
+    server = start_server()
+    cookies = {"recovery-session": signed_in(tmp_path / "data")}
+    with httpx.stream("GET", f"{server.url}/live/stream", cookies=cookies, timeout=10) as stream:
+        assert stream.status_code == 200
+        received = stream.iter_raw()
+        next(received)
+        assert server.end() == 0
+        list(received)  # it ended in order: an answer that was cut off would raise here
+    assert "Cancel" not in server.text
+    assert "Traceback" not in server.text
+
+
 def test_after_a_kill_the_next_start_goes_on(start_server: StartServer) -> None:
     first = start_server()
     first.end(signal.SIGKILL)
@@ -152,6 +166,15 @@ def test_it_keeps_its_store_in_postgresql_when_told_to(start_server: StartServer
     assert server.end() == 0
 
 
+def test_connections_that_the_database_drops_are_replaced(start_server: StartServer, postgres_url: str) -> None:
+    server = start_server(env={"RECOVERY_OPS_DATABASE_URL": postgres_url})
+    assert httpx.get(f"{server.url}/readyz").status_code == 200
+    with psycopg.connect(postgres_url, autocommit=True) as other:
+        others = "datname = current_database() AND pid <> pg_backend_pid()"
+        other.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
+    assert httpx.get(f"{server.url}/readyz").status_code == 200
+
+
 def test_production_is_any_asgi_server_with_several_workers(tmp_path: Path, postgres_url: str, redis_url: str) -> None:
     env = {
         "RECOVERY_OPS_DATA": str(tmp_path),
@@ -170,6 +193,23 @@ def test_production_is_any_asgi_server_with_several_workers(tmp_path: Path, post
         assert "immutable" in script.headers["cache-control"]
         assert script.headers["content-encoding"] == "br"
         assert running.end(signal.SIGTERM) in {0, -signal.SIGTERM}
+
+
+def signed_in(data: Path) -> str:
+    """Return the session of somebody who has just signed in."""
+    code = """
+from django.contrib.auth import get_user_model, login
+from django.contrib.sessions.backends.db import SessionStore
+from django.http import HttpRequest
+request = HttpRequest()
+request.session = SessionStore()
+login(request, get_user_model().objects.get())
+request.session.save()
+print("session", request.session.session_key)
+"""
+    command = [sys.executable, str(ROOT / "manage.py"), "shell", "--data", str(data), "--no-imports", "-c", code]
+    with Running(command) as running:
+        return running.said(r"session (\S+)")[1]
 
 
 def accepts(url: str) -> bool:
