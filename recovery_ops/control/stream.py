@@ -23,3 +23,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 def close() -> None:
     """Nothing is open."""
+
+
+def wake() -> None:
+    """Nobody follows."""

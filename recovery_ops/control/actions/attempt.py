@@ -1,0 +1,274 @@
+"""The frame of every change: may they, is it sound, is it new, is it fresh; then write, audit, and bump the revision.
+
+All in one transaction that holds the environment's audit chain from the first look to the commit, so that two changes
+of one environment never interleave. The revision is bumped last: what a reader finds under a number was all committed
+with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, NotRequired, Required, TypedDict, TypeVar
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from recovery_ops.control import audit, stream
+from recovery_ops.control.actions import checks
+from recovery_ops.control.actors import Actor
+from recovery_ops.control.desired import current_revision
+from recovery_ops.control.impact import Impact
+from recovery_ops.control.models import (
+    NAME_CHARS,
+    REASON_CHARS,
+    AuditEntry,
+    Override,
+    PolicyRelease,
+    Reset,
+    Revision,
+)
+from recovery_ops.control.refusals import FORBIDDEN, STALE, Refused
+from recovery_ops.rules.scope import ANY, Scope
+
+_MOST_CHANGES = 200
+_NOTED = (FORBIDDEN, STALE)
+"""Refusals that stand in the audit log: somebody was held back. A typing mistake is nobody's business."""
+
+PAST = {
+    "breaker.trip": "tripped",
+    "breaker.disable": "disabled",
+    "breaker.observe": "set to observe",
+    "breaker.release": "released",
+    "breaker.extend": "extended",
+    "breaker.expire": "ended",
+    "breaker.reset": "reset",
+    "policy.edit": "edited the policy of",
+}
+"""What each verb of the audit log reads like after a name."""
+
+T = TypeVar("T", Override, Reset, PolicyRelease)
+
+
+class Asked(TypedDict):
+    """What every action is given, as keywords.
+
+    `seen` is the revision the asker was looking at (None: they have not looked); `key` an idempotency key: asking again
+    with it is answered with what was done the first time. `dry_run` checks everything and writes nothing. `now` is for
+    those who know better than the clock.
+    """
+
+    by: Required[Actor]
+    environment: Required[str]
+    reason: Required[str]
+    seen: NotRequired[int | None]
+    key: NotRequired[str | None]
+    dry_run: NotRequired[bool]
+    now: NotRequired[datetime | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done(Generic[T]):
+    """What was done, or would be (`is_dry_run`). `was_already`: it was so before, and nothing was written.
+
+    `revision` is the one to wait for until the change is everywhere.
+    """
+
+    revision: int
+    object: T
+    was_already: bool = False
+    is_dry_run: bool = False
+    impact: Impact | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(Generic[T]):
+    """What an action wrote under a revision, or found written under it. `before` and `after` are for the audit log."""
+
+    object: T
+    revision: int
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
+    was_already: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """Somebody wants something: who, where, what, why, and which revision they were looking at."""
+
+    by: Actor
+    environment: str
+    permission: str
+    verb: str
+    scope: Scope
+    reason: str
+    now: datetime
+    seen: int | None = None
+    key: str | None = None
+    is_dry_run: bool = False
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with what only this action is given, by field."""
+
+    @staticmethod
+    def of(
+        verb: str, permission: str, scope: Scope, asked: Asked, faults: Mapping[str, str] | None = None
+    ) -> Attempt:
+        """The attempt that a caller's keywords stand for."""
+        return Attempt(
+            by=asked["by"],
+            environment=asked["environment"],
+            permission=permission,
+            verb=verb,
+            scope=scope,
+            reason=checks.said(asked["reason"]),
+            now=asked.get("now") or timezone.now(),
+            seen=asked.get("seen"),
+            key=asked.get("key") or None,
+            is_dry_run=asked.get("dry_run", False),
+            faults=faults or {},
+        )
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Write down a refusal by which somebody was held back, on its way to the caller."""
+        try:
+            yield
+        except Refused as refusal:
+            self._note(refusal)
+            raise
+
+    def check(self) -> None:
+        """Raise Refused: 403 when they may not, 400 with the fault of every field."""
+        require(self.by, self.permission, self.environment)
+        checks.refuse(
+            {
+                "environment": checks.fault_of_environment(self.environment),
+                **checks.faults_of_scope(self.scope),
+                "reason": checks.fault_of_reason(self.reason),
+                "key": checks.fault_of_key(self.key),
+                **self.faults,
+            }
+        )
+
+    def check_fresh(self, current: int) -> None:
+        """Raise Refused (409) when a person or a key changed the same breaker or operation since they looked."""
+        if self.seen is None or self.seen == current:
+            return
+        if self.seen > current:
+            detail = f"Revision {self.seen} does not exist; the newest is {current}. Look again, then decide."
+            raise Refused("stale", detail, status=STALE, fields={"seen": f"is at most {current}"})
+        changes = self._changes_since(self.seen)
+        if changes:
+            raise Refused("stale", f"{_told(changes[0])} Look again, then decide.", status=STALE, changes=changes)
+
+    def deed(self, step: Step[T]) -> audit.Deed:
+        """What the audit log says of it."""
+        return audit.Deed(
+            verb=self.verb,
+            object=words_of(self.scope),
+            operation=self.scope.operation,
+            reason=self.reason,
+            before=step.before,
+            after=step.after,
+            revision=step.revision,
+            key=self.key,
+        )
+
+    def repeated(self) -> AuditEntry | None:
+        """What was done with this key before. Raises Refused (409) when that was something else."""
+        if self.key is None:
+            return None
+        entry = AuditEntry.objects.filter(environment=self.environment, key=self.key).first()
+        mine = (self.verb, words_of(self.scope), self.by.kind, self.by.id)
+        if entry is not None and (entry.verb, entry.object, entry.actor_kind, entry.actor_id) != mine:
+            detail = f"This idempotency key was used for another change: {_told(entry)} Take a new key."
+            raise Refused("key_used", detail, status=STALE, fields={"key": "was used before"}, changes=[entry])
+        return entry
+
+    def _note(self, refusal: Refused) -> None:
+        # Whoever may not even look at an environment leaves no trace in it: else anybody could fill its log.
+        is_guest = self.by.kind == "person" and not self.by.may("see", self.environment)
+        if refusal.status not in _NOTED or self.is_dry_run or is_guest:
+            return
+        deed = audit.Deed(
+            verb=self.verb,
+            object=_shown(words_of(self.scope)),
+            operation=_shown(self.scope.operation)[:NAME_CHARS],
+            reason=_shown(self.reason)[:REASON_CHARS],
+            code=refusal.code,
+        )
+        audit.append(self.environment, deed, by=self.by, at=self.now)
+
+    def _changes_since(self, seen: int) -> list[AuditEntry]:
+        family = self.verb.partition(".")[0]
+        entries = AuditEntry.objects.filter(
+            environment=self.environment, revision__gt=seen, result=AuditEntry.OK, verb__startswith=f"{family}."
+        )
+        # What ended by its time was foreseen by everyone who looked.
+        entries = entries.exclude(actor_kind="system").order_by("-number")[:_MOST_CHANGES]
+        return [entry for entry in entries if checks.overlap(entry.operation, self.scope.operation)]
+
+
+def carry_out(
+    attempt: Attempt,
+    step: Callable[[int], Step[T]],
+    *,
+    recall: Callable[[AuditEntry], T],
+    impact: Impact | None = None,
+) -> Done[T]:
+    """Run one change in one transaction. `step` writes under the revision it is given, `recall` finds what it wrote."""
+    with transaction.atomic():
+        audit.lock(attempt.environment)
+        repeated = attempt.repeated()
+        if repeated is not None:
+            found = recall(repeated)
+            return Done(revision=repeated.revision or 0, object=found, was_already=True, impact=impact)
+        taken = step(current_revision(attempt.environment) + 1)
+        if not taken.was_already:
+            audit.append(attempt.environment, attempt.deed(taken), by=attempt.by, at=attempt.now)
+            bump(attempt.environment, attempt.now)
+            if attempt.is_dry_run:
+                transaction.set_rollback(True)
+    return Done(
+        revision=taken.revision,
+        object=taken.object,
+        was_already=taken.was_already,
+        is_dry_run=attempt.is_dry_run,
+        impact=impact,
+    )
+
+
+def require(by: Actor, permission: str, environment: str) -> None:
+    """Raise Refused (403) when they may not."""
+    if not by.may(permission, environment):
+        detail = f"{by.name} may not {permission.replace('_', ' ')} in {environment}. Ask an admin for a role that may."
+        raise Refused("forbidden", detail, status=FORBIDDEN)
+
+
+def bump(environment: str, now: datetime) -> None:
+    """Announce a new revision: the last thing a transaction does. Streams of this process hear of it at the commit."""
+    revision = Revision.objects.filter(environment=environment)
+    if not revision.update(number=F("number") + 1, changed_at=now):
+        Revision.objects.create(environment=environment, number=1, changed_at=now)
+    transaction.on_commit(stream.wake)
+
+
+def words_of(scope: Scope) -> str:
+    """A scope as people read it: `search_web of service research`."""
+    words = "every breaker" if scope.operation == ANY else scope.operation
+    parts = (("of service", scope.service), ("on instance", scope.instance), ("in group", scope.group))
+    return " ".join([words, *(f"{what} {name}" for what, name in parts if name != ANY)])
+
+
+def _told(entry: AuditEntry) -> str:
+    """`Ana tripped search_web at 14:26:04 UTC (revision 8): “the reason”.`"""
+    what = f"{entry.actor_name} {PAST.get(entry.verb, entry.verb)} {entry.object}"
+    return f"{what} at {entry.at:%H:%M:%S} UTC (revision {entry.revision}): “{entry.reason}”."
+
+
+def _shown(text: str) -> str:
+    """A text that was not checked, as far as it can be stored and shown."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)

@@ -1,0 +1,147 @@
+"""What is wrong with what somebody asks for, before anything is written: every fault at once, by the field's name."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+
+from events.models import BreakerState, MinuteSum
+from recovery_ops.control.actors import Actor
+from recovery_ops.control.models import ENVIRONMENT_CHARS, NAME_CHARS, REASON_CHARS
+from recovery_ops.control.refusals import UNKNOWN, Refused
+from recovery_ops.rules.scope import ANY, Place, Scope
+
+LEAST_REASON_CHARS = 10
+KEY_CHARS = 64
+DEFAULT_EXPIRY_S = 3600.0
+LEAST_EXPIRY_S = 60.0
+LONGEST_EXPIRY_S = 24 * 3600.0
+LONGEST_EXPIRY_ADMIN_S = 30 * 24 * 3600.0
+_LATELY = timedelta(days=7)
+
+
+def said(reason: str) -> str:
+    """A reason as it is kept: without blanks around it, line ends as one character."""
+    return "\n".join(reason.strip().splitlines())
+
+
+def fault_of_reason(reason: str) -> str:
+    """What is wrong with a reason, in words; empty when nothing is."""
+    if len(reason) < LEAST_REASON_CHARS:
+        return f"has to say why in at least {LEAST_REASON_CHARS} characters"
+    if len(reason) > REASON_CHARS:
+        return f"has {len(reason)} characters; {REASON_CHARS} is the most"
+    return "" if all(one.isprintable() or one in "\n\t" for one in reason) else "has characters that cannot be shown"
+
+
+def fault_of_expiry(expires_in_s: object, by: Actor, environment: str) -> str:
+    """What is wrong with how long an override is to last; who may go beyond 24 h stands in the table of roles."""
+    if isinstance(expires_in_s, bool) or not isinstance(expires_in_s, int | float) or not math.isfinite(expires_in_s):
+        return "is a number of seconds"
+    if expires_in_s < LEAST_EXPIRY_S:
+        return f"is at least {LEAST_EXPIRY_S:g} seconds"
+    if expires_in_s > LONGEST_EXPIRY_ADMIN_S:
+        return f"is at most {LONGEST_EXPIRY_ADMIN_S:g} seconds (30 days)"
+    if expires_in_s > LONGEST_EXPIRY_S and not by.may("override_for_long", environment):
+        return f"is at most {LONGEST_EXPIRY_S:g} seconds (24 h); an admin may set up to 30 days"
+    return ""
+
+
+def faults_of_scope(scope: Scope) -> dict[str, str]:
+    """What is wrong with each part of a scope."""
+    parts = {"service": scope.service, "operation": scope.operation, "instance": scope.instance, "group": scope.group}
+    return {name: fault for name, part in parts.items() if (fault := _fault_of_name(part, NAME_CHARS))}
+
+
+def fault_of_environment(environment: str) -> str:
+    """What is wrong with an environment's name."""
+    return _fault_of_name(environment, ENVIRONMENT_CHARS)
+
+
+def fault_of_key(key: str | None) -> str:
+    """What is wrong with an idempotency key."""
+    return "" if key is None else _fault_of_name(key, KEY_CHARS)
+
+
+def refuse(fields: dict[str, str]) -> None:
+    """Raise Refused (400) when a field has a fault."""
+    faults = {name: fault for name, fault in fields.items() if fault}
+    if faults:
+        detail = "; ".join(f"{name} {fault}" for name, fault in faults.items())
+        raise Refused("invalid", f"Nothing was changed: {detail}.", fields=faults)
+
+
+def require_known_breaker(environment: str, scope: Scope) -> None:
+    """Raise Refused (404) when no instance in the scope ever reported such a breaker, or an operation behind one."""
+    if _is_reported(environment, scope):
+        return
+    if not _is_reported(environment, Scope(operation=scope.operation)):
+        raise Refused(
+            "unknown_breaker",
+            f"No instance in {environment} has ever reported a breaker called {scope.operation}. Check the name; to "
+            "rule a breaker that does not exist yet, say so with `ahead`.",
+            status=UNKNOWN,
+            fields={"operation": "is not known"},
+        )
+    raise Refused(
+        "unknown_scope",
+        f"{scope.operation} is known in {environment}, but no instance in this scope has ever reported it. Check the "
+        "service, instance and group; to rule an instance that does not exist yet, say so with `ahead`.",
+        status=UNKNOWN,
+        fields={name: "is not known" for name in ("service", "instance", "group") if getattr(scope, name) != ANY},
+    )
+
+
+def require_known_operation(environment: str, operation: str, now: datetime) -> None:
+    """Raise Refused (404) when nobody has reported the operation: as a breaker ever, or by its calls lately."""
+    since = int((now - _LATELY).timestamp()) // 60
+    counted = MinuteSum.objects.filter(_like("operation", operation), environment=environment, minute__gte=since)
+    if _is_reported(environment, Scope(operation=operation)) or counted.exists():
+        return
+    raise Refused(
+        "unknown_operation",
+        f"No instance in {environment} has reported an operation called {operation}. Check the name; to write a rule "
+        "for one that does not exist yet, say so with `ahead`.",
+        status=UNKNOWN,
+        fields={"operation": "is not known"},
+    )
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two names, with or without `*`, may mean the same operation."""
+    return any(
+        Scope(operation=pattern).holds(Place(service="", instance="", operation=name))
+        for pattern, name in ((one, other), (other, one))
+    )
+
+
+def _is_reported(environment: str, scope: Scope) -> bool:
+    for column in ("breaker", "operation"):  # one after the other: the first has an index, and mostly suffices
+        named = BreakerState.objects.filter(
+            _like(column, scope.operation),
+            _like("agent__service", scope.service),
+            _like("agent__instance", scope.instance),
+            _like("agent__group", scope.group),
+            environment=environment,
+        ).values_list("agent__service", "agent__instance", "agent__group", "operation", "breaker")
+        for service, instance, group, operation, breaker in named.iterator():
+            place = Place(service=service, instance=instance, group=group, operation=operation, breaker=breaker)
+            if scope.holds(place):
+                return True
+    return False
+
+
+def _like(column: str, pattern: str) -> Q:
+    """Rows that may fit a pattern: exactly those where it has no `*`, else those with what stands before it."""
+    before, star, _ = pattern.partition(ANY)
+    return Q(**{f"{column}__startswith" if star else column: before})
+
+
+def _fault_of_name(name: object, longest: int) -> str:
+    if not isinstance(name, str) or not name.strip():
+        return "is a name"
+    if len(name) > longest:
+        return f"has {len(name)} characters; {longest} is the most"
+    return "" if name.isprintable() else "has characters that cannot be shown"

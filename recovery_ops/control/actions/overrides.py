@@ -1,0 +1,254 @@
+"""What a person imposes on breakers, ends and prolongs; and what ends by its time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, NotRequired, Required, Unpack
+
+from django.db import transaction
+
+from recovery_ops import wire
+from recovery_ops.control import audit
+from recovery_ops.control.actions import checks
+from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, bump, carry_out, require, words_of
+from recovery_ops.control.actors import system
+from recovery_ops.control.desired import current_revision
+from recovery_ops.control.impact import impact_of
+from recovery_ops.control.models import AuditEntry, Override
+from recovery_ops.control.refusals import STALE, UNKNOWN, Refused
+from recovery_ops.rules.scope import Scope
+from recovery_ops.rules.words import State
+
+SAME_END = timedelta(seconds=60)
+"""Two wishes for one end that differ by less are the same wish, sent twice."""
+
+_VERBS = {State.FORCED_OPEN: "trip", State.DISABLED: "disable", State.METRICS_ONLY: "observe"}
+
+
+class Imposing(Asked):
+    """What `trip`, `disable` and `observe` are given. `expires_in_s` is an hour where it is not said.
+
+    `ahead` allows a breaker, or a part of the environment, that nobody has reported yet.
+    """
+
+    scope: Required[Scope]
+    expires_in_s: NotRequired[float]
+    ahead: NotRequired[bool]
+
+
+def trip(**asked: Unpack[Imposing]) -> Done[Override]:
+    """Hold the breakers in a scope open: they refuse every call until the override ends. See `impose`."""
+    return impose(State.FORCED_OPEN, **asked)
+
+
+def disable(**asked: Unpack[Imposing]) -> Done[Override]:
+    """Let every call pass, whatever the rules say, until the override ends. See `impose`."""
+    return impose(State.DISABLED, **asked)
+
+
+def observe(**asked: Unpack[Imposing]) -> Done[Override]:
+    """Let every call pass and record what the rules would have refused, until the override ends. See `impose`."""
+    return impose(State.METRICS_ONLY, **asked)
+
+
+def impose(mode: State, **asked: Unpack[Imposing]) -> Done[Override]:
+    """Rule the breakers in exactly this scope by a person's word; an override that rests on it is replaced.
+
+    Asked for the same twice (mode, scope, reason and end), the first stays and nothing is written.
+    Raises Refused: 403, 400 by field, 404 for a breaker nobody reported, 409 when it was changed since `seen`.
+    """
+    by, environment, scope = asked["by"], asked["environment"], asked["scope"]
+    expires_in_s = asked.get("expires_in_s", checks.DEFAULT_EXPIRY_S)
+    verb = _VERBS[mode]
+    fault = checks.fault_of_expiry(expires_in_s, by, environment)
+    attempt = Attempt.of(f"breaker.{verb}", verb, scope, asked, {"expires_in_s": fault})
+    with attempt.noted():
+        attempt.check()
+        if not asked.get("ahead"):
+            checks.require_known_breaker(environment, scope)
+        impact = impact_of(environment, scope, now=attempt.now)
+        wish = _wish(attempt, mode, expires_in_s, impact.ramp_s if mode is State.FORCED_OPEN else 0.0)
+
+        def write(revision: int) -> Step[Override]:
+            held = Override.objects.live(environment).in_scope(scope).first()
+            if held is not None and _is_same(held, wish):
+                return Step(object=held, revision=held.revision, was_already=True)
+            attempt.check_fresh(revision - 1)
+            before = _told(held)
+            if held is not None:
+                _end(held, attempt, revision, f"replaced: {verb}")
+            wish.revision = revision
+            wish.save(force_insert=True)
+            return Step(object=wish, revision=revision, before=before, after=_told(wish))
+
+        return carry_out(attempt, write, recall=_recalled, impact=impact)
+
+
+def release(*, override_id: str, **asked: Unpack[Asked]) -> Done[Override]:
+    """End an override ("Return to auto"): a tripped breaker goes to half_open, the others to what the rules reached.
+
+    One that has ended is left as it is, unless another took its place meanwhile (409). Raises Refused as `impose`.
+    """
+    override = _found("release", override_id, asked)
+    attempt = Attempt.of("breaker.release", "release", override.scope, asked)
+
+    def write(revision: int) -> Step[Override]:
+        held = Override.objects.get(pk=override.pk)
+        if held.ended_at is not None:
+            _refuse_successor(held)
+            return Step(object=held, revision=held.end_revision or held.revision, was_already=True)
+        attempt.check_fresh(revision - 1)
+        before = _told(held)
+        _end(held, attempt, revision, attempt.reason)
+        return Step(object=held, revision=revision, before=before, after={"id": held.pk})
+
+    with attempt.noted():
+        attempt.check()
+        impact = impact_of(override.environment, override.scope, now=attempt.now)
+        return carry_out(attempt, write, recall=_recalled, impact=impact)
+
+
+def extend(*, override_id: str, expires_in_s: float, **asked: Unpack[Asked]) -> Done[Override]:
+    """Let an override end later: `expires_in_s` from now.
+
+    Raises Refused as `impose`, 400 when it would end sooner, and 409 for one that has ended.
+    """
+    override = _found("extend", override_id, asked)
+    fault = checks.fault_of_expiry(expires_in_s, asked["by"], override.environment)
+    attempt = Attempt.of("breaker.extend", "extend", override.scope, asked, {"expires_in_s": fault})
+
+    def write(revision: int) -> Step[Override]:
+        held = Override.objects.get(pk=override.pk)
+        if held.ended_at is not None or held.expires_at <= attempt.now:
+            _refuse_ended(held)
+        expires_at = attempt.now + timedelta(seconds=expires_in_s)
+        if abs(expires_at - held.expires_at) <= SAME_END:
+            return Step(object=held, revision=held.revision, was_already=True)
+        attempt.check_fresh(revision - 1)
+        if expires_at < held.expires_at:
+            checks.refuse({"expires_in_s": f"would end it sooner: it lasts until {held.expires_at:%H:%M:%S} UTC"})
+        before = _told(held)
+        held.expires_at, held.revision = expires_at, revision
+        held.save(update_fields=["expires_at", "revision"])
+        return Step(object=held, revision=revision, before=before, after=_told(held))
+
+    with attempt.noted():
+        attempt.check()
+        impact = impact_of(override.environment, override.scope, now=attempt.now)
+        return carry_out(attempt, write, recall=_recalled, impact=impact)
+
+
+def end_expired(environment: str, *, now: datetime) -> list[Override]:
+    """Note which overrides have ended by their time, under one new revision. Asked twice, the second finds nothing.
+
+    Agents end them by their own clocks; this takes them out of the document and into the history.
+    """
+    ended: list[Override] = []
+    by = system("expiry")
+    with transaction.atomic():
+        audit.lock(environment)
+        revision = current_revision(environment) + 1
+        for override in Override.objects.live(environment).filter(expires_at__lte=now):
+            # Claimed by the update itself: whoever changes no row came second.
+            mine = Override.objects.filter(pk=override.pk, ended_at=None, expires_at__lte=now)
+            if mine.update(ended_at=override.expires_at, ended_by=by.name, end_reason="expired", end_revision=revision):
+                deed = audit.Deed(
+                    verb="breaker.expire",
+                    object=words_of(override.scope),
+                    operation=override.operation,
+                    reason="its time was over",
+                    before=_told(override),
+                    after={"id": override.pk},
+                    revision=revision,
+                )
+                audit.append(environment, deed, by=by, at=now)
+                ended.append(override)
+        if ended:
+            bump(environment, now)
+    return ended
+
+
+def end_in_scope(scope: Scope, attempt: Attempt, revision: int) -> list[Override]:
+    """End what rests on exactly this scope, in the transaction of another change."""
+    ended = list(Override.objects.live(attempt.environment).in_scope(scope))
+    for override in ended:
+        _end(override, attempt, revision, attempt.reason)
+    return ended
+
+
+def _wish(attempt: Attempt, mode: State, expires_in_s: float, ramp_s: float) -> Override:
+    scope = attempt.scope
+    return Override(
+        environment=attempt.environment,
+        mode=mode.value,
+        service=scope.service,
+        operation=scope.operation,
+        instance=scope.instance,
+        group=scope.group,
+        reason=attempt.reason,
+        by_user_id=attempt.by.user_id,
+        by=attempt.by.name,
+        starts_at=attempt.now,
+        expires_at=attempt.now + timedelta(seconds=expires_in_s),
+        ramp_s=ramp_s,
+    )
+
+
+def _is_same(held: Override, wish: Override) -> bool:
+    is_alike = (held.mode, held.reason) == (wish.mode, wish.reason)
+    return is_alike and abs(held.expires_at - wish.expires_at) <= SAME_END
+
+
+def _end(override: Override, attempt: Attempt, revision: int, reason: str) -> None:
+    has_expired = override.expires_at <= attempt.now
+    override.ended_at = override.expires_at if has_expired else attempt.now
+    override.ended_by = attempt.by.name
+    override.end_reason = "expired" if has_expired else reason
+    override.end_revision = revision
+    override.save(update_fields=["ended_at", "ended_by", "end_reason", "end_revision"])
+
+
+def _found(permission: str, override_id: str, asked: Asked) -> Override:
+    environment = asked["environment"]
+    override = Override.objects.filter(environment=environment, pk=override_id).first()
+    if override is not None:
+        return override
+    require(asked["by"], permission, environment)  # which overrides there are is not for everyone
+    detail = f"There is no override {override_id} in {environment}. The breaker's page lists those that hold."
+    raise Refused("unknown_override", detail, status=UNKNOWN, fields={"override_id": "is not known"})
+
+
+def _refuse_successor(ended: Override) -> None:
+    held = Override.objects.live(ended.environment).in_scope(ended.scope).first()
+    if held is not None:
+        changes = AuditEntry.objects.filter(environment=held.environment, revision=held.revision)
+        detail = f"It has ended, and {held.by} set {held.mode} in its place: “{held.reason}”. Look again, then decide."
+        raise Refused("stale", detail, status=STALE, changes=list(changes))
+
+
+def _refuse_ended(override: Override) -> None:
+    at = override.ended_at or override.expires_at
+    how = f" by {override.ended_by}" if override.ended_by and override.end_reason != "expired" else ""
+    detail = f"It ended{how} at {at:%H:%M:%S} UTC, so there is nothing to extend. Set it again if it is still needed."
+    raise Refused("ended", detail, status=STALE)
+
+
+def _recalled(entry: AuditEntry) -> Override:
+    return Override.objects.get(pk=entry.after["id"])
+
+
+def _told(override: Override | None) -> Mapping[str, Any] | None:
+    """An override as the audit log keeps it."""
+    if override is None:
+        return None
+    return {
+        "id": override.pk,
+        "mode": override.mode,
+        "scope": wire.scope_document(override.scope),
+        "by": override.by,
+        "reason": override.reason,
+        "starts_at": override.starts_at.isoformat(timespec="seconds"),
+        "expires_at": override.expires_at.isoformat(timespec="seconds"),
+        "ramp_s": override.ramp_s,
+    }

@@ -1,0 +1,35 @@
+"""Who asks for a change, as an action is told: a person, a key or the system itself, and from where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["person", "key", "system"]
+Channel = Literal["web", "api", "cli", "task"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """`may` answers for a permission of `roles.LEAST_ROLE` and an environment. `key_prefix` says which key it is."""
+
+    name: str
+    kind: Kind
+    channel: Channel
+    may: Callable[[str, str], bool]
+    user_id: int | None = None
+    key_prefix: str = ""
+    ip: str = ""
+    user_agent: str = ""
+    request_id: str = ""
+
+    @property
+    def id(self) -> str:
+        """What tells two actors of one name apart; empty for the system."""
+        return self.key_prefix or ("" if self.user_id is None else str(self.user_id))
+
+
+def system(name: str, channel: Channel = "task") -> Actor:
+    """The console itself: it may do anything, because only our own code can ask for it."""
+    return Actor(name=name, kind="system", channel=channel, may=lambda permission, environment: True)

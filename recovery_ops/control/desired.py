@@ -1,0 +1,226 @@
+"""Folds overrides, resets and the live policy into the one document an agent must obey, and says who obeys it.
+
+What a document holds depends on the revision alone, never on the clock: within one revision it has one hash, so an
+agent that reports another hash for it has drifted. What would fall out by age is measured from the revision's own time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from events.queries import fleet
+from events.rows import AgentRow
+from recovery_ops import wire
+from recovery_ops.control.models import AuditEntry, Override, PolicyRelease, Reset, Revision
+from recovery_ops.rules.intent import Override as DesiredOverride
+from recovery_ops.rules.intent import Reset as DesiredReset
+from recovery_ops.rules.policy import BUILT_IN, document_of
+from recovery_ops.rules.scope import ANY, Scope
+from recovery_ops.rules.words import ApplyStatus
+
+RESETS_KEPT = timedelta(days=7)
+"""An agent that was away for less than this still learns of a reset when it comes back."""
+EXPIRED_KEPT = timedelta(days=1)
+"""Should nobody note that overrides have ended: for how long agents go on hearing of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Who:
+    """Whom a document is for. None: not said, so nothing is left out for it; `group` "" is an instance without one."""
+
+    service: str | None = None
+    instance: str | None = None
+    group: str | None = None
+
+    def is_in(self, scope: Scope) -> bool:
+        """Whether the scope reaches this instance, or could."""
+        known = Scope(
+            service=ANY if self.service is None else scope.service,
+            instance=ANY if self.instance is None else scope.instance,
+            group=ANY if self.group is None else scope.group,
+        )
+        return known.reaches(service=self.service or "", instance=self.instance or "", group=self.group or "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LivePolicy:
+    """The policy in force: the newest release, or the built-in one where nothing was ever released."""
+
+    release: PolicyRelease | None
+    document: Mapping[str, Any]
+    version: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """Everything one environment desires at one revision."""
+
+    environment: str
+    revision: int
+    policy: LivePolicy
+    overrides: tuple[DesiredOverride, ...] = ()
+    resets: tuple[DesiredReset, ...] = ()
+
+    @cached_property
+    def _documents(self) -> dict[tuple[tuple[DesiredOverride, ...], tuple[DesiredReset, ...]], dict[str, Any]]:
+        return {}
+
+    def document_for(self, who: Who, *, issued_at: float) -> dict[str, Any]:
+        """The document for one instance. All whom the same overrides and resets reach share one: do not change it.
+
+        `issued_at` (seconds since the epoch) is that of whoever of them was first.
+        """
+        reaching = (
+            tuple(one for one in self.overrides if who.is_in(one.scope)),
+            tuple(one for one in self.resets if who.is_in(one.scope)),
+        )
+        found = self._documents.get(reaching)
+        if found is None:
+            found = wire.desired_document(
+                environment=self.environment,
+                revision=self.revision,
+                policy=self.policy.document,
+                policy_version=self.policy.version,
+                overrides=list(reaching[0]),
+                resets=list(reaching[1]),
+                issued_at=issued_at,
+            )
+            self._documents[reaching] = found
+        return found
+
+
+def current_revision(environment: str) -> int:
+    """The revision that agents have to reach; 0 before the first change."""
+    return Revision.objects.filter(environment=environment).values_list("number", flat=True).first() or 0
+
+
+def live_policy(environment: str) -> LivePolicy:
+    """The policy in force."""
+    release = PolicyRelease.objects.filter(environment=environment).order_by("-version").first()
+    if release is None:
+        return LivePolicy(release=None, document=document_of(BUILT_IN), version=BUILT_IN.version)
+    return LivePolicy(release=release, document=release.document, version=str(release.version))
+
+
+def read(environment: str) -> Snapshot:
+    """One state, whole: read again when a change was committed in between."""
+    while True:
+        before = Revision.objects.filter(environment=environment).first()
+        snapshot = _read(environment, before)
+        if current_revision(environment) == snapshot.revision:
+            return snapshot
+
+
+def _read(environment: str, revision: Revision | None) -> Snapshot:
+    if revision is None:
+        return Snapshot(environment=environment, revision=0, policy=live_policy(environment))
+    live = Override.objects.live(environment).filter(expires_at__gt=revision.changed_at - EXPIRED_KEPT)
+    return Snapshot(
+        environment=environment,
+        revision=revision.number,
+        policy=live_policy(environment),
+        overrides=tuple(one.as_desired() for one in live),
+        resets=_resets(environment, revision.changed_at - RESETS_KEPT),
+    )
+
+
+def _resets(environment: str, since: datetime) -> tuple[DesiredReset, ...]:
+    kept = Reset.objects.filter(environment=environment, at__gt=since).order_by("revision")
+    newest = {one.scope: one.as_desired() for one in kept}
+    return tuple(sorted(newest.values(), key=lambda one: one.revision))
+
+
+def document(
+    environment: str,
+    *,
+    service: str | None = None,
+    instance: str | None = None,
+    group: str | None = None,
+    now: datetime,
+) -> dict[str, Any]:
+    """What an instance has to obey now: the whole environment's state where it is not said which instance."""
+    who = Who(service=service, instance=instance, group=group)
+    return read(environment).document_for(who, issued_at=now.timestamp())
+
+
+# -- who obeys it -----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplySummary:
+    """Where the instances in a scope stand against one revision, each by name in exactly one list.
+
+    `made_at` is when the revision was made, None where no row tells: what is pending has been so since then.
+    """
+
+    revision: int
+    made_at: datetime | None = None
+    applied: list[AgentRow] = field(default_factory=list)
+    pending: list[AgentRow] = field(default_factory=list)
+    failed: list[AgentRow] = field(default_factory=list)
+    unreachable: list[AgentRow] = field(default_factory=list)
+    drifted: list[AgentRow] = field(default_factory=list)
+
+    @property
+    def by_status(self) -> dict[ApplyStatus, Sequence[AgentRow]]:
+        """The same lists by their words."""
+        return {status: getattr(self, status.value) for status in ApplyStatus}
+
+    @property
+    def total(self) -> int:
+        """How many instances the scope reaches."""
+        return sum(len(rows) for rows in self.by_status.values())
+
+    def lag_s(self, row: AgentRow) -> float | None:
+        """How long after the revision was made this instance said that it obeys it; None while it does not say so."""
+        if self.made_at is None or row.applied_at is None or row not in self.applied:
+            return None
+        return max(0.0, (row.applied_at - self.made_at).total_seconds())
+
+    def waited_s(self, now: datetime) -> float | None:
+        """For how long what is pending has been so."""
+        return None if self.made_at is None else max(0.0, (now - self.made_at).total_seconds())
+
+
+def apply_status(
+    environment: str, revision: int, scope: Scope, *, now: datetime, agents: Iterable[AgentRow] | None = None
+) -> ApplySummary:
+    """Who in the scope obeys at least this revision. `agents` saves a query to a caller who has read the fleet.
+
+    Silence hides everything else: whether an instance that cannot be reached still obeys is not known.
+    """
+    agents = fleet(environment, now=now) if agents is None else agents
+    in_scope = [row for row in agents if _who(row).is_in(scope)]
+    snapshot = read(environment)
+    made_at = AuditEntry.objects.filter(environment=environment, revision=revision).values_list("at", flat=True).first()
+    summary = ApplySummary(revision=revision, made_at=made_at)
+    for row in in_scope:
+        getattr(summary, status_of(row, revision, snapshot).value).append(row)
+    return summary
+
+
+def status_of(row: AgentRow, revision: int, snapshot: Snapshot) -> ApplyStatus:
+    """Where one instance stands against a revision; `snapshot` is the current state, to tell drift."""
+    if not row.is_reachable:
+        return ApplyStatus.UNREACHABLE
+    if row.rejected_revision is not None and row.rejected_revision >= revision:
+        return ApplyStatus.FAILED
+    if _has_drifted(row, snapshot):
+        return ApplyStatus.DRIFTED
+    return ApplyStatus.APPLIED if row.revision >= revision else ApplyStatus.PENDING
+
+
+def _has_drifted(row: AgentRow, snapshot: Snapshot) -> bool:
+    """Whether it claims a revision that was never made, or the current one with other contents."""
+    if row.revision != snapshot.revision:
+        return row.revision > snapshot.revision
+    if not row.config_hash or not row.revision:
+        return False
+    offered = snapshot.document_for(_who(row), issued_at=0.0)
+    return row.config_hash != str(offered["config_hash"])
+
+
+def _who(row: AgentRow) -> Who:
+    return Who(service=row.service, instance=row.instance, group=row.group)
