@@ -22,10 +22,10 @@ _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[^-]{0,20}-----.*?(?:-----END [^-]{0,60}-----|\Z)", re.DOTALL
 )
 
-# The value of a header goes up to the end of its line or of its quotes.
+# The value of a header goes up to the end of its line or of its quotes; quotes after "=" are part of it (Digest).
 _HEADER = re.compile(
     r"""\b((?:proxy-)?authorization|(?:set-)?cookie|x-api-key|api-key|x-goog-api-key|x-auth-token|x-amz-security-token)
-    (\\*['"]?\s*[:=,]\s*(?:b(?=['"]))?\\*['"]?)[^'"\r\n]+""",
+    (\\*['"]?\s*[:=,]\s*(?:b(?=['"]))?\\*['"]?)(?:[^'"\r\n]|(?<==)"[^"\r\n]*")+""",
     re.IGNORECASE | re.VERBOSE,
 )
 # "Bearer authentication" and "Basic Auth" are prose.

@@ -110,7 +110,13 @@ CONNECTION_LOST: frozenset[str] = frozenset(
 _PARSING = _all(
     Rank.PARSES,
     _C.SCHEMA_MISMATCH,
-    ("json.decoder.JSONDecodeError", "orjson.JSONDecodeError", "msgspec.DecodeError", "msgspec.ValidationError"),
+    (
+        "json.decoder.JSONDecodeError",
+        "json.JSONDecodeError",
+        "orjson.JSONDecodeError",
+        "msgspec.DecodeError",
+        "msgspec.ValidationError",
+    ),
     ("pydantic_core._pydantic_core.ValidationError", "pydantic.error_wrappers.ValidationError"),
     ("jsonschema.exceptions.ValidationError", "marshmallow.exceptions.ValidationError"),
     _named(_REQUESTS, "JSONDecodeError"),
@@ -135,10 +141,15 @@ _TIMEOUTS = _decides(
     ("TimeoutError", "subprocess.TimeoutExpired", "trio.TooSlowError", "psycopg_pool.PoolTimeout"),
     ("sqlalchemy.exc.TimeoutError", "celery.exceptions.TimeoutError", "google.auth.exceptions.TimeoutError"),
     _named("billiard.exceptions", "SoftTimeLimitExceeded TimeLimitExceeded"),
-    _named(_HTTPX, "TimeoutException"),
-    _named(_HTTPCORE, "TimeoutException"),
-    _named(_REQUESTS, "Timeout ConnectTimeout"),
-    _named(_URLLIB3, "TimeoutError EmptyPoolError"),
+    (
+        "asyncio.TimeoutError",
+        "asyncio.exceptions.TimeoutError",
+        "concurrent.futures._base.TimeoutError",
+        "socket.timeout",
+    ),
+    _named(f"{_HTTPX} {_HTTPCORE}", "TimeoutException ConnectTimeout ReadTimeout WriteTimeout PoolTimeout"),
+    _named(_REQUESTS, "Timeout ConnectTimeout ReadTimeout"),
+    _named(_URLLIB3, "TimeoutError ConnectTimeoutError ReadTimeoutError EmptyPoolError"),
     _named(_AIOHTTP, "ServerTimeoutError ConnectionTimeoutError SocketTimeoutError"),
     _named(_BOTO, "ConnectTimeoutError ReadTimeoutError"),
     _named(_MODELS, "APITimeoutError"),
@@ -151,19 +162,20 @@ _NETWORK = _decides(
     _C.NETWORK,
     NEVER_CONNECTED,
     CONNECTION_LOST,
-    ("ConnectionError", "ssl.SSLError", "http.client.HTTPException", "kombu.exceptions.OperationalError"),
+    ("ConnectionError", "ssl.SSLError", "ssl.SSLCertVerificationError", "ssl.SSLEOFError", "ssl.SSLZeroReturnError"),
+    ("http.client.HTTPException", "http.client.BadStatusLine", "kombu.exceptions.OperationalError"),
     ("google.auth.exceptions.TransportError", "asyncpg.exceptions.ConnectionDoesNotExistError"),
     ("asyncpg.exceptions._base.InterfaceError", "asyncpg.InterfaceError", "sqlalchemy.exc.DisconnectionError"),
-    _named(_HTTPX, "TransportError DecodingError"),
+    _named(_HTTPX, "TransportError NetworkError ProtocolError ProxyError DecodingError"),
     _named(_HTTPCORE, "NetworkError ProtocolError ProxyError ConnectionNotAvailable"),
     _named(_URLLIB3, "SSLError ProxyError DecodeError"),
     _named(_REQUESTS, "ContentDecodingError"),
-    _named(_AIOHTTP, "ClientConnectionError"),
+    _named(_AIOHTTP, "ClientConnectionError ClientOSError ClientSSLError ServerConnectionError"),
     # aiohttp makes up status 400 for an answer that was not HTTP; what it was raised from tells.
     _named("aiohttp.http_exceptions", "HttpProcessingError"),
     _named(_BOTO, "ConnectionError HTTPClientError ProxyConnectionError SSLError"),
     _named(_MODELS, "APIConnectionError"),
-    _named(_REDIS, "ConnectionError ReadOnlyError ClusterDownError MasterDownError TryAgainError"),
+    _named(_REDIS, "ConnectionError BusyLoadingError ReadOnlyError ClusterDownError MasterDownError TryAgainError"),
     _named("websockets.exceptions", "WebSocketException"),
 )
 
@@ -229,7 +241,7 @@ _DEFERRING = (
         _named(_GRPC, "RpcError AioRpcError _InactiveRpcError _MultiThreadedRendezvous"),
         _named("google.genai.errors", "APIError ClientError ServerError"),
         _named("mcp.shared.exceptions mcp", "McpError MCPError"),
-        _named("sqlite3", "Error"),
+        _named("sqlite3", "Error DatabaseError OperationalError IntegrityError ProgrammingError"),
         _named("stripe stripe.error stripe._error", "StripeError"),
         _named("websockets.exceptions", "InvalidStatus InvalidStatusCode"),
         (f"{_GOOGLE}.GoogleAPICallError", f"{_BOTO}.ClientError", f"{_REQUESTS}.HTTPError", "urllib.error.HTTPError"),
@@ -256,7 +268,8 @@ _WRAPPING = (
     _all(
         Rank.WRAPS,
         _C.NETWORK,
-        ("urllib.error.URLError", f"{_REQUESTS}.ConnectionError", f"{_URLLIB3}.MaxRetryError"),
+        ("urllib.error.URLError", f"{_URLLIB3}.MaxRetryError"),
+        _named(_REQUESTS, "ConnectionError ProxyError SSLError"),
         _named("sqlalchemy.exc django.db.utils", "OperationalError InterfaceError"),
     )
     | _all(
@@ -279,7 +292,8 @@ _WEAK = _all(Rank.WEAK, _C.NOT_FOUND, ("LookupError", "KeyError", "IndexError"))
     Rank.WEAK,
     _C.BUG,
     ("ValueError", "TypeError", "AttributeError", "AssertionError", "ArithmeticError", "NameError", "ImportError"),
-    ("NotImplementedError", "RecursionError", "SyntaxError"),
+    ("NotImplementedError", "RecursionError", "SyntaxError", "UnicodeDecodeError", "UnicodeEncodeError"),
+    ("ZeroDivisionError", "OverflowError", "UnboundLocalError", "ModuleNotFoundError"),
 )
 
 _MEANINGS: dict[str, TypeMeaning] = (

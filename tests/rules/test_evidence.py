@@ -1,0 +1,324 @@
+"""Every category by every kind of evidence that can reach it, the order of evidence, and what must not match."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from recovery_ops.rules.failures import Failure, Signal, classify
+from recovery_ops.rules.words import Category, Evidence, Verdict
+
+C, E = Category, Evidence
+NOW = 1_800_000_000.0
+
+
+def of(**parts: object) -> Failure:
+    return classify(Signal(**parts), now=NOW)  # type: ignore[arg-type]  # the tables below are untyped on purpose
+
+
+def typed(*names: str) -> tuple[tuple[str, ...], ...]:
+    """A chain of one exception, with the names of its class and bases."""
+    return (tuple(spelled_out(name) for name in names),)
+
+
+def chained(*links: str) -> tuple[tuple[str, ...], ...]:
+    """A cause chain, outermost first; each link names its class and bases, separated by blanks."""
+    return tuple(tuple(spelled_out(name) for name in link.split()) for link in links)
+
+
+def spelled_out(name: str) -> str:
+    for short, module in SHORT.items():
+        name = name.replace(f"{short}:", f"{module}.")
+    return name
+
+
+SHORT = {
+    "aiohttp": "aiohttp.client_exceptions",
+    "requests": "requests.exceptions",
+    "urllib3": "urllib3.exceptions",
+    "botocore": "botocore.exceptions",
+}
+
+
+BY_TYPE: dict[str, Category] = {
+    "ConnectionResetError": C.NETWORK,
+    "socket.gaierror": C.NETWORK,
+    "ssl.SSLError": C.NETWORK,
+    "http.client.RemoteDisconnected": C.NETWORK,
+    "http.client.BadStatusLine http.client.HTTPException": C.NETWORK,
+    "httpx.ConnectError": C.NETWORK,
+    "httpx.RemoteProtocolError": C.NETWORK,
+    "httpx2.ReadError": C.NETWORK,
+    "httpcore.ConnectError": C.NETWORK,
+    "requests:ConnectionError": C.NETWORK,
+    "requests:ChunkedEncodingError": C.NETWORK,
+    "urllib3:ProtocolError": C.NETWORK,
+    "urllib3:NewConnectionError urllib3:ConnectTimeoutError urllib3:TimeoutError": C.NETWORK,
+    "aiohttp:ServerDisconnectedError": C.NETWORK,
+    "aiohttp:ClientPayloadError": C.NETWORK,
+    "botocore:EndpointConnectionError": C.NETWORK,
+    "openai.APIConnectionError openai.APIError": C.NETWORK,
+    "anthropic.APIConnectionError anthropic.APIError": C.NETWORK,
+    "redis.exceptions.ConnectionError": C.NETWORK,
+    "psycopg.OperationalError psycopg.DatabaseError psycopg.Error": C.NETWORK,
+    "sqlalchemy.exc.OperationalError sqlalchemy.exc.DatabaseError sqlalchemy.exc.DBAPIError": C.NETWORK,
+    "TimeoutError OSError": C.TIMEOUT,
+    "httpx.ReadTimeout httpx.TimeoutException httpx.TransportError": C.TIMEOUT,
+    "httpcore.PoolTimeout httpcore.TimeoutException": C.TIMEOUT,
+    "requests:ConnectTimeout requests:ConnectionError requests:Timeout OSError": C.TIMEOUT,
+    "urllib3:ReadTimeoutError urllib3:TimeoutError": C.TIMEOUT,
+    "aiohttp:SocketTimeoutError aiohttp:ClientConnectionError TimeoutError": C.TIMEOUT,
+    "botocore:ReadTimeoutError botocore:HTTPClientError": C.TIMEOUT,
+    "openai.APITimeoutError openai.APIConnectionError": C.TIMEOUT,
+    "redis.exceptions.TimeoutError": C.TIMEOUT,
+    "subprocess.TimeoutExpired": C.TIMEOUT,
+    "openai.RateLimitError openai.APIStatusError": C.RATE_LIMITED,
+    "anthropic.OverloadedError anthropic.InternalServerError": C.OVERLOADED,
+    "openai.InternalServerError openai.APIStatusError": C.SERVER_ERROR,
+    "litellm.exceptions.ContextWindowExceededError openai.BadRequestError": C.CONTEXT_OVERFLOW,
+    "litellm.exceptions.BudgetExceededError": C.QUOTA_EXHAUSTED,
+    "openai.UnprocessableEntityError openai.APIStatusError": C.INVALID_REQUEST,
+    "openai.AuthenticationError openai.APIStatusError": C.AUTH,
+    "botocore:NoCredentialsError": C.AUTH,
+    "PermissionError OSError": C.PERMISSION,
+    "openai.ContentFilterFinishReasonError": C.POLICY_DENIED,
+    "FileNotFoundError OSError": C.NOT_FOUND,
+    "KeyError LookupError": C.NOT_FOUND,
+    "openai.ConflictError openai.APIStatusError": C.CONFLICT,
+    "redis.exceptions.WatchError": C.CONFLICT,
+    "stripe.IdempotencyError stripe.StripeError": C.IDEMPOTENCY_CONFLICT,
+    "anthropic.PreconditionFailedError anthropic.APIStatusError": C.STALE_EVIDENCE,
+    "json.decoder.JSONDecodeError ValueError": C.SCHEMA_MISMATCH,
+    "pydantic_core._pydantic_core.ValidationError ValueError": C.SCHEMA_MISMATCH,
+    "requests:JSONDecodeError OSError json.decoder.JSONDecodeError ValueError": C.SCHEMA_MISMATCH,
+    "openai.APIResponseValidationError openai.APIError": C.SCHEMA_MISMATCH,
+    "openai.LengthFinishReasonError": C.MODEL_OUTPUT,
+    "ValueError": C.BUG,
+    "TypeError": C.BUG,
+    "AttributeError": C.BUG,
+    "AssertionError": C.BUG,
+    "MemoryError": C.RESOURCE,
+    "subprocess.CalledProcessError": C.RESOURCE,
+    "asyncio.exceptions.CancelledError": C.CANCELLED,
+    "concurrent.futures._base.CancelledError": C.CANCELLED,
+    "trio.Cancelled": C.CANCELLED,
+}
+
+BY_CODE: dict[str, Category] = {
+    "unavailable": C.NETWORK,
+    "jsonrpc_-32000": C.NETWORK,
+    "sqlstate_08006": C.NETWORK,
+    "sqlstate_57p01": C.NETWORK,
+    "deadline_exceeded": C.TIMEOUT,
+    "sqlstate_57014": C.TIMEOUT,
+    "rate_limit_exceeded": C.RATE_LIMITED,
+    "throttlingexception": C.RATE_LIMITED,
+    "resource_exhausted": C.RATE_LIMITED,
+    "usage_limit_reached": C.RATE_LIMIT_WINDOW,
+    "insufficient_quota": C.QUOTA_EXHAUSTED,
+    "billing_error": C.QUOTA_EXHAUSTED,
+    "overloaded_error": C.OVERLOADED,
+    "sqlstate_53300": C.OVERLOADED,
+    "api_error": C.SERVER_ERROR,
+    "sqlstate_xx000": C.SERVER_ERROR,
+    "context_length_exceeded": C.CONTEXT_OVERFLOW,
+    "invalid_argument": C.INVALID_REQUEST,
+    "sqlstate_42601": C.INVALID_REQUEST,
+    "invalid_api_key": C.AUTH,
+    "sqlstate_28p01": C.AUTH,
+    "permission_error": C.PERMISSION,
+    "sqlstate_42501": C.PERMISSION,
+    "content_filter": C.POLICY_DENIED,
+    "model_not_found": C.NOT_FOUND,
+    "jsonrpc_-32601": C.NOT_FOUND,
+    "aborted": C.CONFLICT,
+    "sqlstate_40001": C.CONFLICT,
+    "sqlite_busy_timeout": C.CONFLICT,
+    "idempotency_key_in_use": C.IDEMPOTENCY_CONFLICT,
+    "evidence_stale": C.STALE_EVIDENCE,
+    "schema_mismatch": C.SCHEMA_MISMATCH,
+    "sqlite_full": C.RESOURCE,
+    "cancelled": C.CANCELLED,
+}
+
+BY_STATUS: dict[int, Category] = {
+    400: C.INVALID_REQUEST,
+    401: C.AUTH,
+    402: C.QUOTA_EXHAUSTED,
+    403: C.PERMISSION,
+    404: C.NOT_FOUND,
+    405: C.INVALID_REQUEST,
+    408: C.TIMEOUT,
+    409: C.CONFLICT,
+    410: C.NOT_FOUND,
+    412: C.STALE_EVIDENCE,
+    413: C.INVALID_REQUEST,
+    415: C.INVALID_REQUEST,
+    418: C.INVALID_REQUEST,
+    422: C.INVALID_REQUEST,
+    429: C.RATE_LIMITED,
+    499: C.CANCELLED,
+    500: C.SERVER_ERROR,
+    503: C.SERVER_ERROR,
+    504: C.SERVER_ERROR,
+    529: C.OVERLOADED,
+    599: C.SERVER_ERROR,
+}
+
+BY_MESSAGE: dict[str, Category] = {
+    "cannot access host: connection timed out": C.TIMEOUT,
+    "Error: cannot access db.internal:5432: Connection timed out.": C.TIMEOUT,
+    "The request timed out": C.TIMEOUT,
+    "[Errno 104] Connection reset by peer": C.NETWORK,
+    "upstream: connection refused": C.NETWORK,
+    "socket hang up": C.NETWORK,
+    "Server disconnected without sending a response.": C.NETWORK,
+    "Too many tokens, please wait before trying again.": C.RATE_LIMITED,
+    "Too Many Requests": C.RATE_LIMITED,
+    "This request would exceed your organization's rate limit of 30,000 input tokens per minute.": C.RATE_LIMITED,
+    "Overloaded": C.OVERLOADED,
+    "The model is overloaded. Please try again later.": C.OVERLOADED,
+    "Error code: 500 - {'error': {}}": C.SERVER_ERROR,
+    "Server error '502 Bad Gateway' for url 'http://x/'": C.SERVER_ERROR,
+    "404 Client Error: Not Found for url: http://x/": C.NOT_FOUND,
+    "HTTP Error 401: Unauthorized": C.AUTH,
+    "prompt is too long: 208310 tokens > 200000 maximum": C.CONTEXT_OVERFLOW,
+    "Error code: 400 - {'error': {'message': 'prompt is too long: 5 tokens > 4 maximum'}}": C.CONTEXT_OVERFLOW,
+    "Your credit balance is too low to access the Anthropic API.": C.QUOTA_EXHAUSTED,
+    "No space left on device": C.RESOURCE,
+}
+
+
+@pytest.mark.parametrize(("names", "category"), BY_TYPE.items())
+def test_by_exception_type(names: str, category: Category) -> None:
+    failure = of(types=typed(*names.split()))
+    assert (failure.category, failure.evidence) == (category, E.EXCEPTION_TYPE)
+    assert failure.error_type == failure.exception_type == spelled_out(names.partition(" ")[0])
+
+
+@pytest.mark.parametrize(("code", "category"), BY_CODE.items())
+def test_by_structured_code(code: str, category: Category) -> None:
+    failure = of(code=code)
+    assert (failure.category, failure.evidence) == (category, E.STRUCTURED_CODE)
+
+
+@pytest.mark.parametrize(("status", "category"), BY_STATUS.items())
+def test_by_http_status(status: int, category: Category) -> None:
+    failure = of(status_code=status)
+    assert (failure.category, failure.evidence) == (category, E.HTTP_STATUS)
+    assert (failure.status_code, failure.error_type) == (status, str(status))
+
+
+@pytest.mark.parametrize(("message", "category"), BY_MESSAGE.items())
+def test_by_anchored_message(message: str, category: Category) -> None:
+    failure = of(message=message, types=typed("RuntimeError"))
+    assert (failure.category, failure.evidence) == (category, E.MESSAGE_PATTERN)
+
+
+@pytest.mark.parametrize("category", [category for category in Category if category is not C.UNKNOWN])
+def test_an_adapter_can_name_every_category(category: Category) -> None:
+    failure = of(kind=category.value)
+    assert (failure.category, failure.evidence) == (category, E.STRUCTURED_CODE)
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_an_adapter_can_name_every_verdict(verdict: Verdict) -> None:
+    assert of(kind=verdict.value).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        "something odd happened",
+        "tokens: [9906, 429, 1234]",
+        "the user asked why a connection timed out and went on",
+        "rate limits are described on our page",
+        "the answer is 503",
+        "document: how to fix 'connection refused' in ten steps",
+        "user said: prompt is too long: 5 tokens > 4 maximum",
+        "overloaded operators are not supported in this language",
+    ],
+)
+def test_words_somewhere_in_a_text_are_no_evidence(message: str) -> None:
+    failure = of(message=message, types=typed("RuntimeError"))
+    assert (failure.category, failure.evidence, failure.overflow) == (C.UNKNOWN, E.NONE, None)
+
+
+TYPE, CODE, STATUS = E.EXCEPTION_TYPE, E.STRUCTURED_CODE, E.HTTP_STATUS
+
+ORDER: list[tuple[dict[str, object], Category, Evidence]] = [
+    # type > code > status > message
+    ({"types": typed("httpx.ReadTimeout"), "code": "rate_limit_error", "status_code": 500}, C.TIMEOUT, TYPE),
+    ({"code": "expiredtokenexception", "status_code": 400}, C.AUTH, CODE),
+    ({"kind": "policy_denied", "code": "rate_limit_error", "status_code": 500}, C.POLICY_DENIED, CODE),
+    ({"status_code": 404, "message": "connection timed out"}, C.NOT_FOUND, STATUS),
+    # a general code says less than the status; an unknown one says nothing
+    ({"code": "invalid_request_error", "status_code": 401}, C.AUTH, STATUS),
+    ({"code": "odd", "other_codes": ("insufficient_quota",), "status_code": 429}, C.QUOTA_EXHAUSTED, CODE),
+    # a vendor's class defers to what it carries
+    ({"types": typed("openai.RateLimitError"), "code": "insufficient_quota"}, C.QUOTA_EXHAUSTED, CODE),
+    ({"types": typed("openai.BadRequestError"), "code": "context_length_exceeded"}, C.CONTEXT_OVERFLOW, CODE),
+    ({"types": typed("httpx.HTTPStatusError"), "status_code": 503}, C.SERVER_ERROR, STATUS),
+    ({"types": typed("httpx.HTTPStatusError")}, C.UNKNOWN, E.NONE),
+    ({"types": chained("psycopg.errors.Query psycopg.OperationalError"), "code": "sqlstate_57014"}, C.TIMEOUT, CODE),
+    # the first recognised type of the chain, never its root
+    ({"types": chained("app.ToolError", "httpx.RemoteProtocolError", "ValueError")}, C.NETWORK, TYPE),
+    ({"types": chained("PermissionError OSError", "httpx.ReadTimeout")}, C.PERMISSION, TYPE),
+    # a general built-in gives way to anything else but words
+    ({"types": chained("ValueError", "httpx.ReadTimeout")}, C.TIMEOUT, TYPE),
+    ({"types": chained("app.Broken ValueError"), "status_code": 503}, C.SERVER_ERROR, STATUS),
+    ({"types": typed("ValueError"), "message": "connection timed out"}, C.BUG, TYPE),
+    # the most derived name wins
+    ({"types": chained("aiohttp:ServerTimeoutError aiohttp:ClientConnectionError")}, C.TIMEOUT, TYPE),
+    # a wrapper lets its cause speak first
+    ({"types": chained("requests:ConnectionError OSError", "urllib3:ReadTimeoutError")}, C.TIMEOUT, TYPE),
+    ({"types": chained("sqlalchemy.exc.OperationalError", "sqlite3.Error"), "code": "sqlite_busy"}, C.CONFLICT, CODE),
+    # aiohttp makes up a status 400 for what is not HTTP
+    ({"types": chained("aiohttp:ClientResponseError"), "status_code": 400}, C.INVALID_REQUEST, STATUS),
+    (
+        {
+            "types": chained("aiohttp:ClientResponseError", "aiohttp.http_exceptions.HttpProcessingError"),
+            "status_code": 400,
+        },
+        C.NETWORK,
+        TYPE,
+    ),
+    # errors of a stream that began well
+    ({"types": typed("anthropic.APIStatusError"), "status_code": 200, "code": "overloaded_error"}, C.OVERLOADED, CODE),
+    ({"types": typed("builtins.TimeoutError")}, C.TIMEOUT, TYPE),
+]
+
+
+@pytest.mark.parametrize(("parts", "category", "evidence"), ORDER)
+def test_the_order_of_evidence(parts: dict[str, object], category: Category, evidence: Evidence) -> None:
+    failure = of(**parts)
+    assert (failure.category, failure.evidence) == (category, evidence)
+
+
+def test_a_status_below_a_deciding_type_belongs_to_something_else() -> None:
+    assert of(types=typed("aiohttp:ClientPayloadError"), status_code=400).status_code is None
+
+
+@pytest.mark.parametrize(
+    ("number", "category"),
+    [
+        (errno.ENOSPC, C.RESOURCE),
+        (errno.ENOMEM, C.RESOURCE),
+        (errno.EMFILE, C.RESOURCE),
+        (errno.EHOSTUNREACH, C.NETWORK),
+        (errno.ECONNRESET, C.NETWORK),
+        (errno.EINVAL, C.UNKNOWN),
+    ],
+)
+def test_by_errno(number: int, category: Category) -> None:
+    assert of(types=typed("OSError"), errno=number).category is category
+
+
+def test_who_wrote_what_does_not_parse_decides_between_model_and_tool() -> None:
+    broken = typed("json.decoder.JSONDecodeError", "ValueError")
+    assert of(types=broken).category is C.SCHEMA_MISMATCH
+    assert of(types=broken, is_model_output=True).category is C.MODEL_OUTPUT
+    envelope = typed("openai.APIResponseValidationError", "openai.APIError")
+    assert of(types=envelope, is_model_output=True).category is C.SCHEMA_MISMATCH

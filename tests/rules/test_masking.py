@@ -1,0 +1,106 @@
+"""No secret survives masking, whatever stands around it; harmless text stays as it is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recovery_ops.rules.masking import MASK, masked, printable
+
+SECRETS: dict[str, str] = {
+    "CanaryBearer17": "Authorization: Bearer CanaryBearer17",
+    "canarybearer": "sent bearer canarybearer to them",
+    "Y2FuYXJ5OmJhc2lj": "Proxy-Authorization: Basic Y2FuYXJ5OmJhc2lj",
+    "Canary=Digest": 'authorization: Digest username="Canary=Digest"',
+    "sk-proj-canary_0123456789": "key sk-proj-canary_0123456789 is wrong",
+    "sk_live_canary0123456789": "sk_live_canary0123456789",
+    "sk-ant-api03-canary-0123": "{'x-api-key': 'sk-ant-api03-canary-0123'}",
+    "ro_ab12cd34_canary_0123456789": "the key ro_ab12cd34_canary_0123456789 has no scope",
+    "AKIACANARY0123456789": "AccessKeyId AKIACANARY0123456789",
+    "ghp_canary0123456789canary": "https://github.com with ghp_canary0123456789canary",
+    "github_pat_canary_0123456789": "github_pat_canary_0123456789",
+    "xoxb-0123-canary-4567": "xoxb-0123-canary-4567",
+    "AIzaSyCanary0123456789canary": "https://x.test/v1?key=AIzaSyCanary0123456789canary&alt=json",
+    "eyJjYW5hcnkiOjF9.eyJjYW5hcnkiOjJ9.c2lnbmF0dXJl": "token eyJjYW5hcnkiOjF9.eyJjYW5hcnkiOjJ9.c2lnbmF0dXJl expired",
+    "canary:hunter2": "postgres://canary:hunter2@db.test:5432/app refused",
+    "can@ry:hun@ter2": "amqp://can@ry:hun@ter2@mq.test//",
+    "session=canary; csrftoken=canary2": "Cookie: session=canary; csrftoken=canary2",
+    "id=canary": "Set-Cookie: id=canary; HttpOnly",
+    "canaryhunter2": "password=canaryhunter2 host=db",
+    "canary hunter 2": '{"user": "ann", "password": "canary hunter 2"}',
+    "canaryhunter3": r"{\"password\": \"canaryhunter3\"}",
+    "canaryhunter4": "PGPASSWORD=canaryhunter4 psql",
+    "wJalrCanary/K7MDENG": "aws_secret_access_key = wJalrCanary/K7MDENG",
+    "canary-signature": "https://x.test/?X-Amz-Signature=canary-signature",
+    "my-canary-key": "Incorrect API key provided: my-canary-key. You can find it elsewhere.",
+    "MIICanary": "-----BEGIN RSA PRIVATE KEY-----\nMIICanary\n-----END RSA PRIVATE KEY-----",
+    "b3BlbkNhbmFyeQ": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbkNhbmFyeQ",
+}
+
+HARMLESS = [
+    "",
+    "Connection refused",
+    "prompt is too long: 208310 tokens > 200000 maximum",
+    "max_tokens=500, input_tokens: 17",
+    "Bearer authentication failed",
+    "Basic authentication is required",
+    "Unexpected token < in JSON at position 0",
+    "KeyError: 'monkey'",
+    "password authentication failed for user ann",
+    "see https://docs.test/a/b#c",
+    "run ssh-keygen first",
+    "the request req_011CVQe1dLrGNMJyE1ghG1av failed",
+    "größer als 5 – 日本語 ✓",
+]
+
+
+@pytest.mark.parametrize(("secret", "text"), SECRETS.items())
+def test_a_secret_is_masked(secret: str, text: str) -> None:
+    assert secret in text
+    assert secret not in masked(text)
+    assert MASK in masked(text)
+
+
+@given(
+    secret=st.sampled_from(sorted(SECRETS)),
+    before=st.text(st.characters(exclude_categories=["L", "N"]), max_size=20)
+    | st.sampled_from(["in ", "x: ", "('", '{"a": "']),
+    after=st.sampled_from(["", " ", "\n", "'", '"', ", next", ")", "; then", "\\n"]),
+)
+def test_a_secret_is_masked_in_any_surroundings(secret: str, before: str, after: str) -> None:
+    assert secret not in masked(f"{before}\n{SECRETS[secret]}{after}")
+
+
+@pytest.mark.parametrize(
+    "secret", ["sk-proj-canary_0123456789", "AKIACANARY0123456789", "AIzaSyCanary0123456789canary"]
+)
+@pytest.mark.parametrize("invisible", ["\u200b", "\u202e", "\x00", "\x1b", "\ud800", "\u2066"])
+def test_invisible_characters_hide_no_secret(secret: str, invisible: str) -> None:
+    torn = secret[:6] + invisible + secret[6:]
+    assert secret[8:] not in masked(f"key {torn} leaked")
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_harmless_text_stays(text: str) -> None:
+    assert masked(text) == text
+
+
+@given(st.text(max_size=300))
+def test_masking_twice_changes_nothing_more(text: str) -> None:
+    assert masked(masked(text)) == masked(text)
+
+
+@given(st.text(st.characters(), max_size=400), st.integers(1, 60))
+def test_printable_text_is_one_visible_line(text: str, limit: int) -> None:
+    line = printable(text, limit)
+    assert len(line) <= limit
+    assert "\n" not in line
+    line.encode()  # no lone surrogate is left
+    assert not any(mark in line for mark in "\x00\x1b\u200f\u202e\u2066\u2028")
+
+
+def test_printable_cuts_with_an_ellipsis() -> None:
+    assert printable("one two three", 8) == "one two…"
+    assert printable("one\ttwo\r\n three", 99) == "one two  three"
+    assert printable("short", 5) == "short"
