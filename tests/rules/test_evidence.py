@@ -257,6 +257,15 @@ ORDER: list[tuple[dict[str, object], Category, Evidence]] = [
     # a general code says less than the status; an unknown one says nothing
     ({"code": "invalid_request_error", "status_code": 401}, C.AUTH, STATUS),
     ({"code": "odd", "other_codes": ("insufficient_quota",), "status_code": 429}, C.QUOTA_EXHAUSTED, CODE),
+    # a vendor's sentence refines a 400 or 413, and nothing else
+    (
+        {"status_code": 413, "message": "prompt is too long: 5 tokens > 4 maximum"},
+        C.CONTEXT_OVERFLOW,
+        E.MESSAGE_PATTERN,
+    ),
+    ({"status_code": 422, "message": "prompt is too long: 5 tokens > 4 maximum"}, C.INVALID_REQUEST, STATUS),
+    ({"status_code": 429, "message": "prompt is too long: 5 tokens > 4 maximum"}, C.RATE_LIMITED, STATUS),
+    ({"status_code": 500, "message": "Overloaded"}, C.SERVER_ERROR, STATUS),
     # a vendor's class defers to what it carries
     ({"types": typed("openai.RateLimitError"), "code": "insufficient_quota"}, C.QUOTA_EXHAUSTED, CODE),
     ({"types": typed("openai.BadRequestError"), "code": "context_length_exceeded"}, C.CONTEXT_OVERFLOW, CODE),
@@ -269,6 +278,7 @@ ORDER: list[tuple[dict[str, object], Category, Evidence]] = [
     # a general built-in gives way to anything else but words
     ({"types": chained("ValueError", "httpx.ReadTimeout")}, C.TIMEOUT, TYPE),
     ({"types": chained("app.Broken ValueError"), "status_code": 503}, C.SERVER_ERROR, STATUS),
+    ({"types": chained("ValueError", "openai.RateLimitError")}, C.RATE_LIMITED, TYPE),
     ({"types": typed("ValueError"), "message": "connection timed out"}, C.BUG, TYPE),
     # the most derived name wins
     ({"types": chained("aiohttp:ServerTimeoutError aiohttp:ClientConnectionError")}, C.TIMEOUT, TYPE),
