@@ -163,7 +163,7 @@ class MajoritySegment:
 
     `most` is the largest number of instances in it at once, `last` the number at its end, of `known` that could be
     asked then, beside `unknown` that could not. `worst` is the worst state of any of them at its end, `worst_count` how
-    many.
+    many. `cause` is the move that made it the state of most.
     """
 
     breaker: str
@@ -176,6 +176,7 @@ class MajoritySegment:
     unknown: int
     worst: State | None
     worst_count: int
+    cause: Transition | None = None
 
     @property
     def instances(self) -> int:

@@ -1,9 +1,9 @@
 """Every question asked of the store of facts; pages, figures, API and exports ask these and no others."""
 
+from events.majority import majority
 from events.queries.breakers import breaker, breakers, instance_states
 from events.queries.fleet import fleet, reporting_spans
 from events.queries.lanes import rounded_out, segments
-from events.queries.majority import majority
 from events.queries.operations import operations
 from events.queries.overview import overview_numbers
 from events.queries.situation import sentence

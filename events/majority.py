@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby, pairwise
 
@@ -20,14 +20,15 @@ def majority(lanes: Lanes) -> dict[str, list[MajoritySegment]]:
     yet, nobody knows.
     """
     return {
-        breaker: list(_lane(breaker, instances.values(), lanes.start, lanes.end))
+        breaker: list(_lane(breaker, list(instances.values()), lanes.start, lanes.end))
         for breaker, instances in lanes.items()
     }
 
 
 def _lane(
-    breaker: str, instances: Iterable[list[Segment]], start: datetime, end: datetime
+    breaker: str, instances: Sequence[list[Segment]], start: datetime, end: datetime
 ) -> Iterator[MajoritySegment]:
+    causes = {(one.start, one.state): one.cause for lane in instances for one in lane if one.cause is not None}
     runs = [list(run) for _, run in groupby(_standings(instances, start, end), key=lambda one: _winner(one[1]))]
     begins = [run[0][0] for run in runs]
     for run, (begin, until) in zip(runs, pairwise([*begins, end]), strict=True):
@@ -45,6 +46,7 @@ def _lane(
             unknown=last[None],
             worst=worst,
             worst_count=last[worst] if worst is not None else 0,
+            cause=causes.get((begin, state)),
         )
 
 

@@ -1,0 +1,28 @@
+"""Figures for Plotly out of the rows that the queries give: pure, each with its tables and its sentence."""
+
+from events.timelines.charts import MARGIN, NARROW_MARGIN, Chart, Table
+from events.timelines.figures import (
+    breaker_lanes,
+    capacity_heat,
+    failure_bars,
+    fallback_lanes,
+    instance_lanes,
+    rejections_line,
+    timeline,
+)
+from events.timelines.states import Bar
+
+__all__ = [
+    "MARGIN",
+    "NARROW_MARGIN",
+    "Bar",
+    "Chart",
+    "Table",
+    "breaker_lanes",
+    "capacity_heat",
+    "failure_bars",
+    "fallback_lanes",
+    "instance_lanes",
+    "rejections_line",
+    "timeline",
+]

@@ -1,0 +1,251 @@
+"""A figure, its tables and its sentence; and how bands are stacked into one figure over one time axis.
+
+A band is a group of lanes, or of bars or a line, that shares a heading. Everything here is pure: bands in, plain values
+out that are ready for JSON. Colours are `token:--name`, or `token:--name/38` for 38 % of it mixed into the panel;
+`static/js/timeline.js` puts the values of the page's theme in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+MARGIN = {"l": 172, "r": 92, "t": 8, "b": 28}
+NARROW_MARGIN = {"l": 136, "r": 16, "t": 8, "b": 28}
+"""Below 640 px: labels are shorter there, and the values at the right are left out."""
+LANE_PX = 24
+PLOT_PX = 96
+HEADING_PX = 32
+UIREVISION = "timeline"
+"""Constant, so that new data leaves the reader's zoom alone."""
+TRANSPARENT = "rgba(0,0,0,0)"
+
+_LABEL_CHARS = 23
+
+Value = str | int | float | None
+Trace = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The same numbers as the figure's, as rows."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """`figure` is `{"data", "layout"}` for Plotly, `height_px` what the page reserves for it before it is loaded."""
+
+    figure: dict[str, Any]
+    tables: tuple[Table, ...]
+    caption: str
+    height_px: int
+
+    @property
+    def table(self) -> Table:
+        """The table of a chart that has one band."""
+        return self.tables[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """One row of a band: its label at the left and what it says now at the right."""
+
+    name: str
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """Traces that share a heading and a vertical axis; with `lanes`, one category per lane, the first on top."""
+
+    title: str
+    traces: tuple[Trace, ...]
+    lanes: tuple[Lane, ...] = ()
+    top: float = 0.0
+    """The upper end of the scale of a band without lanes."""
+    label: str = ""
+    value: str = ""
+    table: Table
+    caption: str
+
+    @property
+    def height_px(self) -> int:
+        """How high its plot is, without the heading."""
+        return LANE_PX * max(1, len(self.lanes)) if self.lanes or not self.top else PLOT_PX
+
+
+def plain(text: str) -> str:
+    """A text that Plotly shows as it is: names come from outside, and it would read `<a href=…>` in them as a link."""
+    return text.replace("<", "‹").replace(">", "›")
+
+
+def short(text: str) -> str:
+    """A label that fits its column; the whole name is in the hover and in the table."""
+    return text if len(text) <= _LABEL_CHARS else f"{text[: _LABEL_CHARS - 1]}…"
+
+
+def to_ms(moment: datetime) -> int:
+    """Milliseconds since the epoch, which Plotly takes on a date axis in UTC."""
+    return round(moment.timestamp() * 1000)
+
+
+def compose(
+    bands: Sequence[Band], *, start: datetime, end: datetime, has_headings: bool = True, hover: str = "closest"
+) -> Chart:
+    """The bands below each other over one time axis, each under its heading; a single one is named by its panel."""
+    plot_px = sum(band.height_px + (HEADING_PX if has_headings else 0) for band in bands)
+    height_px = plot_px + MARGIN["t"] + MARGIN["b"]
+    layout = _layout(start, end, height_px) | {"hovermode": hover}
+    data: list[Trace] = []
+    annotations: list[dict[str, Any]] = []
+    below_px, axis = 0, "y"
+    for place, band in enumerate(bands, start=1):
+        axis = f"y{place}" if place > 1 else "y"
+        below_px += HEADING_PX if has_headings else 0
+        top = 1 - below_px / plot_px
+        below_px += band.height_px
+        layout[axis.replace("y", "yaxis")] = _y_axis(band, (max(0.0, 1 - below_px / plot_px), top))
+        data += [{**trace, "xaxis": "x", "yaxis": axis} for trace in band.traces]
+        annotations += _notes(band, axis, top, has_heading=has_headings)
+    layout["xaxis"]["anchor"] = axis
+    layout["annotations"] = annotations
+    caption = " ".join(band.caption for band in bands if band.caption)
+    return Chart(
+        figure={"data": data, "layout": layout},
+        tables=tuple(band.table for band in bands),
+        caption=caption,
+        height_px=height_px,
+    )
+
+
+def _layout(start: datetime, end: datetime, height_px: int) -> dict[str, Any]:
+    return {
+        "height": height_px,
+        "margin": {**MARGIN, "pad": 0},
+        "paper_bgcolor": TRANSPARENT,
+        "plot_bgcolor": TRANSPARENT,
+        "font": {"family": "token:--sans", "size": 12, "color": "token:--ink-3"},
+        "showlegend": False,
+        "barmode": "stack",
+        "bargap": 0.04,
+        "dragmode": "zoom",
+        "spikedistance": -1,
+        "hoverlabel": {
+            "bgcolor": "token:--raised",
+            "bordercolor": "token:--line",
+            "align": "left",
+            "font": {"family": "token:--sans", "size": 12, "color": "token:--ink"},
+        },
+        "uirevision": UIREVISION,
+        "template": {"layout": {"annotationdefaults": _NOTE}},
+        "xaxis": {
+            "type": "date",
+            "range": [_axis_text(start), _axis_text(end)],
+            "showgrid": True,
+            "gridcolor": "token:--line",
+            "gridwidth": 1,
+            "zeroline": False,
+            "showline": False,
+            "ticks": "",
+            "nticks": 8,
+            "tickangle": 0,
+            "automargin": False,
+            "tickformatstops": [
+                {"dtickrange": [None, 59_999], "value": "%H:%M:%S"},
+                {"dtickrange": [60_000, 86_399_999], "value": "%H:%M"},
+                {"dtickrange": [86_400_000, None], "value": "%-d %b"},
+            ],
+            "hoverformat": "%H:%M:%S",
+            "showspikes": True,
+            "spikemode": "across",
+            "spikesnap": "cursor",
+            "spikecolor": "token:--ink",
+            "spikethickness": 1,
+            "spikedash": "solid",
+        },
+    }
+
+
+def _axis_text(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def _y_axis(band: Band, domain: tuple[float, float]) -> dict[str, Any]:
+    axis: dict[str, Any] = {
+        "domain": [round(part, 5) for part in domain],
+        "anchor": "x",
+        "fixedrange": True,
+        "showgrid": False,
+        "zeroline": False,
+        "showline": False,
+        "ticks": "",
+        "showticklabels": False,
+        "automargin": False,
+    }
+    if not band.lanes:
+        return axis | {"range": [0, band.top or 1]}
+    names = [plain(lane.name) for lane in band.lanes]
+    return axis | {
+        "type": "category",
+        "categoryorder": "array",
+        "categoryarray": names,
+        "range": [len(names) - 0.5, -0.5],
+    }
+
+
+def _notes(band: Band, axis: str, top: float, *, has_heading: bool) -> list[dict[str, Any]]:
+    notes = [_note("heading", band.title, y=top, **_HEADING)] if has_heading else []
+    for lane in band.lanes:
+        place = {"yref": axis, "y": plain(lane.name)}
+        notes.append(_note("label", short(plain(lane.name)), **place))
+        if lane.value:
+            notes.append(_note("value", plain(lane.value), **place, **_VALUE))
+    if band.lanes:
+        return notes
+    if not band.top:
+        return [*notes, _note("empty", plain(band.caption), yref=axis, y=0.5, **_EMPTY)]
+    notes.append(_note("label", short(plain(band.label)), yref=axis, y=band.top / 2))
+    notes.append(_note("scale", f"{band.top:,.0f}", yref=axis, y=band.top, **_SCALE))
+    notes.append(_note("value", plain(band.value), yref=axis, y=band.top / 2, **_VALUE))
+    return notes
+
+
+def _note(name: str, text: str, **place: Any) -> dict[str, Any]:
+    """A text beside the plots; what it does not say itself is `_NOTE`'s. `name` tells the page's script which it is."""
+    return {"name": name, "text": text, **place}
+
+
+_NOTE: dict[str, Any] = {
+    "showarrow": False,
+    "xref": "paper",
+    "x": 0,
+    "xanchor": "left",
+    "xshift": -MARGIN["l"],
+    "yanchor": "middle",
+    "align": "left",
+    "font": {"size": 13, "color": "token:--ink"},
+}
+"""A label: it begins at the left edge of the panel."""
+_HEADING: dict[str, Any] = {
+    "yref": "paper",
+    "yanchor": "bottom",
+    "yshift": 4,
+    "font": {"size": 12, "color": "token:--ink-2"},
+}
+_VALUE: dict[str, Any] = {
+    "x": 1,
+    "xanchor": "right",
+    "xshift": MARGIN["r"],
+    "font": {"size": 12, "color": "token:--ink-2"},
+}
+"""It ends at the right edge of the panel."""
+_SCALE: dict[str, Any] = {"xshift": 0, "yanchor": "top", "font": {"size": 11, "color": "token:--ink-3"}}
+"""The one label of a scale: its upper end, inside the plot."""
+_EMPTY: dict[str, Any] = {"xshift": 0, "font": {"size": 12, "color": "token:--ink-3"}}
+"""Why a band has no lanes; it keeps the height of one."""

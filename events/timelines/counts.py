@@ -1,0 +1,261 @@
+"""Bands of counts over time: failures as stacked bars, rejections as a line, capacity errors as a heat row each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from events.rows import Bins, CapacityBins
+from events.timelines.charts import Band, Lane, Table, Trace, Value, plain, to_ms
+from events.wording import bin_text, clock_text, count_text, listing
+from recovery_ops.rules.words import Family
+
+INKS = ("token:--ink/42", "token:--ink/85", "token:--ink/22", "token:--ink/62")
+"""Series without a state: ink mixed into the panel, neighbours far apart."""
+By = Literal["category", "family"]
+
+HEAT = ("token:--sunken", "token:--open/18", "token:--open/38", "token:--open/58", "token:--open/78", "token:--open")
+LEAST_HEAT = 10
+"""The hottest colour stands for at least this many errors in a bin: one 429 is not a storm."""
+MOST_SERIES = 6
+OTHERS = "other"
+
+_FAMILY_INK = {
+    Family.TRANSIENT.value: "token:--ink/42",
+    Family.MODEL_OUTPUT.value: "token:--ink/85",
+    Family.SEMANTIC.value: "token:--ink/22",
+    Family.UNRECOVERABLE.value: "token:--ink/62",
+    Family.UNKNOWN.value: "token:--unknown",
+}
+
+
+def failures_band(bins: Bins, *, label: str = "all operations", by: By = "family") -> Band:
+    """Stacked bars per bin, the largest series at the bottom; few series, the rest as `other`."""
+    series = _fewer(bins.series)
+    total = bins.total()
+    top = float(max([*total, 1]))
+    title = f"Failures per {bin_text(bins.bin_s)}, by {by}"
+    traces = [
+        _bars(name, values, bins, colour=_FAMILY_INK.get(name) or INKS[place % len(INKS)])
+        for place, (name, values) in enumerate(series.items())
+    ]
+    return Band(
+        title=title,
+        label=label,
+        top=top,
+        value=_newest(total, bins),
+        traces=(*traces, *_unknown_columns(bins, top)),
+        table=_counts_table(title, Bins(start=bins.start, bin_s=bins.bin_s, series=series, unknown=bins.unknown)),
+        caption=_counts_caption([_words(name) for name in series], total, bins, "failure"),
+    )
+
+
+def rejections_band(bins: Bins, *, label: str = "calls not made") -> Band:
+    """A step line of the calls that were refused, all breakers together; each breaker in the table."""
+    total = bins.total()
+    top = float(max([*total, 1]))
+    title = f"Calls not made per {bin_text(bins.bin_s)}"
+    line: Trace = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": label,
+        # One step more than there are bins: the last value holds until its bin ends.
+        "x": [to_ms(bins.start) + bins.bin_s * 1000 * place for place in range(bins.length + 1)],
+        "y": [None if gap else value for value, gap in zip(total, bins.unknown, strict=True)] + total[-1:],
+        "line": {"color": "token:--ink-2", "width": 1.5, "shape": "hv"},
+        "fill": "tozeroy",
+        "fillcolor": "token:--ink/6",
+        "connectgaps": False,
+        "hovertemplate": "%{y:,} calls not made<br>%{x|%H:%M:%S}<extra></extra>",
+    }
+    return Band(
+        title=title,
+        label=label,
+        top=top,
+        value=_newest(total, bins),
+        traces=(line, *_unknown_columns(bins, top)),
+        table=_counts_table(title, bins),
+        caption=_counts_caption(list(bins.series), total, bins, "refused call"),
+    )
+
+
+def capacity_band(bins: CapacityBins) -> Band:
+    """A heat row per provider and model; six steps of one hue, zero is a sunken cell and unknown a dotted one."""
+    names = list(bins.series)
+    title = f"Capacity, 429 and 529 per {bin_text(bins.bin_s)}"
+    return Band(
+        title=title,
+        lanes=tuple(Lane(name=name, value=_newest(bins.series[name], bins)) for name in names),
+        traces=(_heat(bins), *_unknown_cells(bins)) if names else (),
+        table=_counts_table(title, bins, _kinds(bins)),
+        caption=_capacity_caption(bins),
+    )
+
+
+def heat_step(count: int, hottest: int) -> int:
+    """0 for none, else 1 … 5 in equal shares of the hottest bin (at least `LEAST_HEAT`)."""
+    return 0 if count <= 0 else min(5, 1 + 5 * (count - 1) // max(hottest, LEAST_HEAT))
+
+
+def _heat(bins: CapacityBins) -> Trace:
+    hottest = max((max(values) for values in bins.series.values()), default=0)
+    steps = len(HEAT)
+    scale = [[(place + edge) / steps, colour] for place, colour in enumerate(HEAT) for edge in (0, 1)]
+    kinds = [(bins.rate_limited[name], bins.overloaded[name]) for name in bins.series]
+    return {
+        "type": "heatmap",
+        "x0": to_ms(bins.start) + bins.bin_s * 500,
+        "dx": bins.bin_s * 1000,
+        "y": [plain(name) for name in bins.series],
+        "z": [
+            [None if gap else heat_step(count, hottest) for count, gap in zip(values, bins.unknown, strict=True)]
+            for values in bins.series.values()
+        ],
+        "zmin": -0.5,
+        "zmax": steps - 0.5,
+        "colorscale": scale,
+        "showscale": False,
+        "xgap": 1,
+        "ygap": 6,
+        "customdata": [[list(pair) for pair in zip(*both, strict=True)] for both in kinds],
+        "hoverongaps": False,
+        "hovertemplate": "<b>%{y}</b><br>%{customdata[0]:,} × 429, %{customdata[1]:,} × 529"
+        "<br>%{x|%H:%M:%S}<extra></extra>",
+    }
+
+
+def _bars(name: str, values: Sequence[int], bins: Bins, *, colour: str) -> Trace:
+    return {
+        "type": "bar",
+        "name": name,
+        "x0": to_ms(bins.start) + bins.bin_s * 500,
+        "dx": bins.bin_s * 1000,
+        "y": list(values),
+        "width": bins.bin_s * 960,
+        "marker": {"color": colour, "line": {"width": 0}},
+        "hovertemplate": f"<b>{plain(_words(name))}</b> %{{y:,}}<br>%{{x|%H:%M:%S}}<extra></extra>",
+    }
+
+
+def _unknown_columns(bins: Bins, top: float) -> list[Trace]:
+    """Hatched columns where nobody lived to report."""
+    spans = _gaps(bins.unknown)
+    if not spans:
+        return []
+    return [
+        {
+            "type": "bar",
+            "name": "unknown",
+            "x": [to_ms(bins.start) + (first + last + 1) * bins.bin_s * 500 for first, last in spans],
+            "y": [top] * len(spans),
+            "base": [0] * len(spans),
+            "width": [(last - first + 1) * bins.bin_s * 1000 for first, last in spans],
+            "marker": _UNKNOWN,
+            "hovertemplate": "no instance reported<extra></extra>",
+        }
+    ]
+
+
+def _unknown_cells(bins: Bins) -> list[Trace]:
+    spans = [(name, first, last) for name in bins.series for first, last in _gaps(bins.unknown)]
+    if not spans:
+        return []
+    return [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": "unknown",
+            "y": [plain(name) for name, _, _ in spans],
+            "base": [to_ms(bins.start) + first * bins.bin_s * 1000 for _, first, _ in spans],
+            "x": [(last - first + 1) * bins.bin_s * 1000 for _, first, last in spans],
+            "width": 18 / 24,
+            "marker": _UNKNOWN,
+            "hovertemplate": "no instance reported<extra></extra>",
+        }
+    ]
+
+
+_UNKNOWN = {
+    "color": "token:--sunken",
+    "line": {"width": 0},
+    "pattern": {"shape": ".", "fgcolor": "token:--unknown", "fillmode": "overlay", "size": 8, "solidity": 0.15},
+}
+
+
+def _gaps(unknown: Sequence[bool]) -> list[tuple[int, int]]:
+    """Runs of unknown bins as (first, last)."""
+    runs: list[tuple[int, int]] = []
+    for index, is_unknown in enumerate(unknown):
+        if is_unknown and runs and runs[-1][1] == index - 1:
+            runs[-1] = (runs[-1][0], index)
+        elif is_unknown:
+            runs.append((index, index))
+    return runs
+
+
+def _fewer(series: dict[str, list[int]]) -> dict[str, list[int]]:
+    """The largest series, and the sum of all others."""
+    if len(series) <= MOST_SERIES:
+        return series
+    names = list(series)
+    rest = [sum(values) for values in zip(*(series[name] for name in names[MOST_SERIES - 1 :]), strict=True)]
+    return {name: series[name] for name in names[: MOST_SERIES - 1]} | {OTHERS: rest}
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _newest(values: Sequence[int], bins: Bins) -> str:
+    return "unknown" if bins.unknown[-1] else f"{values[-1]:,}"
+
+
+def _kinds(bins: CapacityBins) -> dict[str, list[int]]:
+    """Both kinds of each backend, as the table has them."""
+    return {
+        f"{name}, {code}": kind[name]
+        for name in bins.series
+        for code, kind in (("429", bins.rate_limited), ("529", bins.overloaded))
+    }
+
+
+def _counts_table(title: str, bins: Bins, series: dict[str, list[int]] | None = None) -> Table:
+    """One row per bin in which something was counted or nothing is known; what is left out is zero."""
+    shown = bins.series if series is None else series
+    rows: list[tuple[Value, ...]] = []
+    starts = bins.starts()
+    for index, start in enumerate(starts):
+        counts = [values[index] for values in shown.values()]
+        if bins.unknown[index]:
+            rows.append((clock_text(start, today=starts[-1]), *("unknown" for _ in counts)))
+        elif any(counts):
+            rows.append((clock_text(start, today=starts[-1]), *counts))
+    return Table(title=title, columns=("From", *shown), rows=tuple(rows))
+
+
+def _counts_caption(names: Sequence[str], total: Sequence[int], bins: Bins, what: str) -> str:
+    unknown = _unknown_words(bins)
+    if not sum(total):
+        return f"No {what} was counted{unknown}."
+    most, starts = max(range(len(total)), key=total.__getitem__), bins.starts()
+    peak = f"most at {clock_text(starts[most], today=starts[-1])} ({total[most]:,} per {bin_text(bins.bin_s)})"
+    return f"{count_text(sum(total), what)}, {peak}, mainly {listing(names, most=2)}{unknown}."
+
+
+def _capacity_caption(bins: CapacityBins) -> str:
+    unknown = _unknown_words(bins)
+    if not bins.series:
+        return f"No call to a provider was counted{unknown}."
+    limited = sum(map(sum, bins.rate_limited.values()))
+    overloaded = sum(map(sum, bins.overloaded.values()))
+    if not limited + overloaded:
+        return f"No 429 and no 529 from {listing(list(bins.series), most=3)}{unknown}."
+    worst = next(iter(bins.series))
+    return f"{limited:,} × 429 and {overloaded:,} × 529, most from {worst}{unknown}."
+
+
+def _unknown_words(bins: Bins) -> str:
+    missing = sum(bins.unknown)
+    if not missing:
+        return ""
+    return f"; in {missing} of {count_text(bins.length, 'bin')} nobody lived to report"

@@ -1,0 +1,101 @@
+"""The figures of the console: one band each, or all of them stacked over one time axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from events.majority import majority
+from events.rows import Bins, CapacityBins, DegradationRow, Lanes
+from events.timelines.charts import Chart, Lane, compose
+from events.timelines.counts import By, capacity_band, failures_band, rejections_band
+from events.timelines.fallbacks import fallbacks_band
+from events.timelines.states import Bar, bars_of, breakers_band, majority_bars, standing, state_band
+from events.wording import count_text, state_word
+
+LANES_MOST = 40
+DESIRED = "Desired"
+OBSERVED = "Observed, majority"
+
+
+def breaker_lanes(lanes: Lanes) -> Chart:
+    """A lane per breaker: what most of the fleet was in. Pass exact lanes (`segments(…, limit=None)`)."""
+    return compose([breakers_band(lanes, majority(lanes))], start=lanes.start, end=lanes.end, has_headings=False)
+
+
+def instance_lanes(lanes: Lanes, breaker: str, *, desired: Sequence[Bar] = (), most_lanes: int = LANES_MOST) -> Chart:
+    """The lanes of one breaker: what people want, what most of the fleet was in, and the instances that moved most.
+
+    `desired` covers the window, oldest first; its `why` says who and why. Beyond `most_lanes` instances are left out,
+    and the heading and the caption say so.
+    """
+    instances = lanes.get(breaker, {})
+    fleet = majority(lanes).get(breaker, [])
+    rows: list[tuple[Lane, Sequence[Bar]]] = []
+    if desired:
+        wanted = [Bar(lane=DESIRED, state=one.state, start=one.start, end=one.end, why=one.why) for one in desired]
+        rows.append((Lane(name=DESIRED, value=state_word(wanted[-1].state)), wanted))
+    if fleet:
+        rows.append((Lane(name=OBSERVED, value=standing(fleet)), majority_bars(OBSERVED, fleet, lanes.end)))
+    shown = sorted(instances, key=lambda name: (-len(instances[name]), name))[:most_lanes]
+    each: list[tuple[Lane, Sequence[Bar]]] = [
+        (Lane(name=name, value=state_word(instances[name][-1].state)), bars_of(name, instances[name])) for name in shown
+    ]
+    title = f"{count_text(len(instances), 'instance')}"
+    if len(shown) < len(instances):
+        title = f"{len(shown)} of {count_text(len(instances), 'instance')}, those that moved most"
+    whole = state_band("Desired and observed", rows, end=lanes.end, caption=_instances_caption(breaker, lanes, title))
+    return compose([whole, state_band(title, each, end=lanes.end, caption="")], start=lanes.start, end=lanes.end)
+
+
+def _instances_caption(breaker: str, lanes: Lanes, title: str) -> str:
+    instances = lanes.get(breaker, {})
+    if not instances:
+        return f"No instance reported {breaker} in this range."
+    moves = sum(len(segments) - 1 for segments in instances.values())
+    return f"{breaker} changed its state {count_text(moves, 'time')} on {count_text(len(instances), 'instance')}."
+
+
+def failure_bars(
+    bins: Bins, *, start: datetime, end: datetime, by: By = "family", label: str = "all operations"
+) -> Chart:
+    """Failures per bin, stacked by family or by category."""
+    band = failures_band(bins, label=label, by=by)
+    return compose([band], start=start, end=end, has_headings=False, hover="x unified")
+
+
+def rejections_line(bins: Bins, *, start: datetime, end: datetime, label: str = "calls not made") -> Chart:
+    """Calls that a breaker, a gate or an override refused, per bin."""
+    band = rejections_band(bins, label=label)
+    return compose([band], start=start, end=end, has_headings=False, hover="x unified")
+
+
+def capacity_heat(bins: CapacityBins, *, start: datetime, end: datetime) -> Chart:
+    """429 and 529 per bin, a heat row per provider and model."""
+    return compose([capacity_band(bins)], start=start, end=end, has_headings=False)
+
+
+def fallback_lanes(rows: Iterable[DegradationRow], *, start: datetime, end: datetime) -> Chart:
+    """A lane per operation that was answered with less than the real thing."""
+    return compose([fallbacks_band(rows, start=start, end=end)], start=start, end=end, has_headings=False)
+
+
+def timeline(
+    lanes: Lanes,
+    *,
+    capacity: CapacityBins,
+    failures: Bins,
+    rejections: Bins,
+    degradations: Iterable[DegradationRow],
+    by: By = "family",
+) -> Chart:
+    """Everything that went on in one window, band under band, so that one glance down a moment tells the story."""
+    start, end = lanes.start, lanes.end
+    bands = (
+        capacity_band(capacity),
+        breakers_band(lanes, majority(lanes)),
+        failures_band(failures, by=by),
+        rejections_band(rejections),
+        fallbacks_band(degradations, start=start, end=end),
+    )
+    return compose(bands, start=start, end=end)

@@ -1,0 +1,215 @@
+"""Bands of breaker states: closed is a thin rail, every other state fills its lane, so that trouble stands out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from events.rows import Lanes, MajoritySegment, Segment
+from events.timelines.charts import TRANSPARENT, Band, Lane, Table, Trace, plain, to_ms
+from events.wording import bin_text, cause_sentence, clock_text, count_text, listing, span_text, state_word
+from recovery_ops.rules.words import State
+
+RAIL = 4 / 24
+FULL = 14 / 24
+COLOURS: dict[State | None, str] = {
+    State.CLOSED: "token:--closed",
+    State.HALF_OPEN: "token:--half-open",
+    State.OPEN: "token:--open",
+    State.FORCED_OPEN: "token:--forced-open",
+    State.DISABLED: "token:--disabled",
+    State.METRICS_ONLY: "token:--metrics-only",
+    None: "token:--unknown",
+}
+PATTERNS: dict[State | None, str] = {
+    State.HALF_OPEN: "/",
+    State.OPEN: "x",
+    State.FORCED_OPEN: "|",
+    State.METRICS_ONLY: "-",
+    None: ".",
+}
+_SHORT = {State.FORCED_OPEN: "forced", State.METRICS_ONLY: "metrics"}
+"""The column at the right is 92 px wide; the whole word stands in the hover and in the table."""
+COLUMNS = ("Lane", "State", "Instances", "Start", "End", "Duration", "Why")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One drawn span of one lane, and what is said of it. `end` None: so far."""
+
+    lane: str
+    state: State | None
+    start: datetime
+    end: datetime | None
+    why: str
+    instances: str = ""
+    """`28 of 40` where the lane speaks for many."""
+    fact_id: int | None = None
+
+
+def bars_of(lane: str, segments: Sequence[Segment]) -> list[Bar]:
+    """An instance's segments as bars."""
+    return [
+        Bar(
+            lane=lane,
+            state=segment.state,
+            start=segment.start,
+            end=segment.end,
+            why=cause_sentence(segment.cause, state=segment.state),
+            fact_id=segment.cause.fact_id if segment.cause is not None else None,
+        )
+        for segment in segments
+    ]
+
+
+def majority_bars(lane: str, segments: Sequence[MajoritySegment], end: datetime) -> list[Bar]:
+    """The fleet's segments as bars; the last one that reaches `end` goes on."""
+    return [
+        Bar(
+            lane=lane,
+            state=segment.state,
+            start=segment.start,
+            end=None if segment.end >= end else segment.end,
+            why=_fleet_words(segment),
+            instances=f"{segment.most} of {segment.instances}" if segment.state is not None else "",
+        )
+        for segment in segments
+    ]
+
+
+def _fleet_words(segment: MajoritySegment) -> str:
+    if segment.state is None:
+        return "no instance reported"
+    silent = f"{segment.unknown} of {count_text(segment.instances, 'instance')} silent" if segment.unknown else ""
+    if segment.cause is None:
+        return silent or "no move reported"
+    why = f"{segment.cause.instance}: {cause_sentence(segment.cause, state=segment.state)}"
+    return f"{why}; {silent}" if silent else why
+
+
+def standing(segments: Sequence[MajoritySegment]) -> str:
+    """What the fleet is in at the end: the worst state that anybody is in, so that one of forty is not hidden."""
+    last = segments[-1]
+    if last.worst is None:
+        return "unknown"
+    if last.worst_count == last.instances and last.worst not in (State.OPEN, State.CLOSED):
+        return last.worst.value
+    return f"{_SHORT.get(last.worst, last.worst.value)} {last.worst_count}/{last.instances}"
+
+
+def state_band(title: str, lanes: Sequence[tuple[Lane, Sequence[Bar]]], *, end: datetime, caption: str) -> Band:
+    """Lanes of states. Bars end at `end` at the latest, which is now for those that go on."""
+    bars = [bar for _, drawn in lanes for bar in drawn]
+    return Band(
+        title=title,
+        lanes=tuple(lane for lane, _ in lanes),
+        traces=tuple(trace for state in COLOURS for trace in _traces(state, bars, end)),
+        table=_table(title, bars, end),
+        caption=caption,
+    )
+
+
+def _traces(state: State | None, bars: Sequence[Bar], end: datetime) -> list[Trace]:
+    """One trace per state: width, colour and pattern belong to it, and so to the legend under the plot."""
+    mine = [bar for bar in bars if bar.state is state]
+    if not mine:
+        return []
+    word = state_word(state)
+    trace: Trace = {
+        "type": "bar",
+        "orientation": "h",
+        "name": word,
+        "y": [plain(bar.lane) for bar in mine],
+        "base": [to_ms(bar.start) for bar in mine],
+        "x": [max(1, to_ms(bar.end or end) - to_ms(bar.start)) for bar in mine],
+        "width": RAIL if state is State.CLOSED else FULL,
+        "marker": _marker(state),
+        "customdata": [_said(bar, end) for bar in mine],
+        "hovertemplate": f"<b>%{{y}}</b> {word}%{{customdata[5]}}<br>%{{customdata[0]}} – %{{customdata[1]}}, "
+        "%{customdata[2]}<br>%{customdata[3]}<extra></extra>",
+    }
+    if state is not State.DISABLED:
+        return [trace]
+    # Traffic flows, and a person sees to it: a rail inside an outline.
+    rail = {key: trace[key] for key in ("type", "orientation", "name", "y", "base", "x")}
+    return [
+        {**rail, "width": RAIL, "marker": {"color": COLOURS[state]}, "hoverinfo": "skip"},
+        {**trace, "marker": {"color": TRANSPARENT, "line": {"color": COLOURS[state], "width": 1.5}}},
+    ]
+
+
+def _marker(state: State | None) -> dict[str, object]:
+    marker: dict[str, object] = {"color": COLOURS[state], "line": {"width": 0}}
+    if state in PATTERNS:
+        marker["pattern"] = {
+            "shape": PATTERNS[state],
+            "fgcolor": "token:--panel",
+            "fgopacity": 1,
+            "fillmode": "overlay",
+            "size": 8,
+            "solidity": 0.15,
+        }
+    if state is State.FORCED_OPEN:
+        marker["line"] = {"color": COLOURS[state], "width": 1.5}
+    return marker
+
+
+def _said(bar: Bar, end: datetime) -> list[object]:
+    """What hover and click show: start, end, duration, why, fact, and how many instances."""
+    until = "so far" if bar.end is None else clock_text(bar.end, today=end)
+    count = f" on {bar.instances}" if bar.instances else ""
+    length = span_text((bar.end or end) - bar.start)
+    return [clock_text(bar.start, today=end), until, length, plain(bar.why), bar.fact_id, count]
+
+
+def _table(title: str, bars: Sequence[Bar], end: datetime) -> Table:
+    return Table(
+        title=title,
+        columns=COLUMNS,
+        rows=tuple(
+            (
+                bar.lane,
+                state_word(bar.state),
+                bar.instances,
+                clock_text(bar.start, today=end),
+                "so far" if bar.end is None else clock_text(bar.end, today=end),
+                span_text((bar.end or end) - bar.start),
+                bar.why,
+            )
+            for bar in bars
+        ),
+    )
+
+
+def breakers_band(lanes: Lanes, fleet: Mapping[str, Sequence[MajoritySegment]]) -> Band:
+    """One lane per breaker: what most of the fleet was in."""
+    rows = [
+        (Lane(name=name, value=standing(segments)), majority_bars(name, segments, lanes.end))
+        for name, segments in fleet.items()
+    ]
+    return state_band(
+        "Breakers, majority of the fleet",
+        rows,
+        end=lanes.end,
+        caption=_fleet_caption(fleet, lanes),
+    )
+
+
+def _fleet_caption(fleet: Mapping[str, Sequence[MajoritySegment]], lanes: Lanes) -> str:
+    if not fleet:
+        return "No breaker was reported in this range."
+    blocking = {State.OPEN, State.FORCED_OPEN}
+    now = [f"{name} ({standing(one)})" for name, one in fleet.items() if one[-1].worst in blocking]
+    was = [name for name, segments in fleet.items() if any(one.state in blocking for one in segments)]
+    binned = f" Shown in bins of {bin_text(lanes.bin_s)}, each by its worst state." if lanes.bin_s else ""
+    if now:
+        verb = "blocks" if len(now) == 1 else "block"
+        words = f"{count_text(len(now), 'breaker')} {verb} calls at the end of the range: {listing(now, most=3)}"
+    elif was:
+        verb = "was" if len(was) == 1 else "were"
+        words = f"No breaker blocks calls at the end of the range; {listing(was, most=3)} {verb} open before"
+    else:
+        verb = "was" if len(fleet) == 1 else "were"
+        words = f"{count_text(len(fleet), 'breaker')} {verb} reported, and none was open on most instances"
+    return f"{words}.{binned}"

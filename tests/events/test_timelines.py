@@ -1,0 +1,408 @@
+"""Figures: Plotly takes them, tables say the same numbers, nothing overlaps, and they stay small."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import plotly.graph_objects as go
+import pytest
+from django.conf import settings
+from hypothesis import given
+from hypothesis import strategies as st
+
+from events.majority import majority
+from events.rows import Bins, CapacityBins, DegradationRow, Lanes, Segment, Transition
+from events.timelines import (
+    Bar,
+    Chart,
+    breaker_lanes,
+    capacity_heat,
+    failure_bars,
+    fallback_lanes,
+    instance_lanes,
+    rejections_line,
+    timeline,
+)
+from events.timelines.charts import to_ms
+from events.timelines.counts import heat_step
+from events.timelines.fallbacks import reduced_spans
+from events.wording import span_text, state_word
+from recovery_ops.rules.words import Category, State, Trigger
+
+NOW = datetime(2026, 11, 21, 14, 26, 18, tzinfo=UTC)
+START = NOW - timedelta(hours=1)
+
+
+def cause(instance: str, breaker: str, state: State, at: datetime) -> Transition:
+    return Transition(
+        fact_id=7,
+        at=at,
+        service="research",
+        instance=instance,
+        breaker=breaker,
+        state=state,
+        previous_state=State.CLOSED,
+        trigger=Trigger.FAILURE_RATE,
+        calls=20,
+        failures=13,
+        failure_rate=0.65,
+        threshold=0.5,
+        last_category=Category.OVERLOADED,
+        override_id="",
+        revision=None,
+    )
+
+
+def lanes_of(
+    spans: dict[str, dict[str, list[tuple[float, State | None]]]], *, start: datetime = START, end: datetime = NOW
+) -> Lanes:
+    """Lanes from (share of the window at which it begins, state)."""
+    lanes = Lanes(start=start, end=end)
+    for breaker, instances in spans.items():
+        for instance, steps in instances.items():
+            moments = [start + (end - start) * share for share, _ in steps]
+            ends: list[datetime | None] = [*moments[1:], None]
+            lanes.setdefault(breaker, {})[instance] = [
+                Segment(
+                    service="research",
+                    instance=instance,
+                    breaker=breaker,
+                    state=state,
+                    start=begin,
+                    end=until,
+                    cause=cause(instance, breaker, state, begin) if state is not None and begin > start else None,
+                )
+                for (_, state), begin, until in zip(steps, moments, ends, strict=True)
+            ]
+    return lanes
+
+
+ALL_STATES = lanes_of(
+    {
+        "search_web": {
+            "a-0": [(0, State.CLOSED), (0.5, State.OPEN), (0.6, State.HALF_OPEN), (0.7, State.CLOSED)],
+            "a-1": [(0, State.CLOSED), (0.55, State.OPEN), (0.9, State.FORCED_OPEN)],
+            "a-2": [(0, State.CLOSED), (0.4, None)],
+        },
+        "crm.update": {"a-0": [(0, State.DISABLED)]},
+        "vector.query": {"a-0": [(0, State.METRICS_ONLY), (0.5, State.FORCED_OPEN)]},
+    }
+)
+
+
+def bins(series: dict[str, list[int]], unknown: list[bool] | None = None) -> Bins:
+    length = len(next(iter(series.values()), [0] * 5))
+    return Bins(start=START, bin_s=60, series=series, unknown=unknown or [False] * length)
+
+
+def capacity(unknown: list[bool] | None = None) -> CapacityBins:
+    limited, overloaded = {"helios / large": [0, 2, 0, 9, 1]}, {"helios / large": [0, 0, 30, 200, 5]}
+    both = {"helios / large": [0, 2, 30, 209, 6], "helios / embed": [0] * 5}
+    zeros = {"helios / embed": [0] * 5}
+    return CapacityBins(
+        start=START,
+        bin_s=60,
+        series=both,
+        unknown=unknown or [False] * 5,
+        rate_limited=limited | zeros,
+        overloaded=overloaded | zeros,
+    )
+
+
+def reduced(operation: str, *, since: float, until: float | None, kind: str = "fallback") -> DegradationRow:
+    """An interval between so many minutes ago."""
+    return DegradationRow(
+        operation=operation,
+        kind=kind,
+        from_name=operation,
+        to_name="" if kind == "withdrawn" else "search_cache",
+        reason="open",
+        category=None,
+        service="research",
+        instance="a-0",
+        started=NOW - timedelta(minutes=since),
+        ended=None if until is None else NOW - timedelta(minutes=until),
+        calls=0 if until is None else 4,
+    )
+
+
+def everything() -> Chart:
+    counts = bins({"transient": [1, 0, 7, 3, 2], "semantic": [0, 0, 1, 0, 0]}, [True, False, False, False, False])
+    return timeline(
+        ALL_STATES,
+        capacity=capacity([True, False, False, False, False]),
+        failures=counts,
+        rejections=counts,
+        degradations=[
+            reduced("search_web", since=30, until=None),
+            reduced("fetch_page", since=20, until=10, kind="model"),
+            reduced("embed", since=20, until=10, kind="withdrawn"),
+        ],
+    )
+
+
+CHARTS = {
+    "breakers": breaker_lanes(ALL_STATES),
+    "instances": instance_lanes(
+        ALL_STATES,
+        "search_web",
+        desired=[Bar(lane="", state=State.CLOSED, start=START, end=None, why="auto")],
+    ),
+    "failures": failure_bars(bins({"transient": [1, 2, 3]}), start=START, end=NOW),
+    "rejections": rejections_line(bins({"search_web": [1, 2, 3]}), start=START, end=NOW),
+    "capacity": capacity_heat(capacity(), start=START, end=NOW),
+    "fallbacks": fallback_lanes([reduced("search_web", since=30, until=None)], start=START, end=NOW),
+    "timeline": everything(),
+    "nothing": timeline(
+        Lanes(start=START, end=NOW),
+        capacity=CapacityBins(start=START, bin_s=60, series={}, unknown=[True] * 60),
+        failures=bins({}),
+        rejections=bins({}),
+        degradations=[],
+    ),
+}
+each_chart = pytest.mark.parametrize("chart", CHARTS.values(), ids=CHARTS)
+
+
+def painted(value: Any) -> Any:
+    """The figure with colours in the places of tokens."""
+    if isinstance(value, str):
+        return "sans-serif" if value == "token:--sans" else "#123456" if value.startswith("token:") else value
+    if isinstance(value, dict):
+        return {key: painted(part) for key, part in value.items()}
+    return [painted(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def tokens(value: Any) -> Iterator[str]:
+    if isinstance(value, str) and value.startswith("token:"):
+        yield value
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from tokens(part)
+
+
+@each_chart
+def test_plotly_takes_the_figure(chart: Chart) -> None:
+    figure = go.Figure(painted(chart.figure))
+    assert figure.layout.uirevision == "timeline"
+    assert figure.layout.height == chart.height_px
+    assert (figure.layout.margin.l, figure.layout.margin.r) == (172, 92)
+    assert figure.layout.showlegend is False
+
+
+@each_chart
+def test_every_colour_is_a_token_of_the_theme(chart: Chart) -> None:
+    theme = (settings.BASE_DIR / "static" / "tokens.css").read_text()
+    found = set(tokens(chart.figure))
+    assert found
+    assert all(f"{token.removeprefix('token:').split('/')[0]}:" in theme for token in found)
+    assert "#" not in json.dumps(chart.figure)
+
+
+@each_chart
+def test_every_figure_has_a_sentence_and_tables_that_are_rectangular(chart: Chart) -> None:
+    assert chart.caption.endswith(".")
+    assert chart.tables
+    assert all(len(row) == len(table.columns) for table in chart.tables for row in table.rows)
+
+
+def drawn(chart: Chart, axis: str | None = None) -> list[tuple[str, str, int, int]]:
+    """Every state bar of a figure as (lane, state, from, until) in milliseconds, rails of overrides once."""
+    found = []
+    for trace in chart.figure["data"]:
+        is_bar = trace["type"] == "bar" and trace.get("orientation") == "h" and trace.get("hoverinfo") != "skip"
+        if is_bar and axis in (None, trace["yaxis"]):
+            bars = zip(trace["y"], trace["base"], trace["x"], strict=True)
+            found += [(lane, trace["name"], base, base + length) for lane, base, length in bars]
+    return sorted(found, key=lambda bar: (bar[0], bar[2]))
+
+
+def test_lanes_tile_the_window_and_the_table_says_the_same() -> None:
+    chart = breaker_lanes(ALL_STATES)
+    bars = drawn(chart)
+    for lane in ALL_STATES:
+        mine = [bar for bar in bars if bar[0] == lane]
+        assert (mine[0][2], mine[-1][3]) == (to_ms(START), to_ms(NOW))
+        assert all(one[3] == other[2] for one, other in pairwise(mine))
+    assert Counter((lane, state) for lane, state, _, _ in bars) == Counter(row[:2] for row in chart.table.rows)
+    lengths = Counter((lane, state, span_text((until - begin) / 1000)) for lane, state, begin, until in bars)
+    assert lengths == Counter((row[0], row[1], row[5]) for row in chart.table.rows)
+
+
+def test_each_state_has_its_own_width_colour_and_pattern() -> None:
+    chart = instance_lanes(ALL_STATES, "search_web")
+    marks = {trace["name"]: trace for trace in chart.figure["data"]}
+    assert set(marks) == {"closed", "open", "half_open", "forced_open", "unknown"}
+    assert marks["closed"]["width"] < marks["open"]["width"]
+    patterns = {name: trace["marker"].get("pattern", {}).get("shape", "") for name, trace in marks.items()}
+    assert patterns == {"closed": "", "open": "x", "half_open": "/", "forced_open": "|", "unknown": "."}
+    assert len({trace["marker"]["color"] for trace in marks.values()}) == 5
+
+
+def test_the_fleet_lane_says_how_many_and_why() -> None:
+    chart = breaker_lanes(ALL_STATES)
+    values = {note["y"]: note["text"] for note in chart.figure["layout"]["annotations"] if note["name"] == "value"}
+    assert values == {"search_web": "forced 1/3", "crm.update": "disabled", "vector.query": "forced_open"}
+    opened = next(row for row in chart.table.rows if row[:2] == ("search_web", "open"))
+    assert opened[2] == "2 of 3"
+    assert opened[6] == (
+        "a-0: 13 of 20 calls failed (65 %, limit 50 %); last failure: overloaded (529); 1 of 3 instances silent"
+    )
+    assert chart.caption == (
+        "2 breakers block calls at the end of the range: search_web (forced 1/3) and vector.query (forced_open)."
+    )
+
+
+def test_the_page_of_a_breaker_shows_the_desired_lane_first_and_names_what_it_leaves_out() -> None:
+    desired = [
+        Bar(lane="", state=State.CLOSED, start=START, end=NOW - timedelta(minutes=5), why="auto"),
+        Bar(lane="", state=State.FORCED_OPEN, start=NOW - timedelta(minutes=5), end=None, why="Ana Ruiz: too slow"),
+    ]
+    chart = instance_lanes(ALL_STATES, "search_web", desired=desired, most_lanes=2)
+    layout = chart.figure["layout"]
+    assert layout["yaxis"]["categoryarray"] == ["Desired", "Observed, majority"]
+    assert layout["yaxis2"]["categoryarray"] == ["a-0", "a-1"]
+    headings = [note["text"] for note in layout["annotations"] if note["name"] == "heading"]
+    assert headings == ["Desired and observed", "2 of 3 instances, those that moved most"]
+    assert ("Desired", "forced_open", "", "14:21:18", "so far", "5m 00s", "Ana Ruiz: too slow") in chart.tables[0].rows
+    assert chart.caption == "search_web changed its state 6 times on 3 instances."
+
+
+def test_failures_are_stacked_and_the_table_has_every_bin_that_counted() -> None:
+    chart = failure_bars(bins({"transient": [1, 0, 7], "semantic": [0, 0, 1]}), start=START, end=NOW)
+    assert [(trace["name"], trace["y"]) for trace in chart.figure["data"]] == [
+        ("transient", [1, 0, 7]),
+        ("semantic", [0, 0, 1]),
+    ]
+    assert chart.table.columns == ("From", "transient", "semantic")
+    assert chart.table.rows == (("13:26:18", 1, 0), ("13:28:18", 7, 1))
+    assert chart.caption == "9 failures, most at 13:28:18 (8 per minute), mainly transient and semantic."
+
+
+def test_few_series_are_drawn_and_the_rest_is_summed() -> None:
+    chart = failure_bars(bins({f"c{n}": [10 - n] for n in range(9)}), start=START, end=NOW, by="category")
+    assert [trace["name"] for trace in chart.figure["data"]] == ["c0", "c1", "c2", "c3", "c4", "other"]
+    assert sum(trace["y"][0] for trace in chart.figure["data"]) == sum(range(2, 11))
+
+
+def test_unknown_bins_are_hatched_and_not_zero() -> None:
+    counts = bins({"search_web": [0, 0, 0, 4, 0]}, [True, True, False, False, True])
+    for chart in (rejections_line(counts, start=START, end=NOW), failure_bars(counts, start=START, end=NOW)):
+        hatched = next(trace for trace in chart.figure["data"] if trace["name"] == "unknown")
+        assert hatched["width"] == [120_000, 60_000]
+        assert [row[1] for row in chart.table.rows] == ["unknown", "unknown", 4, "unknown"]
+        assert "in 3 of 5 bins nobody lived to report" in chart.caption
+    assert rejections_line(counts, start=START, end=NOW).figure["data"][0]["y"][:3] == [None, None, 0]
+
+
+def test_capacity_is_one_hue_in_six_steps_and_the_table_tells_429_from_529() -> None:
+    chart = capacity_heat(capacity(), start=START, end=NOW)
+    heat = chart.figure["data"][0]
+    assert heat["z"] == [[0, 1, 1, 5, 1], [0, 0, 0, 0, 0]]
+    assert heat["customdata"][0] == [[0, 0], [2, 0], [0, 30], [9, 200], [1, 5]]
+    assert chart.table.columns == (
+        "From",
+        *("helios / large, 429", "helios / large, 529"),
+        *("helios / embed, 429", "helios / embed, 529"),
+    )
+    assert chart.table.rows[2][:3] == ("13:29:18", 9, 200)
+    assert chart.caption == "12 × 429 and 235 × 529, most from helios / large."
+
+
+@given(count=st.integers(0, 10_000), hottest=st.integers(0, 10_000))
+def test_heat_has_zero_for_none_and_never_less_for_more(count: int, hottest: int) -> None:
+    step = heat_step(min(count, hottest), hottest)
+    assert (step == 0) == (min(count, hottest) == 0)
+    assert 0 <= step <= 5
+    assert heat_step(hottest, hottest) == max(heat_step(n, hottest) for n in (0, hottest // 2, hottest))
+
+
+def test_degradations_of_many_instances_are_one_bar_with_a_count() -> None:
+    rows = [
+        reduced("search_web", since=50, until=40),
+        reduced("search_web", since=45, until=30),
+        reduced("search_web", since=20, until=None),
+        reduced("search_web", since=90, until=70),
+        reduced("search_web", since=80, until=55),
+    ]
+    spans = reduced_spans(rows, start=START, end=NOW)
+    minutes = [((NOW - one.start).seconds // 60, one.end and (NOW - one.end).seconds // 60) for one in spans]
+    assert minutes == [(60, 55), (50, 30), (20, None)]
+    assert [one.instances for one in spans] == [1, 2, 1]
+    chart = fallback_lanes(rows, start=START, end=NOW)
+    assert len(drawn(chart)) == len(chart.table.rows) == 3
+    assert chart.caption == "search_web is reduced at the end of the range."
+
+
+def test_bands_lie_below_each_other_over_one_axis() -> None:
+    layout = everything().figure["layout"]
+    domains = [layout[axis]["domain"] for axis in ("yaxis", "yaxis2", "yaxis3", "yaxis4", "yaxis5")]
+    assert all(upper[0] > lower[1] for upper, lower in pairwise(domains))
+    assert (domains[0][1] < 1, domains[-1][0]) == (True, 0)
+    assert {trace["xaxis"] for trace in everything().figure["data"]} == {"x"}
+
+
+def test_a_band_without_lanes_says_why() -> None:
+    notes = [note["text"] for note in CHARTS["nothing"].figure["layout"]["annotations"] if note["name"] == "empty"]
+    assert notes == [
+        "No call to a provider was counted; in 60 of 60 bins nobody lived to report.",
+        "No breaker was reported in this range.",
+        "Every operation gave the real thing.",
+    ]
+
+
+def test_names_from_outside_cannot_bring_markup() -> None:
+    hostile = '<a href="https://evil.example">click</a>'
+    chart = breaker_lanes(lanes_of({hostile: {hostile: [(0, State.CLOSED), (0.5, State.OPEN)]}}))
+    text = (
+        json.dumps(chart.figure)
+        .replace("<b>", "")
+        .replace("</b>", "")
+        .replace("<br>", "")
+        .replace("<extra></extra>", "")
+    )
+    assert "<" not in text
+    assert chart.table.rows[0][0] == hostile  # the table is escaped by its template
+
+
+STEPS = st.lists(st.tuples(st.floats(0.001, 0.999), st.sampled_from([*State, None])), max_size=6)
+
+
+@given(instances=st.lists(STEPS, min_size=1, max_size=4))
+def test_the_majority_lane_sums_up_to_the_window(instances: list[list[tuple[float, State | None]]]) -> None:
+    spans = {
+        f"a-{number}": [(0.0, State.CLOSED), *sorted(steps, key=lambda step: step[0])]
+        for number, steps in enumerate(instances)
+    }
+    lanes = lanes_of({"b": spans})
+    [lane] = majority(lanes).values()
+    assert sum(((one.end - one.start) for one in lane), timedelta()) == NOW - START
+    bars = drawn(breaker_lanes(lanes))
+    assert sum(until - begin for _, _, begin, until in bars) >= to_ms(NOW) - to_ms(START)
+    assert {state for _, state, _, _ in bars} == {state_word(one.state) for one in lane}
+
+
+def day_of(flips: int) -> Chart:
+    """Forty breakers that move so often in a day."""
+    states = (State.OPEN, State.HALF_OPEN, State.CLOSED)
+    steps = [(0.0, State.CLOSED), *(((n + 1) / (flips + 1), states[n % 3]) for n in range(flips))]
+    spans = {f"operation-{number:02}": {"agent-00": steps} for number in range(40)}
+    return breaker_lanes(lanes_of(spans, start=NOW - timedelta(hours=24)))
+
+
+@pytest.mark.parametrize(("flips", "most_bytes"), [(2, 50_000), (11, 100_000)])
+def test_a_day_of_forty_breakers_is_small(flips: int, most_bytes: int) -> None:
+    written = json.dumps(day_of(flips).figure, separators=(",", ":"), ensure_ascii=False).encode()
+    assert len(written) <= most_bytes
+    assert len(gzip.compress(written)) <= 15_000
+
+
+def test_the_most_bars_we_draw_travel_in_fifty_kilobytes() -> None:
+    chart = day_of(49)
+    assert len(drawn(chart)) == 2000
+    assert len(gzip.compress(json.dumps(chart.figure, separators=(",", ":")).encode())) <= 50_000
