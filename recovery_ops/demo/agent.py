@@ -23,8 +23,8 @@ from recovery_ops.runtime import Fallback, Recovery, RecoveryError
 Operation = Callable[..., Any]
 
 
-def research_operations(recovery: Recovery, client: Client) -> dict[str, Operation]:
-    """A model with a fallback, a tool with a fallback, an optional tool, a tool with neither, and background work."""
+def model(recovery: Recovery, client: Client) -> Operation:
+    """The large model, answered for by the small one when it cannot."""
 
     @recovery.guard("model:small", kind="model", provider="helios", model="helios-small", is_destructive=False)
     def small(prompt: str) -> Any:
@@ -41,6 +41,12 @@ def research_operations(recovery: Recovery, client: Client) -> dict[str, Operati
     )
     def large(prompt: str) -> Any:
         return client.post("large", prompt=prompt)
+
+    return large
+
+
+def research_operations(recovery: Recovery, client: Client) -> dict[str, Operation]:
+    """A model with a fallback, a tool with a fallback, an optional tool, a tool with neither, and background work."""
 
     def search_cache(query: str) -> dict[str, str]:
         return {"answer": f"what was known about {query} an hour ago"}
@@ -73,7 +79,7 @@ def research_operations(recovery: Recovery, client: Client) -> dict[str, Operati
     return {
         "search_web": search_web,
         "fetch_prices": fetch_prices,
-        "model:large": large,
+        "model:large": model(recovery, client),
         "publish_report": publish_report,
         "title_run": title_run,
     }

@@ -66,10 +66,11 @@ class RetryScheduled(Fact):
     """The call will be made again; `attempt` is the number of the coming attempt, 2 for the first retry."""
 
     attempt: int
-    max_retries: int | None
     delay_s: float
     delay_source: DelaySource
     category: Category
+    max_retries: int | None = None
+    """None in persistent mode."""
     adjustment: Adjustment | None = None
     max_tokens: int | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast
 
 from recovery_ops.rules.policy import Knobs
 from recovery_ops.rules.standing import Alternative
@@ -36,76 +36,90 @@ class Guarded(Protocol[P, R_co]):
         """Call it."""
 
 
+class Said(TypedDict, total=False):
+    """What a developer may say at a guard; what is not said is the most restrictive."""
+
+    kind: str
+    """`operation` (the default), `model`, `tool`, `document` or `sandbox`: their deadlines and retries differ."""
+    breaker: str
+    """The name of a shared backend; default: the operation's own."""
+    fallback: AnyFallback | Sequence[AnyFallback] | None
+    """Alternatives in order, each called with the same arguments."""
+    optional: bool
+    """Leave it out (`Degraded`) rather than fail."""
+    is_destructive: bool
+    """True, the default, retries only after failures that prove nothing was done. False: it may be done twice."""
+    fallback_allowed: bool
+    """False where a wrong answer is worse than none."""
+    source: str
+    """Who waits, where it is not whoever the run says."""
+    max_retries: int | None
+    base_delay_s: float | None
+    deadline_s: float | None
+    """Of one attempt. Tasks are cancelled; threads are handed what is left (`attempt().deadline_s`)."""
+    knobs: Knobs | None
+    """Every other number of the rules."""
+    idempotency_key: Callable[..., str] | None
+    """Makes the key from the arguments; with a key an operation may be repeated."""
+    refresh_credentials: Callable[[], Any] | None
+    refresh_evidence: Callable[[], Any] | None
+    adjusts_max_tokens: bool
+    """The callable obeys `attempt().max_tokens`."""
+    provider: str | None
+    model: str | None
+    tool: str | None
+
+
 class Guards:
     """The part of `Recovery` that makes guards."""
 
-    def guard(
-        self,
-        name: str | None = None,
-        *,
-        kind: str = "operation",
-        breaker: str = "",
-        fallback: AnyFallback | Sequence[AnyFallback] | None = None,
-        optional: bool = False,
-        is_destructive: bool = True,
-        fallback_allowed: bool = True,
-        source: str = "",
-        max_retries: int | None = None,
-        base_delay_s: float | None = None,
-        deadline_s: float | None = None,
-        knobs: Knobs | None = None,
-        idempotency_key: Callable[..., str] | None = None,
-        refresh_credentials: Callable[[], Any] | None = None,
-        refresh_evidence: Callable[[], Any] | None = None,
-        adjusts_max_tokens: bool = False,
-        provider: str | None = None,
-        model: str | None = None,
-        tool: str | None = None,
-    ) -> Callable[[Callable[P, R]], Guarded[P, R]]:
-        """A decorator for sync and async callables.
+    def guard(self, name: str | None = None, **said: Unpack[Said]) -> Callable[[Callable[P, R]], Guarded[P, R]]:
+        """A decorator for sync and async callables. `name` is the operation; default: the function's name.
 
-        name: the operation; default: the function's name. kind: `operation`, `model`, `tool`, `document` or `sandbox`
-        (their default deadlines and retries differ). breaker: a shared backend's name. fallback: alternatives in
-        order, each with the same arguments. optional: leave it out (`Degraded`) rather than fail. is_destructive:
-        True (the default) retries only after failures that prove nothing was done; say False for what may be done
-        twice. deadline_s: of one attempt. source: who waits, where it is not the run's. The live policy may change
-        every number; it can never widen `is_destructive`, `optional` or the fallbacks.
-
-        Raises RecoveryExhausted, CircuitOpen, GateClosed, DeadlineExceeded or RunStopped; cancels pass through.
+        The live policy may change every number; it can never widen `is_destructive`, `optional` or the fallbacks.
+        Guarded calls raise RecoveryExhausted, CircuitOpen, GateClosed, DeadlineExceeded or RunStopped; cancels pass.
         """
 
         def decorate(function: Callable[P, R]) -> Guarded[P, R]:
             recovery = cast("Recovery", self)
             if recovery.is_off:
                 return cast("Guarded[P, R]", function)
-            said = _said(knobs, max_retries, base_delay_s, deadline_s, fallback_allowed)
-            operation = recovery.operation(
-                name or function.__name__, kind=kind, breaker=breaker, code=said, provider=provider
-            )
-            hooks = {
-                Adjustment.REFRESH_CREDENTIALS: refresh_credentials,
-                Adjustment.REFRESH_EVIDENCE: refresh_evidence,
-            }
-            given = {adjustment: hook for adjustment, hook in hooks.items() if hook is not None}
-            fixes = set(given) | ({Adjustment.MAX_TOKENS} if adjusts_max_tokens else set())
-            plan = Plan(
-                operation=operation,
-                function=function,
-                source=source,
-                is_optional=optional,
-                is_repeatable=not is_destructive or idempotency_key is not None,
-                alternatives=_alternatives(recovery, operation.name, function, fallback),
-                fixes=frozenset(fixes),
-                hooks=given,
-                idempotency_key=idempotency_key,
-                model=model,
-                tool=tool,
-            )
+            plan = _plan(recovery, name or function.__name__, function, said)
             is_async = inspect.iscoroutinefunction(function)
             made = _guarded_async(recovery, plan) if is_async else _guarded(recovery, plan)
             return cast("Guarded[P, R]", made)
 
         return decorate
+
+
+def _plan(recovery: Recovery, name: str, function: Callable[..., Any], said: Said) -> Plan:
+    operation = recovery.operation(
+        name,
+        kind=said.get("kind", "operation"),
+        breaker=said.get("breaker", ""),
+        code=_knobs(said),
+        provider=said.get("provider"),
+    )
+    hooks = {
+        Adjustment.REFRESH_CREDENTIALS: said.get("refresh_credentials"),
+        Adjustment.REFRESH_EVIDENCE: said.get("refresh_evidence"),
+    }
+    given = {adjustment: hook for adjustment, hook in hooks.items() if hook is not None}
+    fixes = set(given) | ({Adjustment.MAX_TOKENS} if said.get("adjusts_max_tokens") else set())
+    key = said.get("idempotency_key")
+    return Plan(
+        operation=operation,
+        function=function,
+        source=said.get("source", ""),
+        is_optional=said.get("optional", False),
+        is_repeatable=not said.get("is_destructive", True) or key is not None,
+        alternatives=_alternatives(recovery, name, function, said.get("fallback")),
+        fixes=frozenset(fixes),
+        hooks=given,
+        idempotency_key=key,
+        model=said.get("model"),
+        tool=said.get("tool"),
+    )
 
 
 def _guarded(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
@@ -186,20 +200,15 @@ def _source() -> str:
     return scope.source if scope else ""
 
 
-def _said(
-    knobs: Knobs | None,
-    max_retries: int | None,
-    base_delay_s: float | None,
-    deadline_s: float | None,
-    fallback_allowed: bool,
-) -> Knobs:
+def _knobs(said: Said) -> Knobs:
     own = Knobs(
-        max_retries=max_retries,
-        max_retries_background=max_retries,
-        base_delay_s=base_delay_s,
-        call_deadline_s=deadline_s,
-        fallback_allowed=None if fallback_allowed else False,
+        max_retries=said.get("max_retries"),
+        max_retries_background=said.get("max_retries"),
+        base_delay_s=said.get("base_delay_s"),
+        call_deadline_s=said.get("deadline_s"),
+        fallback_allowed=None if said.get("fallback_allowed", True) else False,
     )
+    knobs = said.get("knobs")
     return own if knobs is None else own.over(knobs)
 
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, Unpack
 
 from recovery_ops.rules.breaker import Breaker, Imposed
 from recovery_ops.rules.facts import BreakerRejected, Fact, Instance
@@ -21,7 +21,7 @@ from recovery_ops.rules.words import State
 from recovery_ops.runtime import forks
 from recovery_ops.runtime.clock import Clock
 from recovery_ops.runtime.counting import Cell, Rejections
-from recovery_ops.runtime.guard import Guards
+from recovery_ops.runtime.guard import Guarded, Guards, P, R, Said
 from recovery_ops.runtime.housekeeping import Housekeeper
 from recovery_ops.runtime.identity import Identity
 from recovery_ops.runtime.limits import NO_LIMITS, Limits
@@ -359,7 +359,7 @@ def default() -> Recovery:
         return _default
 
 
-def guard(name: str | None = None, **said: Any) -> Any:
+def guard(name: str | None = None, **said: Unpack[Said]) -> Callable[[Callable[P, R]], Guarded[P, R]]:
     """`Recovery.guard` of the process's own runtime."""
     return default().guard(name, **said)
 

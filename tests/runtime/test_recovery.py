@@ -81,7 +81,7 @@ class TestGuard:
             return query
 
         assert (search.__name__, search.__doc__) == ("search", "Finds.")
-        assert search.operation.name == "search"  # type: ignore[attr-defined]
+        assert search.operation.name == "search"
 
     def test_the_last_error_is_the_cause(self, lab: Lab) -> None:
         error = ValueError("a bug")
