@@ -390,7 +390,8 @@ def test_the_majority_lane_sums_up_to_the_window(instances: list[list[tuple[floa
 def day_of(flips: int) -> Chart:
     """Forty breakers that move so often in a day."""
     states = (State.OPEN, State.HALF_OPEN, State.CLOSED)
-    steps = [(0.0, State.CLOSED), *(((n + 1) / (flips + 1), states[n % 3]) for n in range(flips))]
+    steps: list[tuple[float, State | None]] = [(0.0, State.CLOSED)]
+    steps += [((n + 1) / (flips + 1), states[n % 3]) for n in range(flips)]
     spans = {f"operation-{number:02}": {"agent-00": steps} for number in range(40)}
     return breaker_lanes(lanes_of(spans, start=NOW - timedelta(hours=24)))
 

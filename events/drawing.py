@@ -1,0 +1,248 @@
+"""Small drawings for quiet pages, as safe SVG: state strips and lanes, sparklines, bullets and heat rows.
+
+They use the classes of `static/app.css` and the patterns of `templates/_sprite.html`, no styles of their own, and lie
+on percentages of their width, so that they stretch with their column and line up with the lanes beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from events.rows import RANK, MajoritySegment, Segment
+from events.timelines.counts import heat_step
+from events.wording import bin_text, clock_text, share_text, state_word
+from recovery_ops.rules.words import State
+
+STRIP_PX = 14
+LANE_PX = 24
+_RAIL_PX = 4
+_FILL_PX = 14
+_CELLS = 128
+"""A strip is about this many pixels wide: what is narrower than one shows as one, the worst of what lies in it."""
+_TICK_STEPS_S = (60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)
+_MOST_TICKS = 8
+
+Drawn = Segment | MajoritySegment
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A span of the drawing, in shares of its width."""
+
+    state: State | None
+    begin: float
+    end: float
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """A mark on the time axis: `x` in per cent of the width."""
+
+    x: str
+    words: str
+
+
+def strip(segments: Sequence[Drawn], *, start: datetime, end: datetime, label: str) -> SafeString:
+    """The states of a breaker in a table row: a rail while it is closed, a full bar otherwise."""
+    return format_html(
+        '<svg class="strip" role="img" aria-label="{}">{}</svg>',
+        f"{label}, {_in_words(segments, end)}",
+        _bars(_spans(segments, start, end), top_px=0),
+    )
+
+
+def lane(segments: Sequence[Drawn], *, start: datetime, end: datetime, label: str) -> SafeString:
+    """The same as a lane of a chart, 24 px high, over the grid of `ticks`."""
+    return format_html(
+        '<svg height="24" role="img" aria-label="{}">{}{}</svg>',
+        f"{label}, {_in_words(segments, end)}",
+        grid(start, end),
+        _bars(_spans(segments, start, end), top_px=(LANE_PX - _FILL_PX) // 2),
+    )
+
+
+def heat_row(
+    values: Sequence[int], *, start: datetime, bin_s: int, unknown: Sequence[bool] = (), label: str, hottest: int = 0
+) -> SafeString:
+    """A cell per bin: six steps of one hue, dotted where nothing is known. `hottest` is that of all rows together."""
+    top = max([hottest, *values], default=0)
+    width = 100 / max(1, len(values))
+    cells = []
+    for index, value in enumerate(values):
+        is_unknown = index < len(unknown) and unknown[index]
+        at = clock_text(start + timedelta(seconds=index * bin_s), today=start)
+        words = f"{at}: unknown" if is_unknown else f"{at}: {value:,} per {bin_text(bin_s)}"
+        paint = _UNKNOWN if is_unknown else format_html('class="h{}"', heat_step(value, top))
+        cells.append((paint, _percent(index * width), _percent(width * 0.91), words))
+    return format_html(
+        '<svg height="24" role="img" aria-label="{}">{}</svg>',
+        f"{label}, {sum(values):,} in all",
+        format_html_join("", '<rect {} x="{}" width="{}" y="3" height="18" rx="1"><title>{}</title></rect>', cells),
+    )
+
+
+def spark(values: Sequence[int | float | None]) -> SafeString:
+    """A line with its area, decoration beside a number that says the same. None interrupts it: unknown is not zero."""
+    top = max((value for value in values if value is not None), default=0) or 1
+    step = 100 / max(1, len(values) - 1)
+    points = [None if value is None else (index * step, 22 - 20 * value / top) for index, value in enumerate(values)]
+    runs = [[point for point in run if point] for is_there, run in groupby(points, key=bool) if is_there]
+    return format_html(
+        '<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true">{}</svg>',
+        format_html_join(
+            "",
+            '<polygon class="area" points="{},24 {} {},24"/><polyline class="plot" points="{}"/>',
+            [(f"{run[0][0]:.1f}", _points(run), f"{run[-1][0]:.1f}", _points(run)) for run in runs],
+        ),
+    )
+
+
+def bullet(rate: float | None, threshold: float | None = None) -> SafeString:
+    """A share as a bar with a tick at its limit; only the track where the share is not known."""
+    known = "not known" if rate is None else share_text(rate)
+    limit = "" if threshold is None else f", limit {share_text(threshold)}"
+    bar = "" if rate is None else _rect("wait", _clamped(rate))
+    tick: SafeString | str = ""
+    if threshold is not None:
+        x = _percent(100 * _clamped(threshold))
+        tick = format_html('<line class="cursor" x1="{}" x2="{}" y1="0" y2="12"/>', x, x)
+    return format_html(
+        '<svg class="bullet" role="img" aria-label="{}">{}{}{}</svg>', known + limit, _rect("track", 1.0), bar, tick
+    )
+
+
+def ticks(start: datetime, end: datetime) -> list[Tick]:
+    """At most eight round moments of the window; labels have the day where the window is longer than one."""
+    length = (end - start).total_seconds()
+    step = next((one for one in _TICK_STEPS_S if length / one <= _MOST_TICKS), _TICK_STEPS_S[-1])
+    step *= max(1, -(-int(length / step) // _MOST_TICKS))
+    first = -(-int(start.timestamp()) // step) * step
+    moments = [datetime.fromtimestamp(at, UTC) for at in range(first, int(end.timestamp()) + 1, step)]
+    return [
+        Tick(x=_percent(100 * (at - start).total_seconds() / length), words=_tick_words(at, step)) for at in moments
+    ]
+
+
+def grid(start: datetime, end: datetime) -> SafeString:
+    """The vertical lines of `ticks`, for a lane."""
+    lines = [(tick.x, tick.x) for tick in ticks(start, end)]
+    return format_html_join("", '<line class="gridline" x1="{}" x2="{}" y1="0" y2="24"/>', lines)
+
+
+def axis(start: datetime, end: datetime) -> SafeString:
+    """The labels of `ticks`, as the last row of a group of lanes."""
+    labels = [(tick.x, tick.words) for tick in ticks(start, end)]
+    return format_html(
+        '<svg height="20" aria-hidden="true">{}</svg>',
+        format_html_join("", '<text x="{}" y="13" text-anchor="middle">{}</text>', labels),
+    )
+
+
+_UNKNOWN = mark_safe('fill="url(#p-unknown)"')  # a constant
+
+
+def _tick_words(at: datetime, step: int) -> str:
+    return f"{at.day} {at:%b}" if step >= 86_400 else f"{at:%H:%M}"
+
+
+def _spans(segments: Sequence[Drawn], start: datetime, end: datetime) -> list[_Span]:
+    """The segments as shares of the window; of very many, the worst in each pixel."""
+    length = (end - start) / timedelta(seconds=1)
+    spans = []
+    for segment in segments:
+        until = segment.end if segment.end is not None else end
+        begin_share = max(0.0, (segment.start - start) / timedelta(seconds=1) / length)
+        end_share = min(1.0, (until - start) / timedelta(seconds=1) / length)
+        if begin_share < end_share:
+            last = "so far" if segment.end is None else clock_text(until, today=end)
+            words = f"{state_word(segment.state)}: {clock_text(segment.start, today=end)} to {last}"
+            spans.append(_Span(segment.state, begin_share, end_share, words))
+    return spans if len(spans) <= _CELLS else _coarse(spans)
+
+
+def _coarse(spans: Iterable[_Span]) -> list[_Span]:
+    worst: dict[int, _Span] = {}
+    for span in spans:
+        for cell in range(int(span.begin * _CELLS), min(_CELLS - 1, int(span.end * _CELLS)) + 1):
+            if cell not in worst or RANK[span.state] > RANK[worst[cell].state]:
+                worst[cell] = span
+    runs = groupby(sorted(worst), key=lambda cell: worst[cell].state)
+    found = []
+    for state, group in runs:
+        cells = list(group)
+        words = f"{state_word(state)}, at times" if len(cells) > 1 else worst[cells[0]].words
+        found.append(_Span(state, cells[0] / _CELLS, (cells[-1] + 1) / _CELLS, words))
+    return found
+
+
+def _bars(spans: Sequence[_Span], *, top_px: int) -> SafeString:
+    """Rails first and trouble over them, never narrower than a pixel of a strip."""
+    ordered = sorted(spans, key=lambda span: RANK[span.state] > RANK[State.CLOSED])
+    return format_html_join("", "{}", [(_bar(span, top_px),) for span in ordered])
+
+
+def _bar(span: _Span, top_px: int) -> SafeString:
+    is_rail = span.state in (State.CLOSED, State.DISABLED)
+    width = max(span.end - span.begin, 0 if span.state is State.CLOSED else 1 / _CELLS)
+    x, wide = _percent(100 * min(span.begin, 1 - width)), _percent(100 * width)
+    bar = format_html(
+        '<rect x="{}" y="{}" width="{}" height="{}" fill="url(#p-{})"><title>{}</title></rect>',
+        x,
+        top_px + (_FILL_PX - _RAIL_PX) // 2 if is_rail else top_px,
+        wide,
+        _RAIL_PX if is_rail else _FILL_PX,
+        State.CLOSED.value if span.state is State.DISABLED else state_word(span.state),
+        span.words,
+    )
+    if span.state not in (State.FORCED_OPEN, State.DISABLED, State.METRICS_ONLY):
+        return bar
+    # An outline says that a person holds it.
+    return format_html(
+        '{}<rect class="edge f-{}" x="{}" y="{}" width="{}" height="{}"/>',
+        bar,
+        state_word(span.state),
+        x,
+        top_px + 0.75,
+        wide,
+        _FILL_PX - 1.5,
+    )
+
+
+def _in_words(segments: Sequence[Drawn], end: datetime) -> str:
+    """What a drawing says to those who do not see it: how it ends, and how long it was in each other state."""
+    if not segments:
+        return "not reported"
+    others: dict[str, timedelta] = {}
+    for segment in segments:
+        if segment.state is not State.CLOSED:
+            length = (segment.end if segment.end is not None else end) - segment.start
+            others[state_word(segment.state)] = others.get(state_word(segment.state), timedelta()) + length
+    total = max((segments[-1].end or end) - segments[0].start, timedelta(microseconds=1))
+    parts = [f"{share_text(length / total)} {word}" for word, length in others.items()]
+    return f"{state_word(segments[-1].state)} at the end" + (
+        f", {', '.join(parts)}" if parts else ", closed throughout"
+    )
+
+
+def _rect(name: str, share: float) -> SafeString:
+    width = _percent(100 * share)
+    return format_html('<rect class="{}" y="3" width="{}" height="6" rx="1"/>', name, width)
+
+
+def _points(run: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in run)
+
+
+def _clamped(share: float) -> float:
+    return max(0.0, min(1.0, share))
+
+
+def _percent(number: float) -> str:
+    return f"{number:.2f}".rstrip("0").rstrip(".") + "%"

@@ -1,0 +1,142 @@
+"""Server-drawn SVG: well-formed, in percentages, with words for those who do not see it, and safe."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from xml.etree import ElementTree as ET
+
+import pytest
+from django.conf import settings
+from hypothesis import given
+from hypothesis import strategies as st
+
+from events import drawing
+from events.rows import Segment
+from recovery_ops.rules.words import State
+
+NOW = datetime(2026, 11, 21, 14, 26, 18, tzinfo=UTC)
+START = NOW - timedelta(hours=24)
+STATES = [*State, None]
+
+
+def segments_of(*steps: tuple[float, State | None]) -> list[Segment]:
+    """Segments from (hours after the start, state), the last one going on."""
+    moments = [START + timedelta(hours=hours) for hours, _ in steps]
+    ends: list[datetime | None] = [*moments[1:], None]
+    return [
+        Segment(service="s", instance="i", breaker="b", state=state, start=begin, end=end)
+        for (_, state), begin, end in zip(steps, moments, ends, strict=True)
+    ]
+
+
+def parsed(svg: str) -> ET.Element:
+    return ET.fromstring(svg)
+
+
+def percent(element: ET.Element, name: str) -> float:
+    return float(element.attrib[name].removesuffix("%"))
+
+
+def test_a_strip_is_a_rail_with_trouble_standing_out() -> None:
+    strip = parsed(
+        drawing.strip(segments_of((0, State.CLOSED), (12, State.OPEN)), start=START, end=NOW, label="search")
+    )
+    closed, opened = strip.findall("rect")
+    assert (closed.attrib["height"], closed.attrib["width"], closed.attrib["y"]) == ("4", "50%", "5")
+    assert (opened.attrib["height"], opened.attrib["x"], opened.attrib["fill"]) == ("14", "50%", "url(#p-open)")
+    assert opened.findtext("title") == "open: 02:26:18 to so far"
+    assert strip.attrib["aria-label"] == "search, open at the end, 50 % open"
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_every_state_has_a_pattern_in_the_sprite(state: State | None) -> None:
+    sprite = (settings.BASE_DIR / "templates" / "_sprite.html").read_text()
+    lane = drawing.lane(segments_of((0, state)), start=START, end=NOW, label="x")
+    [fill] = {rect.attrib["fill"] for rect in parsed(lane).findall("rect") if "fill" in rect.attrib}
+    assert f'id="{fill.removeprefix("url(#").removesuffix(")")}"' in sprite
+
+
+@pytest.mark.parametrize("state", [State.FORCED_OPEN, State.DISABLED, State.METRICS_ONLY])
+def test_what_a_person_holds_has_an_outline(state: State) -> None:
+    strip = parsed(drawing.strip(segments_of((0, state)), start=START, end=NOW, label="x"))
+    assert [rect.attrib.get("class") for rect in strip.findall("rect")] == [None, f"edge f-{state}"]
+
+
+def test_a_short_outage_is_not_lost_in_a_day() -> None:
+    strip = drawing.strip(
+        segments_of((0, State.CLOSED), (12, State.OPEN), (12.001, State.CLOSED)), start=START, end=NOW, label="x"
+    )
+    last = parsed(strip).findall("rect")[-1]  # drawn over the rails
+    assert last.attrib["fill"] == "url(#p-open)"
+    assert percent(last, "width") >= 0.75
+
+
+def test_a_thousand_moves_are_drawn_as_pixels() -> None:
+    steps = [(hour / 50, State.OPEN if hour % 2 else State.CLOSED) for hour in range(1000)]
+    strip = parsed(drawing.strip(segments_of(*steps), start=START, end=NOW, label="x"))
+    assert len(strip.findall("rect")) <= 128
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(-2, 26), st.sampled_from(STATES)), min_size=1, max_size=300, unique_by=lambda step: step[0]
+    )
+)
+def test_nothing_is_drawn_outside(steps: list[tuple[float, State | None]]) -> None:
+    lane = parsed(drawing.lane(segments_of(*sorted(steps, key=lambda step: step[0])), start=START, end=NOW, label="x"))
+    for rect in lane.findall("rect"):
+        assert percent(rect, "x") >= 0
+        assert percent(rect, "x") + percent(rect, "width") <= 100.02
+
+
+def test_names_from_outside_are_escaped() -> None:
+    lane = drawing.lane(segments_of((0, State.CLOSED)), start=START, end=NOW, label='"><script>alert(1)</script>')
+    assert "<script>" not in lane
+    assert parsed(lane).attrib["aria-label"].startswith('"><script>')
+
+
+def test_nothing_reported_is_said() -> None:
+    assert 'aria-label="x, not reported"' in drawing.strip([], start=START, end=NOW, label="x")
+
+
+def test_a_heat_row_has_a_cell_per_bin_and_dots_where_nothing_is_known() -> None:
+    row = drawing.heat_row([0, 3, 0, 100], start=START, bin_s=300, unknown=[False, False, True, False], label="helios")
+    cells = parsed(row).findall("rect")
+    assert [cell.attrib.get("class", cell.attrib.get("fill")) for cell in cells] == [
+        "h0",
+        "h1",
+        "url(#p-unknown)",
+        "h5",
+    ]
+    assert [cell.findtext("title") for cell in cells][1:3] == ["14:31:18: 3 per 5 minutes", "14:36:18: unknown"]
+    assert parsed(row).attrib["aria-label"] == "helios, 103 in all"
+    cooler = parsed(drawing.heat_row([0, 100], start=START, bin_s=300, label="x", hottest=1000)).findall("rect")
+    assert cooler[1].attrib["class"] == "h1"
+
+
+def test_a_spark_is_interrupted_where_nothing_is_known() -> None:
+    spark = parsed(drawing.spark([0, 2, None, 4, 4]))
+    assert [line.attrib["points"] for line in spark.findall("polyline")] == ["0.0,22.0 25.0,12.0", "75.0,2.0 100.0,2.0"]
+    assert parsed(drawing.spark([])).findall("polyline") == []
+    assert parsed(drawing.spark([0])).find("polyline") is not None
+
+
+def test_a_bullet_has_a_tick_at_its_limit_and_is_empty_when_not_known() -> None:
+    bullet = parsed(drawing.bullet(0.65, 0.5))
+    assert [rect.attrib["width"] for rect in bullet.findall("rect")] == ["100%", "65%"]
+    assert bullet.find("line") is not None
+    assert bullet.attrib["aria-label"] == "65 %, limit 50 %"
+    unknown = parsed(drawing.bullet(None))
+    assert len(unknown.findall("rect")) == 1
+    assert (unknown.find("line"), unknown.attrib["aria-label"]) == (None, "not known")
+    assert parsed(drawing.bullet(3.0)).findall("rect")[1].attrib["width"] == "100%"
+
+
+@pytest.mark.parametrize("minutes", [1, 15, 60, 360, 1440, 10_080, 43_200])
+def test_ticks_are_few_round_and_inside(minutes: int) -> None:
+    start = NOW - timedelta(minutes=minutes)
+    found = drawing.ticks(start, NOW)
+    assert 1 <= len(found) <= 9
+    assert all(0 <= float(tick.x.removesuffix("%")) <= 100 for tick in found)
+    assert parsed(drawing.axis(start, NOW)).findall("text")[0].text == found[0].words
+    assert drawing.grid(start, NOW).count("<line") == len(found)
