@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures.thread
 import contextlib
 import logging
 import os
@@ -89,6 +90,10 @@ def _after_in_child() -> None:
     _mark = f"~{os.getpid()}-{os.urandom(3).hex()}"
     _tell(lambda one: one.after_fork_in_child())
 
+
+# Thread pools and loggers hold their locks during a fork. Whoever waits for an import then must do so before they do,
+# and what was registered last runs first: so their hooks have to be there already.
+_REGISTERED_BEFORE_US = (concurrent.futures.thread, logging)
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
