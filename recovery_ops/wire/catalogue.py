@@ -1,0 +1,194 @@
+"""The catalogue of events for people: `python -m recovery_ops.wire.catalogue > docs/events.md`."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from dataclasses import MISSING, fields
+from enum import StrEnum
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from recovery_ops.rules.facts import Fact
+from recovery_ops.wire import names
+
+COMMON: dict[str, str] = {
+    names.UID: "Idempotency key, a UUIDv7. A record that comes again with the same key is dropped silently",
+    names.SEQUENCE_NUMBER: "Rises by one for each record of an instance",
+    names.OPERATION: "The guarded capability: a tool, a model, a service",
+    names.QUERY_SOURCE: "Who is waiting: `main_agent`, `user_request`, `titles` …",
+    names.IS_FOREGROUND: "Whether the policy lists that source as foreground",
+    names.POLICY_VERSION: "Which policy decided",
+    names.RUN: "The run: one task of the agent",
+}
+
+BRIEFS: dict[str, str] = {
+    "action_id": "The action that was not undone",
+    "adjustment": "What is changed about the request first",
+    "attempt": "1 is the first",
+    "attempts": "Attempts made",
+    "breaker": "The breaker: the operation's name unless a shared backend is declared",
+    "breakers_open": "Breakers of this instance that refuse calls",
+    "budget": "Which budget",
+    "call_id": "The model's id of the tool call",
+    "calls": "Logical calls, or calls in the window or interval",
+    "category": "What the failure is",
+    "clamped": "What local ceilings did not allow",
+    "closed_s": "How long the gate was closed, in s",
+    "compensation": "What the playbook did",
+    "config_hash": "SHA-256 of the desired state",
+    "consecutive": "How many in a row",
+    "cost_usd": "What the run cost, in US dollars",
+    "count": "How many",
+    "data_age_s": "How old the fallback's data may be, in s",
+    "deadline_s": "How long a person has to answer, in s",
+    "default_action": "What happens if nobody answers",
+    "degraded": "Degradations begun",
+    "delay_s": "How long the retry waits, in s",
+    "delay_source": "Who said so",
+    "duration_s": "How long it took, in s",
+    "error_type": "Of low cardinality, as OpenTelemetry defines it",
+    "escalation_id": "The question's id",
+    "evidence": "What kind of evidence told the category",
+    "exception_type": "The exception's qualified name",
+    "exhausted": "Calls that no rung could save",
+    "failure_rate": "Share of failed calls in the window",
+    "failures": "Failed calls in the window; in `calls_counted` a map of category to count",
+    "fallback": "Who answered instead",
+    "fallbacks": "Answers given by fallbacks",
+    "fingerprint": "Groups failures of one cause",
+    "from_model": "The model that was asked first",
+    "from_name": "What is reduced",
+    "guard": "Which guard of the run",
+    "hook": "Which hook of the caller",
+    "in_flight": "Calls under way",
+    "input_tokens": "Tokens sent",
+    "interval_s": "The interval, in s",
+    "kept_revision": "The revision that still holds",
+    "kind": "`fallback`, `withdrawn` or `model`",
+    "last_category": "The failure that came last",
+    "latency_bounds_s": "Upper bounds of the histogram's buckets, in s",
+    "latency_counts": "Successful attempts in each bucket",
+    "level": "1 is the first fallback",
+    "limit": "The limit",
+    "limit_tokens": "The context limit",
+    "max_retries": "The limit of retries; absent in persistent mode",
+    "max_tokens": "What is left for the answer",
+    "message": "Masked, one line, at most 1 kB",
+    "model": "The model",
+    "name": "What the run is called",
+    "operation": "The operation",
+    "outbox_dropped": "Facts this instance lost",
+    "outbox_pending": "Facts not yet delivered",
+    "outcome": "How the compensation ended",
+    "output_tokens": "Tokens received",
+    "override_id": "The operator's override behind the change",
+    "previous_state": "Where it came from",
+    "provider": "The provider",
+    "queue": "Who is asked",
+    "reason": "Why, as a word of the rules",
+    "rejected": "Calls that were not made",
+    "remaining_quota": "What the vendor says is left, by name",
+    "remaining_s": "How long the wait still is, in s",
+    "request_id": "The vendor's id of the request",
+    "retries": "Retries",
+    "retry_after_s": "What the server asked for, in s",
+    "retry_in_s": "When trying again may help, in s",
+    "retryable": "Whether it may be retried at all",
+    "revision": "The desired state's revision",
+    "rungs": "The rungs that were climbed",
+    "runs_in_flight": "Runs under way",
+    "schema_version": "The newest document this instance understands",
+    "size_bytes": "Size, in bytes",
+    "spent": "What is spent",
+    "state": "Where it is now",
+    "status": "How it stands or ended",
+    "status_code": "The HTTP status",
+    "step": "The step",
+    "successes": "Successful attempts",
+    "successes_since_failure": "Successes between this failure and the one before",
+    "threshold": "The limit that was reached",
+    "to_model": "The model that is asked now",
+    "to_name": "What answers instead",
+    "tool": "The tool",
+    "total": "How many in all",
+    "trigger": "Why it moved",
+    "turns": "Turns the model took",
+    "uptime_s": "How long the process lives, in s",
+    "verdict": "What the playbook is asked about",
+    "wait_s": "How long, in s",
+    "waited_s": "How long it has waited, in s",
+    "waiting": "Calls that wait for a retry or a gate",
+    "warning": "What the user must know of the answer",
+    "window_s": "Over how long these were added up, in s",
+    "workflow": "The workflow",
+}
+
+
+def catalogue() -> str:
+    """The whole page, as Markdown."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield "# Events"
+    yield ""
+    yield "Generated from the table of names, by `python -m recovery_ops.wire.catalogue > docs/events.md`."
+    yield ""
+    yield (
+        "Each fact is an OpenTelemetry **log record with an event name**, in the scope `" + names.SCOPE_NAME + "`. Any"
+    )
+    yield "SDK may emit them by hand. `body` is a sentence for people; nothing reads it. Durations are seconds."
+    yield "Names without the prefix, and with dots or dashes for underscores, are taken in as well."
+    yield ""
+    yield "Resource: `service.name`, `service.instance.id`, `service.version`, `deployment.environment.name` (only"
+    yield "shown: the environment is the key's), `recovery.group`."
+    yield ""
+    yield "## Attributes of every event"
+    yield ""
+    yield "| attribute | meaning |"
+    yield "|---|---|"
+    for name, meaning in COMMON.items():
+        yield f"| `{name}` | {meaning} |"
+    for kind, event in names.EVENTS.items():
+        yield from _event(kind, event)
+
+
+def _event(kind: type[Fact], event: names.Event) -> Iterator[str]:
+    yield ""
+    yield f"## `{event.full_name}`"
+    yield ""
+    yield (inspect.getdoc(kind) or "").replace("\n", " ").replace("  ", " ")
+    yield ""
+    sort = "an observation" if kind.is_observation else "a decision"
+    yield f"Severity {event.severity}; {sort}."
+    yield ""
+    yield "| attribute | type | | meaning |"
+    yield "|---|---|---|---|"
+    hints = get_type_hints(kind)
+    for field in fields(kind):
+        if field.name == "operation":
+            continue
+        is_required = field.default is MISSING and field.default_factory is MISSING
+        attribute = names.attribute_of(kind, field.name)
+        yield (
+            f"| `{attribute}` | {_type(hints[field.name])} | {'required' if is_required else ''} "
+            f"| {BRIEFS[field.name]} |"
+        )
+
+
+def _type(annotation: Any) -> str:
+    if get_origin(annotation) in (Union, UnionType):
+        return _type(next(part for part in get_args(annotation) if part is not NoneType))
+    if get_origin(annotation) is tuple:
+        return f"list of {_type(get_args(annotation)[0])}"
+    if get_origin(annotation) is not None:
+        return "map"
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        return " · ".join(f"`{one.value}`" for one in annotation)
+    return {str: "string", int: "int", float: "double", bool: "bool"}[annotation]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(catalogue())
