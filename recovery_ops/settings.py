@@ -73,6 +73,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "recovery_ops.control.context.console",
             ],
         },
     },
@@ -164,7 +165,13 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat")
-CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {}
+CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
+    "end expired overrides": {
+        "task": "recovery_ops.control.tasks.end_expired_overrides",
+        "schedule": 2.0,
+        "options": {"expires": 2.0},  # a worker that was away has one look to take, not one for each that it missed
+    },
+}
 
 # -- Logging: short lines to stderr -----------------------------------------------------------------------------------
 LOGGING = {

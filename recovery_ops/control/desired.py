@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import Any
 
 from events.queries import fleet
@@ -54,8 +53,17 @@ class LivePolicy:
     document: Mapping[str, Any]
     version: str
 
+    @staticmethod
+    def built_in() -> LivePolicy:
+        """What holds where nothing was ever released."""
+        return LivePolicy(release=None, document=document_of(BUILT_IN), version=BUILT_IN.version)
 
-@dataclass(frozen=True, kw_only=True)
+
+Reach = tuple[tuple[int, ...], tuple[int, ...]]
+"""Which overrides and which resets of a snapshot concern somebody, by their places in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """Everything one environment desires at one revision."""
 
@@ -65,32 +73,30 @@ class Snapshot:
     overrides: tuple[DesiredOverride, ...] = ()
     resets: tuple[DesiredReset, ...] = ()
 
-    @cached_property
-    def _documents(self) -> dict[tuple[tuple[DesiredOverride, ...], tuple[DesiredReset, ...]], dict[str, Any]]:
-        return {}
+    @staticmethod
+    def of_nothing(environment: str) -> Snapshot:
+        """What an environment desires before anybody has changed anything in it."""
+        return Snapshot(environment=environment, revision=0, policy=LivePolicy.built_in())
 
-    def document_for(self, who: Who, *, issued_at: float) -> dict[str, Any]:
-        """The document for one instance. All whom the same overrides and resets reach share one: do not change it.
-
-        `issued_at` (seconds since the epoch) is that of whoever of them was first.
-        """
-        reaching = (
-            tuple(one for one in self.overrides if who.is_in(one.scope)),
-            tuple(one for one in self.resets if who.is_in(one.scope)),
+    def reach(self, who: Who) -> Reach:
+        """What of it concerns an instance. Two with the same reach have the same document."""
+        return (
+            tuple(index for index, one in enumerate(self.overrides) if who.is_in(one.scope)),
+            tuple(index for index, one in enumerate(self.resets) if who.is_in(one.scope)),
         )
-        found = self._documents.get(reaching)
-        if found is None:
-            found = wire.desired_document(
-                environment=self.environment,
-                revision=self.revision,
-                policy=self.policy.document,
-                policy_version=self.policy.version,
-                overrides=list(reaching[0]),
-                resets=list(reaching[1]),
-                issued_at=issued_at,
-            )
-            self._documents[reaching] = found
-        return found
+
+    def document(self, reach: Reach, *, issued_at: float) -> dict[str, Any]:
+        """The document for those with this reach; `issued_at` in seconds since the epoch."""
+        overrides, resets = reach
+        return wire.desired_document(
+            environment=self.environment,
+            revision=self.revision,
+            policy=self.policy.document,
+            policy_version=self.policy.version,
+            overrides=[self.overrides[index] for index in overrides],
+            resets=[self.resets[index] for index in resets],
+            issued_at=issued_at,
+        )
 
 
 def current_revision(environment: str) -> int:
@@ -102,7 +108,7 @@ def live_policy(environment: str) -> LivePolicy:
     """The policy in force."""
     release = PolicyRelease.objects.filter(environment=environment).order_by("-version").first()
     if release is None:
-        return LivePolicy(release=None, document=document_of(BUILT_IN), version=BUILT_IN.version)
+        return LivePolicy.built_in()
     return LivePolicy(release=release, document=release.document, version=str(release.version))
 
 
@@ -117,7 +123,7 @@ def read(environment: str) -> Snapshot:
 
 def _read(environment: str, revision: Revision | None) -> Snapshot:
     if revision is None:
-        return Snapshot(environment=environment, revision=0, policy=live_policy(environment))
+        return Snapshot.of_nothing(environment)
     live = Override.objects.live(environment).filter(expires_at__gt=revision.changed_at - EXPIRED_KEPT)
     return Snapshot(
         environment=environment,
@@ -144,7 +150,8 @@ def document(
 ) -> dict[str, Any]:
     """What an instance has to obey now: the whole environment's state where it is not said which instance."""
     who = Who(service=service, instance=instance, group=group)
-    return read(environment).document_for(who, issued_at=now.timestamp())
+    snapshot = read(environment)
+    return snapshot.document(snapshot.reach(who), issued_at=now.timestamp())
 
 
 # -- who obeys it -----------------------------------------------------------------------------------------------------
@@ -192,34 +199,44 @@ def apply_status(
     Silence hides everything else: whether an instance that cannot be reached still obeys is not known.
     """
     agents = fleet(environment, now=now) if agents is None else agents
-    in_scope = [row for row in agents if _who(row).is_in(scope)]
-    snapshot = read(environment)
     made_at = AuditEntry.objects.filter(environment=environment, revision=revision).values_list("at", flat=True).first()
     summary = ApplySummary(revision=revision, made_at=made_at)
-    for row in in_scope:
-        getattr(summary, status_of(row, revision, snapshot).value).append(row)
+    standards = Standards(read(environment))
+    for row in agents:
+        if _who(row).is_in(scope):
+            getattr(summary, standards.status_of(row, revision).value).append(row)
     return summary
 
 
-def status_of(row: AgentRow, revision: int, snapshot: Snapshot) -> ApplyStatus:
-    """Where one instance stands against a revision; `snapshot` is the current state, to tell drift."""
-    if not row.is_reachable:
-        return ApplyStatus.UNREACHABLE
-    if row.rejected_revision is not None and row.rejected_revision >= revision:
-        return ApplyStatus.FAILED
-    if _has_drifted(row, snapshot):
-        return ApplyStatus.DRIFTED
-    return ApplyStatus.APPLIED if row.revision >= revision else ApplyStatus.PENDING
+class Standards:
+    """What each instance would report if it obeyed the current state, to tell those that do not."""
 
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._hashes: dict[Reach, str] = {}
 
-def _has_drifted(row: AgentRow, snapshot: Snapshot) -> bool:
-    """Whether it claims a revision that was never made, or the current one with other contents."""
-    if row.revision != snapshot.revision:
-        return row.revision > snapshot.revision
-    if not row.config_hash or not row.revision:
-        return False
-    offered = snapshot.document_for(_who(row), issued_at=0.0)
-    return row.config_hash != str(offered["config_hash"])
+    def status_of(self, row: AgentRow, revision: int) -> ApplyStatus:
+        """Where one instance stands against a revision."""
+        if not row.is_reachable:
+            return ApplyStatus.UNREACHABLE
+        if row.rejected_revision is not None and row.rejected_revision >= revision:
+            return ApplyStatus.FAILED
+        if self._has_drifted(row):
+            return ApplyStatus.DRIFTED
+        return ApplyStatus.APPLIED if row.revision >= revision else ApplyStatus.PENDING
+
+    def _has_drifted(self, row: AgentRow) -> bool:
+        """Whether it claims a revision that was never made, or the current one with other contents."""
+        current = self._snapshot.revision
+        if row.revision != current or not row.config_hash or not current:
+            return row.revision > current
+        return row.config_hash != self._hash_for(_who(row))
+
+    def _hash_for(self, who: Who) -> str:
+        reach = self._snapshot.reach(who)
+        if reach not in self._hashes:
+            self._hashes[reach] = str(self._snapshot.document(reach, issued_at=0.0)["config_hash"])
+        return self._hashes[reach]
 
 
 def _who(row: AgentRow) -> Who:

@@ -1,29 +1,272 @@
-"""A plain ASGI door beside Django, mounted by `recovery_ops/asgi.py`.
+"""Tells agents what to obey as soon as it changes: server-sent events from a plain ASGI door beside Django's.
 
-The contract with the dispatcher: `app` answers HTTP requests; `close` is called on the event loop when the server
-begins to end, and every open stream has to return soon after it.
+Each message is the whole document, so that reconnecting, missing a message and starting cold are one code path. One
+poller per process reads the revisions and, where one has risen, the state behind it; the streams only pick from memory
+what concerns them, and all whom the same overrides reach share the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qs
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+from django.conf import settings
+
+from events import keys
+from events.keys import KeyRefused, KeyStoreAway
+from events.models import AgentKey
+from events.pulse import Changes, Pulse, let_go
+from recovery_ops.control.desired import Reach, Snapshot, Who, read
+from recovery_ops.control.models import NAME_CHARS, Revision
+from recovery_ops.doors import Receive, Scope, Send, answer
+
+logger = logging.getLogger(__name__)
+
+SCOPE = "desired"
+RECHECK_S = 60.0
+"""A stream asks this often whether its key still lets it in."""
+SEND_TIMEOUT_S = 10.0
+"""An agent that takes nothing for this long is let go; it comes back and is up to date with the first message."""
+MOST_STREAMS = 5000
+"""Streams of one process; the next one is answered 503."""
+PARTS = ("service", "instance", "group")
 
 
-async def app(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer 503: nothing is mounted here yet."""
-    headers = [(b"retry-after", b"1"), (b"content-length", b"0")]
-    await send({"type": "http.response.start", "status": 503, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})
+class Refused(Exception):
+    """A stream that is not opened, or not continued: an HTTP `status`, and a sentence for the agent's developer."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(f"{status}: {detail}")
+        self.status = status
+        self.detail = detail
 
 
-def close() -> None:
-    """Nothing is open."""
+class Board:
+    """The newest state of every environment that has one, read by the pulse's thread, picked from by the streams.
+
+    A snapshot is replaced, never changed, and it is on the board before anybody is told of its revision.
+    """
+
+    def __init__(self) -> None:
+        self._news: dict[str, _News] = {}
+
+    def read(self) -> Mapping[str, int]:
+        """The revision of each environment. One query, and a few more for one that has changed."""
+        revisions = dict(Revision.objects.values_list("environment", "number"))
+        for environment, number in revisions.items():
+            known = self._news.get(environment)
+            if known is None or known.revision != number:
+                self._news[environment] = _News(read(environment))
+        for environment in self._news.keys() - revisions.keys():
+            del self._news[environment]  # a database that was emptied counts from the beginning again
+        return {environment: news.revision for environment, news in self._news.items()}
+
+    def message(self, environment: str, who: Who) -> tuple[int, bytes]:
+        """The revision to reach, and the event that says so to this instance."""
+        news = self._news.get(environment) or _News(Snapshot.of_nothing(environment))
+        return news.revision, news.message(who)
 
 
-def wake() -> None:
-    """Nobody follows."""
+class _News:
+    """One state as it is sent: each different document is written down once."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._messages: dict[Reach, bytes] = {}
+
+    @property
+    def revision(self) -> int:
+        return self._snapshot.revision
+
+    def message(self, who: Who) -> bytes:
+        reach = self._snapshot.reach(who)
+        message = self._messages.get(reach)
+        if message is None:
+            document = self._snapshot.document(reach, issued_at=time.time())
+            data = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+            message = self._messages[reach] = f"id: {self.revision}\nevent: desired\ndata: {data}\n\n".encode()
+        return message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Agent:
+    """Who follows, and what they had before."""
+
+    authorization: str | None
+    environment: str
+    who: Who
+    last_id: str
+
+    @property
+    def last_revision(self) -> int | None:
+        is_number = self.last_id.isascii() and self.last_id.isdigit() and len(self.last_id) < 19
+        return int(self.last_id) if is_number else None
+
+
+class DesiredDoor:
+    """Server-sent events for agents with a key of scope `desired`. Plain ASGI: an idle stream costs some 15 KiB."""
+
+    def __init__(self, board: Board, pulse: Pulse, *, most_streams: int = MOST_STREAMS) -> None:
+        self._board = board
+        self._pulse = pulse
+        self._most_streams = most_streams
+        self._open_streams = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            if scope["method"] != "GET":
+                raise Refused(405, "A stream is read with GET.")
+            headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+            authorization = headers.get("authorization")
+            agent = _Agent(
+                authorization=authorization,
+                environment=await _environment_of(authorization),
+                who=_who(scope["query_string"]),
+                last_id=headers.get("last-event-id", ""),
+            )
+            with self._place():
+                await self._stream(agent, receive, send)
+        except Refused as refusal:
+            problem = {"title": "No stream", "status": refusal.status, "detail": refusal.detail}
+            await answer(send, refusal.status, problem, is_problem=True)
+        except TimeoutError:
+            logger.info("a stream was let go: its agent does not read")
+
+    def wake(self) -> None:
+        """Look for a new revision now. From any thread."""
+        self._pulse.wake()
+
+    def close(self) -> None:
+        """End every stream within milliseconds. Called when the server begins to end, on its event loop."""
+        self._pulse.close()
+
+    @contextlib.contextmanager
+    def _place(self) -> Iterator[None]:
+        if self._pulse.is_closed:
+            raise Refused(503, "The server is ending. Connect again in a few seconds.")
+        if self._open_streams >= self._most_streams:
+            raise Refused(503, f"This process serves {self._most_streams} streams and has no place left.")
+        self._open_streams += 1
+        try:
+            yield
+        finally:
+            self._open_streams -= 1
+
+    async def _stream(self, agent: _Agent, receive: Receive, send: Send) -> None:
+        loop = asyncio.get_running_loop()
+        async with self._pulse.follow() as changes:
+            gone = asyncio.ensure_future(_disconnected(receive))
+            gone.add_done_callback(lambda _: changes.end())
+            recheck_at = loop.time() + RECHECK_S
+            try:
+                await _send(send, {"type": "http.response.start", "status": 200, "headers": _HEADERS})
+                async with contextlib.aclosing(self._chunks(agent, changes)) as chunks:
+                    async for chunk in chunks:
+                        await _send(send, {"type": "http.response.body", "body": chunk, "more_body": True})
+                        if loop.time() >= recheck_at:
+                            recheck_at = loop.time() + RECHECK_S
+                            await _recheck(agent.authorization)
+            except Refused:
+                logger.info("a stream ended: its key lets it in no more")
+            finally:
+                gone.cancel()
+        await _send(send, {"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _chunks(self, agent: _Agent, changes: Changes) -> AsyncGenerator[bytes]:
+        # Something at once, also for an agent that is up to date: a proxy in between must not look like silence.
+        yield b": desired state\n\n"
+        loop = asyncio.get_running_loop()
+        sent = agent.last_revision
+        silent_until = loop.time() + settings.HEARTBEAT_S
+        while True:
+            try:
+                # Until, not for: what happens in other environments is no sign of life for this one.
+                async with asyncio.timeout_at(silent_until):
+                    await anext(changes)
+            except TimeoutError:
+                yield b": heartbeat\n\n"
+                silent_until = loop.time() + settings.HEARTBEAT_S
+                continue
+            except StopAsyncIteration:
+                return
+            revision, message = self._board.message(agent.environment, agent.who)
+            if revision != sent:  # also a lower one: after a restore from a backup, agents have to hear of it
+                sent = revision
+                yield message
+                silent_until = loop.time() + settings.HEARTBEAT_S
+
+
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache, no-store"),
+    (b"x-accel-buffering", b"no"),  # a proxy that buffered would hold the documents back
+    (b"x-content-type-options", b"nosniff"),
+]
+
+
+async def _environment_of(authorization: str | None) -> str:
+    """The environment of the key that asks. Raises Refused: 401, 403, or 503 while the keys cannot be read."""
+    remembered = keys.recall(authorization, SCOPE)
+    if remembered is not None:
+        return remembered.environment
+    try:
+        return (await asyncio.to_thread(_authenticate, authorization)).environment
+    except KeyRefused as refusal:
+        raise Refused(refusal.status, refusal.message) from None
+    except KeyStoreAway as away:
+        raise Refused(503, "The keys cannot be read now. Try again in a second.") from away
+
+
+async def _recheck(authorization: str | None) -> None:
+    """Raise Refused when the key was revoked or has expired; a store that is away takes nothing from anybody."""
+    try:
+        await _environment_of(authorization)
+    except Refused as refusal:
+        if refusal.status != 503:
+            raise
+
+
+def _authenticate(authorization: str | None) -> AgentKey:
+    try:
+        return keys.authenticate(authorization, SCOPE)
+    finally:
+        let_go()
+
+
+def _who(query_string: bytes) -> Who:
+    return who_of({name: values[-1] for name, values in parse_qs(query_string.decode("latin-1")).items()})
+
+
+def who_of(said: Mapping[str, str]) -> Who:
+    """Whom the parameters of a request name; an instance that names no group has none.
+
+    Raises Refused (400) for a name that no instance can have.
+    """
+    for name in PARTS:
+        part = said.get(name, "")
+        if len(part) > NAME_CHARS or not part.isprintable():
+            raise Refused(400, f"{name} is a name of at most {NAME_CHARS} characters.")
+    group = said.get("group", "" if said.get("instance") else None)
+    return Who(service=said.get("service"), instance=said.get("instance"), group=group)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _send(send: Send, message: dict[str, Any]) -> None:
+    async with asyncio.timeout(SEND_TIMEOUT_S):
+        await send(message)
+
+
+_board = Board()
+app = DesiredDoor(_board, Pulse(_board.read))
+wake, close = app.wake, app.close

@@ -113,9 +113,7 @@ class Attempt:
     """What is wrong with what only this action is given, by field."""
 
     @staticmethod
-    def of(
-        verb: str, permission: str, scope: Scope, asked: Asked, faults: Mapping[str, str] | None = None
-    ) -> Attempt:
+    def of(verb: str, permission: str, scope: Scope, asked: Asked, faults: Mapping[str, str] | None = None) -> Attempt:
         """The attempt that a caller's keywords stand for."""
         return Attempt(
             by=asked["by"],

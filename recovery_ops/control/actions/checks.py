@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime, timedelta
 
 from django.db.models import Q
@@ -38,9 +37,9 @@ def fault_of_reason(reason: str) -> str:
 
 def fault_of_expiry(expires_in_s: object, by: Actor, environment: str) -> str:
     """What is wrong with how long an override is to last; who may go beyond 24 h stands in the table of roles."""
-    if isinstance(expires_in_s, bool) or not isinstance(expires_in_s, int | float) or not math.isfinite(expires_in_s):
+    if isinstance(expires_in_s, bool) or not isinstance(expires_in_s, int | float):
         return "is a number of seconds"
-    if expires_in_s < LEAST_EXPIRY_S:
+    if not expires_in_s >= LEAST_EXPIRY_S:  # neither is NaN
         return f"is at least {LEAST_EXPIRY_S:g} seconds"
     if expires_in_s > LONGEST_EXPIRY_ADMIN_S:
         return f"is at most {LONGEST_EXPIRY_ADMIN_S:g} seconds (30 days)"

@@ -1,0 +1,146 @@
+"""Who is looking, at which environment, and what they may do there: for views, for actions and for every template."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypedDict
+
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
+
+from events.models import AgentKey
+from events.queries import breakers, fleet
+from recovery_ops.control.actors import Actor, Channel
+from recovery_ops.control.desired import current_revision
+from recovery_ops.control.models import EVERYWHERE, NAME_CHARS, Revision
+from recovery_ops.control.roles import Grants, Role, grants_of
+
+PARAMETER = "environment"
+_SESSION_KEY = "environment"
+_REQUEST_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
+_AGENT_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """One request's person and place. `environment` is one they may see, or where they hold no role at all."""
+
+    grants: Grants
+    environments: tuple[str, ...]
+    environment: str
+    asked: str
+    """The environment that the request names; empty for none."""
+
+    @property
+    def role(self) -> Role | None:
+        return self.grants.role(self.environment)
+
+
+def visit_of(request: HttpRequest) -> Visit:
+    """Who is looking at what. Read once per request.
+
+    `?environment=` (or a form's field of that name) chooses and is remembered; else the one remembered; else the first.
+    """
+    found: Visit | None = request.__dict__.get("_visit")
+    if found is None:
+        found = request.__dict__["_visit"] = _visit(request)
+    return found
+
+
+def environment_of(request: HttpRequest) -> str:
+    """The environment that a request is about. Raises PermissionDenied where the person may not look at it."""
+    visit = visit_of(request)
+    place = visit.asked or visit.environment
+    if not visit.grants.may("see", place):
+        raise PermissionDenied(f"You have no role in {place}. Ask an admin for one.")
+    if place != visit.environment:
+        raise PermissionDenied(f"There is no environment called {place}.")
+    return visit.environment
+
+
+def actor_of(request: HttpRequest, channel: Channel = "web") -> Actor:
+    """The signed-in person, as actions are told."""
+    user = request.user
+    return Actor(
+        name=(user.get_full_name() or user.get_username())[:NAME_CHARS],  # type: ignore[union-attr]  # never anonymous: views are closed
+        kind="person",
+        channel=channel,
+        may=visit_of(request).grants.may,
+        user_id=user.pk,
+        **origin_of(request),
+    )
+
+
+class Origin(TypedDict):
+    """Where a request came from."""
+
+    ip: str
+    user_agent: str
+    request_id: str
+
+
+def origin_of(request: HttpRequest) -> Origin:
+    """Where a request came from, as the audit log keeps it."""
+    given = request.headers.get("X-Request-ID", "")
+    agent = "".join(one for one in request.headers.get("User-Agent", "") if one.isprintable())
+    return {
+        "ip": str(request.META.get("REMOTE_ADDR") or "")[:64],
+        "user_agent": agent[:_AGENT_CHARS],
+        "request_id": given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex,
+    }
+
+
+def console(request: HttpRequest) -> dict[str, Any]:
+    """What every template may use: `environment`, `environments`, `role`, `may`, `revision`, `nav`.
+
+    `may.trip` and so on are the permissions of `roles.LEAST_ROLE`. `nav.breakers` counts those that do not flow,
+    `nav.agents` those that do not report. What a page does not print is not asked for.
+    """
+    if not getattr(request, "user", None) or not request.user.is_authenticated:
+        return {}
+    visit = visit_of(request)
+    return {
+        "environment": visit.environment,
+        "environments": visit.environments,
+        "role": visit.role or "no role",
+        "may": visit.grants.permissions(visit.environment),
+        "revision": SimpleLazyObject(partial(current_revision, visit.environment)),
+        "nav": SimpleLazyObject(partial(_nav, visit)),
+    }
+
+
+def known_environments() -> list[str]:
+    """Every environment that a key was made for or somebody changed something in, the product's own first."""
+    known = {*AgentKey.objects.values_list("environment", flat=True).distinct()}
+    known |= {*Revision.objects.values_list("environment", flat=True)}
+    return sorted(known or {settings.ENVIRONMENT}, key=lambda name: (name != settings.ENVIRONMENT, name))
+
+
+def _visit(request: HttpRequest) -> Visit:
+    grants = grants_of(request.user)
+    own = [name for name in grants.by_environment if name != EVERYWHERE]
+    names = tuple(dict.fromkeys([*known_environments(), *sorted(own)]))
+    environments = tuple(name for name in names if grants.may("see", name))
+    asked = request.GET.get(PARAMETER) or request.POST.get(PARAMETER) or ""
+    remembered = request.session.get(_SESSION_KEY, "")
+    wanted = [name for name in (asked, remembered) if name in environments]
+    environment = next(iter([*wanted, *environments]), settings.ENVIRONMENT)
+    if environment == asked != remembered:
+        request.session[_SESSION_KEY] = asked
+    return Visit(grants=grants, environments=environments, environment=environment, asked=asked)
+
+
+def _nav(visit: Visit) -> dict[str, int]:
+    if not visit.grants.may("see", visit.environment):
+        return {"breakers": 0, "agents": 0}
+    now = timezone.now()
+    return {
+        "breakers": sum(not row.is_flowing for row in breakers(visit.environment, now=now)),
+        "agents": sum(not row.is_reachable for row in fleet(visit.environment, now=now)),
+    }
