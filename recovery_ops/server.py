@@ -17,10 +17,10 @@ import uvicorn
 
 logger = logging.getLogger(__name__)
 
-DRAIN_S = 3
-"""How long open responses may go on after the first signal; streams are told to end at once."""
 COMPANION_STOP_S = 5.0
-"""How long a running task or a child process may go on after the web server is quiet."""
+"""How long a running task or a child process may go on after the first signal."""
+DRAIN_S = 3
+"""How long open responses may go on after that; streams are told to end at the first signal."""
 FORCED_EXIT_CODE = 130
 
 
@@ -43,7 +43,7 @@ class CannotListen(Exception):
 
 
 class Companion(Protocol):
-    """Something that runs beside the web server: started once the port answers, stopped after it is quiet."""
+    """Something that runs beside the web server: started once the port answers, stopped while it still does."""
 
     def start(self) -> None:
         """Begin, on the event loop's thread; return soon."""
@@ -75,7 +75,8 @@ def listen(host: str, port: int) -> socket.socket:
 def serve(listener: socket.socket, *, on_started: Callable[[], None], companions: Sequence[Companion] = ()) -> int:
     """Serve on `listener` in this (main) thread until SIGINT or SIGTERM; return the exit code.
 
-    `on_started` runs on the event loop's thread as soon as requests are answered. A second signal ends the process
+    `on_started` runs on the event loop's thread as soon as requests are answered. The first signal ends the
+    companions, then the server: agents among them can still hand in their last facts. A second one ends the process
     at once, with FORCED_EXIT_CODE.
     """
     config = uvicorn.Config(
@@ -94,7 +95,9 @@ def serve(listener: socket.socket, *, on_started: Callable[[], None], companions
         server.run(sockets=[listener])
         for number in before:
             signal.signal(number, _force_exit)
-        is_clean = _stop(server.running)
+        # What a signal overtook while the companions were being started.
+        late = [companion for companion in server.running if companion not in server.told_to_end]
+        is_clean = _stop(late) and server.is_clean
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -133,7 +136,10 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._on_started = on_started
         self._companions = companions
+        self._is_ending = False
         self.running: list[Companion] = []
+        self.told_to_end: list[Companion] = []
+        self.is_clean = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -141,12 +147,19 @@ class _Server(uvicorn.Server):
             return
         self._on_started()
         for companion in self._companions:
-            companion.start()
-            self.running.append(companion)
+            if not self._is_ending:
+                companion.start()
+                self.running.append(companion)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self.should_exit:
+        if self._is_ending:
             _force_exit(sig, frame)
+        self._is_ending = True
+        threading.Thread(target=self._end, name="end", daemon=True).start()
+
+    def _end(self) -> None:
+        self.told_to_end = list(self.running)
+        self.is_clean = _stop(self.told_to_end)
         self.should_exit = True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,7 @@ STATICFILES_FINDERS = [
 # Production: hashed names from `manage.py collectstatic`, kept by browsers for good.
 STATIC_ROOT = None if EMBEDDED else DATA_DIR / "static"
 WHITENOISE_USE_FINDERS = EMBEDDED
+WHITENOISE_KEEP_ONLY_HASHED_FILES = True  # nothing asks for the others, and compressing plotly takes seconds
 WHITENOISE_MAX_AGE = 0 if EMBEDDED else 3600
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

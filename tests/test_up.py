@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import stat
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -15,7 +17,7 @@ from events.keys import revoke_key
 from events.models import AgentKey
 from recovery_ops.control.first_account import FILE_NAME, ensure_first_account
 from recovery_ops.control.fleet import fleet_key
-from tests.processes import ROOT, Running, Server
+from tests.processes import ROOT, Running, Server, eventually
 
 StartServer = Callable[..., Server]
 
@@ -46,6 +48,28 @@ def test_an_account_whose_password_cannot_be_kept_is_not_made(tmp_path: Path) ->
     with pytest.raises(FileNotFoundError):
         ensure_first_account(tmp_path / "missing")
     assert not get_user_model().objects.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGKILL, -signal.SIGKILL)])
+def test_the_demonstration_reports_and_nothing_of_it_stays(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    with Server(tmp_path / "data", has_demo=True) as server:
+        server.said("the first facts are in", timeout_s=60)
+        members = playing(tmp_path / "data")
+        assert len(members) > 8
+        assert server.end(number) == code
+        eventually(lambda: playing(tmp_path / "data") == set(), what="the end of the fleet")
+        assert "cut off" not in server.text
+
+
+def playing(data: Path) -> set[str]:
+    """Return the numbers of the processes that play in the demonstration of this data directory."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it ended while we looked, or belongs to somebody else
+            if f"RECOVERY_OPS_DEMO_DIR={data}/demo".encode() in (process / "environ").read_bytes():
+                found.add(process.name)
+    return found
 
 
 @pytest.mark.django_db

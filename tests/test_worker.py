@@ -57,6 +57,11 @@ def test_the_scheduler_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert running.stop(5)
 
 
+def test_every_task_of_the_schedule_exists() -> None:
+    app.loader.import_default_modules()
+    assert {entry["task"] for entry in app.conf.beat_schedule.values()} <= set(app.tasks)
+
+
 def test_a_task_that_does_not_end_is_left_behind(worker: EmbeddedCelery) -> None:
     linger.delay()
     assert done.wait(15)

@@ -1,5 +1,7 @@
 """The whole demonstration: the provider and a fleet of agents as processes of their own, until standard input ends.
 
+They stay in our process group, so that whoever has to kill us gets them all.
+
 RECOVERY_OPS_URL=… RECOVERY_OPS_KEY=… python -m recovery_ops.demo
 """
 
@@ -11,9 +13,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
+from queue import SimpleQueue
 
-STOP_WITHIN_S = 4.0
+STOP_WITHIN_S = 3.0
+"""For all members together: whoever started us waits five seconds."""
 
 
 class Fleet:
@@ -33,7 +38,6 @@ class Fleet:
                 stdout=subprocess.PIPE if wants_answer else log,
                 stderr=log,
                 text=True,
-                start_new_session=True,
                 env=os.environ | {"RECOVERY_OPS_DIR": str(self._directory)},
             )
         self._members.append(member)
@@ -45,9 +49,10 @@ class Fleet:
             if member.stdin:
                 member.stdin.close()
             member.terminate()
+        end_at = time.monotonic() + STOP_WITHIN_S
         for member in self._members:
             try:
-                member.wait(timeout=STOP_WITHIN_S)
+                member.wait(timeout=max(0.0, end_at - time.monotonic()))
             except subprocess.TimeoutExpired:
                 member.kill()
                 member.wait()
@@ -55,10 +60,10 @@ class Fleet:
                 member.stdout.close()
 
 
-def stop_at_end_of_input(stop: threading.Event) -> None:
+def stop_at_end_of_input(stop: SimpleQueue[None]) -> None:
     """Whoever started us has ended, or wants us to."""
     sys.stdin.read()
-    stop.set()
+    stop.put(None)
 
 
 def main(arguments: list[str]) -> None:
@@ -67,9 +72,10 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--research", type=int, default=5, help="how many research agents")
     parser.add_argument("--support", type=int, default=4, help="how many support agents")
     said = parser.parse_args(arguments)
-    stop = threading.Event()
-    signal.signal(signal.SIGINT, lambda *_: stop.set())
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    # Not an Event: set by a handler while the end of input sets it too, it waits for itself for ever.
+    stop: SimpleQueue[None] = SimpleQueue()
+    signal.signal(signal.SIGINT, lambda *_: stop.put(None))
+    signal.signal(signal.SIGTERM, lambda *_: stop.put(None))
     fleet = Fleet(Path(os.environ.get("RECOVERY_OPS_DEMO_DIR", ".data/demo")))
     try:
         provider = fleet.start("recovery_ops.demo.provider", name="provider", wants_answer=True)
@@ -82,7 +88,7 @@ def main(arguments: list[str]) -> None:
                     name=name,
                 )
         threading.Thread(target=stop_at_end_of_input, args=(stop,), daemon=True).start()
-        stop.wait()
+        stop.get()
     finally:
         fleet.stop()
 
