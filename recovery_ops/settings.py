@@ -173,6 +173,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 2.0,
         "options": {"expires": 2.0},  # a worker that was away has one look to take, not one for each that it missed
     },
+    "sweep facts": {"task": "events.tasks.sweep", "schedule": timedelta(hours=1)},
 }
 
 # -- Logging: short lines to stderr -----------------------------------------------------------------------------------
