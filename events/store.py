@@ -206,11 +206,12 @@ class _Writer:
 
 
 def row_of(values: Sequence[Any], agent: AgentName) -> Row:
-    """A fact as `FACT_COLUMNS` hold it, read by a plain cursor."""
+    """A fact as `statements.FACT_COLUMNS` hold it; its attributes as JSON, or read already."""
     given = dict(zip(statements.FACT_COLUMNS, values, strict=True))
-    text = given.pop("attributes")
+    stored = given.pop("attributes")
+    attributes = orjson.loads(stored) if isinstance(stored, str) else stored
     given |= {"uid": bytes(given["uid"]), "is_foreground": bool(given["is_foreground"])}
-    return Row(**given, attributes_json=text, agent=agent, attributes=orjson.loads(text))
+    return Row(**given, attributes_json="", agent=agent, attributes=attributes)
 
 
 def _agent_fold(values: Sequence[Any]) -> AgentFold:

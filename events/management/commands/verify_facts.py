@@ -1,0 +1,32 @@
+"""`manage.py verify_facts`: whether every folded table is what its facts say."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from events.verification import differences, one_moment, refold
+
+_MOST_SHOWN = 20
+
+
+class Command(BaseCommand):
+    help = "Fold all facts anew and compare the result with the tables; exit code 1 when they differ."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        with one_moment():
+            folded, count = refold()
+            found = list(islice(differences(folded, timezone.now()), _MOST_SHOWN + 1))
+        for difference in found[:_MOST_SHOWN]:
+            self.stdout.write(difference)
+        if len(found) > _MOST_SHOWN:
+            self.stdout.write("… and more")
+        if found:
+            raise CommandError(f"The tables are not what their {count} facts say.")
+        self.stdout.write(
+            f"{count} facts say what the tables say: {len(folded.agents)} agents, {len(folded.breakers)} breakers,"
+            f" {sum(len(one) for one in folded.markers.values())} degradation facts, {len(folded.sums)} sums."
+        )

@@ -1,0 +1,160 @@
+"""Proves that every folded table is what its facts say: folds all facts again, in memory, and compares.
+
+What is older than the shortest time that facts are kept is left out, because some of its facts may be gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from operator import attrgetter
+from typing import Any
+
+from django.db import connection, transaction
+
+from events import statements
+from events.fold import AGENT_GROUPS, BREAKER_COLUMNS, COUNTERS, Folded, SumName, fold_into, intervals
+from events.models import Agent, BreakerState, Degradation, Fact, MinuteSum
+from events.records import AgentName, Row
+from events.retention import SHORTEST, micros
+from events.store import row_of
+
+_MINUTE_US = 60_000_000
+_CHUNK = 2000
+
+
+@contextmanager
+def one_moment() -> Iterator[None]:
+    """See the database as it is now until the end, without stopping anyone from writing."""
+    if connection.vendor == "sqlite":
+        # Not atomic(), which would take the one write lock here.
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN DEFERRED")
+            try:
+                yield
+            finally:
+                cursor.execute("ROLLBACK")
+        return
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
+def refold() -> tuple[Folded, int]:
+    """Fold all facts there are; return the result with their number."""
+    agents = {one.pk: AgentName(one.environment, one.service, one.instance) for one in Agent.objects.all()}
+    folded, count = Folded(), 0
+    found = Fact.objects.order_by("id").values_list(*statements.FACT_COLUMNS)
+    rows: list[Row] = []
+    for values in found.iterator(chunk_size=_CHUNK):
+        agent_id = values[statements.FACT_COLUMNS.index("agent_id")]
+        rows.append(row_of(values, agents[agent_id]))
+        count += 1
+        if len(rows) == _CHUNK:
+            fold_into(folded, rows)
+            rows.clear()
+    fold_into(folded, rows)
+    return folded, count
+
+
+def differences(folded: Folded, now: datetime) -> Iterator[str]:
+    """A sentence for each value of a table that is not what the facts say."""
+    since_us = micros(now - SHORTEST)
+    names = {one.pk: AgentName(one.environment, one.service, one.instance) for one in Agent.objects.all()}
+    yield from _compare("agent", _stored_agents(since_us), _folded_agents(folded, since_us))
+    yield from _compare("breaker", _stored_breakers(names, since_us), _folded_breakers(folded, since_us))
+    yield from _compare("degradation", _stored_intervals(names, since_us), _folded_intervals(folded, since_us))
+    yield from _compare("sum", _stored_sums(since_us), _folded_sums(folded, since_us))
+
+
+def _compare(kind: str, stored: dict[Any, Any], expected: dict[Any, Any]) -> Iterator[str]:
+    for name in sorted(stored.keys() | expected.keys(), key=str):
+        was, should = stored.get(name), expected.get(name)
+        if was != should:
+            yield f"{kind} {_shown(name)}: the table says {was}, the facts say {should}"
+
+
+def _shown(name: Any) -> str:
+    return " / ".join(str(part) for part in name if part != "")
+
+
+def _recent(position: bytes, values: Any, since_us: int) -> Any:
+    """The values, unless the fact that decided them may have been swept."""
+    return (position.hex(), values) if int.from_bytes(position[:8], "big") >= since_us else None
+
+
+def _agent(first_seen_us: int, last_seen_us: int, groups: dict[str, Any], since_us: int) -> dict[str, Any]:
+    seen = {"first_seen_us": first_seen_us, "last_seen_us": last_seen_us}
+    return {name: value for name, value in seen.items() if value >= since_us} | groups
+
+
+def _stored_agents(since_us: int) -> dict[Any, Any]:
+    found = {}
+    for one in Agent.objects.filter(last_seen_us__gte=since_us):
+        groups = {
+            name: _recent(
+                bytes(getattr(one, f"{name}_position")), tuple(getattr(one, column) for column in columns), since_us
+            )
+            for name, columns in AGENT_GROUPS.items()
+        }
+        name = AgentName(one.environment, one.service, one.instance)
+        found[name] = _agent(one.first_seen_us, one.last_seen_us, groups, since_us)
+    return found
+
+
+def _folded_agents(folded: Folded, since_us: int) -> dict[Any, Any]:
+    found = {}
+    for name, one in folded.agents.items():
+        if one.last_seen_us < since_us:
+            continue
+        groups = {part: _recent(group.position, group.values, since_us) for part, group in one.groups.items()}
+        found[name] = _agent(one.first_seen_us, one.last_seen_us, groups, since_us)
+    return found
+
+
+def _stored_breakers(names: dict[int, AgentName], since_us: int) -> dict[Any, Any]:
+    values = attrgetter(*BREAKER_COLUMNS)
+    return {
+        (*names[one.agent_id], one.breaker): (one.seen_us, _recent(bytes(one.position), values(one), since_us))
+        for one in BreakerState.objects.filter(seen_us__gte=since_us)
+    }
+
+
+def _folded_breakers(folded: Folded, since_us: int) -> dict[Any, Any]:
+    return {
+        (*name.agent, name.breaker): (one.seen_us, _recent(one.change.position, one.change.values, since_us))
+        for name, one in folded.breakers.items()
+        if one.seen_us >= since_us
+    }
+
+
+def _stored_intervals(names: dict[int, AgentName], since_us: int) -> dict[Any, Any]:
+    values = attrgetter(*statements.INTERVAL_COLUMNS)
+    return {
+        (*names[one.agent_id], one.operation, one.kind, bytes(one.last_position).hex()): values(one)[:-1]
+        for one in Degradation.objects.filter(started_us__gte=since_us)
+    }
+
+
+def _folded_intervals(folded: Folded, since_us: int) -> dict[Any, Any]:
+    values = attrgetter(*statements.INTERVAL_COLUMNS)
+    return {
+        (*name.agent, name.operation, name.kind, one.last_position.hex()): values(one)[:-1]
+        for name, markers in folded.markers.items()
+        for one in intervals(markers)
+        if one.started_us >= since_us
+    }
+
+
+def _stored_sums(since_us: int) -> dict[Any, Any]:
+    found = MinuteSum.objects.filter(minute__gt=since_us // _MINUTE_US)
+    name, counters = attrgetter(*SumName._fields), attrgetter(*COUNTERS)
+    return {name(one): counters(one) for one in found.iterator(chunk_size=_CHUNK)}
+
+
+def _folded_sums(folded: Folded, since_us: int) -> dict[Any, Any]:
+    return {
+        tuple(name): tuple(counters) for name, counters in folded.sums.items() if name.minute > since_us // _MINUTE_US
+    }
