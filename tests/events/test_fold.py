@@ -1,0 +1,341 @@
+"""What is folded is what the facts say, in whatever order, batches and repetitions they came."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import transaction
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from events import verification
+from events.fold import COUNTERS
+from events.models import Agent, BreakerState, Degradation, Fact, MinuteSum, Quarantine
+from events.records import AgentName, read_records
+from events.sent import Batch, Sent
+from events.store import store_facts
+from recovery_ops.rules import facts
+from recovery_ops.rules.facts import Fact as AnyFact
+from recovery_ops.rules.facts import Record
+from recovery_ops.rules.words import Category, DelaySource, Evidence, State, StopReason, Trigger
+from recovery_ops.wire import encode
+
+NOW = datetime(2026, 11, 21, 14, 26, 18, tzinfo=UTC)
+NOW_US = int(NOW.timestamp()) * 1_000_000
+MINUTE = 60.0
+
+
+class Told:
+    """Facts of one agent, told in any order; `ago` is seconds before now."""
+
+    def __init__(self, instance: str = "a-1") -> None:
+        self.instance = instance
+        self.records: list[tuple[str, Sent]] = []
+
+    def tell(self, fact: AnyFact, ago: float, *, number: int = 0, **rest: Any) -> Told:
+        index = len(self.records) + 1
+        uid = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.instance}/{index}"))
+        at_ns = NOW_US * 1000 - int(ago * 1e9)
+        event = encode(Record(fact=fact, uid=uid, sequence_number=number or index, at_ns=at_ns, **rest))
+        sent = Sent(event.event_name, event.at_ns, 0, event.severity, event.body, event.attributes, "", "")
+        self.records.append((self.instance, sent))
+        return self
+
+
+def deliver(records: Sequence[tuple[str, Sent]]) -> int:
+    """Store one request's records; return how many were new."""
+    batches = [
+        Batch({"service.name": "billing", "service.instance.id": instance, "service.version": "1"}, "t", [sent])
+        for instance, sent in records
+    ]
+    with transaction.atomic():
+        return store_facts(read_records(batches, "dev", NOW_US).rows)
+
+
+def in_all_orders(told: Told) -> list[list[tuple[str, Sent]]]:
+    return [told.records, told.records[::-1]]
+
+
+def clear() -> None:
+    for model in (Fact, BreakerState, Degradation, MinuteSum, Quarantine, Agent):
+        model.objects.all().delete()
+
+
+def tables() -> list[dict[Any, Any]]:
+    """All that is folded, by name and without ids."""
+    names = {one.pk: AgentName(one.environment, one.service, one.instance) for one in Agent.objects.all()}
+    return [
+        verification._stored_agents(0),
+        verification._stored_breakers(names, 0),
+        verification._stored_intervals(names, 0),
+        verification._stored_sums(0),
+    ]
+
+
+def check() -> None:
+    """The tables are what a fold of all facts says."""
+    with verification.one_moment():
+        folded, _ = verification.refold()
+        assert list(verification.differences(folded, NOW)) == []
+
+
+def move(state: State, *, breaker: str = "search", trigger: Trigger = Trigger.FAILURE_RATE, **rest: Any) -> AnyFact:
+    return facts.BreakerStateChanged(
+        operation="search", breaker=breaker, state=state, previous_state=State.CLOSED, trigger=trigger, **rest
+    )
+
+
+def failure(category: Category = Category.TIMEOUT, **rest: Any) -> AnyFact:
+    rest = {"operation": "search", "breaker": "search", **rest}
+    return facts.FailureClassified(category=category, evidence=Evidence.HTTP_STATUS, retryable=True, attempt=1, **rest)
+
+
+def started(kind: str = "fallback", **rest: Any) -> AnyFact:
+    return facts.DegradationStarted(operation="search", kind=kind, reason="breaker_open", **rest)
+
+
+def ended(duration_s: float, kind: str = "fallback", **rest: Any) -> AnyFact:
+    return facts.DegradationEnded(operation="search", kind=kind, duration_s=duration_s, **rest)
+
+
+def heartbeat(revision: int, status: str = "running", **rest: Any) -> AnyFact:
+    return facts.InstanceHeartbeat(
+        interval_s=15,
+        uptime_s=60,
+        revision=revision,
+        config_hash=f"hash-{revision}",
+        schema_version=1,
+        status=status,
+        **rest,
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+class TestEachOrder:
+    """The same facts forwards and backwards, one by one."""
+
+    @pytest.fixture(params=[1, -1], ids=["forwards", "backwards"])
+    def tell(self, request: pytest.FixtureRequest) -> Any:
+        def deliver_each(told: Told) -> None:
+            for record in told.records[:: request.param]:
+                deliver([record])
+            check()
+
+        return deliver_each
+
+    def test_the_newest_move_is_the_state(self, tell: Any) -> None:
+        last = move(
+            State.HALF_OPEN, trigger=Trigger.WAIT_ELAPSED, calls=20, failures=11, failure_rate=0.55, wait_s=60.0
+        )
+        tell(Told().tell(move(State.OPEN), 30).tell(last, 10, number=5).tell(failure(), 5))
+        state = BreakerState.objects.get()
+        assert (state.state, state.trigger, state.calls, state.failure_rate) == ("half_open", "wait_elapsed", 20, 0.55)
+        assert (state.at_us, state.seen_us) == (NOW_US - 10_000_000, NOW_US - 5_000_000)
+
+    def test_of_one_moment_the_higher_number_is_newer(self, tell: Any) -> None:
+        tell(Told().tell(move(State.CLOSED), 10, number=9).tell(move(State.OPEN), 10, number=8))
+        assert BreakerState.objects.get().state == "closed"
+
+    def test_a_breaker_that_never_moved_is_closed(self, tell: Any) -> None:
+        tell(Told().tell(failure(), 20).tell(failure(), 10))
+        state = BreakerState.objects.get()
+        assert (state.state, state.at_us, bytes(state.position)) == ("closed", None, b"")
+
+    def test_an_agent_is_what_its_newest_facts_say(self, tell: Any) -> None:
+        tell(
+            Told()
+            .tell(heartbeat(3, outbox_pending=7), 30)
+            .tell(facts.DesiredStateApplied(revision=5, config_hash="five", clamped=("max_retries",)), 20)
+            .tell(facts.DesiredStateRejected(revision=6, config_hash="six", reason="unknown knob", kept_revision=5), 15)
+            .tell(heartbeat(5, "draining", breakers_open=2), 10)
+        )
+        agent = Agent.objects.get()
+        assert (agent.service, agent.instance, agent.version) == ("billing", "a-1", "1")
+        assert (agent.status, agent.breakers_open, agent.outbox_pending) == ("draining", 2, 0)
+        assert (agent.revision, agent.config_hash, agent.applied_revision) == (5, "hash-5", 5)
+        assert (agent.applied_us, agent.clamped) == (NOW_US - 20_000_000, '["max_retries"]')
+        assert (agent.rejected_revision, agent.rejected_reason) == (6, "unknown knob")
+        assert agent.first_seen_us == agent.last_seen_us == NOW_US
+
+    def test_a_degradation_goes_from_start_to_end(self, tell: Any) -> None:
+        told = Told().tell(started(from_name="search", to_name="cache"), 100).tell(ended(60.0, calls=4), 40)
+        tell(told.tell(started("withdrawn"), 30).tell(started(to_name="default"), 20))
+        rows = list(
+            Degradation.objects.order_by("started_us").values_list("kind", "to_name", "started_us", "ended_us", "calls")
+        )
+        assert rows == [
+            ("fallback", "cache", NOW_US - 100_000_000, NOW_US - 40_000_000, 4),
+            ("withdrawn", "", NOW_US - 30_000_000, None, 0),
+            ("fallback", "default", NOW_US - 20_000_000, None, 0),
+        ]
+
+    def test_a_second_start_prolongs(self, tell: Any) -> None:
+        tell(Told().tell(started(to_name="a"), 100).tell(started(to_name="b"), 80).tell(ended(50.0), 50))
+        row = Degradation.objects.get()
+        assert (row.to_name, row.started_us, row.ended_us) == ("b", NOW_US - 100_000_000, NOW_US - 50_000_000)
+
+    def test_an_end_without_a_start_reaches_back_but_not_into_the_one_before(self, tell: Any) -> None:
+        tell(Told().tell(ended(10.0), 100).tell(ended(1000.0), 50))
+        rows = list(Degradation.objects.order_by("started_us").values_list("started_us", "ended_us"))
+        assert rows == [
+            (NOW_US - 110_000_000, NOW_US - 100_000_000),
+            (NOW_US - 100_000_000, NOW_US - 50_000_000),
+        ]
+
+
+def sums(**dimensions: Any) -> dict[str, int]:
+    rows = list(MinuteSum.objects.filter(**dimensions))
+    totals = {name: sum(getattr(row, name) for row in rows) for name in COUNTERS}
+    return {name: total for name, total in totals.items() if total}
+
+
+COUNTED: dict[str, tuple[AnyFact, dict[str, int]]] = {
+    "a failure": (failure(), {"facts": 1, "failures": 1}),
+    "a 429": (failure(Category.QUOTA_EXHAUSTED, status_code=429), {"facts": 1, "failures": 1, "rate_limited": 1}),
+    "rate limited": (failure(Category.RATE_LIMITED), {"facts": 1, "failures": 1, "rate_limited": 1}),
+    "a 529": (failure(Category.SERVER_ERROR, status_code=529), {"facts": 1, "failures": 1, "overloaded": 1}),
+    "overloaded": (failure(Category.OVERLOADED, status_code=503), {"facts": 1, "failures": 1, "overloaded": 1}),
+    "a retry": (
+        facts.RetryScheduled(
+            attempt=2, max_retries=3, delay_s=1, delay_source=DelaySource.BACKOFF, category=Category.TIMEOUT
+        ),
+        {"facts": 1, "retries": 1},
+    ),
+    "a fallback": (facts.FallbackActivated(fallback="cache", level=1), {"facts": 1, "fallbacks": 1}),
+    "rejections": (facts.BreakerRejected(breaker="b", state=State.OPEN, count=17), {"facts": 1, "rejections": 17}),
+    "calls let through": (
+        facts.BreakerRejected(breaker="b", state=State.DISABLED, count=17, reason="not_enforced"),
+        {"facts": 1},
+    ),
+    "an end of the ladder": (facts.Exhausted(reason=StopReason.ATTEMPTS, attempts=3), {"facts": 1, "exhausted": 1}),
+    "a degradation": (started(), {"facts": 1, "degradations": 1}),
+    "the end of a degradation": (ended(1.0), {"facts": 1}),
+    "another model": (
+        facts.ModelFallback(from_model="a", to_model="b", category=Category.OVERLOADED, consecutive=3),
+        {"facts": 1, "model_fallbacks": 1},
+    ),
+    "counts": (
+        facts.CallsCounted(
+            operation="o", interval_s=10, calls=100, attempts=120, successes=90, failures={"timeout": 30}
+        ),
+        {"calls": 100, "attempts": 120, "successes": 90},
+    ),
+    "counts beyond reason": (
+        facts.CallsCounted(operation="o", interval_s=10, calls=10**12, attempts=-5, successes=1),
+        {"calls": 10**9, "successes": 1},
+    ),
+    "a heartbeat": (heartbeat(1), {}),
+}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("what", COUNTED)
+def test_a_minute_counts_what_happened_in_it(what: str) -> None:
+    fact, expected = COUNTED[what]
+    deliver(Told().tell(fact, 10).records)
+    assert sums() == expected
+    check()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_sums_are_apart_by_minute_and_dimensions() -> None:
+    told = (
+        Told().tell(failure(provider="p", model="m"), 10, source="main_agent", is_foreground=True).tell(failure(), 10)
+    )
+    told.tell(failure(), 10 + MINUTE).tell(failure(Category.NETWORK), 10)
+    deliver(told.records[:2])
+    deliver(told.records[1:])
+    assert MinuteSum.objects.count() == 4
+    assert sums(source="main_agent", is_foreground=True, provider="p", model="m") == {"facts": 1, "failures": 1}
+    assert sums(minute=NOW_US // 60_000_000 - 1) == {"facts": 1, "failures": 1}
+    check()
+
+
+moments = st.sampled_from([0.0, 1.0, 2.0, 30.0, 61.0, 1_209_600.0])
+numbers = st.integers(0, 3)
+some_facts = st.one_of(
+    st.builds(move, st.sampled_from(State), breaker=st.sampled_from(["search", "backend"])),
+    st.builds(failure, st.sampled_from([Category.TIMEOUT, Category.RATE_LIMITED])),
+    st.builds(started, st.sampled_from(["fallback", "model"]), to_name=st.sampled_from(["", "cache"])),
+    st.builds(ended, st.sampled_from([0.0, 5.0, 100.0]), st.sampled_from(["fallback", "model"]), calls=numbers),
+    st.builds(heartbeat, numbers, st.sampled_from(["running", "stopped"])),
+    st.builds(facts.DesiredStateApplied, revision=numbers, config_hash=st.just("x")),
+    st.builds(facts.DesiredStateRejected, revision=numbers, config_hash=st.just("x"), reason=st.just("no")),
+    st.builds(facts.CallsCounted, interval_s=st.just(10.0), calls=numbers, attempts=numbers, successes=numbers),
+)
+
+
+@st.composite
+def deliveries(draw: st.DrawFn) -> tuple[list[Any], list[list[Any]]]:
+    """Some facts, and the same facts as they may arrive: shuffled, some of them again, in batches of any size."""
+    told = [Told("a-1"), Told("a-2")]
+    for whose, fact, ago, number in draw(
+        st.lists(st.tuples(st.integers(0, 1), some_facts, moments, numbers), min_size=1, max_size=16)
+    ):
+        told[whose].tell(fact, ago, number=number + 1)
+    records = told[0].records + told[1].records
+    again = draw(st.lists(st.sampled_from(records), max_size=8))
+    arriving = draw(st.permutations(records + again))
+    cuts = sorted(draw(st.lists(st.integers(0, len(arriving)), max_size=4)))
+    bounds = [0, *cuts, len(arriving)]
+    return records, [arriving[start:end] for start, end in pairwise(bounds)]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(told=deliveries())
+def test_no_order_batching_or_repetition_changes_the_tables(engine: str, told: tuple[Any, Any]) -> None:
+    records, arriving = told
+    clear()
+    assert deliver(records) == len(records)
+    expected = tables()
+    check()
+    clear()
+    assert sum(deliver(batch) for batch in arriving) == len(records)
+    assert tables() == expected
+    check()
+
+
+def test_the_command_names_what_differs(engine: str) -> None:
+    deliver(Told().tell(move(State.OPEN), 10).tell(failure(), 5).tell(started(), 4).records)
+    recently = int(datetime.now(UTC).timestamp() * 1e6)
+    Fact.objects.all().update(at_us=recently, received_us=recently)
+    with pytest.raises(CommandError, match="not what their 3 facts say"):
+        call_command("verify_facts")
+
+
+def test_the_command_is_content_with_what_was_just_stored(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    deliver(Told().tell(move(State.OPEN), 10).tell(started(), 4).records)
+    call_command("verify_facts")
+    assert "2 facts say what the tables say: 1 agents, 1 breakers" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("model", "column", "value"),
+    [
+        (MinuteSum, "failures", 7),
+        (BreakerState, "state", "closed"),
+        (Degradation, "ended_us", 5),
+        (Agent, "version", "2"),
+        (Agent, "last_seen_us", NOW_US + 1),
+    ],
+)
+@pytest.mark.django_db(transaction=True)
+def test_any_altered_value_is_found(model: Any, column: str, value: object) -> None:
+    deliver(Told().tell(move(State.OPEN), 10).tell(failure(), 5).tell(started(), 4).records)
+    model.objects.update(**{column: value})
+    folded, _ = verification.refold()
+    assert len(list(verification.differences(folded, NOW))) >= 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_agent_that_only_repeats_what_another_said_is_none() -> None:
+    record = Told().tell(failure(), 10).records[0]
+    deliver([record])
+    assert deliver([("a-2", record[1])]) == 0
+    assert [agent.instance for agent in Agent.objects.all()] == ["a-1"]

@@ -1,0 +1,176 @@
+"""Keys: shown once, kept as digests, scoped, revocable, and never confused with a database that is away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import OperationalError, connection
+
+from events import keys
+from events.keys import KeyInvalid, KeyRefused, KeyStoreAway, authenticate, create_key, find_key, recall, revoke_key
+from events.models import AgentKey
+from tests.processes import eventually
+
+pytestmark = pytest.mark.usefixtures("store")
+
+
+def bearer(token: str) -> str:
+    return f"Bearer {token}"
+
+
+def test_a_key_opens_what_its_scopes_name() -> None:
+    key, token = create_key("billing", ["desired", "ingest"], "prod")
+    assert authenticate(bearer(token), "ingest").pk == key.pk
+    assert authenticate(f"bearer   {token} ", "desired").environment == "prod"
+    with pytest.raises(KeyRefused) as refused:
+        authenticate(bearer(token), "act")
+    assert (refused.value.status, "act" in refused.value.message) == (403, True)
+
+
+def test_the_token_is_kept_nowhere() -> None:
+    key, token = create_key("billing", ["ingest"], "prod")
+    stored = [str(value) for value in AgentKey.objects.filter(pk=key.pk).values_list()[0]]
+    assert token.startswith(f"{key.prefix}_")
+    assert not any(token in value or token.removeprefix(key.prefix) in value for value in stored)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer ",
+        "Basic dTpw",
+        "ro_1_x",
+        "Bearer ro_1_x",
+        "Bearer " + "x" * 10_000,
+        "Bearer \u00e9\ud800",
+    ],
+)
+def test_anything_else_is_401(header: str | None) -> None:
+    with pytest.raises(KeyRefused) as refused:
+        authenticate(header, "ingest")
+    assert refused.value.status == 401
+
+
+def test_an_expired_key_is_401_even_while_it_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    expires_at = datetime.now(UTC) + timedelta(hours=1)
+    _, token = create_key("billing", ["ingest"], "dev", expires_at=expires_at)
+    assert find_key(token) is not None
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return expires_at
+
+    monkeypatch.setattr(keys, "datetime", Later)
+    assert find_key(token) is None
+    assert recall(bearer(token), "ingest") is None
+
+
+def test_a_key_revoked_elsewhere_is_refused_within_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("events.keys.time.monotonic", lambda: now[0])
+    key, token = create_key("billing", ["ingest"], "dev")
+    assert find_key(token) is not None
+    AgentKey.objects.filter(pk=key.pk).update(revoked_at=datetime.now(UTC))
+    now[0] = 9.9
+    assert find_key(token) is not None
+    now[0] = 10.0
+    assert find_key(token) is None
+
+
+def test_a_key_revoked_here_is_refused_at_once() -> None:
+    key, token = create_key("billing", ["ingest"], "dev")
+    assert find_key(token) is not None
+    assert revoke_key(key.prefix) is not None
+    assert find_key(token) is None
+    assert revoke_key("ro_unknown") is None
+
+
+def test_a_remembered_key_asks_no_database(django_assert_num_queries: Callable[[int], Any]) -> None:
+    _, token = create_key("billing", ["ingest"], "dev")
+    assert recall(bearer(token), "ingest") is None
+    authenticate(bearer(token), "ingest")
+    with django_assert_num_queries(0):
+        assert recall(bearer(token), "ingest") is not None
+        assert recall(bearer(token), "act") is None
+        authenticate(bearer(token), "ingest")
+
+
+def test_a_store_that_is_away_is_not_a_wrong_key() -> None:
+    def away(*_: object) -> None:
+        raise OperationalError("no connection")
+
+    with connection.execute_wrapper(away), pytest.raises(KeyStoreAway):
+        authenticate("Bearer ro_1_x", "ingest")
+
+
+def test_a_use_is_noted_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    key, token = create_key("billing", ["ingest"], "dev")
+    find_key(token)
+    eventually(lambda: AgentKey.objects.get(pk=key.pk).last_used_at is not None, what="the note")
+    noted: list[int] = []
+    monkeypatch.setattr(keys, "_note_use", noted.append)
+    find_key(token)
+    assert noted == []
+    start = time.monotonic()
+    monkeypatch.setattr("events.keys.time.monotonic", lambda: start + 61)
+    find_key(token)
+    eventually(lambda: noted == [key.pk], what="the next note")
+
+
+@pytest.mark.parametrize(
+    ("field", "arguments"),
+    [
+        ("name", ("", ["ingest"], "dev")),
+        ("name", ("x" * 201, ["ingest"], "dev")),
+        ("environment", ("a", ["ingest"], " ")),
+        ("environment", ("a", ["ingest"], "x" * 65)),
+        ("scopes", ("a", [], "dev")),
+        ("scopes", ("a", ["ingest", "all"], "dev")),
+    ],
+)
+def test_a_key_that_cannot_be_made_says_why(field: str, arguments: tuple[str, list[str], str]) -> None:
+    with pytest.raises(KeyInvalid) as invalid:
+        create_key(*arguments)
+    assert invalid.value.field == field
+
+
+def run(*words: str) -> str:
+    out = StringIO()
+    call_command("key", *words, stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+def test_the_command_prints_the_key_alone_on_the_last_line() -> None:
+    said = run("create", "--name", "billing", "--scope", "ingest,desired", "--environment", "prod")
+    key = authenticate(bearer(said.splitlines()[-1]), "desired")
+    assert (key.name, key.environment, key.scopes) == ("billing", "prod", "ingest desired")
+
+
+def test_the_command_lists_and_revokes() -> None:
+    token = run("create", "--name", "billing", "--days", "3").strip()
+    prefix = token.rpartition("_")[0][:11]
+    assert prefix in run("list")
+    assert "billing" in run("list", "--environment", "dev")
+    assert run("list", "--environment", "prod") == ""
+    assert "revoked" in run("revoke", prefix)
+    assert "revoked" in run("list")
+    with pytest.raises(KeyRefused):
+        authenticate(bearer(token), "ingest")
+    with pytest.raises(CommandError, match="No key begins with"):
+        run("revoke", "ro_00000000")
+
+
+@pytest.mark.parametrize("words", [["--scope", "all"], ["--scope", ","], ["--days", "0"], ["--days", "soon"]])
+def test_the_command_refuses_what_makes_no_sense(words: list[str]) -> None:
+    with pytest.raises(CommandError):
+        run("create", "--name", "billing", *words)

@@ -1,0 +1,92 @@
+"""What is kept how long, and that a sweep leaves the rest and the proof of it alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from events import retention, verification
+from events.models import Agent, Fact, MinuteSum, Quarantine
+from events.retention import KEEP, micros, sweep_facts
+from events.tasks import sweep
+from recovery_ops.wire import names
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+EVENTS = ["instance_heartbeat", "failure_classified", "breaker_state_changed", "log"]
+
+pytestmark = pytest.mark.django_db
+
+
+def keep(event: str, days_ago: float, *, received_days_ago: float | None = None, count: int = 1) -> None:
+    """Facts of so many days ago."""
+    agent, _ = Agent.objects.get_or_create(
+        environment="dev", service="s", instance="i", defaults={"first_seen_us": 1, "last_seen_us": 1}
+    )
+    at_us = micros(NOW - timedelta(days=days_ago))
+    received_us = micros(NOW - timedelta(days=days_ago if received_days_ago is None else received_days_ago))
+    start = Fact.objects.count()
+    Fact.objects.bulk_create(
+        Fact(
+            environment="dev",
+            uid=number.to_bytes(16, "big"),
+            agent=agent,
+            event=event,
+            at_us=at_us,
+            received_us=received_us,
+        )
+        for number in range(start, start + count)
+    )
+
+
+def left() -> list[str]:
+    return sorted(Fact.objects.values_list("event", flat=True))
+
+
+@pytest.mark.parametrize(("days", "expected"), [(6, EVENTS), (8, EVENTS[1:]), (91, EVENTS[2:3]), (401, [])])
+def test_each_kind_is_kept_for_its_time(days: float, expected: list[str]) -> None:
+    for event in EVENTS:
+        keep(event, days)
+    assert sweep_facts(NOW) == len(EVENTS) - len(expected)
+    assert left() == sorted(expected)
+
+
+def test_a_fact_that_came_late_is_kept_for_its_time_after_its_receipt() -> None:
+    keep("instance_heartbeat", 20, received_days_ago=1)
+    assert sweep_facts(NOW) == 0
+
+
+def test_a_sweep_goes_in_steps_and_ends_when_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "STEP_ROWS", 10)
+    keep("instance_heartbeat", 8, count=35)
+    assert sweep_facts(NOW, may_go_on=lambda: Fact.objects.count() > 15) == 20
+    assert sweep_facts(NOW) == 15
+
+
+def test_sums_and_quarantine_go_too() -> None:
+    for days in (399, 401):
+        MinuteSum.objects.create(
+            environment="dev", minute=micros(NOW - timedelta(days=days)) // 60_000_000, dimensions=bytes([days % 256])
+        )
+    for days in (29, 31):
+        Quarantine.objects.create(
+            environment="dev", received_us=micros(NOW - timedelta(days=days)), reason="", size_bytes=0, content=""
+        )
+    sweep_facts(NOW)
+    assert (MinuteSum.objects.count(), Quarantine.objects.count()) == (1, 1)
+
+
+def test_what_was_swept_is_no_difference() -> None:
+    keep("instance_heartbeat", 8)
+    sweep_facts(NOW)
+    folded, count = verification.refold()
+    assert (count, list(verification.differences(folded, NOW))) == (0, [])
+
+
+def test_the_task_may_run_twice() -> None:
+    keep("instance_heartbeat", 1000)
+    assert (sweep(), sweep()) == (1, 0)
+
+
+def test_only_known_kinds_have_a_time_of_their_own() -> None:
+    assert set(KEEP) <= {event.name for event in names.EVENTS.values()}

@@ -1,0 +1,86 @@
+"""A stock OpenTelemetry SDK, without a line of ours, is a full citizen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from opentelemetry._logs import Logger, LogRecord, SeverityNumber
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk.resources import Resource
+
+from events.models import Agent, BreakerState, Fact, MinuteSum
+from tests.events.posting import Door
+from tests.events.serving import served
+
+
+@pytest.fixture
+def url(store: None) -> Iterator[str]:
+    """The address of a real server."""
+    with served() as url:
+        yield url
+
+
+class Stock:
+    """An SDK as its documentation sets it up."""
+
+    def __init__(self, url: str, token: str, compression: Compression = Compression.Gzip) -> None:
+        headers = {"authorization": f"Bearer {token}"}
+        exporter = OTLPLogExporter(endpoint=f"{url}/v1/logs", headers=headers, compression=compression)
+        self._provider = LoggerProvider(
+            resource=Resource({"service.name": "pilot", "service.instance.id": "pilot-1"}), shutdown_on_exit=False
+        )
+        self._provider.add_log_record_processor(BatchLogRecordProcessor(exporter, schedule_delay_millis=50))
+        self.logger: Logger = self._provider.get_logger("pilot")
+
+    def emit(self, event_name: str, severity: SeverityNumber = SeverityNumber.WARN, **rest: Any) -> None:
+        self.logger.emit(LogRecord(event_name=event_name, timestamp=time.time_ns(), severity_number=severity, **rest))
+
+    def end(self) -> None:
+        assert self._provider.force_flush()
+        self._provider.shutdown()
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_its_events_are_stored_and_folded_like_any_other(door: Door, url: str, compression: Compression) -> None:
+    stock = Stock(url, door.token, compression)
+    for number in range(1500):
+        stock.emit(
+            "failure.classified",
+            attributes={"recovery.component.name": "search", "recovery.failure.category": "rate_limit", "n": number},
+        )
+    stock.emit("breaker-state", attributes={"circuitbreaker.name": "search", "circuitbreaker.state": "forced-open"})
+    stock.emit("checkout.slow", SeverityNumber.INFO)
+    stock.end()
+    assert Fact.objects.filter(event="failure_classified", operation="search").count() == 1500
+    assert sum(MinuteSum.objects.values_list("failures", flat=True)) == 1500
+    assert BreakerState.objects.get().state == "forced_open"
+    assert Agent.objects.get().service == "pilot"
+    assert Fact.objects.count() == 1501
+
+
+def test_its_exceptions_are_logs_without_secrets(door: Door, url: str) -> None:
+    stock = Stock(url, door.token)
+    try:
+        raise ConnectionError("no answer to Authorization: Bearer sk-" + "a" * 40)
+    except ConnectionError as error:
+        stock.emit("", SeverityNumber.ERROR, exception=error)
+    stock.end()
+    fact = Fact.objects.get()
+    assert (fact.event, fact.attributes["exception.type"]) == ("log", "ConnectionError")
+    assert "sk-aaaa" not in str(fact.attributes)
+
+
+def test_equal_records_without_a_uid_are_one(door: Door, url: str) -> None:
+    stock = Stock(url, door.token)
+    for _ in range(2):
+        moment = 1_700_000_000_000_000_000
+        record = LogRecord(event_name="recovery.exhausted", timestamp=moment, observed_timestamp=moment)
+        stock.logger.emit(record)
+    stock.end()
+    assert Fact.objects.count() == 1
