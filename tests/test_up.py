@@ -17,6 +17,7 @@ from events.keys import revoke_key
 from events.models import AgentKey
 from recovery_ops.control.first_account import FILE_NAME, ensure_first_account
 from recovery_ops.control.fleet import fleet_key
+from recovery_ops.control.roles import Role, grants_of
 from tests.processes import ROOT, Running, Server, eventually
 
 StartServer = Callable[..., Server]
@@ -29,6 +30,7 @@ def test_the_first_account_is_told_again_until_its_password_is_changed(tmp_path:
     assert stat.S_IMODE((tmp_path / FILE_NAME).stat().st_mode) == 0o600
     assert ensure_first_account(tmp_path) == first
     person = get_user_model().objects.get(username=first.name)
+    assert grants_of(person).role("any") is Role.ADMIN
     person.set_password("one of my own")
     person.save()
     assert ensure_first_account(tmp_path) is None

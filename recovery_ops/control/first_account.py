@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
 from django.contrib.auth import get_user_model
 from django.db import transaction
+
+from recovery_ops.control.accounts import create_account
+from recovery_ops.control.roles import Role
 
 FILE_NAME = "initial-sign-in"
 _NAME = "admin"
@@ -31,9 +33,9 @@ def ensure_first_account(data: Path) -> SignIn | None:
     kept = data / FILE_NAME
     people = get_user_model().objects
     if not people.exists():
-        first = SignIn(_NAME, secrets.token_urlsafe(12))
         with transaction.atomic():
-            people.create_superuser(username=first.name, password=first.password)
+            _, password = create_account(_NAME, Role.ADMIN)
+            first = SignIn(_NAME, password)
             # Inside the transaction: an account whose password nobody was told must not exist.
             _keep(kept, first)
         return first
