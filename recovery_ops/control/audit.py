@@ -114,29 +114,36 @@ def hash_of(entry: AuditEntry, previous_hash: str) -> str:
 
 def verify(environment: str) -> ChainReport:
     """Walk the whole chain of an environment and say where it first breaks. Reads every entry once."""
-    # The head first: what is appended while we walk lies behind it.
-    head = AuditHead.objects.filter(environment=environment).first() or AuditHead(environment=environment)
-    number, previous_hash = 0, ""
-    entries = AuditEntry.objects.filter(environment=environment).order_by("number")
-    if head.hash:
-        entries = entries.filter(number__lte=head.number)
+    first_head = _head(environment)
+    number, previous_hash, hash_at_head = 0, "", ""
 
     def broken(at_number: int, problem: str) -> ChainReport:
         return ChainReport(
-            environment=environment, verified=number, head_hash=head.hash, broken_number=at_number, problem=problem
+            environment=environment,
+            verified=number,
+            head_hash=first_head.hash,
+            broken_number=at_number,
+            problem=problem,
         )
 
+    entries = AuditEntry.objects.filter(environment=environment).order_by("number")
     for entry in entries.iterator(chunk_size=_CHUNK):
         if entry.number != number + 1:
             return broken(number + 1, f"Row {number + 1} is missing: after row {number} comes row {entry.number}.")
         if hash_of(entry, previous_hash) != entry.hash:
             return broken(entry.number, f"Row {entry.number} is not as it was written, or not in its place.")
         number, previous_hash = entry.number, entry.hash
-    if (number, previous_hash) != (head.number, head.hash):
-        return broken(number + 1, _end_problem(number, head))
+        if number == first_head.number:
+            hash_at_head = entry.hash
+    if number < first_head.number:
+        return broken(number + 1, f"Rows {number + 1} to {first_head.number} are missing from the end.")
+    # What was appended while we walked lies behind the first head, and never behind the one that is noted now.
+    head = first_head if number == first_head.number else _head(environment)
+    if number > head.number or hash_at_head != first_head.hash:
+        return broken(first_head.number + 1, "The end of the chain is not where it was noted to be.")
     if not number and Revision.objects.filter(environment=environment, number__gt=0).exists():
         return broken(1, "There were changes, and no row tells of any.")
-    return ChainReport(environment=environment, verified=number, head_hash=head.hash)
+    return ChainReport(environment=environment, verified=number, head_hash=previous_hash)
 
 
 def chains() -> list[str]:
@@ -146,12 +153,8 @@ def chains() -> list[str]:
     return sorted(known | {*Revision.objects.values_list("environment", flat=True)})
 
 
-def _end_problem(number: int, head: AuditHead) -> str:
-    if not head.hash:
-        return f"The end of the chain is not noted anywhere, and there are {number} rows."
-    if head.number > number:
-        return f"Rows {number + 1} to {head.number} are missing from the end."
-    return f"Row {number} is not the one that the end of the chain was noted for."
+def _head(environment: str) -> AuditHead:
+    return AuditHead.objects.filter(environment=environment).first() or AuditHead(environment=environment)
 
 
 def _json(value: object) -> str:

@@ -40,11 +40,11 @@ def fault_of_expiry(expires_in_s: object, by: Actor, environment: str) -> str:
     if isinstance(expires_in_s, bool) or not isinstance(expires_in_s, int | float):
         return "is a number of seconds"
     if not expires_in_s >= LEAST_EXPIRY_S:  # neither is NaN
-        return f"is at least {LEAST_EXPIRY_S:g} seconds"
+        return f"is at least {LEAST_EXPIRY_S:.0f} seconds"
     if expires_in_s > LONGEST_EXPIRY_ADMIN_S:
-        return f"is at most {LONGEST_EXPIRY_ADMIN_S:g} seconds (30 days)"
+        return f"is at most {LONGEST_EXPIRY_ADMIN_S:.0f} seconds (30 days)"
     if expires_in_s > LONGEST_EXPIRY_S and not by.may("override_for_long", environment):
-        return f"is at most {LONGEST_EXPIRY_S:g} seconds (24 h); an admin may set up to 30 days"
+        return f"is at most {LONGEST_EXPIRY_S:.0f} seconds (24 h); an admin may set up to 30 days"
     return ""
 
 

@@ -1,0 +1,84 @@
+"""The people and programs of these tests, and every action once, ready to be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from recovery_ops.control import actions
+from recovery_ops.control.actions import Actor, Done
+from recovery_ops.control.models import AuditEntry, AuditHead, Override, PolicyRelease, Reset, Revision
+from recovery_ops.control.roles import Grants, Role
+from recovery_ops.rules.scope import Scope
+from recovery_ops.rules.words import State
+from tests.events.seeding import NOW, Story, counted, heartbeat, moved
+
+REASON = "the provider answers 529 to everyone"
+SEARCH = Scope(operation="search_web")
+
+
+def person(role: Role = Role.OPERATOR, name: str = "ana", environment: str = "dev") -> Actor:
+    """Somebody with this role."""
+    return Actor(name=name, kind="person", channel="web", may=Grants({environment: role}).may, user_id=None)
+
+
+def asked(**changed: Any) -> dict[str, Any]:
+    """What every action is given, with an operator who says why."""
+    return {"by": person(), "environment": "dev", "reason": REASON, "now": NOW} | changed
+
+
+def trip(**changed: Any) -> Done[Override]:
+    """Trip search_web as an operator."""
+    return actions.trip(**asked(scope=SEARCH) | changed)
+
+
+def small_fleet(instances: int = 3, environment: str = "dev", **beat: Any) -> None:
+    """Instances r-0, r-1 … of the service research, which have reported a closed breaker search_web."""
+    story = Story(environment)
+    for number in range(instances):
+        story.tell(heartbeat(**beat), moved(State.CLOSED), counted(6), at=5, instance=f"r-{number}")
+    story.store()
+
+
+@dataclass(frozen=True)
+class Deed:
+    """One action in a world that is ready for it: `prepare` does what has to be there before."""
+
+    verb: str
+    permission: str
+    run: Callable[..., Done[Any]]
+    prepare: Callable[[], Any] = lambda: None
+
+
+def _held() -> str:
+    return Override.objects.latest("starts_at").pk
+
+
+DEEDS = {
+    deed.verb: deed
+    for deed in (
+        Deed("breaker.trip", "trip", lambda **rest: actions.trip(scope=SEARCH, **rest)),
+        Deed("breaker.disable", "disable", lambda **rest: actions.disable(scope=SEARCH, **rest)),
+        Deed("breaker.observe", "observe", lambda **rest: actions.observe(scope=SEARCH, **rest)),
+        Deed("breaker.release", "release", lambda **rest: actions.release(override_id=_held(), **rest), trip),
+        Deed(
+            "breaker.extend",
+            "extend",
+            lambda **rest: actions.extend(override_id=_held(), expires_in_s=7200, **rest),
+            trip,
+        ),
+        Deed("breaker.reset", "reset", lambda **rest: actions.reset(scope=SEARCH, **rest), trip),
+        Deed(
+            "policy.edit",
+            "edit_policy",
+            lambda **rest: actions.set_operation_policy(operation="search_web", knobs={"max_retries": 5}, **rest),
+        ),
+    )
+}
+
+
+def written() -> dict[str, Any]:
+    """Everything that intent has written, row by row."""
+    kinds = (Revision, Override, Reset, PolicyRelease, AuditEntry, AuditHead)
+    return {kind.__name__: list(kind._default_manager.order_by("pk").values()) for kind in kinds}

@@ -1,0 +1,164 @@
+"""The chain shows every kind of tampering, whatever was done to the tables behind our back."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from recovery_ops.control import actions
+from recovery_ops.control.audit import verify
+from recovery_ops.control.models import AuditEntry, Unchangeable
+from tests.control.cast import SEARCH, asked, trip
+
+ENTRIES = 5
+TEXTS = ("actor_name", "actor_id", "verb", "object", "operation", "reason", "before_text", "after_text", "result")
+ORIGIN = ("actor_kind", "code", "channel", "ip", "user_agent", "request_id")
+
+
+@pytest.fixture
+def chain(known: None) -> None:
+    """Five changes in `dev`, and one in `prod`."""
+    for number in range(ENTRIES):
+        trip(reason=f"for the reason number {number}", key=f"key {number}")
+    actions.trip(**asked(environment="prod", ahead=True, scope=SEARCH, by=actions.system("tests")))
+
+
+def sql(statement: str, *values: str | int | None) -> None:
+    """What somebody with the database's password might run."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+
+
+def broken(environment: str = "dev") -> tuple[int | None, int]:
+    """The first wrong row, and how many before it are as they were written."""
+    report = verify(environment)
+    assert report.is_whole == (report.problem == "")
+    return report.broken_number, report.verified
+
+
+pytestmark = pytest.mark.usefixtures("chain")
+
+
+def test_what_was_only_written_is_whole() -> None:
+    assert broken() == (None, ENTRIES)
+    assert broken("prod") == (None, 1)
+    assert broken("never heard of") == (None, 0)
+    assert verify("dev").words == "verified to row 5"
+
+
+@pytest.mark.parametrize("column", [*TEXTS, *ORIGIN, "hash", "key"])
+def test_a_changed_text_shows(column: str) -> None:
+    sql(f'UPDATE control_auditentry SET "{column}" = %s WHERE environment = %s AND number = 3', "x", "dev")
+    assert broken() == (3, 2)
+    assert broken("prod") == (None, 1)
+    assert verify("dev").words == "broken at row 3"
+
+
+@pytest.mark.parametrize(("column", "value"), [("at", "2020-01-01 00:00:00"), ("revision", 1), ("key", None)])
+def test_a_changed_moment_number_or_key_shows(column: str, value: str | int | None) -> None:
+    sql(f'UPDATE control_auditentry SET "{column}" = %s WHERE environment = %s AND number = 3', value, "dev")
+    assert broken() == (3, 2)
+
+
+def renumber(old: int, new: int) -> None:
+    sql("UPDATE control_auditentry SET number = %s WHERE environment = %s AND number = %s", new, "dev", old)
+
+
+def delete(*numbers: int) -> None:
+    for number in numbers:
+        sql("DELETE FROM control_auditentry WHERE environment = %s AND number = %s", "dev", number)
+
+
+def swap() -> None:
+    renumber(2, 99)
+    renumber(3, 2)
+    renumber(99, 3)
+
+
+def close_the_gap() -> None:
+    delete(3)
+    renumber(4, 3)
+    renumber(5, 4)
+
+
+def move_to_another_environment() -> None:
+    moved = "SET environment = %s, number = 2 WHERE environment = %s AND number = 5"
+    sql(f"UPDATE control_auditentry {moved}", "prod", "dev")
+
+
+def forget_the_head() -> None:
+    sql("DELETE FROM control_audithead WHERE environment = %s", "dev")
+
+
+def forget_everything() -> None:
+    delete(1, 2, 3, 4, 5)
+    forget_the_head()
+
+
+def turn_the_head_back() -> None:
+    delete(5)
+    head = AuditEntry.objects.get(environment="dev", number=4).hash
+    sql("UPDATE control_audithead SET number = 4, hash = %s WHERE environment = %s", head[::-1], "dev")
+
+
+@pytest.mark.parametrize(
+    ("tamper", "first"),
+    [
+        (lambda: delete(1), 1),
+        (lambda: delete(3), 3),
+        (swap, 2),
+        (close_the_gap, 3),
+        (lambda: delete(5), 5),
+        (lambda: delete(4, 5), 4),
+        (lambda: delete(1, 2, 3, 4, 5), 1),
+        (move_to_another_environment, 5),
+        (forget_the_head, 1),
+        (forget_everything, 1),
+        (turn_the_head_back, 5),
+    ],
+)
+def test_a_missing_moved_or_shortened_chain_shows(tamper: Callable[[], None], first: int) -> None:
+    tamper()
+    assert broken()[0] == first
+
+
+def test_a_row_added_by_another_hand_shows() -> None:
+    entry = AuditEntry.objects.get(environment="dev", number=5)
+    AuditEntry.objects.bulk_create(
+        [AuditEntry(**{**_values(entry), "number": 6, "key": None, "hash": "0" * 64})],
+    )
+    assert broken() == (6, 5)
+
+
+def _values(entry: AuditEntry) -> dict[str, object]:
+    return {field.attname: getattr(entry, field.attname) for field in entry._meta.concrete_fields if field.name != "id"}
+
+
+def test_the_model_itself_neither_changes_nor_deletes() -> None:
+    entry = AuditEntry.objects.first()
+    assert entry is not None
+    for attempt in (
+        entry.save,
+        entry.delete,
+        AuditEntry.objects.all().delete,
+        lambda: AuditEntry.objects.update(reason="another reason"),
+    ):
+        with pytest.raises(Unchangeable):
+            attempt()
+
+
+def test_the_command_names_the_first_broken_row_and_fails() -> None:
+    said = io.StringIO()
+    call_command("audit", "verify", stdout=said)
+    assert "dev\t5 rows verified, head " in said.getvalue()
+    assert "prod\t1 rows verified, head " in said.getvalue()
+    delete(4, 5)
+    said = io.StringIO()
+    with pytest.raises(CommandError, match="dev is not as it was written"):
+        call_command("audit", "verify", stdout=said)
+    assert "dev\tRows 4 to 5 are missing from the end." in said.getvalue()
+    call_command("audit", "verify", environment="prod", stdout=said)

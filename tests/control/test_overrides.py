@@ -1,0 +1,297 @@
+"""Trip, disable, observe, release, extend, and the end by time: what each one means, and what it refuses."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from recovery_ops.control import actions, desired
+from recovery_ops.control.actions import Refused
+from recovery_ops.control.audit import verify
+from recovery_ops.control.desired import current_revision
+from recovery_ops.control.models import AuditEntry, Override
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.scope import Scope
+from recovery_ops.rules.words import State
+from tests.control.cast import REASON, SEARCH, asked, person, small_fleet, trip, written
+from tests.events.seeding import NOW
+
+pytestmark = pytest.mark.usefixtures("known")
+
+DAY_S = 24 * 3600
+
+
+def refusal(**changed: Any) -> Refused:
+    """Why a trip is refused; and nothing is written but the refusal itself."""
+    before = current_revision("dev")
+    with pytest.raises(Refused) as refused:
+        trip(**changed)
+    assert current_revision("dev") == before
+    return refused.value
+
+
+def document() -> dict[str, Any]:
+    return desired.document("dev", service="research", instance="r-0", group="", now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("action", "mode"),
+    [
+        (actions.trip, State.FORCED_OPEN),
+        (actions.disable, State.DISABLED),
+        (actions.observe, State.METRICS_ONLY),
+    ],
+)
+def test_agents_are_told_who_imposed_what_and_until_when(action: Any, mode: State) -> None:
+    done = action(**asked(scope=SEARCH))
+    [told] = document()["overrides"]
+    assert told == {
+        "id": done.object.pk,
+        "mode": mode.value,
+        "scope": {"operation": "search_web"},
+        "reason": REASON,
+        "by": "ana",
+        "starts_at": NOW.timestamp(),
+        "expires_at": NOW.timestamp() + 3600,
+        "revision": 1,
+        "ramp_s": 0.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("role", "expires_in_s", "fault"),
+    [
+        (Role.OPERATOR, 60, ""),
+        (Role.OPERATOR, 59.9, "is at least 60 seconds"),
+        (Role.OPERATOR, float("nan"), "is at least 60 seconds"),
+        (Role.OPERATOR, DAY_S, ""),
+        (Role.OPERATOR, DAY_S + 1, "is at most 86400 seconds (24 h); an admin may set up to 30 days"),
+        (Role.ADMIN, 30 * DAY_S, ""),
+        (Role.ADMIN, 30 * DAY_S + 1, "is at most 2592000 seconds (30 days)"),
+        (Role.ADMIN, 10**400, "is at most 2592000 seconds (30 days)"),
+        (Role.ADMIN, True, "is a number of seconds"),
+    ],
+)
+def test_an_override_has_an_end_within_bounds(role: Role, expires_in_s: Any, fault: str) -> None:
+    if not fault:
+        assert trip(by=person(role), expires_in_s=expires_in_s).object.expires_at == NOW + timedelta(
+            seconds=expires_in_s
+        )
+    else:
+        assert refusal(by=person(role), expires_in_s=expires_in_s).fields == {"expires_in_s": fault}
+
+
+@pytest.mark.parametrize(
+    ("scope", "code", "fields"),
+    [
+        (Scope(operation="serch_web"), "unknown_breaker", {"operation"}),
+        (Scope(operation="sear_*"), "unknown_breaker", {"operation"}),
+        (Scope(operation="search_web", service="billing"), "unknown_scope", {"service"}),
+        (Scope(operation="search_web", instance="r-9"), "unknown_scope", {"instance"}),
+        (Scope(operation="search_web", group="canary"), "unknown_scope", {"group"}),
+    ],
+)
+def test_what_nobody_reported_is_404_unless_meant_ahead(scope: Scope, code: str, fields: set[str]) -> None:
+    refused = refusal(scope=scope)
+    assert (refused.status, refused.code, set(refused.fields)) == (404, code, fields)
+    assert "ahead" in refused.detail
+    assert trip(scope=scope, ahead=True).revision == 1
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        Scope(operation="search_web", service="research"),
+        Scope(operation="search_web", instance="r-1"),
+        Scope(operation="search_*"),
+        Scope(operation="*", service="resea*"),
+        Scope(),
+    ],
+)
+def test_every_part_of_an_environment_that_reported_can_be_ruled(scope: Scope) -> None:
+    assert trip(scope=scope).object.scope == scope
+
+
+def test_a_breaker_of_another_environment_is_not_known() -> None:
+    small_fleet(environment="prod")
+    assert refusal(by=person(environment="test"), environment="test").code == "unknown_breaker"
+
+
+def test_a_scope_part_is_a_name_that_can_be_shown() -> None:
+    faults = refusal(scope=Scope(operation="", service="x" * 201, instance="a\0b"), ahead=True).fields
+    assert faults.keys() == {"operation", "service", "instance"}
+
+
+# -- twice, and too late ----------------------------------------------------------------------------------------------
+
+
+def test_tripping_twice_is_not_an_error_and_changes_nothing() -> None:
+    first = trip(seen=0)
+    before = written()
+    second = trip(seen=0, now=NOW + timedelta(seconds=2))
+    assert (second.was_already, second.object, second.revision) == (True, first.object, 1)
+    assert written() == before
+
+
+@pytest.mark.parametrize(
+    "changed", [{"reason": "another reason altogether"}, {"expires_in_s": 7200}, {"now": NOW + timedelta(minutes=5)}]
+)
+def test_a_trip_with_other_content_takes_the_place_of_the_first(changed: dict[str, Any]) -> None:
+    first, second = trip(), trip(**changed)
+    assert (second.was_already, second.revision) == (False, 2)
+    first.object.refresh_from_db()
+    assert (first.object.ended_by, first.object.end_reason, first.object.end_revision) == ("ana", "replaced: trip", 2)
+    assert [one["id"] for one in document()["overrides"]] == [second.object.pk]
+
+
+def test_who_looked_too_early_is_told_who_changed_what_and_when() -> None:
+    trip(reason="helios answers 529 everywhere")
+    refused = refusal(by=person(name="bob"), seen=0, reason="bob has his own reasons")
+    assert (refused.status, refused.code) == (409, "stale")
+    told = "ana tripped search_web at 14:26:18 UTC (revision 1): “helios answers 529 everywhere”."
+    assert refused.detail == f"{told} Look again, then decide."
+    assert [(entry.verb, entry.revision) for entry in refused.changes] == [("breaker.trip", 1)]
+    assert trip(by=person(name="bob"), seen=1, reason="bob has his own reasons").revision == 2
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        lambda: trip(scope=Scope(operation="other"), ahead=True),
+        lambda: actions.set_operation_policy(
+            **asked(by=person(Role.EDITOR), operation="search_web", knobs={"max_retries": 5})
+        ),
+    ],
+)
+def test_what_happened_elsewhere_makes_nobody_late(elsewhere: Any) -> None:
+    elsewhere()
+    assert trip(seen=0).revision == 2
+
+
+@pytest.mark.parametrize("pattern", ["search_*", "*", "*_web"])
+def test_a_wildcard_over_the_name_is_a_change_of_it(pattern: str) -> None:
+    trip(scope=Scope(operation=pattern))
+    assert refusal(seen=0).code == "stale"
+
+
+def test_a_revision_from_the_future_is_stale_too() -> None:
+    refused = refusal(seen=7)
+    assert (refused.status, refused.fields) == (409, {"seen": "is at most 0"})
+
+
+def test_who_did_not_look_is_not_late() -> None:
+    trip()
+    assert trip(seen=None, reason="an emergency, by API").revision == 2
+
+
+def test_an_end_that_everybody_foresaw_makes_nobody_late() -> None:
+    trip(expires_in_s=60)
+    later = NOW + timedelta(minutes=2)
+    actions.end_expired("dev", now=later)
+    assert trip(seen=1, now=later).revision == 3
+
+
+# -- release and extend -----------------------------------------------------------------------------------------------
+
+
+def release(override: Override, **changed: Any) -> Any:
+    return actions.release(**asked(override_id=override.pk) | changed)
+
+
+def test_a_release_takes_it_out_of_the_document() -> None:
+    held = trip().object
+    assert release(held).revision == 2
+    assert document()["overrides"] == []
+    held.refresh_from_db()
+    assert (held.ended_at, held.ended_by, held.end_reason, held.end_revision) == (NOW, "ana", REASON, 2)
+
+
+def test_releasing_twice_is_not_an_error() -> None:
+    held = trip().object
+    release(held)
+    again = release(held, by=person(name="bob"), seen=1)
+    assert (again.was_already, again.revision, current_revision("dev")) == (True, 2, 2)
+
+
+def test_who_would_release_what_was_replaced_is_told() -> None:
+    held = trip().object
+    actions.disable(**asked(by=person(name="bob"), scope=SEARCH, reason="it must flow after all"))
+    with pytest.raises(Refused) as refused:
+        release(held, seen=1)
+    assert (refused.value.status, refused.value.code) == (409, "stale")
+    assert "bob set disabled in its place: “it must flow after all”" in refused.value.detail
+
+
+@pytest.mark.parametrize("action", [actions.release, actions.extend])
+def test_an_override_that_is_not_there_is_404(action: Any) -> None:
+    rest = {} if action is actions.release else {"expires_in_s": 600}
+    for environment in ("dev", "prod"):
+        by = person(environment=environment)
+        held = trip().object.pk if environment == "prod" else "ov-23456789"
+        with pytest.raises(Refused) as refused:
+            action(**asked(by=by, environment=environment, override_id=held, **rest))
+        assert (refused.value.status, refused.value.code) == (404, "unknown_override")
+
+
+def extend(override: Override, expires_in_s: float, **changed: Any) -> Any:
+    return actions.extend(**asked(override_id=override.pk, expires_in_s=expires_in_s) | changed)
+
+
+def test_an_extension_keeps_the_override_and_moves_its_end() -> None:
+    held = trip().object
+    half_an_hour_on = NOW + timedelta(minutes=30)
+    done = extend(held, 4 * 3600, now=half_an_hour_on)
+    assert (done.object.pk, done.revision) == (held.pk, 2)
+    [told] = document()["overrides"]
+    assert (told["id"], told["revision"]) == (held.pk, 2)
+    assert told["expires_at"] == (half_an_hour_on + timedelta(hours=4)).timestamp()
+    assert extend(held, 4 * 3600, now=half_an_hour_on, seen=1).was_already
+
+
+@pytest.mark.parametrize(
+    ("expires_in_s", "passed_s", "status", "code"),
+    [(600, 0, 400, "invalid"), (2 * DAY_S, 0, 400, "invalid"), (600, 3600, 409, "ended")],
+)
+def test_an_extension_neither_shortens_nor_revives(
+    expires_in_s: float, passed_s: float, status: int, code: str
+) -> None:
+    held = trip().object
+    with pytest.raises(Refused) as refused:
+        extend(held, expires_in_s, now=NOW + timedelta(seconds=passed_s))
+    assert (refused.value.status, refused.value.code) == (status, code)
+
+
+# -- the end by time --------------------------------------------------------------------------------------------------
+
+
+def test_time_ends_an_override_once_whoever_looks() -> None:
+    short, long = trip(expires_in_s=60).object, trip(scope=Scope(operation="other"), ahead=True).object
+    at = NOW + timedelta(seconds=60)
+    assert actions.end_expired("dev", now=at - timedelta(seconds=1)) == []
+    assert [one.pk for one in actions.end_expired("dev", now=at)] == [short.pk]
+    assert actions.end_expired("dev", now=at) == []
+    assert current_revision("dev") == 3
+    assert [one["id"] for one in document()["overrides"]] == [long.pk]
+    short.refresh_from_db()
+    assert (short.ended_at, short.ended_by, short.end_reason, short.end_revision) == (at, "expiry", "expired", 3)
+    entry = AuditEntry.objects.latest("number")
+    assert (entry.verb, entry.actor_kind, entry.channel, entry.revision) == ("breaker.expire", "system", "task", 3)
+    assert verify("dev").is_whole
+
+
+def test_a_trip_over_one_that_expired_unnoted_leaves_a_true_history() -> None:
+    short = trip(expires_in_s=60).object
+    later = NOW + timedelta(hours=1)
+    done = trip(now=later)
+    assert (done.was_already, done.revision) == (False, 2)
+    short.refresh_from_db()
+    assert (short.ended_at, short.end_reason) == (NOW + timedelta(seconds=60), "expired")
+
+
+@pytest.mark.parametrize(("instances", "ramp_s"), [(10, 0.0), (11, 2.75), (40, 10.0), (130, 30.0)])
+def test_a_large_fleet_comes_back_over_a_ramp(instances: int, ramp_s: float) -> None:
+    small_fleet(instances)
+    assert trip().object.ramp_s == ramp_s
+    assert actions.disable(**asked(scope=SEARCH)).object.ramp_s == 0.0
