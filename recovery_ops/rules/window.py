@@ -19,18 +19,27 @@ class Tally:
     """A counter that many threads may raise without a lock; one reader at a time.
 
     `itertools.count` advances atomically in CPython. Reading it advances it too, so reads are taken off again.
+    Others may `join`: what they count is then counted here as well, at no cost to whoever counts.
     """
 
-    __slots__ = ("_reads", "add")
+    __slots__ = ("_joined", "_reads", "add")
 
     def __init__(self) -> None:
         self.add: Callable[[], int] = count(1).__next__
         self._reads = 0
+        self._joined: tuple[Tally, ...] = ()
+
+    def join(self, other: Tally) -> None:
+        """Count what a tally that is still at zero will count."""
+        self._joined = (*self._joined, other)
 
     def value(self) -> int:
         """How often `add` was called by others. The caller makes sure that it is the only reader."""
         self._reads += 1
-        return self.add() - self._reads
+        total = self.add() - self._reads
+        for other in self._joined:
+            total += other.value()
+        return total
 
 
 @dataclass(frozen=True, slots=True)

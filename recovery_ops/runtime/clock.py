@@ -21,6 +21,11 @@ class Clock:
         """Monotonic seconds: for waits, deadlines and durations; means nothing outside this process."""
         return time.monotonic()
 
+    @property
+    def quick_now(self) -> Callable[[], float]:
+        """`now` without the cost of a method, for the path that every call takes."""
+        return time.monotonic if type(self) is Clock else self.now
+
     def wall(self) -> float:
         """Seconds since the epoch; may jump when the machine's clock is set."""
         return time.time()

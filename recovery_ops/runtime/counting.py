@@ -24,7 +24,6 @@ class Cell:
         "_climbed",
         "_latency",
         "_started",
-        "_succeeded",
         "_told",
         "attempts",
         "calls",
@@ -33,13 +32,14 @@ class Cell:
         "source",
         "started",
         "succeeded",
+        "successes",
         "waiting",
     )
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self._started, self._succeeded = Tally(), Tally()
-        self.started, self.succeeded = self._started.add, self._succeeded.add
+        self._started, self.successes = Tally(), Tally()
+        self.started, self.succeeded = self._started.add, self.successes.add
         self._latency = [Tally() for _ in range(len(LATENCY_BOUNDS_S) + 1)]
         self.calls = 0
         """Calls that did not take the quick path, or left it."""
@@ -71,7 +71,7 @@ class Cell:
 
     def counted(self, operation: str, breaker: str, interval_s: float, provider: str | None) -> CallsCounted | None:
         """What happened since this was last asked; None where nothing did."""
-        started, quick = self._started.value(), self._succeeded.value()
+        started, quick = self._started.value(), self.successes.value()
         totals = {
             "calls": started,
             "attempts": started - self.calls + self.attempts,

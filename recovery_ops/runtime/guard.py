@@ -123,15 +123,15 @@ def _plan(recovery: Recovery, name: str, function: Callable[..., Any], said: Sai
 
 
 def _guarded(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
-    """The quick path, for threads: while nothing is wrong, a call costs a few counters and one look at the clock."""
+    """The quick path, for threads: while nothing is wrong, a call costs two counters and one look at the clock."""
     function, operation = plan.function, plan.operation
-    cells, is_source_fixed, fixed = operation.cells, bool(plan.source), plan.source
-    now, current, count_success = recovery.clock.now, CURRENT.get, operation.standing.breaker.successes.add
+    cells, own_source = operation.cells, plan.source
+    now, current = recovery.clock.quick_now, CURRENT.get
 
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
-        scope = None if is_source_fixed else current()
-        source = fixed if scope is None else scope.source
+        scope = current()
+        source = own_source if own_source or scope is None else scope.source
         cell = cells.get(source) or operation.cell(source)
         cell.started()
         if not operation.is_calm:
@@ -139,13 +139,12 @@ def _guarded(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
         began = now()
         try:
             result = function(*args, **kwargs)
-        except Exception as error:  # every failure is classified
+        except Exception as error:
             return drive(recovery, plan, args, kwargs, (error, began)).value
         except BaseException:
             cell.climbed()
             raise
         cell.succeeded()
-        count_success()
         return result
 
     def outcome(*args: Any, **kwargs: Any) -> Outcome:
@@ -161,28 +160,26 @@ def _guarded(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
 def _guarded_async(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
     """The quick path, for tasks. A call deadline needs a timer, so it takes the other path."""
     function, operation = plan.function, plan.operation
-    cells, is_source_fixed, fixed = operation.cells, bool(plan.source), plan.source
-    now, current, count_success = recovery.clock.now, CURRENT.get, operation.standing.breaker.successes.add
-    standing = operation.standing
+    cells, own_source = operation.cells, plan.source
+    now, current = recovery.clock.quick_now, CURRENT.get
 
     @functools.wraps(function)
     async def guarded(*args: Any, **kwargs: Any) -> Any:
-        scope = None if is_source_fixed else current()
-        source = fixed if scope is None else scope.source
+        scope = current()
+        source = own_source if own_source or scope is None else scope.source
         cell = cells.get(source) or operation.cell(source)
         cell.started()
-        if not operation.is_calm or standing.policy.knobs.call_deadline_s:
+        if not operation.is_calm_for_tasks:
             return (await drive_async(recovery, plan, args, kwargs)).value
         began = now()
         try:
             result = await function(*args, **kwargs)
-        except Exception as error:  # every failure is classified
+        except Exception as error:
             return (await drive_async(recovery, plan, args, kwargs, (error, began))).value
         except BaseException:
             cell.climbed()
             raise
         cell.succeeded()
-        count_success()
         return result
 
     async def outcome(*args: Any, **kwargs: Any) -> Outcome:

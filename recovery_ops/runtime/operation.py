@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from recovery_ops.rules.policy import Knobs
@@ -32,26 +33,51 @@ ATTEMPT: ContextVar[Attempt] = ContextVar("recovery_ops_attempt", default=Attemp
 
 
 class Operation:
-    """A named, guarded capability. `is_calm` may be read without a lock: it is only a hint which path to take."""
+    """A named, guarded capability.
 
-    __slots__ = ("cells", "code", "is_calm", "kind", "place", "standing")
+    `is_calm` (and `is_calm_for_tasks`, which need a timer where there is a call deadline) may be read without a lock:
+    they are only hints which path to take.
+    """
 
-    def __init__(self, standing: Standing, place: Place, *, kind: str, code: Knobs) -> None:
+    __slots__ = ("_lock", "cells", "code", "is_calm", "is_calm_for_tasks", "kind", "place", "standing")
+
+    def __init__(
+        self, standing: Standing, place: Place, lock: AbstractContextManager[object], *, kind: str, code: Knobs
+    ) -> None:
+        self._lock = lock
         self.standing = standing
         self.place = place
         self.kind = kind
         self.code = code
         self.cells: dict[str, Cell] = {}
-        self.is_calm = standing.is_calm
+        self.refresh()
 
     @property
     def name(self) -> str:
         """The operation's name."""
         return self.standing.name
 
+    def refresh(self) -> None:
+        """Learn which path calls may take. With the runtime's lock held."""
+        self.is_calm = self.standing.is_calm
+        self.is_calm_for_tasks = self.is_calm and not self.standing.policy.knobs.call_deadline_s
+
+    def become(self, instance: str, lock: AbstractContextManager[object]) -> None:
+        """After a fork: the same operation in another instance, under the child's lock."""
+        self.place = replace(self.place, instance=instance)
+        self._lock = lock
+
     def cell(self, source: str) -> Cell:
-        """The counts for one source."""
-        return self.cells.setdefault(source, Cell(source))
+        """The counts for one source; the breaker counts its successes too."""
+        found = self.cells.get(source)
+        if found is not None:
+            return found
+        with self._lock:
+            found = self.cells.get(source)
+            if found is None:
+                found = self.cells[source] = Cell(source)
+                self.standing.breaker.successes.join(found.successes)
+            return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import os
 import random
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Unpack
 
@@ -151,7 +151,7 @@ class Recovery(Guards):
                 newest = max((one.revision for one in self.desired.resets), default=0)
                 shared = self._shared[place.breaker] = _Shared(Breaker(place.breaker), [], newest)
             standing = Standing(name, OperationPolicy(), shared.breaker, provider=provider)
-            made = Operation(standing, place, kind=kind, code=code or Knobs())
+            made = Operation(standing, place, self.lock, kind=kind, code=code or Knobs())
             self.operations[name] = made
             shared.operations.append(made)
             self._obey(made)
@@ -184,12 +184,12 @@ class Recovery(Guards):
                 self.record_all(shared.breaker.sweep(now))
                 for operation in shared.operations:
                     self.record_all(operation.standing.gate.sweep(now))
-                    operation.is_calm = operation.standing.is_calm
+                    operation.refresh()
 
     def refresh(self, operation: Operation) -> None:
         """Everything that shares the operation's breaker learns whether it is calm. Call with the lock held."""
         for other in self._shared[operation.place.breaker].operations:
-            other.is_calm = other.standing.is_calm
+            other.refresh()
 
     def emit(self, fact: Fact, scope: Scope | None = None, *, source: str = "") -> None:
         """Send a fact on its way; never blocks, never raises."""
@@ -285,7 +285,7 @@ class Recovery(Guards):
         self.runs_in_flight = set()
         self.identity = self.identity.of_child(forks.process_mark())
         for operation in self.operations.values():
-            operation.place = replace(operation.place, instance=self.identity.instance.instance)
+            operation.become(self.identity.instance.instance, self.lock)
         self._housekeeper.after_fork()
 
     def _obey(self, operation: Operation) -> None:
@@ -294,7 +294,7 @@ class Recovery(Guards):
         self._clamped.update(dict.fromkeys(clamped))
         operation.standing.policy = policy
         operation.standing.breaker.configure(policy.knobs)
-        operation.is_calm = operation.standing.is_calm
+        operation.refresh()
 
     def _impose(self, shared: _Shared) -> None:
         wall, now = self.clock.wall(), self.clock.now()
@@ -317,7 +317,7 @@ class Recovery(Guards):
                 shared.breaker.expire(now) if has_expired else shared.breaker.impose(None, now, chance=self.chance())
             )
         for operation in shared.operations:
-            operation.is_calm = operation.standing.is_calm
+            operation.refresh()
 
     def _reset(self, shared: _Shared) -> None:
         """Each reset is obeyed once, also after a reconnect or a missed message: it is state, a number that rises."""
@@ -332,7 +332,7 @@ class Recovery(Guards):
             operation.standing.gate.opens_at = None
         self.record_all(shared.breaker.reset(now, delay_s=self.chance() * newest.ramp_s))
         for operation in shared.operations:
-            operation.is_calm = operation.standing.is_calm
+            operation.refresh()
 
 
 _OPEN: list[Recovery] = []
