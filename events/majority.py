@@ -3,70 +3,76 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import groupby, pairwise
 
-from events.rows import RANK, Lanes, MajoritySegment, Segment
+from events.moments import from_us, to_us
+from events.rows import RANK, Fleet, Lanes, MajoritySegment
 from recovery_ops.rules.words import State
 
+Change = tuple[int, State | None, int]
+"""At this moment (microseconds since the epoch) so many more instances, or fewer, are in this state."""
 _Counts = Counter[State | None]
 
 
-def majority(lanes: Lanes) -> dict[str, list[MajoritySegment]]:
+def majority(lanes: Lanes) -> Fleet:
     """Per breaker the state of most instances, from the window's start to its end without gaps.
 
     Only instances that can be asked have a say; the worse state wins a draw. Where none can be asked, or none lived
     yet, nobody knows.
     """
-    return {
-        breaker: list(_lane(breaker, list(instances.values()), lanes.start, lanes.end))
-        for breaker, instances in lanes.items()
-    }
+    fleet = Fleet(start=lanes.start, end=lanes.end, bin_s=lanes.bin_s)
+    for breaker, instances in lanes.items():
+        changes: list[Change] = []
+        causes = {}
+        for lane in instances.values():
+            for one in lane:
+                begin_us = to_us(one.start)
+                changes.append((begin_us, one.state, 1))
+                changes.append((to_us(one.until(lanes.end)), one.state, -1))
+                causes[begin_us, one.state] = one.cause
+        found = majority_of(breaker, changes, start_us=to_us(lanes.start), end_us=to_us(lanes.end))
+        fleet[breaker] = [replace(one, cause=causes.get((to_us(one.start), one.state))) for one in found]
+    return fleet
 
 
-def _lane(
-    breaker: str, instances: Sequence[list[Segment]], start: datetime, end: datetime
+def majority_of(
+    breaker: str, changes: Iterable[Change], *, start_us: int, end_us: int, steady: Counter[State | None] | None = None
 ) -> Iterator[MajoritySegment]:
-    causes = {(one.start, one.state): one.cause for lane in instances for one in lane if one.cause is not None}
-    runs = [list(run) for _, run in groupby(_standings(instances, start, end), key=lambda one: _winner(one[1]))]
+    """The lane of one breaker out of what changed; `steady` instances are in their state from start to end."""
+    standings = _standings(changes, start_us, end_us, Counter() if steady is None else steady)
+    runs = [list(run) for _, run in groupby(standings, key=lambda one: _winner(one[1]))]
     begins = [run[0][0] for run in runs]
-    for run, (begin, until) in zip(runs, pairwise([*begins, end]), strict=True):
-        state = _winner(run[0][1])
-        last = run[-1][1]
+    for run, (begin_us, until_us) in zip(runs, pairwise([*begins, end_us]), strict=True):
+        state, last = _winner(run[0][1]), run[-1][1]
         worst = max((one for one in last if one is not None), key=RANK.__getitem__, default=None)
         yield MajoritySegment(
             breaker=breaker,
             state=state,
-            start=begin,
-            end=until,
+            start=from_us(begin_us),
+            end=from_us(until_us),
             most=max(counts[state] for _, counts in run),
             last=last[state],
             known=last.total() - last[None],
             unknown=last[None],
             worst=worst,
             worst_count=last[worst] if worst is not None else 0,
-            cause=causes.get((begin, state)),
         )
 
 
 def _standings(
-    instances: Iterable[list[Segment]], start: datetime, end: datetime
-) -> Iterator[tuple[datetime, _Counts]]:
+    changes: Iterable[Change], start_us: int, end_us: int, steady: Counter[State | None]
+) -> Iterator[tuple[int, _Counts]]:
     """How many instances are in each state, at the start and whenever that changes."""
-    changes: list[tuple[datetime, State | None, int]] = [(start, None, 0)]
-    for lane in instances:
-        for segment in lane:
-            changes.append((segment.start, segment.state, 1))
-            changes.append((segment.until(end), segment.state, -1))
-    changes.sort(key=lambda change: change[0])
-    counts: _Counts = Counter()
-    for at, group in groupby(changes, key=lambda change: change[0]):
-        if at >= end:
+    counts = steady.copy()
+    ordered = sorted([(start_us, None, 0), *changes], key=lambda change: change[0])
+    for at_us, group in groupby(ordered, key=lambda change: change[0]):
+        if at_us >= end_us:
             return
         for _, state, step in group:
             counts[state] += step
-        yield at, Counter({state: count for state, count in counts.items() if count > 0})
+        yield at_us, Counter({state: count for state, count in counts.items() if count > 0})
 
 
 def _winner(counts: _Counts) -> State | None:

@@ -184,6 +184,16 @@ class MajoritySegment:
         return self.known + self.unknown
 
 
+class Fleet(dict[str, list[MajoritySegment]]):
+    """Breaker → what most of the fleet was in, without gaps from `start` to `end`. `bin_s` as in `Lanes`."""
+
+    def __init__(self, *, start: datetime, end: datetime, bin_s: int = 0) -> None:
+        super().__init__()
+        self.start = start
+        self.end = end
+        self.bin_s = bin_s
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bins:
     """Counts per bin of `bin_s` seconds, one list per series, all of the same length; the first bin begins at `start`.
@@ -317,9 +327,11 @@ class OverviewNumbers:
     agents: int
     silent: tuple[AgentRow, ...]
     """Instances that stopped reporting without a word, the longest silence first."""
+    fleet: tuple[AgentRow, ...]
+    """All of them, for whoever asks how far a change has come."""
     spark_s: int
-    sparks: dict[str, list[int]]
-    """`failures`, `capacity`, `rejections`, `fallbacks`: counts over the last hours, oldest first."""
+    sparks: dict[str, list[int | None]]
+    """`failures`, `capacity`, `rejections`, `fallbacks`: counts over the last hours, oldest first; None is unknown."""
 
 
 WORST_FIRST: Sequence[State] = (

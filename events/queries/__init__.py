@@ -3,6 +3,7 @@
 from events.majority import majority
 from events.queries.breakers import breaker, breakers, instance_states
 from events.queries.fleet import fleet, reporting_spans
+from events.queries.fleet_lanes import fleet_lanes
 from events.queries.lanes import rounded_out, segments
 from events.queries.operations import operations
 from events.queries.overview import overview_numbers
@@ -27,6 +28,7 @@ from events.rows import (
     CapacityNow,
     DegradationRow,
     FailureRow,
+    Fleet,
     InstanceState,
     Lanes,
     MajoritySegment,
@@ -46,6 +48,7 @@ __all__ = [
     "CapacityNow",
     "DegradationRow",
     "FailureRow",
+    "Fleet",
     "InstanceState",
     "Lanes",
     "MajoritySegment",
@@ -61,6 +64,7 @@ __all__ = [
     "failures_per_bin",
     "fallbacks_per_bin",
     "fleet",
+    "fleet_lanes",
     "instance_states",
     "majority",
     "operations",

@@ -11,8 +11,8 @@ from django.db.models import BooleanField, Case, Count, F, Min, QuerySet, Sum, V
 from django.db.models.functions import RowNumber
 
 from events.models import BreakerState, MinuteSum
+from events.moments import MINUTE_S, US_PER_S, from_us, to_us
 from events.queries.fleet import FORGOTTEN_AFTER, STOPPED, agent_row, silent_since_us
-from events.queries.moments import MINUTE_S, US_PER_S, from_us, to_us
 from events.queries.readings import category_or_none, state_or_none, trigger_or_none
 from events.rows import RANK, BreakerRow, InstanceState
 from recovery_ops.rules.words import State

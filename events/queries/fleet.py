@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from events.models import Agent
-from events.queries.moments import US_PER_S, Span, from_us, to_us, united
+from events.moments import US_PER_S, Span, from_us, to_us, united
 from events.rows import AgentRow
 
 FORGOTTEN_AFTER = timedelta(hours=24)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import pairwise
 
 from events.models import BreakerState
+from events.moments import US_PER_S, Grid, bin_width_s, from_us, to_us
 from events.queries.lives import Life, lives
-from events.queries.moments import US_PER_S, Grid, bin_width_s, from_us, to_us
-from events.queries.moves import Pair, Point, Reading, binned_points, exact_points, points_before
+from events.queries.moves import Pair, Point, Reading, points_of
+from events.queries.transitions import Standing
 from events.rows import RANK, Lanes, Segment, Transition
 from recovery_ops.rules.words import State
 
@@ -39,29 +40,30 @@ def segments(
     segments are rounded out to bins (see `Lanes.bin_s`); None leaves them exact, for `majority`, which draws fewer.
     Indexes: `agent_once`, `breaker_state_once`, `fact_by_event` or `fact_by_breaker`.
     """
+    reading = reading_of(environment, start=start, end=end, breaker=breaker, now=now)
+    lanes = _lanes(reading, is_open_ended=end >= now)
+    return lanes if limit is None or lanes.count <= limit else rounded_out(lanes, limit)
+
+
+def reading_of(environment: str, *, start: datetime, end: datetime, breaker: str | None, now: datetime) -> Reading:
+    """Who lived in the window and which breakers they have. Two queries and two for silences."""
     end = max(start, min(end, now))
     alive = lives(environment, start=start, end=end)
     rows = BreakerState.objects.filter(environment=environment, agent__in=list(alive)).order_by("breaker")
     if breaker is not None:
         rows = rows.filter(breaker=breaker)
-    standing = {(row.agent_id, row.breaker): row for row in rows}
-    reading = Reading(environment, start, end, breaker, alive, standing)
-    lanes = _lanes(reading, is_open_ended=end >= now)
-    return lanes if limit is None or lanes.count <= limit else rounded_out(lanes, limit)
+    kept = map(Standing._make, rows.values_list(*Standing._fields))
+    return Reading(environment, start, end, breaker, alive, {(row.agent_id, row.breaker): row for row in kept})
 
 
 def _lanes(reading: Reading, *, is_open_ended: bool) -> Lanes:
-    points = exact_points(reading)
-    before = points_before(reading, points or {})
-    bin_s = 0
-    if points is None:
-        bin_s, points = binned_points(reading, before)
+    bin_s, points = points_of(reading)
     lanes = Lanes(start=reading.start, end=reading.end, bin_s=bin_s)
     names = _names(reading)
     by_name = sorted(reading.standing, key=lambda pair: (pair[1], names[pair[0]]))
     for pair in by_name:
         life = reading.lives[pair[0]]
-        spans = _spans([before[pair], *points.get(pair, ())], life, to_us(reading.start), to_us(reading.end))
+        spans = spans_of(points[pair], life, to_us(reading.start), to_us(reading.end))
         if spans:
             goes_on = is_open_ended and life.ended_us is None
             lanes.setdefault(pair[1], {})[names[pair[0]]] = list(_segments(spans, pair, life, goes_on))
@@ -77,7 +79,7 @@ def _names(reading: Reading) -> dict[int, str]:
     }
 
 
-def _spans(points: list[Point], life: Life, start_us: int, end_us: int) -> list[_Span]:
+def spans_of(points: Sequence[Point], life: Life, start_us: int, end_us: int) -> list[_Span]:
     """The points as spans that tile the part of the window in which the instance lived; equal neighbours are one."""
     begin = max(start_us, min(point.at_us for point in points))
     end = end_us if life.ended_us is None else min(end_us, life.ended_us)

@@ -10,8 +10,8 @@ from django.db.models import F, Min, Q, Window
 from django.db.models.functions import Lag
 
 from events.models import Agent, Fact
+from events.moments import US_PER_S, Span, to_us, united
 from events.queries.fleet import FORGOTTEN_AFTER, STOPPED
-from events.queries.moments import US_PER_S, Span, to_us, united
 from recovery_ops.rules.facts import InstanceHeartbeat
 from recovery_ops.wire import names
 

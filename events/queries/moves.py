@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from django.db.models import BigIntegerField, Case, F, Max, OuterRef, QuerySet, Subquery, Value, When
+from django.db.models import BigIntegerField, Case, F, Max, Min, OuterRef, QuerySet, Subquery, TextField, Value, When
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
 
 from events.models import BreakerState, Fact
+from events.moments import US_PER_S, Grid, bin_width_s, to_us
 from events.queries.lives import Life
-from events.queries.moments import US_PER_S, Grid, bin_width_s, to_us
-from events.queries.readings import MOVED
-from events.queries.transitions import last_transition, transition_of
+from events.queries.readings import MOVED, state_or_none
+from events.queries.transitions import Move, Standing, last_transition, moves_of, transition_of
 from events.rows import RANK, WORST_FIRST, Transition
+from recovery_ops.rules.facts import BreakerStateChanged
 from recovery_ops.rules.words import State
+from recovery_ops.wire import names
 
 MOVES_READ = 5_000
 """With more moves than this in a window, the database sums them up in bins instead of handing them out."""
+LIGHT_MOVES_READ = 2 * MOVES_READ
+"""Without their evidence moves are so much cheaper."""
+_BINS = 96
 _CELLS = 20_000
+_BINNED = 50_000
+"""Up to so many moves bins are fine; beyond, they are so wide that at most `_CELLS` rows come out."""
 
 Pair = tuple[int, str]
 """An instance's id and a breaker's name."""
+Left = tuple[int, State]
+"""When a pair first moved in the window, and what state it left by that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +43,7 @@ class Point:
     at_us: int
     state: State
     cause: Transition | None = None
+    fact_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +55,7 @@ class Reading:
     end: datetime
     breaker: str | None
     lives: Mapping[int, Life]
-    standing: Mapping[Pair, BreakerState]
+    standing: Mapping[Pair, Standing]
 
     def moved(self) -> QuerySet[Fact]:
         """The moves of the window."""
@@ -50,52 +63,75 @@ class Reading:
         moved = moved.filter(at_us__gte=to_us(self.start), at_us__lt=to_us(self.end))
         return moved if self.breaker is None else moved.filter(breaker=self.breaker)
 
-    def point(self, fact: Fact) -> Point:
-        """What a move states."""
-        life = self.lives[fact.agent_id]
-        move = transition_of(fact, life.service, life.instance)
-        return Point(fact.at_us, move.state, move)
 
-
-def exact_points(reading: Reading) -> dict[Pair, list[Point]] | None:
-    """Each move of the window in order; None if there are too many to read."""
-    facts = list(reading.moved().order_by("at_us", "sequence_number", "id")[: MOVES_READ + 1])
-    if len(facts) > MOVES_READ:
-        return None
+def points_of(reading: Reading) -> tuple[int, dict[Pair, list[Point]]]:
+    """The width of the bins in seconds (0: exact), and each pair's points, what stood before the window first."""
+    moves = list(moves_of(reading.moved().order_by("at_us", "sequence_number", "id")[: MOVES_READ + 1]))
+    if len(moves) > MOVES_READ:
+        return _binned(reading)
     points: dict[Pair, list[Point]] = {}
-    for fact in facts:
-        if (pair := (fact.agent_id, fact.breaker)) in reading.standing:
-            points.setdefault(pair, []).append(reading.point(fact))
-    return points
+    for move in moves:
+        if (pair := (move.agent_id, move.breaker)) in reading.standing:
+            points.setdefault(pair, []).append(_point(move))
+    left = {pair: (found[0].at_us, _left_by(found[0])) for pair, found in points.items()}
+    before = _before(reading, left, wants_causes=True)
+    return 0, {pair: [before[pair], *points.get(pair, ())] for pair in reading.standing}
 
 
-def points_before(reading: Reading, points: Mapping[Pair, list[Point]]) -> dict[Pair, Point]:
+def light_points_of(reading: Reading) -> tuple[int, dict[Pair, list[Point]]]:
+    """The same with the facts' ids instead of their evidence: for many breakers, of which little is shown."""
+    columns = ("id", "agent_id", "breaker", "at_us", "state", "previous")
+    moved = reading.moved().annotate(previous=_PREVIOUS).values_list(*columns)
+    rows = list(moved.order_by("at_us", "sequence_number", "id")[: LIGHT_MOVES_READ + 1])
+    if len(rows) > LIGHT_MOVES_READ:
+        return _binned(reading)
+    points: dict[Pair, list[Point]] = {}
+    left: dict[Pair, Left] = {}
+    for fact_id, agent_id, breaker, at_us, state, previous in rows:
+        if (pair := (agent_id, breaker)) in reading.standing:
+            left.setdefault(pair, (at_us, state_or_none(previous) or State.CLOSED))
+            points.setdefault(pair, []).append(Point(at_us, state_or_none(state) or State.CLOSED, None, fact_id))
+    before = _before(reading, left, wants_causes=False)
+    return 0, {pair: [before[pair], *points.get(pair, ())] for pair in reading.standing}
+
+
+def _point(move: Move) -> Point:
+    transition = transition_of(move)
+    return Point(move.at_us, transition.state, transition, move.id)
+
+
+def _left_by(point: Point) -> State:
+    previous = point.cause.previous_state if point.cause is not None else None
+    return previous or State.CLOSED
+
+
+def _before(reading: Reading, left: Mapping[Pair, Left], *, wants_causes: bool) -> dict[Pair, Point]:
     """What stood when the window began: the newest move before it, or what the first move in it says it left."""
     found: dict[Pair, Point] = {}
-    asked: set[Pair] = set()
+    asked: list[int] = []
     for pair, row in reading.standing.items():
-        born_us = reading.lives[pair[0]].born_us
-        first = points[pair][0] if pair in points else None
-        if first is not None and first.cause is not None:
-            found[pair] = Point(min(born_us, first.at_us), first.cause.previous_state or State.CLOSED)
-            if reading.breaker is not None and found[pair].state is not State.CLOSED:
-                asked.add(pair)  # the page of one breaker shows evidence; for all breakers it would cost too much
-        elif row.at_us is None or row.at_us >= to_us(reading.start):
-            found[pair] = Point(born_us, State.CLOSED)
-            if row.at_us is not None:
-                asked.add(pair)  # it moved after the window, or its moves were summed up
+        life = reading.lives[pair[0]]
+        if pair in left:
+            first_us, state = left[pair]
+            found[pair] = Point(min(life.born_us, first_us), state)
+            if wants_causes and reading.breaker is not None and state is not State.CLOSED:
+                asked.append(row.id)  # the page of one breaker shows evidence; for all breakers it would cost too much
+        elif row.at_us is None:
+            found[pair] = Point(life.born_us, State.CLOSED)
+        elif row.at_us < to_us(reading.start):
+            move = last_transition(row, life.service, life.instance) if wants_causes else None
+            found[pair] = Point(row.at_us, state_or_none(row.state) or State.CLOSED, move)
         else:
-            life = reading.lives[pair[0]]
-            move = last_transition(row, life.service, life.instance)
-            found[pair] = Point(row.at_us, move.state if move is not None else State.CLOSED, move)
-    for fact in _newest_before(reading, asked):
-        pair, earlier = (fact.agent_id, fact.breaker), reading.point(fact)
-        if pair not in points or earlier.state is found[pair].state:  # else a move between the two was lost
-            found[pair] = earlier
+            found[pair] = Point(life.born_us, State.CLOSED)
+            asked.append(row.id)  # it moved after the window: the state that is kept is not the window's
+    for earlier in _newest_before(reading, asked):
+        pair, point = (earlier.agent_id, earlier.breaker), _point(earlier)
+        if pair not in left or point.state is found[pair].state:  # else a move between the two was lost
+            found[pair] = point
     return found
 
 
-def _newest_before(reading: Reading, pairs: Collection[Pair]) -> QuerySet[Fact]:
+def _newest_before(reading: Reading, ids: list[int]) -> Iterator[Move]:
     """The last move before the window of each of these pairs; index `fact_by_breaker`, walked backwards."""
     earlier = Fact.objects.filter(
         environment=reading.environment,
@@ -104,41 +140,57 @@ def _newest_before(reading: Reading, pairs: Collection[Pair]) -> QuerySet[Fact]:
         agent_id=OuterRef("agent_id"),
         at_us__lt=to_us(reading.start),
     )
-    ids = [reading.standing[pair].pk for pair in pairs]
     newest = Subquery(earlier.order_by("-at_us", "-sequence_number").values("id")[:1])
     rows = BreakerState.objects.filter(id__in=ids).annotate(newest=newest)
-    return Fact.objects.filter(id__in=list(rows.values_list("newest", flat=True)) if ids else [])
+    return moves_of(Fact.objects.filter(id__in=list(rows.values_list("newest", flat=True)) if ids else []))
 
 
-def binned_points(reading: Reading, before: Mapping[Pair, Point]) -> tuple[int, dict[Pair, list[Point]]]:
-    """The width of the bins in seconds, and points that show for each bin the worst state in it.
-
-    The database groups the moves, so the number of rows read is the number of bins in which something moved.
-    """
-    bins = max(12, min(288, _CELLS // max(1, len(reading.standing))))
-    bin_s = bin_width_s(reading.end - reading.start, most_bins=bins)
+def _binned(reading: Reading) -> tuple[int, dict[Pair, list[Point]]]:
+    """Points that show for each bin the worst state in it. The database groups the moves by pair and bin."""
+    most_bins = _BINS
+    if reading.moved().count() > _BINNED:
+        most_bins = max(12, min(_BINS, _CELLS // max(1, len(reading.standing))))
+    bin_s = bin_width_s(reading.end - reading.start, most_bins=most_bins)
     grid = Grid.over(reading.start, reading.end, bin_s)
-    rank = Case(
-        *(When(state=state.value, then=Value(RANK[state])) for state in WORST_FIRST),
-        default=Value(RANK[State.CLOSED]),
-        output_field=BigIntegerField(),
-    )
-    # The last move of a bin: the moment in the high bits, the state's rank in the low three.
-    grouped = (
+    rows = [row for row in _grouped(reading, grid) if (row["agent_id"], row["breaker"]) in reading.standing]
+    left: dict[Pair, Left] = {}
+    for row in rows:
+        left.setdefault((row["agent_id"], row["breaker"]), (row["first"] // 8, _STATES[row["first"] % 8]))
+    before = _before(reading, left, wants_causes=False)
+    points = {pair: [before[pair]] for pair in reading.standing}
+    for row in rows:
+        lane = points[row["agent_id"], row["breaker"]]
+        begin_us = (grid.start_s + row["bin"] * bin_s) * US_PER_S
+        worst = max(lane[-1].state, _STATES[row["worst"]], key=RANK.__getitem__)
+        lane.append(Point(max(begin_us, to_us(reading.start)), worst))
+        lane.append(Point(begin_us + bin_s * US_PER_S, _STATES[row["last"] % 8]))
+    return bin_s, points
+
+
+def _grouped(reading: Reading, grid: Grid) -> QuerySet[Fact, Any]:
+    """By pair and bin: the worst state entered, and the first and the last move.
+
+    A move is one number, its moment in the high bits and a state's rank in the low three, so that Min and Max find it.
+    """
+    entered = _rank("state")
+    return (
         reading.moved()
-        .values("agent_id", "breaker", bin=(F("at_us") - grid.start_s * US_PER_S) / (bin_s * US_PER_S))
-        .annotate(worst=Max(rank), last=Max(F("at_us") * 8 + rank, output_field=BigIntegerField()))
+        .annotate(previous=_PREVIOUS)
+        .values("agent_id", "breaker", bin=(F("at_us") - grid.start_s * US_PER_S) / (grid.bin_s * US_PER_S))
+        .annotate(
+            worst=Max(entered),
+            first=Min(F("at_us") * 8 + _rank("previous"), output_field=BigIntegerField()),
+            last=Max(F("at_us") * 8 + entered, output_field=BigIntegerField()),
+        )
         .order_by("agent_id", "breaker", "bin")
     )
-    states = {RANK[state]: state for state in WORST_FIRST}
-    points: dict[Pair, list[Point]] = {}
-    for row in grouped:
-        pair = row["agent_id"], row["breaker"]
-        if pair not in before:
-            continue
-        lane = points.setdefault(pair, [])
-        left = lane[-1].state if lane else before[pair].state
-        begin_us = (grid.start_s + row["bin"] * bin_s) * US_PER_S
-        lane.append(Point(begin_us, max(left, states[row["worst"]], key=RANK.__getitem__)))
-        lane.append(Point(begin_us + bin_s * US_PER_S, states[row["last"] % 8]))
-    return bin_s, points
+
+
+def _rank(column: str) -> Case:
+    known = (When(**{column: state.value}, then=Value(RANK[state])) for state in WORST_FIRST)
+    return Case(*known, default=Value(RANK[State.CLOSED]), output_field=BigIntegerField())
+
+
+# Cast, or a comparison would be one of JSON values.
+_PREVIOUS = Cast(KeyTextTransform(names.attribute_of(BreakerStateChanged, "previous_state"), "attributes"), TextField())
+_STATES = {RANK[state]: state for state in WORST_FIRST}

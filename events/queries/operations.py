@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Case, Sum, Value, When
 
 from events.models import BreakerState, MinuteSum
-from events.queries.moments import MINUTE_S, US_PER_S, to_us
+from events.moments import MINUTE_S, US_PER_S, to_us
 from events.rows import OperationRow
 
 LISTED_MINUTES = 60

@@ -7,20 +7,21 @@ from datetime import datetime, timedelta
 from itertools import pairwise, takewhile
 from typing import Any
 
-from django.db.models import Sum
+from django.db.models import F, Sum
 
 from events.models import Degradation, MinuteSum
+from events.moments import MINUTE_S, US_PER_S, Grid, from_us, to_us
 from events.queries.breakers import breakers
-from events.queries.fleet import fleet
-from events.queries.moments import MINUTE_S, US_PER_S, from_us, to_us
+from events.queries.fleet import fleet, reporting_spans
 from events.queries.readings import category_or_none
-from events.queries.sums import Sums, capacity_name, sums_per_bin
+from events.queries.sums import capacity_name
 from events.queries.trouble import degradation_row
 from events.rows import AgentRow, BreakerRow, CapacityNow, DegradationRow, OverviewNumbers
 from recovery_ops.rules.words import FAMILY_OF, OVERRIDES, Category, Family
 
 SPARKS_OVER = timedelta(hours=6)
 SPARK_S = 300
+SPARKS = ("failures", "capacity", "rejections", "fallbacks")
 LOOKED_BACK_MINUTES = 60
 QUIET_MINUTES = 5
 """A shortage that paused for this long and came back is a new one."""
@@ -54,8 +55,9 @@ def overview_numbers(environment: str, *, now: datetime) -> OverviewNumbers:
         agents_reporting=sum(agent.is_reachable for agent in agents),
         agents=len(agents),
         silent=tuple(sorted((one for one in agents if not one.is_reachable), key=lambda one: one.last_seen)),
+        fleet=tuple(agents),
         spark_s=SPARK_S,
-        sparks=_sparks(sums_per_bin(environment, start=now - SPARKS_OVER, end=now, bin_s=SPARK_S)),
+        sparks=_sparks(environment, now),
     )
 
 
@@ -124,10 +126,21 @@ def _degraded(environment: str, agents: Iterable[AgentRow]) -> tuple[Degradation
     return tuple(row for row in rows if (row.service, row.instance) in reachable)
 
 
-def _sparks(sums: Sums) -> dict[str, list[int]]:
-    return {
-        "failures": sums.failures("family").total(),
-        "capacity": sums.capacity().total(),
-        "rejections": sums.rejections().total(),
-        "fallbacks": sums.fallbacks().total(),
-    }
+def _sparks(environment: str, now: datetime) -> dict[str, list[int | None]]:
+    """Totals per bin of the last hours, None where nobody lived to report; index `minute_sum_once`."""
+    start, width = now - SPARKS_OVER, SPARK_S // MINUTE_S
+    grid = Grid.over(start, now, SPARK_S)
+    first = grid.start_s // MINUTE_S
+    sums = MinuteSum.objects.filter(environment=environment, minute__gte=first, minute__lt=first + width * grid.length)
+    grouped = sums.values(bin=(F("minute") - first) / width).annotate(
+        failures=Sum("failures"),
+        capacity=Sum(F("rate_limited") + F("overloaded")),
+        rejections=Sum("rejections"),
+        fallbacks=Sum("fallbacks"),
+    )
+    unknown = grid.outside(reporting_spans(environment, start=start, end=now))
+    sparks: dict[str, list[int | None]] = {name: [None if gap else 0 for gap in unknown] for name in SPARKS}
+    for index, *counts in grouped.order_by().values_list("bin", *SPARKS):
+        for name, count in zip(SPARKS, counts, strict=True):
+            sparks[name][index] = count
+    return sparks

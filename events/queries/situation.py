@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from django.db.models import Count, Max, Q, QuerySet
 
 from events.models import Agent, Fact
-from events.queries.moments import from_us, to_us
+from events.moments import from_us, to_us
 from events.queries.overview import overview_numbers
 from events.queries.sums import FACTS_READ, FAILED
 from events.rows import BreakerRow, CapacityNow, OverviewNumbers

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from django.db.models import Count, F, Q, Sum
 
 from events.models import Fact, MinuteSum
+from events.moments import MINUTE_S, US_PER_S, Grid, bin_width_s
 from events.queries.fleet import reporting_spans
-from events.queries.moments import MINUTE_S, US_PER_S, Grid, bin_width_s
 from events.queries.readings import category_or_none
 from events.rows import Bins, CapacityBins
 from recovery_ops.rules.facts import FailureClassified
@@ -31,6 +31,16 @@ FAILED = names.EVENTS[FailureClassified].name
 By = Literal["category", "family"]
 
 _MEASURES = ("failures", "rate_limited", "overloaded", "fallbacks", "rejections", "calls")
+_TELLING = (
+    Q(failures__gt=0)
+    | Q(fallbacks__gt=0)
+    | Q(rejections__gt=0)
+    | Q(rate_limited__gt=0)
+    | Q(overloaded__gt=0)
+    | (Q(calls__gt=0) & (Q(provider__gt="") | Q(model__gt="")))
+)
+"""Calls that went well say nothing here, except that a provider answered well; grouping them would cost the most."""
+
 _Row = Mapping[str, Any]
 
 
@@ -84,6 +94,7 @@ def sums_per_bin(
     sums = MinuteSum.objects.filter(
         environment=environment, minute__gte=first, minute__lt=first + per_bin * grid.length
     )
+    sums = sums.filter(_TELLING)
     if operation is not None:
         sums = sums.filter(operation=operation)
     if breaker is not None:

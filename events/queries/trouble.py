@@ -7,7 +7,7 @@ from datetime import datetime
 from django.db.models import Q
 
 from events.models import Degradation, Fact
-from events.queries.moments import from_us, to_us
+from events.moments import from_us, to_us
 from events.queries.readings import Attributes, category_or_none, number_or_none, text_of, whole_or_none
 from events.queries.sums import FAILED
 from events.rows import DegradationRow, FailureRow

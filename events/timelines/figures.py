@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from events.majority import majority
-from events.rows import Bins, CapacityBins, DegradationRow, Lanes
+from events.rows import Bins, CapacityBins, DegradationRow, Fleet, Lanes
 from events.timelines.charts import Chart, Lane, compose
 from events.timelines.counts import By, capacity_band, failures_band, rejections_band
 from events.timelines.fallbacks import fallbacks_band
@@ -18,9 +18,13 @@ DESIRED = "Desired"
 OBSERVED = "Observed, majority"
 
 
-def breaker_lanes(lanes: Lanes) -> Chart:
-    """A lane per breaker: what most of the fleet was in. Pass exact lanes (`segments(…, limit=None)`)."""
-    return compose([breakers_band(lanes, majority(lanes))], start=lanes.start, end=lanes.end, has_headings=False)
+def breaker_lanes(lanes: Fleet | Lanes) -> Chart:
+    """A lane per breaker: what most of the fleet was in (`fleet_lanes`, or what exact `segments` add up to)."""
+    return compose([breakers_band(_fleet(lanes))], start=lanes.start, end=lanes.end, has_headings=False)
+
+
+def _fleet(lanes: Fleet | Lanes) -> Fleet:
+    return majority(lanes) if isinstance(lanes, Lanes) else lanes
 
 
 def instance_lanes(lanes: Lanes, breaker: str, *, desired: Sequence[Bar] = (), most_lanes: int = LANES_MOST) -> Chart:
@@ -81,7 +85,7 @@ def fallback_lanes(rows: Iterable[DegradationRow], *, start: datetime, end: date
 
 
 def timeline(
-    lanes: Lanes,
+    lanes: Fleet | Lanes,
     *,
     capacity: CapacityBins,
     failures: Bins,
@@ -93,7 +97,7 @@ def timeline(
     start, end = lanes.start, lanes.end
     bands = (
         capacity_band(capacity),
-        breakers_band(lanes, majority(lanes)),
+        breakers_band(_fleet(lanes)),
         failures_band(failures, by=by),
         rejections_band(rejections),
         fallbacks_band(degradations, start=start, end=end),

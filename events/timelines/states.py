@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from events.rows import Lanes, MajoritySegment, Segment
+from events.rows import Fleet, MajoritySegment, Segment
 from events.timelines.charts import TRANSPARENT, Band, Lane, Table, Trace, plain, to_ms
 from events.wording import bin_text, cause_sentence, clock_text, count_text, listing, span_text, state_word
 from recovery_ops.rules.words import State
@@ -182,27 +182,27 @@ def _table(title: str, bars: Sequence[Bar], end: datetime) -> Table:
     )
 
 
-def breakers_band(lanes: Lanes, fleet: Mapping[str, Sequence[MajoritySegment]]) -> Band:
+def breakers_band(fleet: Fleet) -> Band:
     """One lane per breaker: what most of the fleet was in."""
     rows = [
-        (Lane(name=name, value=standing(segments)), majority_bars(name, segments, lanes.end))
+        (Lane(name=name, value=standing(segments)), majority_bars(name, segments, fleet.end))
         for name, segments in fleet.items()
     ]
     return state_band(
         "Breakers, majority of the fleet",
         rows,
-        end=lanes.end,
-        caption=_fleet_caption(fleet, lanes),
+        end=fleet.end,
+        caption=_fleet_caption(fleet),
     )
 
 
-def _fleet_caption(fleet: Mapping[str, Sequence[MajoritySegment]], lanes: Lanes) -> str:
+def _fleet_caption(fleet: Fleet) -> str:
     if not fleet:
         return "No breaker was reported in this range."
     blocking = {State.OPEN, State.FORCED_OPEN}
     now = [f"{name} ({standing(one)})" for name, one in fleet.items() if one[-1].worst in blocking]
     was = [name for name, segments in fleet.items() if any(one.state in blocking for one in segments)]
-    binned = f" Shown in bins of {bin_text(lanes.bin_s)}, each by its worst state." if lanes.bin_s else ""
+    binned = f" Shown in bins of {bin_text(fleet.bin_s)}, each by its worst state." if fleet.bin_s else ""
     if now:
         verb = "blocks" if len(now) == 1 else "block"
         words = f"{count_text(len(now), 'breaker')} {verb} calls at the end of the range: {listing(now, most=3)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count, pairwise
 from typing import Any
@@ -12,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from events.queries import Lanes, Segment, majority, moves, rounded_out, segments
+from events.queries import Fleet, Lanes, MajoritySegment, Segment, fleet_lanes, majority, moves, rounded_out, segments
 from recovery_ops.rules.words import State, Trigger
 from tests.events.seeding import NOW, Story, ago, counted, heartbeat, moved
 
@@ -193,6 +194,10 @@ def test_too_many_segments_are_rounded_out_to_bins_of_the_worst_state() -> None:
     assert segments("dev", limit=10, **HOUR).bin_s == coarse.bin_s
 
 
+def without_causes(fleet: Fleet) -> dict[str, list[MajoritySegment]]:
+    return {breaker: [replace(one, cause=None) for one in lane] for breaker, lane in fleet.items()}
+
+
 STATES = st.sampled_from(list(State))
 MOVES = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 2), STATES), max_size=25)
 
@@ -220,6 +225,8 @@ def test_lanes_tile_the_window_whatever_happened(
         assert (most[0].start, most[-1].end) == (lanes.start, lanes.end)
         assert all(one.end == other.start and one.state is not other.state for one, other in pairwise(most))
         assert all(one.known + one.unknown == 3 for one in most)
+    quick = fleet_lanes(story.environment, start=ago(start), end=ago(start - length), now=NOW)
+    assert without_causes(quick) == without_causes(majority(lanes))
     for lane in rounded_out(lanes, 4)["search_web"].values():
         assert (lane[0].start, lane[-1].until(lanes.end)) == (lanes.start, lanes.end)
         assert all(one.end == other.start and one.state is not other.state for one, other in pairwise(lane))
@@ -236,6 +243,34 @@ def test_the_majority_is_what_most_instances_are_in() -> None:
     assert (closed.state, closed.end, closed.most, closed.last) == (State.CLOSED, ago(800), 5, 3)
     assert (closed.worst, closed.worst_count) == (State.OPEN, 2)
     assert (opened.state, opened.last, opened.instances) == (State.OPEN, 3, 5)
+
+
+def test_the_move_that_made_a_state_that_of_most_is_its_cause() -> None:
+    story = Story()
+    for number, at in ((0, 1000), (1, 900), (2, 800)):
+        living(story, instance=f"a-{number}").tell(moved(State.OPEN), at=at, instance=f"a-{number}")
+    story.store()
+    for fleet in (majority(segments("dev", **HOUR)), fleet_lanes("dev", **HOUR)):
+        assert [one.state for one in fleet["search_web"]] == [State.CLOSED, State.OPEN]
+        cause = fleet["search_web"][1].cause
+        assert cause is not None
+        assert (cause.instance, cause.at, cause.failures) == ("a-1", ago(900), 13)
+
+
+def test_the_fleet_of_one_breaker() -> None:
+    living(Story()).tell(moved(State.OPEN), moved(State.OPEN, breaker="other"), at=1000).store()
+    assert list(fleet_lanes("dev", breaker="other", **HOUR)) == ["other"]
+
+
+def test_many_moves_of_a_fleet_are_summed_up_by_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moves, "LIGHT_MOVES_READ", 3)
+    story = living(Story())
+    for at in range(3000, 2000, -50):
+        story.tell(moved(State.OPEN), at=at).tell(moved(State.CLOSED, before=State.OPEN), at=at - 10)
+    story.store()
+    fleet = fleet_lanes("dev", **HOUR)
+    assert fleet.bin_s == 60
+    assert [one.state for one in fleet["search_web"]] == [State.CLOSED, State.OPEN, State.CLOSED]
 
 
 def test_a_draw_goes_to_the_worse_state_and_the_silent_have_no_say() -> None:

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from events.moments import Grid, bin_width_s, from_us, to_us, united
 from events.queries import (
     capacity_per_bin,
     degradations,
@@ -19,7 +20,6 @@ from events.queries import (
     rejections_per_bin,
     sums_per_bin,
 )
-from events.queries.moments import Grid, bin_width_s, from_us, to_us, united
 from recovery_ops.rules.facts import BreakerRejected, DegradationEnded, DegradationStarted, FallbackActivated
 from recovery_ops.rules.words import Category, Family, State
 from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
