@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
 from itertools import islice
+from typing import TypeVar
 
 from recovery_ops.rules.masking import MASK, masked
 
@@ -24,6 +24,8 @@ MEMBERS = 256
 _SHORT_CHARS = 64
 _INT64 = range(-(2**63), 2**63)
 
+_T = TypeVar("_T")
+
 _SECRET_KEY = re.compile(
     r"authorization|cookie|passw|passphrase|secret|credential|private[._-]?key|api[._-]?key|access[._-]?key|token$",
     re.I,
@@ -33,24 +35,39 @@ _SECRET_KEY = re.compile(
 def clean_text(text: str, most: int = VALUE_CHARS) -> str:
     """The text without secrets, NUL and lone surrogates, of at most `most` characters."""
     if len(text) <= _SHORT_CHARS:
-        return _short(text)
+        return _short_texts[text]
     if len(text) <= most:
         return masked(text)
     # Masked before the final cut, which could leave half of a key that no pattern knows any more.
     return masked(text[: most + _SHORT_CHARS])[: most - 1] + "…"
 
 
-@lru_cache(maxsize=16384)
-def _short(text: str) -> str:
-    """Most values are one of a few words; looking them up is ten times cheaper than looking for secrets."""
-    return masked(text)
+class _Memo(dict[str, _T]):
+    """What was made of texts, computed once. Forgets all when it is full. A hit is a plain look-up."""
+
+    def __init__(self, make: Callable[[str], _T], most: int) -> None:
+        super().__init__()
+        self._make = make
+        self._most = most
+
+    def __missing__(self, text: str) -> _T:
+        made = self._make(text)
+        if len(text) <= KEY_CHARS:
+            if len(self) >= self._most:
+                self.clear()
+            self[text] = made
+        return made
 
 
-@lru_cache(maxsize=4096)
-def clean_key(key: str) -> tuple[str, bool]:
+def _named(key: str) -> tuple[str, bool]:
     """The name of an attribute, and whether a value under that name is one to hide, whatever it looks like."""
     name = clean_text(key, KEY_CHARS)
     return name, _SECRET_KEY.search(name) is not None
+
+
+# Nearly all values are one of a few words; looking them up is ten times cheaper than looking for secrets in them.
+_short_texts: _Memo[str] = _Memo(masked, 16384)
+_names: _Memo[tuple[str, bool]] = _Memo(_named, 4096)
 
 
 def clean_value(value: object, depth: int = 0) -> object:
@@ -77,11 +94,11 @@ def clean_map(given: Mapping[str, object], most: int, depth: int = 0) -> dict[st
     """The first `most` attributes, cleaned."""
     found: dict[str, object] = {}
     for key, value in islice(given.items(), most):
-        name, is_secret = clean_key(key)
+        name, is_secret = _names[key]
         if is_secret:
             found[name] = MASK
         elif type(value) is str and len(value) <= _SHORT_CHARS:
-            found[name] = _short(value)  # what nearly all values are: this loop runs a dozen times for each fact
+            found[name] = _short_texts[value]  # what nearly all values are: this runs a dozen times for each fact
         else:
             found[name] = clean_value(value, depth)
     return found

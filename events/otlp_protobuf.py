@@ -101,7 +101,7 @@ def _fields(message: bytes, number: int) -> Iterator[bytes]:
 
 def _take(batch: Batch, record: LogRecord) -> None:
     try:
-        body = _plain(record.body) if record.HasField("body") else None
+        body = record.body.string_value or (_plain(record.body) if record.HasField("body") else None)
         batch.records.append(
             Sent(
                 record.event_name,
@@ -119,8 +119,15 @@ def _take(batch: Batch, record: LogRecord) -> None:
 
 
 def _map(pairs: Any, depth: int = 0) -> dict[str, object]:
-    # Most values are texts, and asking for the text is cheaper than asking which member is set.
-    return {pair.key: pair.value.string_value or _plain(pair.value, depth) for pair in pairs}
+    # Asking for each kind of value is cheaper than asking which is set; only an empty one leaves that open.
+    return {
+        pair.key: (value := pair.value).string_value
+        or value.int_value
+        or value.double_value
+        or value.bool_value
+        or _plain(value, depth)
+        for pair in pairs
+    }
 
 
 def _readable_map(pairs: Any) -> dict[str, object]:

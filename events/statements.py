@@ -39,8 +39,19 @@ _BREAKER_COLUMNS = ("seen_us", "position", *BREAKER_COLUMNS)
 INTERVAL_COLUMNS = tuple(one.name for one in fields(Interval))
 _SUM_KEY = ("environment", "minute", "dimensions")
 
-# Not INSERT OR IGNORE: SQLite would pass over a row that breaks *any* constraint, and we would acknowledge it.
-INSERT_NEW = _insert("events_fact", FACT_COLUMNS, tail=" ON CONFLICT (environment, uid) DO NOTHING")
+
+def insert_new(rows: int, place: str = "?") -> str:
+    """Insert so many facts, passing over those that are there, by one statement of SQLite.
+
+    Not INSERT OR IGNORE, which would pass over a row that breaks *any* constraint, and we would acknowledge it.
+    """
+    values = f"({', '.join([place] * len(FACT_COLUMNS))})"
+    return (
+        f"INSERT INTO events_fact ({_listed(FACT_COLUMNS)}) VALUES {', '.join([values] * rows)}"
+        " ON CONFLICT (environment, uid) DO NOTHING"
+    )
+
+
 STAGE = (
     f"CREATE TEMP TABLE IF NOT EXISTS fact_stage ON COMMIT DELETE ROWS AS"
     f" SELECT {_listed(FACT_COLUMNS)} FROM events_fact WITH NO DATA"

@@ -9,6 +9,7 @@ never fold facts of one agent at once. Sums are added up by the database, in the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from operator import attrgetter
 from typing import Any
@@ -39,6 +40,9 @@ from events.records import AgentName, Row
 _fact_values = attrgetter(*("attributes_json" if name == "attributes" else name for name in statements.FACT_COLUMNS))
 _CHUNK = 200
 """Keys asked for in one statement."""
+_ROWS_EACH = 250
+"""Facts inserted by one statement of SQLite, which takes at most 32,766 values."""
+_INSERT_MANY = statements.insert_new(_ROWS_EACH)
 
 
 def store_facts(rows: Sequence[Row]) -> int:
@@ -78,8 +82,16 @@ class _Writer:
         """None when all were new, which is the usual case and needs no second look."""
         self._cursor.execute("SELECT COALESCE(MAX(id), 0) FROM events_fact")
         newest = self._cursor.fetchone()[0]
-        self._cursor.executemany(statements.INSERT_NEW, [_fact_values(row) for row in rows])
-        if self._cursor.rowcount == len(rows):
+        inserted = 0
+        # The driver's own cursor, because Django's would rewrite each statement, and many rows in one, because SQLite
+        # runs without the interpreter's lock and asks for it again after every single statement.
+        with connection.wrap_database_errors, closing(connection.connection.cursor()) as cursor:
+            for start in range(0, len(rows), _ROWS_EACH):
+                part = rows[start : start + _ROWS_EACH]
+                statement = _INSERT_MANY if len(part) == _ROWS_EACH else statements.insert_new(len(part))
+                cursor.execute(statement, [value for row in part for value in _fact_values(row)])
+                inserted += cursor.rowcount
+        if inserted == len(rows):
             return None
         # Ids only grow (AUTOINCREMENT), and nobody else writes before this transaction ends.
         self._cursor.execute("SELECT environment, uid FROM events_fact WHERE id > %s", [newest])
