@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import itertools
+import os
 import random
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from recovery_ops.demo.client import Client
@@ -134,33 +139,29 @@ def support_operations(recovery: Recovery, client: Client) -> dict[str, Operatio
     }
 
 
-def research(recovery: Recovery, client: Client, stop: threading.Event, pause_s: float) -> None:
-    """Runs, one after another, until told to stop. A run that cannot be finished is given up; the agent lives on."""
-    operations, chance, number = research_operations(recovery, client), random.Random(recovery.instance.instance), 0
-    while not stop.wait(pause_s * (0.5 + chance.random())):
-        number += 1
+def research(recovery: Recovery, client: Client, pause_s: float) -> None:
+    """Runs, one after another, without end. A run that cannot be finished is given up; the agent lives on."""
+    operations, chance = research_operations(recovery, client), random.Random(recovery.instance.instance)
+    for number in itertools.count(1):
+        time.sleep(pause_s * (0.5 + chance.random()))
         subject = f"subject {number}"
-        try:
-            with recovery.run("due diligence", source="main_agent", deadline_s=90.0):
-                operations["search_web"](subject)
-                operations["fetch_prices"](subject)
-                operations["model:large"](subject)
-                if number % 5 == 0:
-                    operations["publish_report"](subject)
-        except RecoveryError:
-            continue
-        finally:
-            _quietly(lambda: operations["title_run"](subject))  # noqa: B023  # called at once
+        with contextlib.suppress(RecoveryError), recovery.run("due diligence", source="main_agent", deadline_s=90.0):
+            operations["search_web"](subject)
+            operations["fetch_prices"](subject)
+            operations["model:large"](subject)
+            if number % 5 == 0:
+                operations["publish_report"](subject)
+        with contextlib.suppress(RecoveryError):
+            operations["title_run"](subject)
 
 
-async def support(recovery: Recovery, client: Client, stop: threading.Event, pause_s: float) -> None:
+async def support(recovery: Recovery, client: Client, pause_s: float) -> None:
     """The same, for tasks."""
-    operations, chance, number = support_operations(recovery, client), random.Random(recovery.instance.instance), 0
-    while not stop.is_set():
+    operations, chance = support_operations(recovery, client), random.Random(recovery.instance.instance)
+    for number in itertools.count(1):
         await asyncio.sleep(pause_s * (0.5 + chance.random()))
-        number += 1
         ticket = f"{recovery.instance.instance}-{number}"
-        try:
+        with contextlib.suppress(RecoveryError):
             async with recovery.run("answer a ticket", source="user_request", deadline_s=60.0):
                 await operations["sentiment"](ticket)
                 await operations["model:large"](ticket)
@@ -168,22 +169,19 @@ async def support(recovery: Recovery, client: Client, stop: threading.Event, pau
                 if number % 4 == 0:
                     await operations["send_mail"](ticket)
             await operations["index_ticket"](ticket)
-        except RecoveryError:
-            continue
 
 
-def _quietly(work: Callable[[], Any]) -> None:
-    """Background work that fails is nobody's concern but the console's."""
-    try:
-        work()
-    except RecoveryError:
-        return
-
-
-def stop_at_end_of_input(stop: threading.Event) -> None:
-    """Whoever started us has ended, or wants us to."""
+def end_with_input() -> None:
+    """Whoever started us has ended, or wants us to: the same as a signal."""
     sys.stdin.read()
-    stop.set()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def end(number: int, frame: FrameType | None) -> None:
+    """Interrupt whatever call or wait is going on: a cancel, not a failure. Once; then the goodbye is left in peace."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise SystemExit(0)
 
 
 def main(arguments: list[str]) -> None:
@@ -194,17 +192,16 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--instance", required=True)
     parser.add_argument("--pause-s", type=float, default=2.0)
     said = parser.parse_args(arguments)
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    signal.signal(signal.SIGINT, lambda *_: stop.set())
-    threading.Thread(target=stop_at_end_of_input, args=(stop,), daemon=True).start()
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    threading.Thread(target=end_with_input, daemon=True).start()
     recovery = Recovery(said.service, instance=said.instance, version="2.8.1")
     client = Client(said.provider)
     try:
         if said.service == "research-agent":
-            research(recovery, client, stop, said.pause_s)
+            research(recovery, client, said.pause_s)
         else:
-            asyncio.run(support(recovery, client, stop, said.pause_s))
+            asyncio.run(support(recovery, client, said.pause_s))
     finally:
         recovery.close()
 

@@ -10,7 +10,7 @@ import urllib3
 
 from recovery_ops.runtime import attempt
 
-TIMEOUT_S = 3.0
+TIMEOUT_S = 2.0
 
 
 class ProviderError(Exception):
