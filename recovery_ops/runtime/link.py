@@ -209,7 +209,7 @@ class Link:
             self._poll_until = None
             return self._follow(transport)
         except NoAnswer as error:
-            return self._away(str(error))
+            return 0.0 if self._closing.is_set() else self._away(str(error))
         except Exception:
             # A defect of ours must neither end the thread nor make it spin.
             logging.getLogger(__name__).exception(

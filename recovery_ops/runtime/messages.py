@@ -33,6 +33,8 @@ class Messages:
 
     def feed(self, content: bytes) -> list[Message]:
         """The events that this completes; TooLong beyond the limit."""
+        if not content:
+            return []
         if self._is_after_cr and content.startswith(b"\n"):
             content = content[1:]
         self._is_after_cr = content.endswith(b"\r")

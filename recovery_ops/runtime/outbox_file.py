@@ -110,7 +110,7 @@ class OutboxFile:
     @property
     def pending(self) -> int:
         """How many facts wait."""
-        return sum(self.counts.values())
+        return sum(dict(self.counts).values())
 
     @property
     def pending_bytes(self) -> int:
@@ -177,8 +177,8 @@ class OutboxFile:
         """The rows of `oldest` were delivered. Should the disk refuse, they are still never given out again."""
         self._delivered_up_to = rows[-1].id
         self._held_up_to = 0
-        self.counts.subtract(row.entry.rank for row in rows)
         for row in rows:
+            self.counts[row.entry.rank] -= 1
             self.bytes[row.entry.rank] -= row.entry.cost_bytes
         with _telling_damage():
             db = self._connection()

@@ -105,6 +105,7 @@ class Telemetry:
         self._base, self.instance = instance, instance
         self._group = group
         self._clock = clock
+        self._wall_ns = clock.wall_ns
         self._outbox = outbox if outbox is not None or send is None else Outbox(None, clock=clock)
         self._send = send
         self._is_through_provider = through_global_provider
@@ -137,7 +138,7 @@ class Telemetry:
                     span = trace.get_current_span().get_span_context()
                 except Exception:  # half loaded by another thread, or somebody's own span: go without
                     span = None
-            taken = (fact, source, is_foreground, run, policy_version, self._clock.wall_ns(), span)
+            taken = (fact, source, is_foreground, run, policy_version, self._wall_ns(), span)
             if not self._intake.put(taken, type(fact) in AT_ONCE):
                 self._lose(type(fact))
         except Exception:  # a fact is never worth an error in the agent

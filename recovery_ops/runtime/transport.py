@@ -7,6 +7,7 @@ for the whole of an answer. Proxies are those of the environment, and none for t
 from __future__ import annotations
 
 import contextlib
+import encodings.idna  # noqa: F401  # else loaded by the first connection, where a fork may come in between
 import ipaddress
 import math
 import os
@@ -148,7 +149,7 @@ def allow_silence(response: urllib3.BaseHTTPResponse, silence_s: float) -> None:
 
 def interrupt(response: urllib3.BaseHTTPResponse) -> None:
     """End the reading of it in another thread, now."""
-    with contextlib.suppress(ValueError, RuntimeError, OSError):
+    with contextlib.suppress(ValueError, RuntimeError, OSError):  # it has ended by itself
         response.shutdown()
 
 

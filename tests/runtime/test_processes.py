@@ -102,6 +102,36 @@ os.kill(os.getpid(), signal.SIGKILL)
         assert names(server) == ["search", "own"]
 
 
+STORM = """
+t = telemetry(sys.argv[1], sys.argv[2])
+uids = []
+t.add_reader(lambda record: uids.append(record.uid))
+for number in range(10_000):
+    t.emit(RunStarted(name=str(number)))
+    assert t.flush(20)
+    print(*uids, flush=True)
+    uids.clear()
+"""
+
+
+def test_whatever_the_moment_of_the_kill_what_was_called_safe_arrives(tmp_path: Path) -> None:
+    path, safe = tmp_path / "agent-1.outbox", []
+    with serving() as server:
+        for lines in (1, 2, 3, 5, 8):
+            words = [sys.executable, "-c", PRELUDE + STORM, str(path), server.url]
+            with Running(words, env={"PYTHONPATH": str(ROOT)}) as running:
+                running.said(rf"(\S+\n){{{lines}}}")
+                running.end(signal.SIGKILL)
+            safe += running.text.split()
+        run(
+            "t = telemetry(sys.argv[1], sys.argv[2]); t.emit(moved('x')); assert t.flush(20); t.close()",
+            path,
+            server.url,
+        )
+        assert set(safe) <= set(server.uids)
+    assert len(safe) >= 19
+
+
 def test_another_instance_sends_what_a_dead_one_left_under_its_name(tmp_path: Path) -> None:
     run("t = telemetry(sys.argv[1]); t.emit(moved('left')); t.flush(20); os._exit(0)", tmp_path / "agent-1.outbox")
     with serving() as server:

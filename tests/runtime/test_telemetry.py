@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import context, trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from recovery_ops.rules.facts import (
@@ -22,7 +22,7 @@ from recovery_ops.rules.words import Category, Evidence, State, Trigger
 from recovery_ops.runtime.clock import Clock
 from recovery_ops.runtime.outbox import Outbox
 from recovery_ops.runtime.sender import Sender
-from recovery_ops.runtime.telemetry import Telemetry
+from recovery_ops.runtime.telemetry import Telemetry, without_tracing
 from recovery_ops.runtime.testing import PushedClock
 from recovery_ops.wire import decode
 from tests.processes import eventually
@@ -187,7 +187,7 @@ class Stuck(Outbox):
 
     gate: threading.Event
 
-    def add(self, *args: object, **options: object) -> None:  # type: ignore[override]  # passed through
+    def add(self, *args: object, **options: object) -> None:
         self.gate.wait(20.0)
         super().add(*args, **options)  # type: ignore[arg-type]  # passed through
 
@@ -292,3 +292,17 @@ def test_threads_emit_at_once_and_nothing_is_lost_or_doubled(open_telemetry: Ope
         thread.join()
     assert telemetry.flush(20.0)
     assert len({record.uid for record in read}) == outbox.pending == 1800
+
+
+def test_our_own_sending_makes_no_spans_of_the_applications() -> None:
+    found: list[object] = []
+
+    def sending() -> None:
+        without_tracing()
+        found.append(context.get_value(context._SUPPRESS_INSTRUMENTATION_KEY))
+
+    thread = threading.Thread(target=sending)
+    thread.start()
+    thread.join()
+    assert found == [True]
+    assert context.get_value(context._SUPPRESS_INSTRUMENTATION_KEY) is None
