@@ -28,18 +28,17 @@ def render_page(
 ) -> HttpResponse:
     """Answer `<name>.html`, or `_<name>.html`, which that page includes, when the request asks for a fragment.
 
-    `name` may have a folder (`control/overview`); `part` is the fragment's template where it is called otherwise. A
-    fragment comes with the navigation and its counts, so that both speak of the same moment; a dialog comes alone.
+    `name` may have a folder (`control/overview`); `part` is the fragment's template where it is called otherwise.
     """
+    if not fragment_of(request):
+        return _private(HttpResponse(render_to_string(f"{name}.html", dict(context), request), status=status))
     folder, _, page = name.rpartition("/")
-    part = part or (f"{folder}/_{page}.html" if folder else f"_{page}.html")
-    asked = fragment_of(request)
-    if asked == DIALOG:
-        return _private(HttpResponse(render_to_string(part, dict(context), request), status=status))
-    if asked:
-        body = render_to_string("_fragment.html", {**context, "fragment": part}, request)
-        return with_tag(request, _private(HttpResponse(body, status=status)))
-    return _private(HttpResponse(render_to_string(f"{name}.html", dict(context), request), status=status))
+    template = part or f"{folder}/_{page}.html".removeprefix("/")
+    body = render_to_string(template, dict(context), request)
+    if "window" in context:
+        body += render_to_string("_range.html", {"window": context["window"]})
+    answer = _private(HttpResponse(body, status=status))
+    return answer if fragment_of(request) == DIALOG else with_tag(request, answer)
 
 
 def with_tag(request: HttpRequest, answer: HttpResponse) -> HttpResponse:

@@ -5,6 +5,6 @@ from __future__ import annotations
 from django.urls import include, path
 
 urlpatterns = [
-    path("", include("events.urls")),
-    path("", include("recovery_ops.control.urls")),
+    path("", include("recovery_ops.control.urls")),  # it mounts the pages of `events`, too: it knows who may look
 ]
+handler500 = "recovery_ops.control.views.errors.failed"

@@ -44,6 +44,8 @@ class Chart:
     figure: dict[str, Any]
     tables: tuple[Table, ...]
     caption: str
+    captions: tuple[str, ...]
+    """The sentence of each band; `caption` is all of them."""
     height_px: int
 
     @property
@@ -120,6 +122,7 @@ def compose(
         figure={"data": data, "layout": layout},
         tables=tuple(band.table for band in bands),
         caption=caption,
+        captions=tuple(band.caption for band in bands if band.caption),
         height_px=height_px,
     )
 

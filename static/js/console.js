@@ -113,8 +113,9 @@
 
   // -- wide panels open at their newest end ------------------------------------------------------------------------------
   for (const lanes of document.querySelectorAll(".lanes, .chart")) lanes.scrollLeft = lanes.scrollWidth;
-  for (const element of document.querySelectorAll("[data-needs-script]")) element.hidden = false;
+  ops.reveal = () => document.querySelectorAll("[data-needs-script][hidden]").forEach((one) => (one.hidden = false));
 
+  ops.reveal();
   showKeys();
   tick();
   setInterval(tick, 1_000);

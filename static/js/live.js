@@ -76,6 +76,7 @@
       const again = () => ops.morph(old, element, { isForced: true });
       ops.morph(old, element, { whenHeld: (rows, waiting) => whenHeld(rows, waiting, again) });
     }
+    ops.reveal();
   }
 
   async function fetchOne(element) {
@@ -172,6 +173,7 @@
     }, POLL_MS);
     light?.addEventListener("click", togglePause);
     ops.onKey("p", togglePause);
+    for (const part of document.querySelectorAll("[data-lazy]")) fetchOne(part).catch(() => {});
     announce();
     stamp();
     judge();

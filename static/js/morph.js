@@ -18,7 +18,8 @@
   }
 
   function copyAttributes(old, fresh) {
-    const own = OWN_STATE[old.nodeName] ?? [];
+    const own = [...(OWN_STATE[old.nodeName] ?? [])];
+    if (old.hasAttribute("data-needs-script")) own.push("hidden"); // the server hides it, the script shows it
     for (const { name } of [...old.attributes]) {
       if (!fresh.hasAttribute(name) && !own.includes(name)) old.removeAttribute(name);
     }
@@ -27,9 +28,9 @@
     }
   }
 
-  // A row that changed is outlined for two seconds; the attribute goes when the animation ends.
+  // A state that changed is outlined for two seconds; counts change all the time and are not.
   function outline(element) {
-    if (!element.matches("tr[data-key], [data-outline]")) return;
+    if (!element.matches("td:has(.state), [data-outline]")) return;
     element.setAttribute("data-changed", "");
     element.addEventListener("animationend", () => element.removeAttribute("data-changed"), { once: true });
   }

@@ -1,6 +1,6 @@
 """How the console writes what it knows: states with their marks, moments, durations, shares and counts.
 
-The script in `static/js/console.js` ticks the times on; its words are those of `duration` here.
+The script in `static/js/console.js` ticks the times on; its words are those of `events.wording`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from events.wording import clock_text, count_text, rate_text, share_text, span_text
 from recovery_ops.rules.words import State
 
 register = template.Library()
@@ -61,18 +62,7 @@ def _word(value: object) -> str:
 @register.filter
 def duration(value: timedelta | float | None) -> str:
     """A length of time down to the second, never rounded up and never cut to its largest unit: `1h 55m 04s`."""
-    if value is None:
-        return NOTHING
-    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
-    whole = max(0, math.floor(seconds))
-    minutes, s = divmod(whole, 60)
-    hours, m = divmod(minutes, 60)
-    d, h = divmod(hours, 24)
-    if d:
-        return f"{d}d {h:02}h {m:02}m"
-    if h:
-        return f"{h}h {m:02}m {s:02}s"
-    return f"{m}m {s:02}s" if m else f"{s} s"
+    return NOTHING if value is None else span_text(value)
 
 
 @register.filter
@@ -81,7 +71,7 @@ def lag(value: timedelta | float | None) -> str:
     if value is None:
         return NOTHING
     seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
-    return f"{max(0.0, seconds):.2f} s" if seconds < 10 else duration(seconds)
+    return f"{max(0.0, seconds):.2f} s" if seconds < 10 else span_text(seconds)
 
 
 @register.simple_tag(takes_context=True)
@@ -89,17 +79,8 @@ def at(context: Mapping[str, Any], moment: datetime | None) -> SafeString | str:
     """A moment as `14:26:04`; with its day when that is not today. The whole of it is in the title."""
     if moment is None:
         return NOTHING
-    moment = moment.astimezone(UTC)
-    today = _now(context).date()
-    if moment.date() == today:
-        words = f"{moment:%H:%M:%S}"
-    elif moment.year == today.year:
-        words = f"{moment.day} {moment:%b %H:%M}"
-    else:
-        words = f"{moment.day} {moment:%b %Y}"
-    return format_html(
-        '<time datetime="{}" title="{}">{}</time>', _iso(moment), f"{moment:%Y-%m-%d %H:%M:%S} UTC", words
-    )
+    words = clock_text(moment, today=_now(context))
+    return format_html('<time datetime="{}" title="{}">{}</time>', _iso(moment), _whole(moment), words)
 
 
 @register.simple_tag(takes_context=True)
@@ -119,18 +100,28 @@ def left(context: Mapping[str, Any], moment: datetime | None) -> SafeString | st
     """How long until: `59m 46s`, ticking down to `0 s`."""
     if moment is None:
         return NOTHING
-    return _time(moment, "left", duration(moment - _now(context)))
+    return _time(moment, "left", _whole_seconds(moment - _now(context)))
 
 
 def _ticking(context: Mapping[str, Any], moment: datetime | None, kind: str, words: str) -> SafeString | str:
     if moment is None:
         return NOTHING
-    return _time(moment, kind, words.format(duration(_now(context) - moment)))
+    return _time(moment, kind, words.format(_whole_seconds(_now(context) - moment)))
+
+
+def _whole_seconds(span: timedelta) -> str:
+    """What ticks has no tenths."""
+    return span_text(math.floor(span.total_seconds()))
 
 
 def _time(moment: datetime, kind: str, words: str) -> SafeString:
-    title = f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-    return format_html('<time datetime="{}" data-tick="{}" title="{}">{}</time>', _iso(moment), kind, title, words)
+    return format_html(
+        '<time datetime="{}" data-tick="{}" title="{}">{}</time>', _iso(moment), kind, _whole(moment), words
+    )
+
+
+def _whole(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _iso(moment: datetime) -> str:
@@ -151,25 +142,16 @@ def now_ms(context: Mapping[str, Any]) -> int:
 # -- numbers ----------------------------------------------------------------------------------------------------------
 @register.filter
 def percent(share: float | None) -> str:
-    """A share as `91 %`. What is a little is never shown as nothing, and what is nearly all never as all."""
-    if share is None:
-        return NOTHING
-    rounded = round(share * 100)
-    if rounded == 0 and share > 0:
-        return "<1 %"
-    if rounded == 100 and share < 1:
-        return ">99 %"
-    return f"{rounded} %"
+    """A share as `91 %`; less than one per cent keeps a decimal, so that little is not nothing."""
+    return NOTHING if share is None else share_text(share)
 
 
 @register.filter
 def count(number: float | None) -> str:
-    """A number with thousands apart: `1,240`; a fraction keeps one place below ten."""
+    """A number, or a number per minute: `1,240`, with a decimal below ten where it has one."""
     if number is None:
         return NOTHING
-    if number and abs(number) < 10 and number != int(number):
-        return "<0.1" if 0 < number < 0.05 else f"{number:.1f}"
-    return f"{round(number):,}"
+    return f"{number:,.0f}" if number == int(number) else rate_text(number)
 
 
 @register.filter
@@ -185,10 +167,10 @@ def knob(value: object) -> str:
 
 
 @register.filter
-def plural(number: float, word: str) -> str:
-    """`1 breaker`, `2 breakers`; `1 entry,entries` when the plural is its own word: `word,words`."""
+def plural(number: int, word: str) -> str:
+    """`1 breaker`, `2 breakers`; a plural of its own stands behind a comma: `entry,entries`."""
     one, _, many = word.partition(",")
-    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+    return count_text(number, one, many)
 
 
 @register.filter
@@ -211,3 +193,9 @@ def theme(context: RequestContext) -> str:
 def words(text: str) -> list[str]:
     """The words of a text, to loop over."""
     return text.split()
+
+
+@register.filter
+def pairs(text: str) -> list[tuple[str, str]]:
+    """`a:b c:d` as pairs, to loop over."""
+    return [(first, second) for first, _, second in (word.partition(":") for word in text.split())]

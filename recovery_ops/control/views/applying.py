@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from events.queries.rows import AgentRow
-from recovery_ops.control.templatetags.console import duration
+from events.rows import AgentRow
+from events.wording import span_text
 from recovery_ops.rules.words import ApplyStatus
 
 _FILLS = {
@@ -88,8 +89,9 @@ class Applying:
         for status, rows in self.agents.items():
             if status is ApplyStatus.APPLIED or not rows:
                 continue
-            wait = with_wait and status is ApplyStatus.PENDING and self.waited_s is not None
-            said += f", {len(rows)} {status}{f' ({duration(self.waited_s)})' if wait else ''}"
+            said += f", {len(rows)} {status}"
+            if with_wait and status is ApplyStatus.PENDING and self.waited_s is not None:
+                said += f" ({span_text(math.floor(self.waited_s))})"
         return said
 
     def missing(self) -> list[tuple[str, list[Named], int]]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from django.urls import reverse
 
-from events.queries.rows import AgentRow, BreakerRow, CapacityNow, DegradationRow, OverviewNumbers
-from recovery_ops.control.templatetags.console import count, percent, plural
+from events.rows import AgentRow, BreakerRow, CapacityNow, DegradationRow, OverviewNumbers
+from events.wording import count_text, rate_text, share_text
 from recovery_ops.control.views.applying import Applying
+from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.intent import Override
 from recovery_ops.rules.words import State
 
@@ -31,14 +32,12 @@ class Item:
     ends: datetime | None = None
 
 
-def items_now(
-    numbers: OverviewNumbers, overrides: Iterable[Override], applying: Applying, fleet: Sequence[AgentRow]
-) -> list[Item]:
+def items_now(numbers: OverviewNumbers, standing: Standing) -> list[Item]:
     """At most ten items, in the order in which a person should look at them."""
-    held = {one.scope.operation: one for one in overrides if one.mode is State.FORCED_OPEN}
+    held = {one.scope.operation: one for one in standing.overrides if one.mode is State.FORCED_OPEN}
     found = [
-        *_incomplete(applying),
-        *_refusing(fleet),
+        *_incomplete(standing.applying(numbers.fleet, standing.revision)),
+        *_refusing(numbers.fleet),
         *(_blocking(row, held.get(row.name)) for row in numbers.breakers_blocking),
         *(_capacity(one) for one in numbers.capacity),
         *_degraded(numbers.degraded),
@@ -84,8 +83,8 @@ def _blocking(row: BreakerRow, override: Override | None) -> Item:
             href=reverse("breaker", args=[row.name]),
             ends=datetime.fromtimestamp(override.expires_at, UTC),
         )
-    rate = f"{percent(row.failure_rate)} of calls failed" if row.failure_rate is not None else ""
-    blocked = f"{count(row.rejected_per_min)} calls per minute refused" if row.rejected_per_min else ""
+    rate = f"{share_text(row.failure_rate)} of calls failed" if row.failure_rate is not None else ""
+    blocked = f"{rate_text(row.rejected_per_min)} calls per minute refused" if row.rejected_per_min else ""
     return Item(
         key=f"breaker-{row.name}",
         state=worst,
@@ -103,7 +102,7 @@ def _capacity(one: CapacityNow) -> Item:
         key=f"capacity-{one.name}",
         state="open",
         title=f"{one.name} is {'overloaded' if is_overload else 'limiting our rate'}",
-        detail=f"{count(one.per_min)} per minute, {owner}",
+        detail=f"{rate_text(one.per_min)} per minute, {owner}",
         href=reverse("timelines"),
         since=one.since,
     )
@@ -121,7 +120,7 @@ def _degraded(rows: Sequence[DegradationRow]) -> Iterator[Item]:
             key=f"degraded-{operation}-{kind}-{to_name}",
             state="half_open",
             title=f"{name} {answer}",
-            detail=f"{plural(instances, 'instance')}{', ' + group[0].reason if group[0].reason else ''}",
+            detail=f"{count_text(instances, 'instance')}{', ' + group[0].reason if group[0].reason else ''}",
             href=reverse("timelines"),
             since=min(row.started for row in group),
         )
@@ -141,7 +140,7 @@ def _silent(agents: Sequence[AgentRow]) -> Iterator[Item]:
         yield Item(
             key="silent-rest",
             state="unknown",
-            title=f"{plural(rest, 'more agent')} stopped reporting",
+            title=f"{count_text(rest, 'more agent')} stopped reporting",
             detail="Their state is not known",
             href=reverse("agents"),
         )

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from events.queries.rows import AgentRow, BreakerRow, CapacityNow, OverviewNumbers
-from recovery_ops.control.templatetags.console import count, percent, plural
+from events.rows import AgentRow, BreakerRow, OverviewNumbers
+from events.wording import category_text, count_text, share_text
+from recovery_ops.control.desired import LivePolicy
+from recovery_ops.control.views.applying import Applying
 from recovery_ops.rules.intent import Override
+from recovery_ops.rules.policy import OperationPolicy
 from recovery_ops.rules.words import OVERRIDES, State
 
 _HELD = {
@@ -18,26 +21,11 @@ _HELD = {
 _MOST_NAMED = 2
 
 
-def overview(numbers: OverviewNumbers) -> str:
-    """Who fails, what carries, who holds what, who is silent; or that nothing needs anybody."""
-    said = [*_capacity(numbers.capacity), *_blocking(numbers.breakers_blocking), *_second_best(numbers)]
-    if numbers.silent:
-        silent = len(numbers.silent)
-        said.append(f"{plural(silent, 'agent')} stopped reporting, so {_its(silent)} is not known.")
-    if said:
-        return " ".join(said)
-    if not numbers.agents_reporting:
-        return "No agent reports right now. This is not the same as all good: nothing is being measured."
-    flowing = _all(numbers.breakers, "breaker", "flows", "flow")
-    reporting = _all(numbers.agents_reporting, "agent", "reports", "report").lower()
-    return f"Nothing needs you. {flowing} and {reporting}; {count(numbers.calls_per_min)} calls per minute."
-
-
 def calm(numbers: OverviewNumbers) -> str:
     """What stands in the list of what needs a person when nothing does."""
     return (
         f"{_all(numbers.breakers, 'breaker', 'flows', 'flow')}, no capacity errors, "
-        f"{numbers.agents_reporting} of {plural(numbers.agents, 'agent')} reporting."
+        f"{numbers.agents_reporting} of {count_text(numbers.agents, 'agent')} reporting."
     )
 
 
@@ -80,7 +68,7 @@ def agents(rows: Iterable[AgentRow], revision: int, drifted: int = 0) -> str:
     rows = list(rows)
     reporting = [row for row in rows if row.is_reachable]
     on_revision = sum(row.revision == revision for row in reporting)
-    head = f"{len(reporting)} of {plural(len(rows), 'instance')} {_verb(len(reporting), 'reports', 'report')}."
+    head = f"{len(reporting)} of {count_text(len(rows), 'instance')} {_verb(len(reporting), 'reports', 'report')}."
     tail = f"{on_revision} of them {_verb(on_revision, 'is', 'are')} on revision {revision}." if reporting else ""
     drift = f"{drifted} {_verb(drifted, 'obeys', 'obey')} something else under the same number." if drifted else ""
     versions = Counter(row.version for row in reporting if row.version)
@@ -88,13 +76,29 @@ def agents(rows: Iterable[AgentRow], revision: int, drifted: int = 0) -> str:
     return " ".join(part for part in (head, tail, drift, spread) if part)
 
 
-def _capacity(capacity: Sequence[CapacityNow]) -> list[str]:
-    if not capacity:
-        return []
-    worst = capacity[0]
-    code = 529 if worst.overloaded_per_min >= worst.rate_limited_per_min else 429
-    more = f", and {plural(len(capacity) - 1, 'other')} with it" if len(capacity) > 1 else ""
-    return [f"{worst.name} has been answering {code} since {worst.since:%H:%M:%S}{more}."]
+def policies(live: LivePolicy, applying: Applying, *, ruled: int, of: int) -> str:
+    """Which policy is live, how far it has come, and how many operations it speaks of."""
+    head = (
+        f"Policy {live.version} is live." if live.release is not None else "Nobody has edited the built-in policy yet."
+    )
+    spread = f"{applying.plain[:1].upper()}{applying.plain[1:]}." if live.release is not None and applying.total else ""
+    rules = f"{ruled} of {count_text(of, 'operation')} {_verb(ruled, 'has', 'have')} rules of its own." if of else ""
+    return " ".join(
+        part for part in (head, spread, rules.replace("its own", "their own") if ruled != 1 else rules) if part
+    )
+
+
+def policy(found: OperationPolicy) -> str:
+    """How one operation is retried."""
+    knobs = found.knobs
+    retries = count_text(found.max_retries(is_foreground=True), "retry", "retries")
+    background = count_text(found.max_retries(is_foreground=False), "retry", "retries")
+    delay = f"{knobs.base_delay_s:g} s" if knobs.base_delay_s is not None else "no wait"
+    capacity = "are retried" if knobs.retry_capacity_errors else "are not retried"
+    return (
+        f"{retries} in foreground, {background} in background, {delay} before the first; "
+        f"capacity errors {capacity} in foreground and never in background."
+    )
 
 
 def _blocking(rows: Sequence[BreakerRow]) -> list[str]:
@@ -105,33 +109,20 @@ def _blocking(rows: Sequence[BreakerRow]) -> list[str]:
         said.append(f"{row.name} is {word} on {number} of {row.instances}")
     rest = len(rows) - len(said)
     if rest > 0:
-        said.append(f"{plural(rest, 'more breaker')} {_verb(rest, 'does', 'do')} not flow")
+        said.append(f"{count_text(rest, 'more breaker')} {_verb(rest, 'does', 'do')} not flow")
     return [_sentence(said)] if said else []
-
-
-def _second_best(numbers: OverviewNumbers) -> list[str]:
-    operations = sorted({row.operation for row in numbers.degraded if row.operation})
-    if not operations:
-        return []
-    named = ", ".join(operations[:_MOST_NAMED])
-    more = f" and {len(operations) - _MOST_NAMED} more" if len(operations) > _MOST_NAMED else ""
-    return [f"{named}{more} {_verb(len(operations), 'is', 'are')} answered by second best."]
 
 
 def _evidence(row: BreakerRow) -> str:
     if row.failure_rate is None:
         return ""
-    limit = f", limit {percent(row.threshold)}" if row.threshold else ""
-    last = f", last {row.last_category}" if row.last_category else ""
-    return f": {percent(row.failure_rate)} of calls failed{limit}{last}"
+    limit = f", limit {share_text(row.threshold)}" if row.threshold else ""
+    last = f", last {category_text(row.last_category)}" if row.last_category else ""
+    return f": {share_text(row.failure_rate)} of calls failed{limit}{last}"
 
 
 def _all(number: int, noun: str, singular: str, many: str) -> str:
-    return f"The one {noun} {singular}" if number == 1 else f"All {count(number)} {noun}s {many}"
-
-
-def _its(number: int) -> str:
-    return "its state" if number == 1 else "their state"
+    return f"The one {noun} {singular}" if number == 1 else f"All {number:,} {noun}s {many}"
 
 
 def _verb(number: int, singular: str, many: str) -> str:

@@ -1,0 +1,74 @@
+"""The fleet: who reports, which revision each obeys, and what waits in its outbox."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from events import queries
+from events.pages import render_page
+from events.rows import AgentRow
+from recovery_ops.control.views import sentences
+from recovery_ops.control.views.applying import note_of
+from recovery_ops.control.views.facets import facets_of
+from recovery_ops.control.views.standing import Standing
+from recovery_ops.rules.words import ApplyStatus
+
+_ORDER = (
+    ApplyStatus.UNREACHABLE,
+    ApplyStatus.FAILED,
+    ApplyStatus.DRIFTED,
+    ApplyStatus.PENDING,
+    ApplyStatus.APPLIED,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One instance and where it stands against the newest revision."""
+
+    agent: AgentRow
+    apply: ApplyStatus
+    obeys: str
+
+    @property
+    def status(self) -> str:
+        """What it says of itself; silence counts more than its last word."""
+        return (self.agent.status or "reporting") if self.agent.is_reachable else "unreachable"
+
+
+def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """Every instance of the last day, or those of one kind."""
+    now = timezone.now()
+    standing = Standing(environment, now=now)
+    fleet = queries.fleet(environment, now=now)
+    rows = sorted((_row(agent, standing) for agent in fleet), key=_place)
+    counts = {status.value: sum(row.apply is status for row in rows) for status in _ORDER}
+    chosen = request.GET.get("show", "")
+    counts = {name: number for name, number in counts.items() if number or name == chosen}
+    context = {
+        "now": now,
+        "rows": [row for row in rows if chosen not in counts or row.apply == chosen],
+        "total": len(rows),
+        "facets": list(facets_of(counts, total=len(rows), chosen=chosen, words={})),
+        "facet_word": chosen,
+        "sentence": sentences.agents(fleet, standing.revision, drifted=counts.get(ApplyStatus.DRIFTED.value, 0)),
+        "newest_revision": standing.revision,
+        "silence_s": settings.UNREACHABLE_AFTER_S,
+    }
+    return render_page(request, "control/agents", context)
+
+
+def _row(agent: AgentRow, standing: Standing) -> Row:
+    apply = standing.status_of(agent, standing.revision)
+    obeys = "applied" if apply is ApplyStatus.APPLIED else f"{apply}: {note_of(apply, agent)}"
+    if apply is ApplyStatus.APPLIED and agent.clamped:
+        obeys = f"applied, held back by its own ceilings: {', '.join(agent.clamped)}"
+    return Row(agent=agent, apply=apply, obeys=obeys)
+
+
+def _place(row: Row) -> tuple[int, str, str]:
+    return (_ORDER.index(row.apply), row.agent.service, row.agent.instance)

@@ -1,0 +1,147 @@
+"""The page of one breaker: what is desired, what is observed and by whom, its story, and its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from events import queries
+from events.pages import render_page
+from events.rows import BreakerRow, InstanceState
+from events.timelines.charts import HEADING_PX, LANE_PX, MARGIN, PLOT_PX
+from events.window import PRESETS, window_of
+from events.wording import state_word
+from recovery_ops.control.actions import words_of
+from recovery_ops.control.models import AuditEntry
+from recovery_ops.control.views import sentences
+from recovery_ops.control.views.breakers import ratio_of
+from recovery_ops.control.views.configuration import configuration_of, in_force
+from recovery_ops.control.views.figures import MOST_LANES
+from recovery_ops.control.views.history import history_of
+from recovery_ops.control.views.instances import instances_of
+from recovery_ops.control.views.standing import Standing
+from recovery_ops.rules.intent import Override
+from recovery_ops.rules.words import State
+
+MOST_MOVES = 200
+_ENTRIES = 40
+_VERBS = ("trip", "disable", "observe", "reset", "release", "extend")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resting:
+    """An override that rests on the breaker, as its card tells it."""
+
+    id: str
+    mode: str
+    by: str
+    reason: str
+    revision: int
+    starts_at: datetime
+    expires_at: datetime
+    scope_words: str
+    release_href: str
+    extend_href: str
+
+    @staticmethod
+    def of(override: Override, name: str, environment: str) -> Resting:
+        """The override with its moments and its addresses."""
+        query = f"?override={override.id}"
+        return Resting(
+            id=override.id,
+            mode=override.mode,
+            by=override.by,
+            reason=override.reason,
+            revision=override.revision,
+            starts_at=datetime.fromtimestamp(override.starts_at, UTC),
+            expires_at=datetime.fromtimestamp(override.expires_at, UTC),
+            scope_words=f"{environment}, {words_of(override.scope)}",
+            release_href=reverse("breaker-release", args=[name]) + query,
+            extend_href=reverse("breaker-extend", args=[name]) + query,
+        )
+
+
+def breaker(request: HttpRequest, *, environment: str, name: str) -> HttpResponse:
+    """One breaker. 404 for one that nobody ever reported."""
+    now = timezone.now()
+    row = queries.breaker(environment, name, now=now)
+    if row is None:
+        raise Http404(f"No instance in {environment} has reported a breaker called {name}.")
+    window = window_of(request, now=now)
+    entries = _entries(environment, name)
+    moves = queries.transitions(environment, start=window.start, end=window.end, breaker=name, limit=MOST_MOVES)
+    context = {
+        "now": now,
+        "window": window,
+        "presets": PRESETS,
+        "name": name,
+        "row": row,
+        "ratio": ratio_of(row),
+        "states": _states(row),
+        "history": history_of(entries, moves, start=window.start, end=window.end),
+        "is_cut": len(moves) == MOST_MOVES,
+        "links": {verb: reverse(f"breaker-{verb}", args=[name]) for verb in _VERBS},
+        "policy_href": reverse("policy", args=[row.operations[0] if row.operations else name]),
+        "figure_href": f"{reverse('breaker-figure', args=[name])}?{window.query}",
+        **_desired_and_observed(request, row, Standing(environment, now=now), entries, query=window.query),
+    }
+    return render_page(request, "control/breaker", context)
+
+
+def _desired_and_observed(
+    request: HttpRequest, row: BreakerRow, standing: Standing, entries: Sequence[AuditEntry], *, query: str
+) -> Mapping[str, Any]:
+    found = queries.instance_states(standing.environment, row.name, now=standing.now)
+    override = standing.override_of(row.name)
+    revision, made_at = _asked(override, entries)
+    applying = standing.applying([one.agent for one in found], revision, made_at=made_at)
+    operation = row.operations[0] if row.operations else row.name
+    return {
+        "override": Resting.of(override, row.name, standing.environment) if override is not None else None,
+        "narrower": [Resting.of(one, row.name, standing.environment) for one in standing.narrower_of(row.name)],
+        "then_words": "half_open, one probe each" if override and override.mode is State.FORCED_OPEN else "auto",
+        "reset": next((entry for entry in entries if entry.verb == "breaker.reset"), None),
+        "desired_revision": revision,
+        "sentence": sentences.breaker(row, override, override.by if override is not None else ""),
+        "apply": applying,
+        "missing": applying.missing(),
+        "instances": instances_of(
+            found, standing, revision=revision, made_at=made_at, asked=request.GET.dict(), query=query
+        ),
+        "configuration": configuration_of(in_force(standing.policy, operation)),
+        "states_px": _states_px(found),
+        "counts_px": 2 * (PLOT_PX + HEADING_PX) + MARGIN["t"] + MARGIN["b"],
+    }
+
+
+def _entries(environment: str, name: str) -> list[AuditEntry]:
+    """What people last did to exactly this breaker, newest first. Index `audit_by_operation`."""
+    entries = AuditEntry.objects.filter(
+        environment=environment, operation=name, result=AuditEntry.OK, verb__startswith="breaker."
+    )
+    return list(entries.order_by("-number")[:_ENTRIES])
+
+
+def _asked(override: Override | None, entries: Sequence[AuditEntry]) -> tuple[int, datetime | None]:
+    """The revision that last changed what is desired of the breaker, and when that was; 0 if nobody ever did."""
+    newest = entries[0] if entries else None
+    if override is not None and (newest is None or (newest.revision or 0) < override.revision):
+        return override.revision, datetime.fromtimestamp(override.starts_at, UTC)
+    return (newest.revision or 0, newest.at) if newest is not None else (0, None)
+
+
+def _states(row: BreakerRow) -> list[tuple[str, int]]:
+    known = [(state_word(state), number) for state, number in row.counts.items() if number]
+    return [*known, *([("unknown", row.unknown)] if row.unknown else [])]
+
+
+def _states_px(found: Sequence[InstanceState]) -> int:
+    """The height to reserve for the lanes before they are drawn: desired, observed, and the instances."""
+    lanes = 2 + min(MOST_LANES, max(1, len(found)))
+    return lanes * LANE_PX + 2 * HEADING_PX + MARGIN["t"] + MARGIN["b"]

@@ -1,0 +1,121 @@
+"""The list of breakers: observed beside desired, the worst first, each with how its last hours went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from events import drawing, queries
+from events.pages import render_page
+from events.rows import BreakerRow, MajoritySegment
+from events.window import PRESETS, Window, window_of
+from events.wording import count_text
+from recovery_ops.control.views import sentences
+from recovery_ops.control.views.facets import Facet, facets_of
+from recovery_ops.control.views.standing import Standing
+from recovery_ops.rules.intent import Override
+from recovery_ops.rules.words import State
+
+SOON = timedelta(hours=1)
+_STATES = (State.FORCED_OPEN, State.OPEN, State.HALF_OPEN, State.DISABLED, State.METRICS_ONLY, State.CLOSED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """An override as a table cell tells it."""
+
+    mode: str
+    by: str
+    revision: int
+    expires_at: datetime
+
+    @staticmethod
+    def of(override: Override | None) -> Held | None:
+        """None where nobody holds it."""
+        if override is None:
+            return None
+        expires_at = datetime.fromtimestamp(override.expires_at, UTC)
+        return Held(mode=override.mode, by=override.by, revision=override.revision, expires_at=expires_at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the list. `ratio` is how many instances are in the worst state, of all."""
+
+    breaker: BreakerRow
+    href: str
+    ratio: str
+    held: Held | None
+    narrower: int
+    bullet: SafeString
+    strip: SafeString | str
+
+
+def breakers(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """All breakers, or those of one state."""
+    now = timezone.now()
+    window = window_of(request, now=now)
+    found = queries.breakers(environment, now=now)
+    standing = Standing(environment, now=now)
+    tests = _tests(found, standing)
+    chosen = request.GET.get("show", "")
+    shown = [row for row in found if chosen not in tests or row.name in tests[chosen]]
+    fleet = queries.fleet_lanes(environment, start=window.start, end=window.end, now=now)
+    context = {
+        "now": now,
+        "window": window,
+        "presets": PRESETS,
+        "sentence": sentences.breakers(found),
+        "total": len(found),
+        "facets": _facets(tests, len(found), chosen, window),
+        "facet_word": _WORDS.get(chosen, chosen),
+        "rows": [_row(row, standing, fleet.get(row.name, []), window) for row in shown],
+        "footer": f"{count_text(len(shown), 'breaker')} of {len(found)} in {environment}.",
+    }
+    return render_page(request, "control/breakers", context)
+
+
+_WORDS = {"incomplete": "not fully known", "expiring": "expiring within 1 h"}
+
+
+def _tests(rows: Sequence[BreakerRow], standing: Standing) -> dict[str, set[str]]:
+    """Which breakers each choice shows."""
+    tests = {state.value: {row.name for row in rows if row.worst is state} for state in _STATES}
+    tests["unknown"] = {row.name for row in rows if row.worst is None}
+    tests["incomplete"] = {row.name for row in rows if row.unknown}
+    soon = (standing.now + SOON).timestamp()
+    tests["expiring"] = {
+        row.name for row in rows if (held := standing.override_of(row.name)) is not None and held.expires_at < soon
+    }
+    return tests
+
+
+def _facets(tests: Mapping[str, set[str]], total: int, chosen: str, window: Window) -> Iterable[Facet]:
+    counts = {name: len(names) for name, names in tests.items() if names or name == chosen}
+    return facets_of(
+        counts, total=total, chosen=chosen, words=_WORDS, states=set(_STATES) | {"unknown"}, query=window.query
+    )
+
+
+def _row(row: BreakerRow, standing: Standing, segments: Sequence[MajoritySegment], window: Window) -> Row:
+    return Row(
+        breaker=row,
+        href=f"{reverse('breaker', args=[row.name])}?{window.query}",
+        ratio=ratio_of(row),
+        held=Held.of(standing.override_of(row.name)),
+        narrower=len(standing.narrower_of(row.name)),
+        bullet=drawing.bullet(row.failure_rate, row.threshold),
+        strip=drawing.strip(segments, start=window.start, end=window.end, label=row.name) if segments else "–",
+    )
+
+
+def ratio_of(row: BreakerRow) -> str:
+    """`33/40`: instances in the worst state, of all that have the breaker."""
+    number = row.unknown if row.worst is None else row.counts.get(row.worst, 0)
+    return f"{number}/{row.instances}"

@@ -1,0 +1,71 @@
+"""What people changed, as lines of the audit log read on other pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.urls import reverse
+
+from recovery_ops.control.actions import PAST
+from recovery_ops.control.models import AuditEntry
+from recovery_ops.rules.scope import ANY
+
+LATELY = timedelta(hours=24)
+MOST = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One line: `Ana Ruiz` `tripped` `search_web`. `href` is the page of the object, empty where it has none."""
+
+    key: int
+    at: datetime
+    by: str
+    verb: str
+    object: str
+    href: str
+    reason: str
+    revision: int | None
+
+
+def newest_entries(environment: str) -> list[AuditEntry]:
+    """The last changes that were made, newest first. One query; the first one's revision is the current one."""
+    entries = AuditEntry.objects.filter(environment=environment, result=AuditEntry.OK)
+    return list(entries.order_by("-number")[: MOST * 2])
+
+
+def changes_of(entries: Iterable[AuditEntry], *, now: datetime) -> list[Change]:
+    """The entries of the last day as lines."""
+    return [change_of(entry) for entry in entries if entry.at > now - LATELY][:MOST]
+
+
+def change_of(entry: AuditEntry) -> Change:
+    """One entry as a line."""
+    return Change(
+        key=entry.number,
+        at=entry.at,
+        by=entry.actor_name,
+        verb=verb_of(entry),
+        object=entry.object,
+        href=href_of(entry),
+        reason=entry.reason,
+        revision=entry.revision,
+    )
+
+
+def verb_of(entry: AuditEntry) -> str:
+    """What was done, as it reads after a name."""
+    return PAST.get(entry.verb, entry.verb.replace(".", " ").replace("_", " "))
+
+
+def href_of(entry: AuditEntry) -> str:
+    """The page of what was changed."""
+    if not entry.operation or ANY in entry.operation:
+        return ""
+    if entry.verb.startswith("breaker."):
+        return reverse("breaker", args=[entry.operation])
+    if entry.verb.startswith("policy."):
+        return reverse("policy", args=[entry.operation])
+    return ""

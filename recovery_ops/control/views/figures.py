@@ -1,0 +1,86 @@
+"""The figures of one breaker: lanes of what was desired and observed, and counts of failures and refused calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from events import queries
+from events.pages import render_page
+from events.timelines import Chart, instance_lanes
+from events.timelines.charts import compose
+from events.timelines.counts import failures_band, rejections_band
+from events.timelines.states import Bar
+from events.views import figure_answer
+from events.window import PRESETS, Window, window_of
+from recovery_ops.control.models import Override
+from recovery_ops.rules.scope import ANY, Place, Scope
+from recovery_ops.rules.words import State
+
+MOST_LANES = 12
+
+
+def figure(request: HttpRequest, *, environment: str, name: str) -> HttpResponse:
+    """The lanes, or the counts where the address says `part=counts`, as JSON for plotly."""
+    now = timezone.now()
+    window = window_of(request, now=now)
+    is_counts = request.GET.get("part") == "counts"
+    chart = _counts(environment, name, window) if is_counts else _states(environment, name, window, now)
+    return figure_answer(request, chart)
+
+
+def tables(request: HttpRequest, *, environment: str, name: str) -> HttpResponse:
+    """The same numbers as rows."""
+    now = timezone.now()
+    window = window_of(request, now=now)
+    charts = [_states(environment, name, window, now), _counts(environment, name, window)]
+    context = {"now": now, "window": window, "presets": PRESETS, "name": name, "charts": charts}
+    return render_page(request, "control/breaker_tables", context)
+
+
+def _states(environment: str, name: str, window: Window, now: datetime) -> Chart:
+    lanes = queries.segments(environment, start=window.start, end=window.end, breaker=name, now=now)
+    desired = desired_bars(_overrides(environment, name, window), name, start=lanes.start, end=lanes.end)
+    return instance_lanes(lanes, name, desired=desired, most_lanes=MOST_LANES)
+
+
+def _counts(environment: str, name: str, window: Window) -> Chart:
+    sums = queries.sums_per_bin(environment, start=window.start, end=window.end, breaker=name)
+    bands = [failures_band(sums.failures("category"), label=name, by="category"), rejections_band(sums.rejections())]
+    return compose(bands, start=window.start, end=window.end)
+
+
+def _overrides(environment: str, name: str, window: Window) -> list[Override]:
+    """Those that ruled the breaker everywhere in a part of the window. Index `override_history` for exact names."""
+    everywhere = Override.objects.filter(environment=environment, service=ANY, instance=ANY, group=ANY)
+    touching = everywhere.filter(starts_at__lt=window.end, expires_at__gt=window.start).order_by("starts_at")
+    place = Place(service="", instance="", breaker=name)
+    return [one for one in touching if Scope(operation=one.operation).holds(place)]
+
+
+def desired_bars(overrides: Iterable[Override], name: str, *, start: datetime, end: datetime) -> list[Bar]:
+    """What people wanted of the breaker, as bars that tile the window: closed stands for "the rules decide"."""
+    bars: list[Bar] = []
+    at = start
+    for one in overrides:
+        begin, until = max(at, one.starts_at), min(end, one.ended_at or one.expires_at)
+        if begin >= until:
+            continue
+        if begin > at:
+            bars.append(_auto(at, begin))
+        goes_on = until >= end and one.ended_at is None
+        why = f"{one.by}: {one.reason}"
+        bars.append(Bar(lane=name, state=State(one.mode), start=begin, end=None if goes_on else until, why=why))
+        at = until
+    return [*bars, *_rest(at, end)]
+
+
+def _rest(at: datetime, end: datetime) -> Sequence[Bar]:
+    return [_auto(at, None)] if at < end else []
+
+
+def _auto(start: datetime, end: datetime | None) -> Bar:
+    return Bar(lane="", state=State.CLOSED, start=start, end=end, why="auto: the rules decide")

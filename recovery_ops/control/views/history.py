@@ -1,0 +1,81 @@
+"""What became of one breaker, told once: what people did and what the instances reported, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from events.rows import Transition
+from events.wording import cause_sentence, count_text, state_word
+from recovery_ops.control.models import AuditEntry
+from recovery_ops.control.views.changes import verb_of
+
+MOST = 60
+TOGETHER = timedelta(seconds=60)
+"""Moves of many instances for one reason, no further apart than this, are one event."""
+
+_STATE_OF = {"breaker.trip": "forced_open", "breaker.disable": "disabled", "breaker.observe": "metrics_only"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One paragraph of the story. `by` and `reason` where a person did it, `detail` where instances reported it."""
+
+    key: str
+    at: datetime
+    state: str
+    title: str
+    by: str = ""
+    reason: str = ""
+    detail: str = ""
+    revision: int | None = None
+
+
+def history_of(
+    entries: Iterable[AuditEntry], moves: Iterable[Transition], *, start: datetime, end: datetime
+) -> list[Event]:
+    """The newest events of a window."""
+    done = [_by_person(entry) for entry in entries if start <= entry.at < end]
+    events = sorted([*done, *_reported(moves)], key=lambda event: event.at, reverse=True)
+    return events[:MOST]
+
+
+def _by_person(entry: AuditEntry) -> Event:
+    return Event(
+        key=f"entry-{entry.number}",
+        at=entry.at,
+        state=_STATE_OF.get(entry.verb, "half_open" if entry.verb == "breaker.release" else "closed"),
+        title=f"{verb_of(entry)} {entry.object}",
+        by=entry.actor_name,
+        reason=entry.reason,
+        revision=entry.revision,
+    )
+
+
+def _reported(moves: Iterable[Transition]) -> Iterator[Event]:
+    group: list[Transition] = []
+    for move in moves:
+        if group and not _is_one_event(group[-1], move):
+            yield _event(group)
+            group = []
+        group.append(move)
+    if group:
+        yield _event(group)
+
+
+def _is_one_event(later: Transition, earlier: Transition) -> bool:
+    return (later.state, later.trigger) == (earlier.state, earlier.trigger) and later.at - earlier.at <= TOGETHER
+
+
+def _event(group: Sequence[Transition]) -> Event:
+    newest, first = group[0], group[-1]
+    instances = list(dict.fromkeys(move.instance for move in group))
+    where = instances[0] if len(instances) == 1 else f"{count_text(len(instances), 'instance')}, first {first.instance}"
+    return Event(
+        key=f"move-{first.fact_id}",
+        at=newest.at,
+        state=state_word(newest.state),
+        title=f"{state_word(newest.state)}: {cause_sentence(newest, state=newest.state)}",
+        detail=where,
+    )

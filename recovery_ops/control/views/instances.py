@@ -1,0 +1,99 @@
+"""The table of one breaker's instances: what each observes, which revision it obeys, and why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from events.rows import AgentRow, InstanceState
+from recovery_ops.control.views.applying import note_of
+from recovery_ops.control.views.facets import Facet, facets_of
+from recovery_ops.control.views.standing import Standing
+from recovery_ops.rules.words import ApplyStatus
+
+MOST = 20
+_ORDER = (
+    ApplyStatus.FAILED,
+    ApplyStatus.DRIFTED,
+    ApplyStatus.PENDING,
+    ApplyStatus.UNREACHABLE,
+    ApplyStatus.APPLIED,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One instance. `lag_s`: how long after the change it said that it obeys."""
+
+    agent: AgentRow
+    state: str | None
+    since: datetime | None
+    status: ApplyStatus
+    lag_s: float | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instances:
+    """The rows shown, of how many that match, of how many in all."""
+
+    rows: Sequence[Row]
+    matching: int
+    total: int
+    facets: Sequence[Facet]
+    chosen: str
+    all_href: str
+
+
+def instances_of(
+    found: Iterable[InstanceState],
+    standing: Standing,
+    *,
+    revision: int,
+    made_at: datetime | None,
+    asked: Mapping[str, str],
+    query: str,
+) -> Instances:
+    """Those that did not apply first. `asked` holds `show`, a status, and `all`, to see more than the first ones."""
+    rows = [_row(one, standing.status_of(one.agent, revision), made_at) for one in found]
+    rows.sort(key=lambda row: (_ORDER.index(row.status), row.agent.service, row.agent.instance))
+    chosen = asked.get("show", "")
+    counts = {status.value: sum(row.status is status for row in rows) for status in _ORDER}
+    counts = {name: number for name, number in counts.items() if number or name == chosen}
+    matching = [row for row in rows if chosen not in counts or row.status == chosen]
+    show = f"&show={chosen}" if chosen in counts else ""
+    return Instances(
+        rows=matching if "all" in asked else matching[:MOST],
+        matching=len(matching),
+        total=len(rows),
+        facets=list(facets_of(counts, total=len(rows), chosen=chosen, words={}, query=query)),
+        chosen=chosen,
+        all_href=f"?{query}{show}&all=1#instances",
+    )
+
+
+def _row(one: InstanceState, status: ApplyStatus, made_at: datetime | None) -> Row:
+    agent = one.agent
+    lag_s = None
+    if status is ApplyStatus.APPLIED and made_at is not None and agent.applied_at is not None:
+        lag_s = (agent.applied_at - made_at).total_seconds()
+    return Row(
+        agent=agent,
+        state=one.state,
+        since=one.since,
+        status=status,
+        # An instance that came later applied what was there already: that is no lag.
+        lag_s=lag_s if lag_s is not None and lag_s >= 0 and agent.first_seen < (made_at or agent.first_seen) else None,
+        note=_note(one, status),
+    )
+
+
+def _note(one: InstanceState, status: ApplyStatus) -> str:
+    agent = one.agent
+    if status is ApplyStatus.UNREACHABLE:
+        return f"Last said {one.reported_state}. It applies when it comes back"
+    if status is not ApplyStatus.APPLIED:
+        note = note_of(status, agent)
+        return note[:1].upper() + note[1:]
+    return f"Held back by its own ceilings: {', '.join(agent.clamped)}" if agent.clamped else ""

@@ -1,0 +1,136 @@
+"""The overview: is anything wrong, who holds it, what changed; and the first page before any agent reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from events import queries
+from events.models import Agent, AgentKey, Quarantine
+from events.pages import fragment_of, render_page
+from events.window import PRESETS, window_of
+from events.wording import bin_text
+from recovery_ops.control.actions import words_of
+from recovery_ops.control.views import sentences
+from recovery_ops.control.views.answers import see_other
+from recovery_ops.control.views.changes import changes_of, newest_entries
+from recovery_ops.control.views.now import items_now
+from recovery_ops.control.views.standing import Standing
+from recovery_ops.control.views.strip import strip_of
+from recovery_ops.control.views.tiles import tiles
+from recovery_ops.rules.intent import Override
+from recovery_ops.rules.scope import ANY
+
+SOON = timedelta(hours=24)
+_NOUNS = {"forced_open": "Trip", "disabled": "Disable", "metrics_only": "Observe"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """An override that ends by itself, and where to prolong it."""
+
+    id: str
+    mode: str
+    title: str
+    by: str
+    revision: int
+    expires_at: datetime
+    href: str
+    extend_href: str
+
+
+def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """What is wrong now, worst first."""
+    now = timezone.now()
+    numbers = queries.overview_numbers(environment, now=now)
+    if not numbers.agents and not Agent.objects.filter(environment=environment).exists():
+        return _first_run(request, environment, now)
+    window = window_of(request, now=now)
+    standing = Standing(environment, now=now)
+    context = {
+        "now": now,
+        "window": window,
+        "presets": PRESETS,
+        "sentence": queries.sentence(environment, now, numbers=numbers),
+        "tiles": tiles(numbers),
+        "items": items_now(numbers, standing),
+        "calm": sentences.calm(numbers),
+        "changes": changes_of(newest_entries(environment), now=now),
+        "expiring": list(endings(standing.overrides, before=now + SOON)),
+    }
+    return render_page(request, "control/overview", context)
+
+
+def strip(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """The lanes of the last hours, read apart from the rest because they are the most expensive part."""
+    now = timezone.now()
+    window = window_of(request, now=now)
+    lanes = strip_of(environment, window)
+    context = {"now": now, "window": window, "lanes": lanes, "bins_words": f"bins of {bin_text(lanes.bin_s)}"}
+    return render_page(request, "control/strip", context)
+
+
+def counts(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """The two numbers in the navigation; `nav` is counted by the context processor."""
+    return render_page(request, "counts", {}) if fragment_of(request) else see_other(reverse("overview"))
+
+
+def endings(overrides: Iterable[Override], *, before: datetime) -> Iterable[Ending]:
+    """The overrides that end before a moment."""
+    for one in overrides:
+        expires_at = datetime.fromtimestamp(one.expires_at, UTC)
+        if expires_at < before:
+            name = one.scope.operation
+            page = reverse("breakers") if ANY in name else reverse("breaker", args=[name])
+            extend = reverse("breaker-extend", args=[name])
+            yield Ending(
+                id=one.id,
+                mode=one.mode,
+                title=f"{_NOUNS[one.mode]} of {words_of(one.scope)}",
+                by=one.by,
+                revision=one.revision,
+                expires_at=expires_at,
+                href=page,
+                extend_href=f"{extend}?override={one.id}",
+            )
+
+
+# -- before the first agent -------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step of the way in."""
+
+    title: str
+    detail: str
+    is_done: bool = False
+    word: str = "to do"
+
+
+def _first_run(request: HttpRequest, environment: str, now: datetime) -> HttpResponse:
+    keys = AgentKey.objects.filter(environment=environment, revoked_at=None).count()
+    refused = Quarantine.objects.filter(environment=environment)
+    last = refused.order_by("-received_us").first()
+    steps = [
+        Step(title="The server runs", detail="It answers, and it can store.", is_done=True),
+        Step(
+            title="Make a key", detail="It lets agents in, and says in which environment they are.", is_done=bool(keys)
+        ),
+        Step(title="Connect an agent", detail="Its first heartbeat comes at once.", word="waiting"),
+        Step(title="See it recover", detail="The first failure climbs the ladder."),
+    ]
+    context = {
+        "now": now,
+        "origin": request.build_absolute_uri("/").rstrip("/"),
+        "keys": keys,
+        "refused": refused.count() if last is not None else 0,
+        "last_refusal": last,
+        "last_refused_at": datetime.fromtimestamp(last.received_us / 1e6, UTC) if last is not None else None,
+        "steps": steps,
+        "steps_done": sum(step.is_done for step in steps),
+    }
+    return render_page(request, "control/first_run", context)

@@ -1,0 +1,260 @@
+"""The live policy and the knobs of each operation: which hold, who said so, and a form that releases new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from events import queries
+from events.pages import fragment_of, render_page
+from events.rows import AgentRow, OperationRow
+from recovery_ops.control import actions
+from recovery_ops.control.actions import Refused, knobs_of
+from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.forms import (
+    MAIN_KNOBS,
+    KnobField,
+    ReasonForm,
+    as_typed,
+    choices_of,
+    knobs_typed,
+    label_of,
+    new_key,
+    problems_of,
+)
+from recovery_ops.control.models import PolicyRelease
+from recovery_ops.control.templatetags.console import knob
+from recovery_ops.control.views import sentences
+from recovery_ops.control.views.acts import UNPROCESSABLE
+from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.configuration import in_force, set_by
+from recovery_ops.control.views.standing import Standing
+from recovery_ops.rules.knobs import KNOBS
+from recovery_ops.rules.scope import ANY, Scope
+
+COLUMNS = ("max_retries", "max_retries_background", "base_delay_s", "delay_cap_s", "retry_capacity_errors")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """The value of one knob. `is_said`: a rule of the policy states it."""
+
+    words: str
+    is_number: bool
+    is_said: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One operation of the list."""
+
+    operation: OperationRow
+    href: str
+    cells: Sequence[Cell]
+    set_by: str
+
+
+def policies(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """Every operation that was called lately or has a rule, and how far the live policy has come."""
+    now = timezone.now()
+    standing = Standing(environment, now=now)
+    fleet = queries.fleet(environment, now=now)
+    rows = [_row(one, standing) for one in queries.operations(environment, now=now)]
+    status = live_status(standing, fleet)
+    ruled = sum(any(cell.is_said for cell in row.cells) for row in rows)
+    context = {
+        "now": now,
+        "rows": rows,
+        "sentence": sentences.policies(standing.snapshot.policy, status["apply"], ruled=ruled, of=len(rows)),
+        **status,
+    }
+    return render_page(request, "control/policies", context)
+
+
+def live_status(standing: Standing, fleet: Sequence[AgentRow]) -> dict[str, Any]:
+    """What the panel of the live policy tells: its release, and who has applied it, by name."""
+    release = standing.snapshot.policy.release
+    revision = release.revision if release is not None else 0
+    name = f"policy {release.version}" if release is not None else "built-in policy"
+    made_at = release.created_at if release is not None else None
+    applying = standing.applying(fleet, revision, made_at=made_at, what=name)
+    return {
+        "policy_name": name[:1].upper() + name[1:],
+        "release": release,
+        "apply": applying,
+        "missing": applying.missing(),
+    }
+
+
+def _row(operation: OperationRow, standing: Standing) -> Row:
+    found = in_force(standing.policy, operation.operation)
+    said = _said(standing, operation.operation)
+    return Row(
+        operation=operation,
+        href=reverse("policy", args=[operation.operation]),
+        cells=[
+            Cell(
+                words=_with_unit(name, getattr(found.knobs, name)),
+                is_number=KNOBS[name].kind in ("whole", "number"),
+                is_said=name in said,
+            )
+            for name in COLUMNS
+        ],
+        set_by=set_by(found),
+    )
+
+
+def _said(standing: Standing, operation: str) -> set[str]:
+    """The knobs that any rule of the policy states for an operation everywhere."""
+    winning = in_force(standing.policy, operation).winning_rules
+    rules = [rule for rule in standing.policy.rules if rule.id in winning]
+    return {name for rule in rules for name in KNOBS if getattr(rule.knobs, name) is not None}
+
+
+def _with_unit(name: str, value: object) -> str:
+    unit = KNOBS[name].unit
+    return f"{knob(value)} {unit}" if unit else knob(value)
+
+
+# -- one operation ----------------------------------------------------------------------------------------------------
+@require_http_methods(["GET", "POST"])
+def policy(request: HttpRequest, *, environment: str, operation: str) -> HttpResponse:
+    """The knobs of one operation; a form for editors. 404 for an operation that nobody reported and no rule names."""
+    asked = _Asked(request, environment, operation)
+    if request.method == "GET":
+        return asked.shown()
+    if not visit_of(request).grants.may("edit_policy", environment):
+        raise PermissionDenied(f"Your role does not let you edit policies in {environment}.")
+    return asked.carried_out()
+
+
+class _Asked:
+    """One request about the policy of one operation, everywhere or in one service."""
+
+    def __init__(self, request: HttpRequest, environment: str, operation: str) -> None:
+        self.request, self.environment, self.operation = request, environment, operation
+        self.now = timezone.now()
+        self.standing = Standing(environment, now=self.now)
+        self.service = request.POST.get("service") or request.GET.get("service") or ANY
+        self.rule = knobs_of(self.standing.snapshot.policy.document, Scope(operation=operation, service=self.service))
+        self.address = reverse("policy", args=[operation])
+
+    def shown(self) -> HttpResponse:
+        """The page; or, for the script that refreshes it, how far the live policy has come."""
+        fleet = queries.fleet(self.environment, now=self.now)
+        if fragment_of(self.request):
+            context = {"now": self.now, **live_status(self.standing, fleet)}
+            return render_page(self.request, "control/policy", context, part="control/_policy_status.html")
+        form = ReasonForm(initial={"seen": self.standing.revision, "key": new_key()})
+        typed = {name: as_typed(self.rule.get(name)) for name in KNOBS}
+        return self.page(form, typed, {}, fleet=fleet)
+
+    def carried_out(self) -> HttpResponse:
+        """Check the form, ask the action, and come back to watch it arrive; or the form again with what is wrong."""
+        form = ReasonForm(self.request.POST)
+        knobs, faults = knobs_typed(self.request.POST)
+        if not form.is_valid() or faults:
+            return self.page(form, self.request.POST, faults, status=UNPROCESSABLE)
+        try:
+            done = self._done(form, knobs)
+        except Refused as refusal:
+            return self._refused(form, refusal)
+        notice = f"Policy {done.object.version} is live: revision {done.revision}. The panel shows who has applied it."
+        if done.was_already:
+            notice = "The policy says so already; nothing was changed."
+        service = "" if self.service == ANY else f"?service={self.service}"
+        return changed(self.request, self.address + service, notice)
+
+    def _done(self, form: ReasonForm, knobs: Mapping[str, object]) -> actions.Done[PolicyRelease]:
+        cleaned = form.cleaned_data
+        return actions.set_operation_policy(
+            by=actor_of(self.request),
+            environment=self.environment,
+            operation=self.operation,
+            service=self.service,
+            knobs={name: value for name, value in knobs.items() if value is not None or name in self.rule},
+            reason=cleaned["reason"],
+            seen=cleaned["seen"],
+            key=cleaned["key"] or None,
+            now=self.now,
+        )
+
+    def _refused(self, form: ReasonForm, refusal: Refused) -> HttpResponse:
+        if refusal.status == 403:
+            raise PermissionDenied(refusal.detail)
+        if refusal.status == 404:
+            raise Http404(refusal.detail)
+        faults = {name: f"{label_of(name)} {fault}." for name, fault in refusal.fields.items() if name in KNOBS}
+        rest = {name: fault for name, fault in refusal.fields.items() if name not in KNOBS}
+        unplaced = problems_of(form, rest)
+        problem = "" if refusal.fields and not unplaced and refusal.status == 400 else refusal.detail
+        if refusal.status == 409:
+            problem += " What you typed is kept; saving again does it all the same."
+        return self.page(form, self.request.POST, faults, status=refusal.status, problem=problem)
+
+    def page(
+        self,
+        form: ReasonForm,
+        typed: Mapping[str, str] | QueryDict,
+        faults: Mapping[str, str],
+        *,
+        status: int = 200,
+        problem: str = "",
+        fleet: Sequence[AgentRow] | None = None,
+    ) -> HttpResponse:
+        """The page with the form as it was typed."""
+        rows = queries.operations(self.environment, now=self.now)
+        row = next((one for one in rows if one.operation == self.operation), None)
+        if row is None and not self.rule:
+            raise Http404(f"No instance in {self.environment} has reported an operation called {self.operation}.")
+        fleet = queries.fleet(self.environment, now=self.now) if fleet is None else fleet
+        fields = knob_fields(self.standing, self.operation, self.service, typed, faults)
+        more = [one for one in fields if one.name not in MAIN_KNOBS]
+        context = {
+            "now": self.now,
+            "operation": self.operation,
+            "services": row.services if row is not None else (),
+            "service": self.service,
+            "form": form,
+            "seen": self.standing.revision if status == 409 or not form.is_bound else form["seen"].value(),
+            "problem": problem,
+            "sentence": sentences.policy(in_force(self.standing.policy, self.operation, self.service)),
+            "main_fields": [one for one in fields if one.name in MAIN_KNOBS],
+            "more_fields": more,
+            "more_said": sum(bool(one.value) for one in more),
+            "is_more_open": any(one.errors for one in more),
+            **live_status(self.standing, fleet),
+        }
+        return render_page(self.request, "control/policy", context, status=status)
+
+
+def knob_fields(
+    standing: Standing, operation: str, service: str, typed: Mapping[str, str] | QueryDict, faults: Mapping[str, str]
+) -> list[KnobField]:
+    """Every knob as a field: what was typed, and what holds where it is left empty."""
+    found = in_force(standing.policy, operation, service)
+    said = _said(standing, operation)
+    fields = []
+    for name, one in KNOBS.items():
+        effective = knob(getattr(found.knobs, name))
+        field = KnobField(
+            name=name,
+            label=label_of(name),
+            hint=f"{one.brief}.",
+            unit=one.unit,
+            value=typed.get(name, ""),
+            inherited=effective,
+            effective=_with_unit(name, getattr(found.knobs, name)),
+            set_by=f"policy {found.version}" if name in said else "unless the agent’s code says otherwise",
+            choices=choices_of(one, "code or default"),
+            errors=[faults[name]] if name in faults else [],
+        )
+        fields.append(field)
+    return fields

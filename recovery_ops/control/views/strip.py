@@ -1,0 +1,85 @@
+"""The lanes of the last hours on the overview: who was short of capacity, and which breakers were not closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.urls import reverse
+from django.utils.safestring import SafeString
+
+from events import drawing, queries
+from events.rows import RANK, CapacityBins, Fleet, MajoritySegment
+from events.window import Window
+from events.wording import state_word
+from recovery_ops.rules.words import State
+
+MOST_CAPACITY = 6
+MOST_BREAKERS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One lane: its label, a drawing, what it says at the end. Without a drawing it is a heading."""
+
+    label: str
+    drawing: SafeString | str = ""
+    value: str = ""
+    href: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strip:
+    """Lanes over one axis."""
+
+    rows: Sequence[Row]
+    axis: SafeString
+    bin_s: int
+
+
+def strip_of(environment: str, window: Window) -> Strip:
+    """Read and draw the lanes of a window. At most ten queries."""
+    bins = queries.capacity_per_bin(environment, start=window.start, end=window.end)
+    # All lanes lie over whole bins, or the cells would not line up with the bars.
+    start, end = bins.start, bins.start + timedelta(seconds=bins.bin_s * bins.length)
+    fleet = queries.fleet_lanes(environment, start=start, end=window.end, now=window.end)
+    rows = [*_capacity_rows(bins), *_breaker_rows(fleet, start, end)]
+    return Strip(rows=rows, axis=drawing.axis(start, end), bin_s=bins.bin_s)
+
+
+def _capacity_rows(bins: CapacityBins) -> Iterator[Row]:
+    series = list(bins.series.items())[:MOST_CAPACITY]
+    if not series:
+        return
+    yield Row(label="429 and 529, by provider and model")
+    hottest = max(max(values) for _, values in series)
+    for name, values in series:
+        picture = drawing.heat_row(
+            values, start=bins.start, bin_s=bins.bin_s, unknown=bins.unknown, label=name, hottest=hottest
+        )
+        yield Row(label=name, drawing=picture, value=f"{sum(values):,} in all")
+
+
+def _breaker_rows(fleet: Fleet, start: datetime, end: datetime) -> Iterator[Row]:
+    """The breakers that were in most trouble, the worst at the end first; closed ones only while there is room."""
+    if not fleet:
+        return
+    yield Row(label="Breakers, majority of the fleet")
+    worst_first = sorted(fleet, key=lambda name: (*_trouble(fleet[name]), name))
+    for name in worst_first[:MOST_BREAKERS]:
+        segments = fleet[name]
+        last = segments[-1]
+        standing = f"{state_word(last.worst)} {last.worst_count}/{last.instances}" if last.worst else "unknown"
+        yield Row(
+            label=name,
+            drawing=drawing.lane(segments, start=start, end=end, label=name),
+            value=standing,
+            href=reverse("breaker", args=[name]),
+        )
+
+
+def _trouble(segments: Sequence[MajoritySegment]) -> tuple[int, float]:
+    """Sorts the worst at the end first, then the longest not closed."""
+    hurt = sum((one.end - one.start).total_seconds() for one in segments if one.state is not State.CLOSED)
+    return (-RANK[segments[-1].worst], -hurt)

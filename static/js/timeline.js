@@ -1,0 +1,211 @@
+// Draws the figures of a page with plotly, which is loaded only when a figure comes into sight, and keeps them live
+// without losing the reader's zoom. The server sends figures whose colours are names of tokens.
+"use strict";
+{
+  const ops = (globalThis.recoveryOps ??= {});
+  const NARROW_PX = 640;
+  const NARROW = { l: 136, r: 16 };
+  const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, showTips: false };
+  const charts = [...document.querySelectorAll("[data-figure-url]")];
+  let plotly = null;
+
+  function load() {
+    plotly ??= new Promise((resolve, reject) => {
+      const script = document.createElement("script");
+      script.src = document.body.dataset.plotly ?? charts[0].dataset.plotly;
+      script.onload = () => resolve(globalThis.Plotly);
+      script.onerror = reject;
+      document.head.append(script);
+    });
+    return plotly;
+  }
+
+  // -- tokens: `token:--open` is the value of --open now, `token:--open/38` is 38 % of it in the panel's colour --------
+  const pixel = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const probe = document.createElement("i");
+
+  function colour(name, share) {
+    const value = share ? `color-mix(in oklab, var(${name}) ${share}%, var(--panel))` : `var(${name})`;
+    probe.style.color = value;
+    pixel.clearRect(0, 0, 1, 1);
+    pixel.fillStyle = getComputedStyle(probe).color;
+    pixel.fillRect(0, 0, 1, 1);
+    const [red, green, blue] = pixel.getImageData(0, 0, 1, 1).data;
+    return `rgb(${red},${green},${blue})`;
+  }
+
+  function tokens() {
+    const known = new Map();
+    document.body.append(probe);
+    return (text) => {
+      if (!known.has(text)) {
+        const [name, share] = text.slice("token:".length).split("/");
+        const isFont = name === "--sans" || name === "--mono";
+        known.set(text, isFont ? getComputedStyle(document.body).fontFamily : colour(name, share));
+      }
+      return known.get(text);
+    };
+  }
+
+  function resolved(value, valueOf) {
+    if (typeof value === "string") return value.startsWith("token:") ? valueOf(value) : value;
+    if (Array.isArray(value)) {
+      const isNumbers = typeof value[0] === "number" && typeof value.at(-1) === "number";
+      return isNumbers ? value : value.map((one) => resolved(one, valueOf));
+    }
+    if (value === null || typeof value !== "object") return value;
+    return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, resolved(one, valueOf)]));
+  }
+
+  // Below 640 px labels have less room and the values at the right none.
+  function fitted(layout, width) {
+    if (width >= NARROW_PX) return { ...layout, width };
+    const kept = (layout.annotations ?? []).filter(({ name }) => name !== "value");
+    const annotations = kept.map((one) => {
+      if (one.name === "scale" || one.xshift === undefined) return one;
+      const text = one.name === "label" && one.text.length > 19 ? `${one.text.slice(0, 18)}…` : one.text;
+      return { ...one, text, xshift: -NARROW.l };
+    });
+    return { ...layout, width, annotations, margin: { ...layout.margin, ...NARROW } };
+  }
+
+  // What nobody could know yet, at the left edge, is quieter than an instance that fell silent.
+  function hushed(data, layout) {
+    const start = Date.parse(`${layout.xaxis.range[0].replace(" ", "T")}Z`);
+    return data.map((trace) => {
+      if (trace.name !== "unknown" || trace.orientation !== "h") return trace;
+      return { ...trace, marker: { ...trace.marker, opacity: trace.base.map((base) => (base <= start ? 0.3 : 1)) } };
+    });
+  }
+
+  // -- one chart -------------------------------------------------------------------------------------------------------
+  class Chart {
+    constructor(host) {
+      this.host = host;
+      this.answer = null;
+      this.tag = "";
+      this.isSeen = false;
+      this.reset = document.querySelector(`[data-zoom-reset="${host.id}"]`);
+      this.reset?.addEventListener("click", () => this.zoomOut());
+      new IntersectionObserver((entries, observer) => {
+        if (!entries.some((entry) => entry.isIntersecting)) return;
+        observer.disconnect();
+        this.isSeen = true;
+        this.refresh();
+      }, { rootMargin: "200px" }).observe(host);
+    }
+
+    async refresh() {
+      if (!this.isSeen) return;
+      const headers = this.tag ? { "If-None-Match": this.tag } : {};
+      const answer = await fetch(this.host.dataset.figureUrl, { headers, cache: "no-store", redirect: "manual" });
+      if (answer.status === 200) {
+        this.tag = answer.headers.get("ETag") ?? "";
+        this.answer = await answer.json();
+        const caption = document.querySelector(`[data-caption="${this.host.id}"]`);
+        if (caption) caption.textContent = this.answer.caption;
+        await this.draw();
+      }
+    }
+
+    async draw() {
+      if (!this.answer) return;
+      const library = await load();
+      const width = this.host.clientWidth;
+      const { data, layout } = resolved(this.answer.figure, tokens());
+      const isFirst = !this.host.classList.contains("js-plotly-plot");
+      if (isFirst) this.host.replaceChildren();
+      await library.react(this.host, hushed(data, layout), fitted(layout, width), CONFIG);
+      if (isFirst) this.listen();
+      this.host.setAttribute("aria-hidden", "true"); // the caption and the table say the same
+      this.host.dispatchEvent(new CustomEvent("ops:drawn", { bubbles: true }));
+    }
+
+    listen() {
+      this.host.on("plotly_relayout", (change) => {
+        const isZoomed = Object.keys(change).some((key) => key.startsWith("xaxis.range"));
+        if (this.reset) this.reset.hidden = !isZoomed;
+      });
+      this.host.on("plotly_doubleclick", () => this.zoomOut());
+      this.host.on("plotly_click", ({ points, event }) => showEvidence(this.host, points[0], event));
+    }
+
+    async zoomOut() {
+      const library = await load();
+      await library.relayout(this.host, { "xaxis.range": [...this.answer.figure.layout.xaxis.range] });
+      if (this.reset) this.reset.hidden = true;
+    }
+  }
+
+  // -- what a click shows: the same facts as the row in the table, with links -------------------------------------------
+  const popover = document.getElementById("evidence");
+
+  function line(tag, text, parent) {
+    const element = document.createElement(tag);
+    element.textContent = text;
+    parent.append(element);
+    return element;
+  }
+
+  function link(text, href, parent) {
+    const element = line("a", text, parent);
+    element.className = "button";
+    element.dataset.size = "small";
+    element.href = href;
+  }
+
+  // Facts of a bar: [start, end, duration, why, fact, " on n of m"] (see events/timelines/states.py).
+  function factsOf(point) {
+    const said = point.customdata;
+    if (point.data.type === "bar" && point.data.orientation === "h" && Array.isArray(said)) {
+      const rows = [["From", said[0]], ["To", said[1]], ["Duration", said[2]], ["Why", said[3]]];
+      return { title: `${point.y}: ${point.data.name}${said[5] ?? ""}`, rows, start: point.base, length: point.value };
+    }
+    const at = new Date(point.x);
+    const count = point.data.type === "heatmap" ? said?.reduce((sum, one) => sum + one, 0) : point.y;
+    const name = point.data.type === "heatmap" ? point.y : point.data.name;
+    return { title: name, rows: [["At", `${at.toISOString().slice(11, 19)} UTC`], ["Count", String(count ?? "–")]], start: Number(at), length: 0 };
+  }
+
+  function span(start, length) {
+    const room = Math.max(60_000, length * 0.1);
+    const text = (moment) => new Date(moment).toISOString().replace(/\.\d+Z$/, "Z");
+    return `from=${text(start - room)}&to=${text(start + length + room)}`;
+  }
+
+  function showEvidence(host, point, event) {
+    if (!popover) return;
+    const { title, rows, start, length } = factsOf(point);
+    const head = popover.querySelector("h3");
+    head.textContent = title;
+    const facts = popover.querySelector("dl");
+    facts.replaceChildren();
+    for (const [word, value] of rows) {
+      line("dt", word, facts);
+      line("dd", value, facts);
+    }
+    const buttons = popover.querySelector("[data-links]");
+    buttons.replaceChildren();
+    const breaker = host.dataset.breaker || (host.dataset.breakers ?? "").split("\n").find((name) => name === point.y);
+    const query = span(Number(start), Number(length));
+    link("Zoom to it", `${location.pathname}?${query}${host.dataset.breaker ? `&breaker=${encodeURIComponent(host.dataset.breaker)}` : ""}`, buttons);
+    if (breaker && location.pathname !== `/breakers/${encodeURI(breaker)}`) link("Open breaker", `/breakers/${encodeURIComponent(breaker)}?${query}`, buttons);
+    popover.showPopover();
+    const { width, height } = popover.getBoundingClientRect();
+    popover.style.left = `${Math.max(12, Math.min(event.clientX + 12, innerWidth - width - 12))}px`;
+    popover.style.top = `${Math.max(12, Math.min(event.clientY + 12, innerHeight - height - 12))}px`;
+    popover.querySelector("button")?.focus();
+  }
+
+  const drawn = charts.map((host) => new Chart(host));
+  const redraw = () => drawn.forEach((chart) => chart.draw());
+  let resizing = 0;
+  document.addEventListener("ops:refreshed", () => drawn.forEach((chart) => chart.refresh().catch(() => {})));
+  document.addEventListener("ops:theme", redraw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  addEventListener("resize", () => {
+    clearTimeout(resizing);
+    resizing = setTimeout(redraw, 150);
+  });
+  ops.charts = drawn;
+}
