@@ -214,6 +214,7 @@ class Degradation(models.Model):
         indexes = [
             models.Index(fields=["agent", "operation", "kind", "last_position"], name="degradation_by_agent"),
             models.Index(fields=["environment", "started_us"], name="degradation_by_start"),
+            models.Index(fields=["environment", "ended_us"], name="degradation_by_end"),
             models.Index(fields=["environment"], name="degradation_open", condition=Q(ended_us__isnull=True)),
         ]
 

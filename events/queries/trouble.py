@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.db.models import Q
-
 from events.models import Degradation, Fact
 from events.moments import from_us, to_us
 from events.queries.readings import Attributes, category_or_none, number_or_none, text_of, whole_or_none
@@ -20,11 +18,14 @@ _SAID = Attributes(FailureClassified, "status_code", "error_type", "message", "a
 
 
 def degradations(environment: str, *, start: datetime, end: datetime) -> list[DegradationRow]:
-    """The intervals that touch [start, end), oldest first; of more than 2,000 the newest. One query."""
-    touching = Q(ended_us__isnull=True) | Q(ended_us__gt=to_us(start))
-    found = Degradation.objects.filter(touching, environment=environment, started_us__lt=to_us(end))
-    newest = found.select_related("agent").order_by("-started_us", "-id")[:DEGRADATIONS_MOST]
-    return [degradation_row(one) for one in reversed(newest)]
+    """The intervals that touch [start, end), oldest first; of more than 2,000 those that ended last. Two queries.
+
+    Indexes: `degradation_by_end` for those that are over, `degradation_open` for those that go on.
+    """
+    begun = Degradation.objects.filter(environment=environment, started_us__lt=to_us(end)).select_related("agent")
+    over = begun.filter(ended_us__gt=to_us(start)).order_by("-ended_us")[:DEGRADATIONS_MOST]
+    found = [*over, *begun.filter(ended_us__isnull=True)]
+    return [degradation_row(one) for one in sorted(found, key=lambda one: (one.started_us, one.pk))]
 
 
 def degradation_row(one: Degradation) -> DegradationRow:
