@@ -206,14 +206,14 @@ def _notes(band: Band, axis: str, top: float, *, has_heading: bool) -> list[dict
     notes = [_note("heading", band.title, y=top, **_HEADING)] if has_heading else []
     for lane in band.lanes:
         place = {"yref": axis, "y": plain(lane.name)}
-        notes.append(_note("label", short(plain(lane.name)), **place))
+        notes.append(_note("label", short(plain(lane.name)), **place, **_AT_EDGE))
         if lane.value:
             notes.append(_note("value", plain(lane.value), **place, **_VALUE))
     if band.lanes:
         return notes
     if not band.top:
         return [*notes, _note("empty", plain(band.caption), yref=axis, y=0.5, **_EMPTY)]
-    notes.append(_note("label", short(plain(band.label)), yref=axis, y=band.top / 2))
+    notes.append(_note("label", short(plain(band.label)), yref=axis, y=band.top / 2, **_AT_EDGE))
     notes.append(_note("scale", f"{band.top:,.0f}", yref=axis, y=band.top, **_SCALE))
     notes.append(_note("value", plain(band.value), yref=axis, y=band.top / 2, **_VALUE))
     return notes
@@ -229,13 +229,13 @@ _NOTE: dict[str, Any] = {
     "xref": "paper",
     "x": 0,
     "xanchor": "left",
-    "xshift": -MARGIN["l"],
     "yanchor": "middle",
     "align": "left",
     "font": {"size": 13, "color": "token:--ink"},
 }
-"""A label: it begins at the left edge of the panel."""
-_HEADING: dict[str, Any] = {
+_AT_EDGE: dict[str, Any] = {"xshift": -MARGIN["l"]}
+"""It begins at the left edge of the panel; on narrow screens the page's script moves it with the margin."""
+_HEADING: dict[str, Any] = _AT_EDGE | {
     "yref": "paper",
     "yanchor": "bottom",
     "yshift": 4,
@@ -248,7 +248,7 @@ _VALUE: dict[str, Any] = {
     "font": {"size": 12, "color": "token:--ink-2"},
 }
 """It ends at the right edge of the panel."""
-_SCALE: dict[str, Any] = {"xshift": 0, "yanchor": "top", "font": {"size": 11, "color": "token:--ink-3"}}
+_SCALE: dict[str, Any] = {"yanchor": "top", "font": {"size": 11, "color": "token:--ink-3"}}
 """The one label of a scale: its upper end, inside the plot."""
-_EMPTY: dict[str, Any] = {"xshift": 0, "font": {"size": 12, "color": "token:--ink-3"}}
+_EMPTY: dict[str, Any] = {"font": {"size": 12, "color": "token:--ink-3"}}
 """Why a band has no lanes; it keeps the height of one."""
