@@ -37,15 +37,21 @@ class Claim:
 
     @classmethod
     def take(cls, path: Path) -> Claim | None:
-        """The claim on this file; None if another process (or another part of this one) has it. OSError: no access."""
+        """The claim on this file; None if another process, or another part of this one, has it.
+
+        Raises OSError where the directory cannot be written, or the file system knows no locks.
+        """
         beside = path.with_name(path.name + ".lock")
         while True:
             descriptor = os.open(beside, os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 _lock(descriptor)
-            except OSError:
+            except (BlockingIOError, PermissionError):
                 os.close(descriptor)
                 return None
+            except OSError:
+                os.close(descriptor)
+                raise
             # Whoever had it may have removed the lock file after we opened it: then we hold the lock of nothing.
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(descriptor), os.stat(beside)):

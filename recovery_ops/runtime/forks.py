@@ -33,7 +33,8 @@ class Follower(Protocol):
 _followers: tuple[weakref.ref[Follower], ...] = ()
 _registering = threading.Lock()
 _importing = threading.RLock()
-_holds_importing = False
+_holders: set[int] = set()
+"""Threads that are in the middle of a fork and hold the lock on imports."""
 _mark = ""
 
 
@@ -72,14 +73,15 @@ def _tell(what: Callable[[Follower], None]) -> None:
 
 
 def _before() -> None:
-    global _holds_importing  # noqa: PLW0603  # see above
-    _holds_importing = _importing.acquire(timeout=_PATIENCE_S)
+    if _importing.acquire(timeout=_PATIENCE_S):
+        _holders.add(threading.get_ident())
     _tell(lambda one: one.before_fork())
 
 
 def _after_in_parent() -> None:
     _tell(lambda one: one.after_fork_in_parent())
-    if _holds_importing:
+    if threading.get_ident() in _holders:
+        _holders.discard(threading.get_ident())
         _importing.release()
 
 
@@ -87,6 +89,7 @@ def _after_in_child() -> None:
     global _registering, _importing, _mark  # noqa: PLW0603  # see above
     _registering = threading.Lock()
     _importing = threading.RLock()
+    _holders.clear()
     _mark = f"~{os.getpid()}-{os.urandom(3).hex()}"
     _tell(lambda one: one.after_fork_in_child())
 

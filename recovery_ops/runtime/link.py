@@ -88,6 +88,7 @@ class Link:
         self._server_clock = ServerClock(self._clock)
         self._acceptance = Acceptance(on_desired=on_desired, emit=emit, store=store, server_clock=self._server_clock)
         self._was_started = False
+        self._first_wait_s = 0.0
         self._begin()
 
     def _begin(self) -> None:
@@ -172,6 +173,9 @@ class Link:
             abandon(response)
         _never_closed.append(transport)
         if self._was_started and not was_closed:
+            # Not at once: the application has hooks of its own to run, and siblings may be born in the same moment.
+            self._first_wait_s = self._pace.next_s()
+            self._pace.succeeded()
             self._start_thread()
 
     # The thread.
@@ -190,6 +194,7 @@ class Link:
 
                 without_tracing()
             self._transport = transport = Transport(self._url, self._key, self._clock)
+            closing.wait(self._first_wait_s)
             while not closing.is_set():
                 closing.wait(self._round(transport))
         except Exception:

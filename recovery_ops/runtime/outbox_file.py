@@ -9,6 +9,7 @@ uid, and the server drops it.
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -230,6 +231,9 @@ class OutboxFile:
 
     def _connected(self) -> sqlite3.Connection:
         name = ":memory:" if self.path is None else str(self.path)
+        if self.path is not None:
+            # Facts may quote what users said: nobody else's eyes. SQLite gives its journals the same mode.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         db = sqlite3.connect(name, timeout=0.5, isolation_level=None, check_same_thread=False)
         try:
             # Only we use the file: without shared memory a WAL also works where files are on a network.

@@ -92,6 +92,12 @@ def test_what_was_kept_is_there_after_a_restart(open_outbox: Open, path: Path) -
     assert drained(again) == ["0", "1", "2", "3", "4"]
 
 
+def test_nobody_else_can_read_the_file(open_outbox: Open, path: Path) -> None:
+    outbox = open_outbox(path)
+    outbox.add([entry("private")])
+    assert {found.stat().st_mode & 0o077 for found in path.parent.iterdir()} == {0}
+
+
 def test_each_process_has_a_file_of_its_own(open_outbox: Open, path: Path) -> None:
     first, second = open_outbox(path), open_outbox(path)
     assert first.path == path

@@ -18,6 +18,7 @@ from recovery_ops.runtime.outbox_file import Envelope
 from recovery_ops.runtime.pace import Pace
 from recovery_ops.runtime.sender import Outcome, Sender, Timing, export_request, judge
 from recovery_ops.runtime.telemetry import read_answer
+from recovery_ops.runtime.testing import PushedClock
 from recovery_ops.runtime.transport import ASKED_CAP_S, Answer, asked_s
 from tests.processes import eventually
 from tests.runtime.servers import PROTOBUF, Reply, Request, answer, raw, reset, serving, silent_until, stored
@@ -232,6 +233,23 @@ def test_a_push_does_not_wait_for_the_pace_but_obeys_the_server(start: Start) ->
         assert len(server.requests) == 2
         assert sender.push(10.0) is False
         assert (len(server.requests), outbox.pending) == (2, 1)
+
+
+def test_the_pause_a_server_asks_for_is_kept_to_the_end_by_the_clock_that_was_given(tmp_path: Path) -> None:
+    clock = PushedClock()
+    outbox = Outbox(tmp_path / "a.outbox", clock=clock)
+    outbox.add(entries(1))
+    with serving(answer(503, retry_after="7")) as server:
+        sender = Sender(server.url, KEY, clock=clock, chance=lambda: 0.0, timing=QUICK)
+        sender.start(outbox, read_answer)
+        eventually(lambda: len(server.requests) == 1 and not sender.push(0.0))
+        clock.push(6.9)
+        assert sender.push(10.0) is False
+        assert len(server.requests) == 1
+        clock.push(0.2)
+        assert sender.push(10.0) is True
+        sender.close()
+    outbox.close()
 
 
 def test_facts_of_two_instances_keep_their_senders(start: Start) -> None:
