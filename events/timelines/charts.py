@@ -21,6 +21,8 @@ HEADING_PX = 32
 UIREVISION = "timeline"
 """Constant, so that new data leaves the reader's zoom alone."""
 TRANSPARENT = "rgba(0,0,0,0)"
+AT = "<br>%{x|%H:%M:%S}"
+"""The end of a hover text about a moment; a hover that gathers all series of a moment names it once, above them."""
 
 _LABEL_CHARS = 23
 
@@ -71,6 +73,7 @@ class Band:
     lanes: tuple[Lane, ...] = ()
     top: float = 0.0
     """The upper end of the scale of a band without lanes."""
+    has_scale: bool = True
     label: str = ""
     value: str = ""
     table: Table
@@ -113,7 +116,7 @@ def compose(
         top = 1 - below_px / plot_px
         below_px += band.height_px
         layout[axis.replace("y", "yaxis")] = _y_axis(band, (max(0.0, 1 - below_px / plot_px), top))
-        data += [{**trace, "xaxis": "x", "yaxis": axis} for trace in band.traces]
+        data += [{**_hovered(trace, hover), "xaxis": "x", "yaxis": axis} for trace in band.traces]
         annotations += _notes(band, axis, top, has_heading=has_headings)
     layout["xaxis"]["anchor"] = axis
     layout["annotations"] = annotations
@@ -125,6 +128,12 @@ def compose(
         captions=tuple(band.caption for band in bands if band.caption),
         height_px=height_px,
     )
+
+
+def _hovered(trace: Trace, hover: str) -> Trace:
+    if hover == "closest" or "hovertemplate" not in trace:
+        return trace
+    return {**trace, "hovertemplate": trace["hovertemplate"].replace(AT, "")}
 
 
 def _layout(start: datetime, end: datetime, height_px: int) -> dict[str, Any]:
@@ -214,7 +223,8 @@ def _notes(band: Band, axis: str, top: float, *, has_heading: bool) -> list[dict
     if not band.top:
         return [*notes, _note("empty", plain(band.caption), yref=axis, y=0.5, **_EMPTY)]
     notes.append(_note("label", short(plain(band.label)), yref=axis, y=band.top / 2, **_AT_EDGE))
-    notes.append(_note("scale", f"{band.top:,.0f}", yref=axis, y=band.top, **_SCALE))
+    if band.has_scale:
+        notes.append(_note("scale", f"{band.top:,.0f}", yref=axis, y=band.top, **_SCALE))
     notes.append(_note("value", plain(band.value), yref=axis, y=band.top / 2, **_VALUE))
     return notes
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from events.rows import Bins, CapacityBins
-from events.timelines.charts import Band, Lane, Table, Trace, Value, plain, to_ms
+from events.timelines.charts import AT, Band, Lane, Table, Trace, Value, plain, to_ms
 from events.wording import bin_text, clock_text, count_text, listing
 from recovery_ops.rules.words import Family
 
@@ -44,6 +44,7 @@ def failures_band(bins: Bins, *, label: str = "all operations", by: By = "family
         label=label,
         top=top,
         value=_newest(total, bins),
+        has_scale=any(total),
         traces=(*traces, *_unknown_columns(bins, top)),
         table=_counts_table(title, Bins(start=bins.start, bin_s=bins.bin_s, series=series, unknown=bins.unknown)),
         caption=_counts_caption([_words(name) for name in series], total, bins, "failure"),
@@ -55,24 +56,25 @@ def rejections_band(bins: Bins, *, label: str = "calls not made") -> Band:
     total = bins.total()
     top = float(max([*total, 1]))
     title = f"Calls not made per {bin_text(bins.bin_s)}"
+    moments, values = _steps(total, bins)
     line: Trace = {
         "type": "scatter",
         "mode": "lines",
         "name": label,
-        # One step more than there are bins: the last value holds until its bin ends.
-        "x": [to_ms(bins.start) + bins.bin_s * 1000 * place for place in range(bins.length + 1)],
-        "y": [None if gap else value for value, gap in zip(total, bins.unknown, strict=True)] + total[-1:],
+        "x": moments,
+        "y": values,
         "line": {"color": "token:--ink-2", "width": 1.5, "shape": "hv"},
         "fill": "tozeroy",
         "fillcolor": "token:--ink/6",
         "connectgaps": False,
-        "hovertemplate": "%{y:,} calls not made<br>%{x|%H:%M:%S}<extra></extra>",
+        "hovertemplate": f"%{{y:,}} calls not made{AT}<extra></extra>",
     }
     return Band(
         title=title,
         label=label,
         top=top,
         value=_newest(total, bins),
+        has_scale=any(total),
         traces=(line, *_unknown_columns(bins, top)),
         table=_counts_table(title, bins),
         caption=_counts_caption(list(bins.series), total, bins, "refused call"),
@@ -104,8 +106,9 @@ def _heat(bins: CapacityBins) -> Trace:
     kinds = [(bins.rate_limited[name], bins.overloaded[name]) for name in bins.series]
     return {
         "type": "heatmap",
-        "x0": to_ms(bins.start) + bins.bin_s * 500,
-        "dx": bins.bin_s * 1000,
+        "x": [to_ms(start) for start in bins.starts()],
+        "xperiod": bins.bin_s * 1000,
+        "xperiodalignment": "middle",
         "y": [plain(name) for name in bins.series],
         "z": [
             [None if gap else heat_step(count, hottest) for count, gap in zip(values, bins.unknown, strict=True)]
@@ -119,8 +122,7 @@ def _heat(bins: CapacityBins) -> Trace:
         "ygap": 6,
         "customdata": [[list(pair) for pair in zip(*both, strict=True)] for both in kinds],
         "hoverongaps": False,
-        "hovertemplate": "<b>%{y}</b><br>%{customdata[0]:,} × 429, %{customdata[1]:,} × 529"
-        "<br>%{x|%H:%M:%S}<extra></extra>",
+        "hovertemplate": f"<b>%{{y}}</b><br>%{{customdata[0]:,}} × 429, %{{customdata[1]:,}} × 529{AT}<extra></extra>",
     }
 
 
@@ -128,13 +130,30 @@ def _bars(name: str, values: Sequence[int], bins: Bins, *, colour: str) -> Trace
     return {
         "type": "bar",
         "name": name,
-        "x0": to_ms(bins.start) + bins.bin_s * 500,
+        "x0": to_ms(bins.start),
         "dx": bins.bin_s * 1000,
         "y": list(values),
+        # From the start of its bin on, so that the hover names that moment and not the middle.
+        "offset": bins.bin_s * 20,
         "width": bins.bin_s * 960,
         "marker": {"color": colour, "line": {"width": 0}},
-        "hovertemplate": f"<b>{plain(_words(name))}</b> %{{y:,}}<br>%{{x|%H:%M:%S}}<extra></extra>",
+        "hovertemplate": f"<b>{plain(_words(name))}</b> %{{y:,}}{AT}<extra></extra>",
     }
+
+
+def _steps(values: Sequence[int], bins: Bins) -> tuple[list[int], list[int | None]]:
+    """The points of a step line: each value holds until its bin ends, and nothing is drawn where nothing is known."""
+    at: list[int] = []
+    found: list[int | None] = []
+    first, width = to_ms(bins.start), bins.bin_s * 1000
+    for index, value in enumerate(values):
+        if not bins.unknown[index]:
+            at += (first + index * width, first + (index + 1) * width)
+            found += (value, value)
+        elif found and found[-1] is not None:
+            at.append(first + index * width)
+            found.append(None)
+    return at, found
 
 
 def _unknown_columns(bins: Bins, top: float) -> list[Trace]:

@@ -66,7 +66,7 @@
       const text = one.name === "label" && one.text.length > 19 ? `${one.text.slice(0, 18)}…` : one.text;
       return { ...one, text, xshift: -NARROW.l };
     });
-    return { ...layout, width, annotations, margin: { ...layout.margin, ...NARROW } };
+    return { ...layout, width, annotations, margin: { ...layout.margin, ...NARROW }, xaxis: { ...layout.xaxis, nticks: 4 } };
   }
 
   // What nobody could know yet, at the left edge, is quieter than an instance that fell silent.
