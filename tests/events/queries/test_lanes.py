@@ -119,6 +119,13 @@ def test_a_silence_between_heartbeats_is_unknown_and_the_state_comes_back_after_
     ]
 
 
+def test_more_heartbeats_than_may_be_read_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("events.queries.lives.HEARTBEATS_READ", 10)
+    story = living(Story(), since=3300, until=2400)
+    living(story, since=1500).tell(moved(State.OPEN), at=2500).store()
+    assert drawn(only_lane(segments("dev", **HOUR))) == [("closed", 3300, 2500), ("open", 2500, None)]
+
+
 def test_an_instance_that_said_it_stops_ends_its_lane() -> None:
     story = living(Story(), until=1500).tell(moved(State.OPEN), at=2000)
     story.tell(heartbeat("stopped"), at=1500).store()
