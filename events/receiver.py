@@ -41,6 +41,8 @@ RETRY_AFTER_S = 1
 ROOM_BODIES = 2
 """Bodies of the largest size, on the wire and inflated, that are held at once; of smaller ones accordingly more."""
 DECODERS = 2
+KEY_S = 5.0
+"""A key that is not told from a wrong one within this time is answered 503."""
 _SIGNALS = {f"/v1/{signal.value}": signal for signal in Signal}
 _CODINGS = {"": "", "identity": "", "gzip": "gzip", "x-gzip": "gzip", "deflate": "deflate"}
 
@@ -71,7 +73,7 @@ class Receiver:
 
     def __init__(self, *, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._room = Room(ROOM_BODIES * most_bytes)
+        self.room = Room(ROOM_BODIES * most_bytes)
         self._troubles = TroubleLog(logger)
         # Threads of our own: the event loop's are shared with whatever else blocks.
         self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="decode")
@@ -100,7 +102,7 @@ class Receiver:
         try:
             request = _read_head(scope, headers)
             key = await self._key_of(headers.get("authorization"))
-            with self._room.share() as share:
+            with self.room.share() as share:
                 body = await read_body(receive, headers, share, most_bytes=self._most_bytes)
                 async with asyncio.timeout(WAIT_S):
                     return await self._store(request, key, body, share)
@@ -112,13 +114,14 @@ class Receiver:
         except BodyRefused as error:
             raise _Refusal(error.status, error.reason, field="" if error.status == 400 else None) from error
         except (Busy, TimeoutError) as error:
-            raise _Refusal(503, "The facts were not stored in time. Send them again.") from error
+            raise _Refusal(503, "This was not done in time. Send it again.") from error
 
     async def _key_of(self, authorization: str | None) -> AgentKey:
         key = keys.recall(authorization, "ingest")
         if key is None:
             loop = asyncio.get_running_loop()
-            key = await loop.run_in_executor(self._doormen, _authenticate, authorization)
+            async with asyncio.timeout(KEY_S):
+                key = await loop.run_in_executor(self._doormen, _authenticate, authorization)
         return key
 
     async def _store(self, request: _Request, key: AgentKey, body: bytes, share: Share) -> bytes:

@@ -62,11 +62,30 @@ def refold() -> tuple[Folded, int]:
 def differences(folded: Folded, now: datetime) -> Iterator[str]:
     """A sentence for each value of a table that is not what the facts say."""
     since_us = micros(now - SHORTEST)
+    stored, expected = stored_tables(since_us), folded_tables(folded, since_us)
+    for kind, table in stored.items():
+        yield from _compare(kind, table, expected[kind])
+
+
+def stored_tables(since_us: int) -> dict[str, dict[Any, Any]]:
+    """What the folded tables hold of this time and later, by names instead of ids."""
     names = {one.pk: AgentName(one.environment, one.service, one.instance) for one in Agent.objects.all()}
-    yield from _compare("agent", _stored_agents(since_us), _folded_agents(folded, since_us))
-    yield from _compare("breaker", _stored_breakers(names, since_us), _folded_breakers(folded, since_us))
-    yield from _compare("degradation", _stored_intervals(names, since_us), _folded_intervals(folded, since_us))
-    yield from _compare("sum", _stored_sums(since_us), _folded_sums(folded, since_us))
+    return {
+        "agent": _stored_agents(since_us),
+        "breaker": _stored_breakers(names, since_us),
+        "degradation": _stored_intervals(names, since_us),
+        "sum": _stored_sums(since_us),
+    }
+
+
+def folded_tables(folded: Folded, since_us: int) -> dict[str, dict[Any, Any]]:
+    """What they should hold."""
+    return {
+        "agent": _folded_agents(folded, since_us),
+        "breaker": _folded_breakers(folded, since_us),
+        "degradation": _folded_intervals(folded, since_us),
+        "sum": _folded_sums(folded, since_us),
+    }
 
 
 def _compare(kind: str, stored: dict[Any, Any], expected: dict[Any, Any]) -> Iterator[str]:

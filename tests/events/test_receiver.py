@@ -217,17 +217,17 @@ def test_a_bomb_is_refused_while_it_inflates(door: Door, narrow: receiver.Receiv
     app = narrow if len(bomb) < 2**16 else receiver.Receiver(most_bytes=2 * MIB)
     answer = door.post(bomb, headers={"content-encoding": "gzip"}, app=app)
     assert answer.status_code == 413
-    assert app._room.held_bytes == 0
+    assert app.room.held_bytes == 0
 
 
 def test_no_room_sheds_before_the_body_is_read(door: Door, narrow: receiver.Receiver) -> None:
-    with narrow._room.share() as others:
+    with narrow.room.share() as others:
         others.take(2**17 - 10)
         answer = door.post(small(), app=narrow)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         assert status_of(answer).code == 14
     assert door.post(small(), app=narrow).status_code == 200
-    assert narrow._room.held_bytes == 0
+    assert narrow.room.held_bytes == 0
 
 
 def test_a_body_that_stops_coming_is_given_up(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:

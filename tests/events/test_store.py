@@ -1,0 +1,89 @@
+"""The statements on both engines: what is stored comes back, and what was there is not stored again."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection, transaction
+
+from events.models import Fact, Quarantine
+from events.records import Row, read_records
+from events.sent import Batch, Sent
+from events.store import store_facts
+from tests.events.posting import Door, new_uid, protobuf, record, request
+from tests.events.test_records import NOW_US, POISON
+
+CANARY = "sk-proj-" + "canary" * 6
+
+
+def failures(numbers: range, **attributes: object) -> list[Row]:
+    """A failure for each number; the same number is the same fact."""
+    records = [
+        Sent("failure", (NOW_US - number) * 1000, 0, 13, "", {"log.record.uid": f"{number}", **attributes}, "", "")
+        for number in numbers
+    ]
+    return read_records([Batch({"service.name": "billing"}, "t", records)], "dev", NOW_US).rows
+
+
+def stored(rows: list[Row]) -> int:
+    with transaction.atomic():
+        return store_facts(rows)
+
+
+@pytest.mark.parametrize("size", [1, 249, 250, 251, 500, 501, 999])
+def test_any_number_of_rows_is_stored_once(engine: str, size: int) -> None:
+    assert connection.vendor.startswith(engine)
+    assert stored(failures(range(0, size, 3))) == len(range(0, size, 3))
+    assert stored(failures(range(size)) + failures(range(size))) == size - len(range(0, size, 3))
+    assert stored(failures(range(size))) == 0
+    assert Fact.objects.count() == size
+    assert stored([]) == 0
+
+
+def test_no_value_is_poison(engine: str) -> None:
+    for number, (value, _) in enumerate(POISON.values()):
+        assert stored(failures(range(number, number + 1), value=value)) == 1
+    found = [fact.attributes["value"] for fact in Fact.objects.order_by("id")]
+    assert found == [expected for _, expected in POISON.values()]
+
+
+def test_every_column_comes_back(engine: str) -> None:
+    attributes = {
+        "log.record.uid": new_uid(),
+        "recovery.sequence_number": 2**63 - 1,
+        "recovery.operation.name": "suche nach Äpfeln 🍏",
+        "recovery.is_foreground": True,
+        "nested": {"list": [1, 2.5, None, "x"]},
+    }
+    sent = Sent("recovery.exhausted", 2**64 - 1, 0, 17, "gave up", attributes, "ab" * 16, "cd" * 8)
+    [row] = read_records([Batch({}, "", [sent])], "dev", NOW_US).rows
+    stored([row])
+    fact = Fact.objects.get()
+    columns = [
+        "environment",
+        "event",
+        "at_us",
+        "stated_us",
+        "sequence_number",
+        "severity",
+        "operation",
+        "is_foreground",
+    ]
+    for column in [*columns, "trace_id", "span_id", "attributes", "body"]:
+        assert getattr(fact, column) == getattr(row, column), column
+    assert bytes(fact.uid) == row.uid
+
+
+def test_a_secret_is_nowhere_in_the_database(door: Door) -> None:
+    text = f"Authorization: Bearer {CANARY}"
+    everywhere = {CANARY: 1, "a": text, "recovery.operation.name": CANARY, "session.id": CANARY, "b": {"c": [text]}}
+    ours = record(given={**everywhere, "log.record.uid": CANARY}, body={"stringValue": text})
+    theirs = record(text, given=everywhere, severityNumber=17)
+    spoilt = record(given={**everywhere, **{f"k{number}": CANARY for number in range(1100)}})
+    resource = {"service.name": CANARY, "service.version": text, "host.name": CANARY}
+    assert door.post(protobuf(request(ours, theirs, spoilt, resource=resource))).status_code == 200
+    assert door.post(f"rubbish {text}".encode(), headers={"content-type": "application/json"}).status_code == 400
+    assert (Fact.objects.count(), Quarantine.objects.count()) == (2, 2)
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
+            assert "canarycanary" not in str(cursor.fetchall()), table
