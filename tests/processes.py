@@ -37,7 +37,12 @@ class Running:
     """A child process whose output is read as it comes; killed at the end of the block if it still lives."""
 
     def __init__(
-        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, folder: Path | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        keeps_input: bool = False,
     ) -> None:
         self._spoke = threading.Condition()
         self._text = ""
@@ -45,7 +50,7 @@ class Running:
             list(argv),
             env=clean_environment(env),
             cwd=folder,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if keeps_input else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -64,8 +69,9 @@ class Running:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self._reader.join()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
 
     @property
     def text(self) -> str:

@@ -34,7 +34,7 @@ LEAST_ROLE: dict[str, Role] = {
     "release": Role.OPERATOR,
     "extend": Role.OPERATOR,
     "reset": Role.OPERATOR,
-    "edit_policy": Role.EDITOR,
+    "edit_policy": Role.OPERATOR,  # one operation's knobs, live
     "override_for_long": Role.ADMIN,  # longer than 24 h
     "manage_keys": Role.ADMIN,
     "manage_accounts": Role.ADMIN,

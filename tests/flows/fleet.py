@@ -1,0 +1,81 @@
+"""A provider that does as it is told, and real agents beside it, for the flows."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.processes import ROOT, Running, Server, clean_environment
+
+
+class Provider:
+    """The demonstration's provider without its script: everything goes well until told otherwise."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def make(self, service: str, **trouble: float) -> None:
+        """From now on this share of the service's requests ends this way (`_500=0.5`); the rest go well."""
+        named = {name.removeprefix("_"): share for name, share in trouble.items()}
+        body = json.dumps({"service": service, "trouble": named}).encode()
+        urllib.request.urlopen(urllib.request.Request(f"{self.url}/weather", data=body), timeout=10).close()
+
+    def calls(self, service: str) -> int:
+        """How many requests came in for it."""
+        with urllib.request.urlopen(f"{self.url}/calls", timeout=10) as answer:
+            return int(json.load(answer).get(service, 0))
+
+
+@contextmanager
+def provider() -> Iterator[Provider]:
+    """One that listens on a free port."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "recovery_ops.demo.provider", "--calm"],
+        cwd=ROOT,
+        env=clean_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        yield Provider(process.stdout.readline().strip())
+        process.kill()
+
+
+def agent(server: Server, key: str, told: Provider, instance: str, folder: Path) -> Running:
+    """A real agent process of the demonstration, as quick as the flows need it."""
+    argv = [sys.executable, "-m", "recovery_ops.demo.agent", "--provider", told.url]
+    argv += ["--service", "research-agent", "--instance", instance, "--pause-s", "0.2"]
+    env = {"RECOVERY_OPS_URL": server.url, "RECOVERY_OPS_KEY": key, "RECOVERY_OPS_DIR": str(folder)}
+    return Running(argv, env=env, folder=ROOT, keeps_input=True)
+
+
+def manage(data: Path, *words: str) -> str:
+    """Run a command beside the running server; its last line."""
+    argv = [sys.executable, str(ROOT / "manage.py"), *words, "--data", str(data)]
+    done = subprocess.run(argv, env=clean_environment(), capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.strip().splitlines()[-1]
+
+
+class Store:
+    """Looks into the server's SQLite file from outside, as a check that does not go through our own code."""
+
+    def __init__(self, data: Path) -> None:
+        self._path = data / "db.sqlite3"
+
+    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """What a query finds now."""
+        with closing(sqlite3.connect(f"file:{self._path}?mode=ro", uri=True, timeout=10)) as database:
+            return database.execute(query, values).fetchall()
+
+    def count(self, query: str, *values: Any) -> int:
+        """The number a query finds."""
+        return int(self.rows(query, *values)[0][0] or 0)
