@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -74,6 +75,14 @@ def reporting_spans(environment: str, *, start: datetime, end: datetime) -> list
         environment=environment, first_seen_us__lt=to_us(end), last_seen_us__gte=to_us(start) - grace_us
     ).values_list("first_seen_us", "last_seen_us", "status")
     return united((born, last if status == STOPPED else last + grace_us) for born, last, status in lives)
+
+
+def living_spans(agents: Iterable[AgentRow]) -> list[Span]:
+    """The same for instances that were read already."""
+    grace_us = settings.UNREACHABLE_AFTER_S * US_PER_S
+    return united(
+        (to_us(one.first_seen), to_us(one.last_seen) + (0 if one.status == STOPPED else grace_us)) for one in agents
+    )
 
 
 def _words(text: str) -> tuple[str, ...]:

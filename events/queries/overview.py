@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from itertools import pairwise, takewhile
 from typing import Any
 
-from django.db.models import F, Sum
+from django.db.models import F, Q, Sum
 
 from events.models import Degradation, MinuteSum
 from events.moments import MINUTE_S, US_PER_S, Grid, from_us, to_us
 from events.queries.breakers import breakers
-from events.queries.fleet import fleet, reporting_spans
+from events.queries.fleet import STOPPED, fleet, living_spans
 from events.queries.readings import category_or_none
 from events.queries.sums import capacity_name
 from events.queries.trouble import degradation_row
@@ -23,6 +23,8 @@ SPARKS_OVER = timedelta(hours=6)
 SPARK_S = 300
 SPARKS = ("failures", "capacity", "rejections", "fallbacks")
 LOOKED_BACK_MINUTES = 60
+LONGEST_MINUTES = 24 * 60
+"""A shortage that lasts for longer is dated to a day ago."""
 QUIET_MINUTES = 5
 """A shortage that paused for this long and came back is a new one."""
 _MEASURES = ("failures", "rate_limited", "overloaded", "fallbacks", "rejections", "calls")
@@ -33,12 +35,13 @@ _Row = Mapping[str, Any]
 def overview_numbers(environment: str, *, now: datetime) -> OverviewNumbers:
     """Everything the overview's tiles say. Eight queries; indexes as in the questions that it puts together."""
     rows = breakers(environment, now=now)
-    agents = fleet(environment, now=now)
+    everyone = fleet(environment, now=now, include_stopped=True)
+    agents = [agent for agent in everyone if agent.status != STOPPED]
     lately = _lately(environment, now)
     minutes = 1.0 + to_us(now) / US_PER_S % MINUTE_S / MINUTE_S
     minute = to_us(now) // US_PER_S // MINUTE_S
     fresh = [row for row in lately if row["minute"] >= minute - 1]
-    capacity = _capacity(lately, minute, minutes)
+    capacity = _capacity(environment, lately, minute, minutes)
     return OverviewNumbers(
         breakers=len(rows),
         breakers_blocking=tuple(row for row in rows if not row.is_flowing),
@@ -57,7 +60,7 @@ def overview_numbers(environment: str, *, now: datetime) -> OverviewNumbers:
         silent=tuple(sorted((one for one in agents if not one.is_reachable), key=lambda one: one.last_seen)),
         fleet=tuple(agents),
         spark_s=SPARK_S,
-        sparks=_sparks(environment, now),
+        sparks=_sparks(environment, now, everyone),
     )
 
 
@@ -88,26 +91,48 @@ def _by_family(rows: Iterable[_Row], minutes: float) -> dict[Family, float]:
     return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
 
-def _capacity(rows: Sequence[_Row], minute: int, minutes: float) -> tuple[CapacityNow, ...]:
+def _capacity(environment: str, rows: Sequence[_Row], minute: int, minutes: float) -> tuple[CapacityNow, ...]:
     """Who is short of capacity now, the worst first, and since which minute without a longer pause."""
-    by_name: dict[str, list[_Row]] = {}
+    fresh: dict[str, list[_Row]] = {}
+    for row in rows:
+        if row["minute"] >= minute - 1 and (row["rate_limited"] or row["overloaded"]):
+            fresh.setdefault(_name(row), []).append(row)
+    began = _began_at(environment, rows, minute, set(fresh))
+    found = [
+        CapacityNow(
+            name=name,
+            rate_limited_per_min=_total(errors, "rate_limited") / minutes,
+            overloaded_per_min=_total(errors, "overloaded") / minutes,
+            since=from_us(began[name] * MINUTE_S * US_PER_S),
+        )
+        for name, errors in fresh.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.per_min, one.name)))
+
+
+def _name(row: _Row) -> str:
+    return capacity_name(row["provider"], row["model"], row["operation"])
+
+
+def _began_at(environment: str, rows: Iterable[_Row], minute: int, names: set[str]) -> dict[str, int]:
+    """The minute in which each shortage began; those that reach past the last hour cost one query more."""
+    began = {name: _began(minutes) for name, minutes in _short(rows).items() if name in names}
+    edge = minute - LOOKED_BACK_MINUTES + QUIET_MINUTES
+    if any(first <= edge for first in began.values()):
+        day = MinuteSum.objects.filter(environment=environment, minute__gt=minute - LONGEST_MINUTES, minute__lte=minute)
+        columns = ("minute", "provider", "model", "operation", "rate_limited", "overloaded")
+        short = day.filter(Q(rate_limited__gt=0) | Q(overloaded__gt=0)).values(*columns)
+        began |= {name: _began(minutes) for name, minutes in _short(short).items() if name in names}
+    return began
+
+
+def _short(rows: Iterable[_Row]) -> dict[str, set[int]]:
+    """The minutes in which each backend was short of capacity."""
+    minutes: dict[str, set[int]] = {}
     for row in rows:
         if row["rate_limited"] or row["overloaded"]:
-            name = capacity_name(row["provider"], row["model"], row["operation"])
-            by_name.setdefault(name, []).append(row)
-    found = []
-    for name, errors in by_name.items():
-        fresh = [row for row in errors if row["minute"] >= minute - 1]
-        if fresh:
-            found.append(
-                CapacityNow(
-                    name=name,
-                    rate_limited_per_min=_total(fresh, "rate_limited") / minutes,
-                    overloaded_per_min=_total(fresh, "overloaded") / minutes,
-                    since=from_us(_began({row["minute"] for row in errors}) * MINUTE_S * US_PER_S),
-                )
-            )
-    return tuple(sorted(found, key=lambda one: (-one.per_min, one.name)))
+            minutes.setdefault(_name(row), set()).add(row["minute"])
+    return minutes
 
 
 def _began(minutes: set[int]) -> int:
@@ -126,7 +151,7 @@ def _degraded(environment: str, agents: Iterable[AgentRow]) -> tuple[Degradation
     return tuple(row for row in rows if (row.service, row.instance) in reachable)
 
 
-def _sparks(environment: str, now: datetime) -> dict[str, list[int | None]]:
+def _sparks(environment: str, now: datetime, everyone: Iterable[AgentRow]) -> dict[str, list[int | None]]:
     """Totals per bin of the last hours, None where nobody lived to report; index `minute_sum_once`."""
     start, width = now - SPARKS_OVER, SPARK_S // MINUTE_S
     grid = Grid.over(start, now, SPARK_S)
@@ -138,7 +163,7 @@ def _sparks(environment: str, now: datetime) -> dict[str, list[int | None]]:
         rejections=Sum("rejections"),
         fallbacks=Sum("fallbacks"),
     )
-    unknown = grid.outside(reporting_spans(environment, start=start, end=now))
+    unknown = grid.outside(living_spans(everyone))
     sparks: dict[str, list[int | None]] = {name: [None if gap else 0 for gap in unknown] for name in SPARKS}
     for index, *counts in grouped.order_by().values_list("bin", *SPARKS):
         for name, count in zip(SPARKS, counts, strict=True):

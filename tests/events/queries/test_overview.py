@@ -67,6 +67,17 @@ def test_a_shortage_that_paused_is_a_new_one() -> None:
     assert sentence("dev", NOW).startswith("search_web has been answering 429 since 14:26:08")
 
 
+def test_a_long_shortage_is_dated_to_its_beginning() -> None:
+    story = calm()
+    for at in range(3, 9000, 120):
+        story.tell(failed(Category.RATE_LIMITED), at=at)
+    story.store()
+    assert sentence("dev", NOW).startswith("search_web has been answering 429 since 11:58:15")
+    with CaptureQueriesContext(connection) as asked:
+        overview_numbers("dev", now=NOW)
+    assert len(asked) <= 8
+
+
 def test_a_storm_says_what_is_open_what_carries_it_and_who_holds_what() -> None:
     story = overloaded(calm())
     story.tell(moved(State.OPEN, breaker="model:large"), at=100, instance="a-0")
