@@ -29,7 +29,10 @@ def open_telemetry(identity: Identity, clock: Clock) -> Telemetry:
 
 
 def open_link(identity: Identity, recovery: Recovery, telemetry: Telemetry) -> Link:
-    """The desired state is followed at `<url>/api/v1/desired/stream`, and the last one is kept beside the outbox."""
+    """The desired state is followed at `<url>/api/v1/desired/stream`, and the last one is kept beside the outbox.
+
+    It is kept by service, not by instance: a process that has a new name at each start must find it, too.
+    """
     path = default_path(identity.instance, identity.url, directory=identity.directory)
     link = Link(
         identity.url,
@@ -37,7 +40,7 @@ def open_link(identity: Identity, recovery: Recovery, telemetry: Telemetry) -> L
         service=identity.instance.service,
         instance=identity.instance.instance,
         group=identity.group,
-        store=path.with_suffix(".desired"),
+        store=path.with_name("desired.json"),
         on_desired=recovery.apply,
         emit=telemetry.emit,
         clock=recovery.clock,
