@@ -1,0 +1,135 @@
+"""Accounts: made with a role, mended, listed; each written down, and no password anywhere but in the answer."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from recovery_ops.control.accounts import AccountInvalid, create_account, grant_role, reset_account
+from recovery_ops.control.audit import verify
+from recovery_ops.control.models import AuditEntry, Override, RoleGrant
+from recovery_ops.control.roles import Role, grants_of
+from tests.control.cast import asked, person, trip
+
+pytestmark = pytest.mark.django_db
+
+
+def account(*words: str) -> str:
+    said = io.StringIO()
+    call_command("account", *words, stdout=said)
+    return said.getvalue()
+
+
+def test_an_account_holds_its_role_and_its_password_opens() -> None:
+    user, password = create_account("ana", "operator", environment="prod")
+    assert grants_of(user).by_environment == {"prod": Role.OPERATOR}
+    assert Client().login(username="ana", password=password)
+    assert grants_of(create_account("bob", "admin")[0]).by_environment == {"*": Role.ADMIN}
+    assert create_account("eva", "viewer", password="correct horse battery")[1] == "correct horse battery"
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"name": " "}, "name"),
+        ({"name": "x" * 151}, "name"),
+        ({"name": "taken"}, "name"),
+        ({"role": "emperor"}, "role"),
+        ({"environment": ""}, "environment"),
+        ({"environment": "x" * 65}, "environment"),
+        ({"password": "12345"}, "password"),
+    ],
+)
+def test_an_account_that_cannot_be_is_not_half_made(changed: dict[str, Any], field: str) -> None:
+    create_account("taken", "viewer")
+    with pytest.raises(AccountInvalid) as invalid:
+        create_account(**{"name": "ana", "role": "operator"} | changed)
+    assert invalid.value.field == field
+    assert [user.username for user in User.objects.all()] == ["taken"]
+
+
+def test_a_reset_lets_the_owner_in_and_everybody_else_out() -> None:
+    user, old = create_account("ana", "operator")
+    session = Client()
+    session.login(username="ana", password=old)
+    user.is_active = False
+    user.save()
+    _, new = reset_account("ana")
+    assert Client().login(username="ana", password=new)
+    assert not Client().login(username="ana", password=old)
+    assert session.get("/api/v1/status").status_code == 401
+
+
+def test_a_role_can_be_changed() -> None:
+    user, _ = create_account("ana", "operator", environment="dev")
+    grant_role("ana", "admin", environment="dev")
+    grant_role("ana", "viewer")
+    assert grants_of(user).by_environment == {"dev": Role.ADMIN, "*": Role.VIEWER}
+    for missing in (lambda: grant_role("nobody", "viewer"), lambda: reset_account("nobody")):
+        with pytest.raises(AccountInvalid):
+            missing()
+
+
+def test_everything_is_written_down_but_the_password() -> None:
+    _, password = create_account("ana", "operator", environment="dev")
+    grant_role("ana", "admin", environment="dev", by=person(name="root"))
+    _, new = reset_account("ana")
+    entries = list(AuditEntry.objects.filter(environment="dev").order_by("number"))
+    assert [(entry.verb, entry.object, entry.actor_name == "root") for entry in entries] == [
+        ("account.create", "ana", False),
+        ("account.grant", "ana", True),
+    ]
+    assert (entries[1].before, entries[1].after) == ({"role": "operator"}, {"role": "admin"})
+    assert AuditEntry.objects.get(environment="*").verb == "account.reset"
+    written = str(list(AuditEntry.objects.values()))
+    assert password not in written
+    assert new not in written
+    assert verify("dev").is_whole
+
+
+def test_what_somebody_did_outlives_their_account() -> None:
+    user, _ = create_account("ana", "operator")
+    held = trip(**asked(by=replace(person(name="ana"), user_id=user.pk), ahead=True))
+    assert held.object.by_user == user
+    user.delete()
+    assert not RoleGrant.objects.exists()
+    override = Override.objects.get(pk=held.object.pk)
+    assert (override.by, override.by_user) == ("ana", None)
+
+
+# -- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_a_password_once_alone_on_the_last_line() -> None:
+    said = account("create", "ana", "--role", "operator", "--environment", "prod")
+    assert said.splitlines()[0] == "ana is operator in prod."
+    password = said.splitlines()[-1]
+    assert Client().login(username="ana", password=password)
+    said = account("reset", "ana")
+    assert Client().login(username="ana", password=said.splitlines()[-1])
+
+
+def test_the_command_lists_who_may_come_in() -> None:
+    account("create", "ana", "--role", "operator", "--environment", "prod")
+    account("grant", "ana", "--role", "viewer")
+    User.objects.create_superuser("root")
+    User.objects.create_user("gone", is_active=False)
+    User.objects.create_user("nobody")
+    assert account("list").splitlines() == [
+        "ana\tviewer everywhere, operator in prod",
+        "gone\tmay not sign in",
+        "nobody\tno role",
+        "root\tadmin everywhere",
+    ]
+
+
+@pytest.mark.parametrize("words", [["create", "ana", "--role", "emperor"], ["reset", "nobody"], ["create", "ana"], []])
+def test_the_command_says_what_is_wrong(words: list[str]) -> None:
+    with pytest.raises(CommandError):
+        account(*words)

@@ -1,0 +1,116 @@
+"""The operator's command line against a running console."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from events import keys
+from recovery_ops import cli
+from recovery_ops.control.models import Override
+from recovery_ops.rules.facts import DesiredStateApplied
+from tests.control.today import seen_now, today_fleet
+from tests.events.seeding import Story
+
+WHY = ["--reason", "the provider answers 529"]
+
+
+class Operator:
+    """Somebody at a terminal."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self.environ = {"RECOVERY_OPS_URL": url, "RECOVERY_OPS_KEY": key}
+        self.said: list[str] = []
+        self.on_sleep: Callable[[], None] = lambda: None
+
+    def run(self, *words: str) -> int:
+        self.said.clear()
+        return cli.main(list(words), environ=self.environ, say=self.said.append, sleep=lambda _: self.on_sleep())
+
+
+@pytest.fixture
+def operator(transactional_db: None, live_server: object) -> Iterator[Operator]:
+    keys.forget_keys()
+    today_fleet()
+    yield Operator(str(live_server), keys.create_key("ana", ["read", "act"], "dev")[1])
+    keys.forget_keys()
+
+
+def test_trip_release_and_reset(operator: Operator) -> None:
+    assert operator.run("trip", "search_web", *WHY, "--for", "30m") == cli.DONE
+    assert operator.said == ["trip search_web: revision 1; 3 instances have it, 3 are in scope"]
+    assert (Override.objects.get().expires_at - Override.objects.get().starts_at).total_seconds() == 1800
+    assert operator.run("trip", "search_web", *WHY, "--for", "30m") == cli.DONE
+    assert "(it was so already)" in operator.said[0]
+    assert operator.run("release", "search_web", *WHY) == cli.DONE
+    assert operator.run("reset", "search_web", *WHY) == cli.DONE
+    assert operator.said == ["reset search_web: revision 3; 3 instances have it, 3 are in scope"]
+
+
+def test_a_dry_run_says_what_it_would_touch(operator: Operator) -> None:
+    assert operator.run("trip", "search_web", *WHY, "--dry-run") == cli.DONE
+    assert operator.said[0].startswith("Nothing was changed. 3 instances have it, 3 are in scope. Callers will get")
+    assert not Override.objects.exists()
+
+
+def applied(instance: str) -> None:
+    Story().tell(DesiredStateApplied(revision=1, config_hash=""), at=0, instance=instance).store()
+    seen_now()
+
+
+def test_waiting_ends_when_everybody_obeys(operator: Operator) -> None:
+    waiting = iter(["r-0", "r-1", "r-2"])
+    operator.on_sleep = lambda: applied(next(waiting))
+    assert operator.run("trip", "search_web", *WHY, "--wait", "30s") == cli.DONE
+    assert operator.said[-1] == "3/3 applied"
+
+
+def test_waiting_ends_when_the_time_is_over_and_names_the_rest(operator: Operator) -> None:
+    assert operator.run("trip", "search_web", *WHY, "--wait", "1s") == cli.NOT_APPLIED
+    assert operator.said[-1] == "0/3 applied, 3 pending (research/r-0, research/r-1, research/r-2)"
+
+
+def test_status_says_what_holds_and_who_obeys(operator: Operator) -> None:
+    operator.run("trip", "search_web", *WHY)
+    assert operator.run("status") == cli.DONE
+    assert operator.said[0] == "dev: revision 1, policy built-in"
+    assert operator.said[1].startswith("3 of 3 agents report; 0/3 applied, 3 pending")
+    assert operator.said[2] == "0 of 1 breakers do not flow; 1 overrides hold"
+    assert operator.said[3].startswith("  search_web: 3 closed; forced_open by ana until ")
+
+
+def test_a_refusal_is_said_and_fails(operator: Operator, capsys: pytest.CaptureFixture[str]) -> None:
+    assert operator.run("trip", "serch_web", *WHY) == cli.REFUSED
+    assert "ever reported a breaker called serch_web" in capsys.readouterr().err
+    assert operator.run("release", "search_web", *WHY) == cli.REFUSED
+    operator.environ["RECOVERY_OPS_KEY"] = "nonsense"
+    assert operator.run("status") == cli.REFUSED
+    assert "This key is unknown" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "ftp://example.org", "nonsense"])
+def test_a_console_that_is_not_there_is_said(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert Operator(url, "a key").run("status") == cli.NO_ANSWER
+    assert url in capsys.readouterr().err
+
+
+def test_what_answers_but_is_no_console_is_said(operator: Operator, capsys: pytest.CaptureFixture[str]) -> None:
+    operator.environ["RECOVERY_OPS_URL"] += "/not/here"
+    assert operator.run("status") == cli.REFUSED
+    assert "no answer of a Recovery Ops console" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["trip"], ["trip", "search_web"], ["trip", "x", *WHY, "--for", "soon"]])
+def test_misuse_is_told(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        Operator("http://127.0.0.1:9", "a key").run(*words)
+    assert ended.value.code == 2
+    with pytest.raises(SystemExit):
+        Operator("http://127.0.0.1:9", "").run("status")
+    assert "RECOVERY_OPS_KEY" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("30m", 1800), ("2h", 7200), ("1d", 86_400)])
+def test_lengths_of_time(text: str, seconds: float) -> None:
+    assert cli._seconds(text) == seconds

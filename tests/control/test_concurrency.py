@@ -1,0 +1,116 @@
+"""Many at once, on both engines: revisions without gaps, one winner where only one can win, a chain without forks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.db import connections
+from django.db.utils import ConnectionHandler
+
+from recovery_ops import environment
+from recovery_ops.control import actions, desired
+from recovery_ops.control.actions import Refused
+from recovery_ops.control.audit import verify
+from recovery_ops.control.models import AuditEntry, Override
+from recovery_ops.rules.scope import Scope
+from tests.control.cast import person, trip
+from tests.events.seeding import NOW
+
+THREADS = 6
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def engine(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[Callable[[], None]]:
+    """An empty store on each engine; a thread that calls what this yields uses it, too."""
+    if request.param == "sqlite":
+        yield lambda: None
+        return
+    config = environment.database(request.getfixturevalue("postgres_url"), data=Path(), pool_size=THREADS + 2)
+    ours = connections["default"]
+
+    def enter() -> None:
+        connections["default"] = ConnectionHandler({"default": config})["default"]
+
+    enter()
+    theirs = connections["default"]
+    try:
+        call_command("migrate", verbosity=0)
+        yield enter
+    finally:
+        connections["default"] = ours
+        theirs.close()
+        theirs.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's wrapper has one
+
+
+def at_once(engine: Callable[[], None], work: Callable[[int], object]) -> list[object]:
+    """What each of many threads got, or was refused with."""
+    results: list[object] = [None] * THREADS
+    gate = threading.Barrier(THREADS)
+
+    def run(number: int) -> None:
+        engine()
+        gate.wait()
+        try:
+            results[number] = work(number)
+        except Refused as refused:
+            results[number] = refused.code
+        finally:
+            connections["default"].close()
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_every_change_has_a_revision_of_its_own_and_a_row(engine: Callable[[], None]) -> None:
+    def change(number: int) -> int:
+        return trip(scope=Scope(operation=f"operation-{number}"), ahead=True).revision
+
+    assert sorted(at_once(engine, change)) == list(range(1, THREADS + 1))  # type: ignore[type-var]  # all are numbers
+    assert desired.current_revision("dev") == THREADS
+    assert (verify("dev").is_whole, AuditEntry.objects.count()) == (True, THREADS)
+    assert len(desired.document("dev", now=NOW)["overrides"]) == THREADS
+
+
+def test_of_many_who_saw_the_same_one_wins_and_the_others_are_told(engine: Callable[[], None]) -> None:
+    def change(number: int) -> int:
+        by = person(name=f"person-{number}")
+        return trip(by=by, reason=f"for reasons of person {number}", seen=0, ahead=True).revision
+
+    results = at_once(engine, change)
+    assert sorted(map(str, results)) == ["1"] + ["stale"] * (THREADS - 1)
+    assert Override.objects.live("dev").count() == 1
+    assert verify("dev").is_whole
+
+
+def test_one_click_that_arrives_many_times_is_one_change(engine: Callable[[], None]) -> None:
+    results = at_once(engine, lambda number: trip(key="one click", ahead=True).object.pk)
+    assert len(set(results)) == 1
+    assert (desired.current_revision("dev"), Override.objects.count()) == (1, 1)
+
+
+def test_many_workers_end_what_expired_once(engine: Callable[[], None]) -> None:
+    for number in range(3):
+        trip(scope=Scope(operation=f"operation-{number}"), ahead=True, expires_in_s=60)
+    results = at_once(engine, lambda _: len(actions.end_expired("dev", now=NOW + timedelta(hours=1))))
+    assert sorted(map(str, results)) == ["0"] * (THREADS - 1) + ["3"]
+    assert desired.current_revision("dev") == 4
+    assert verify("dev").is_whole
+
+
+def test_a_reader_never_sees_half_a_change(engine: Callable[[], None]) -> None:
+    def work(number: int) -> object:
+        if number % 2:
+            return [trip(scope=Scope(operation=f"{number}-{one}"), ahead=True).revision for one in range(5)]
+        snapshots = [desired.read("dev") for _ in range(20)]
+        return all(len(one.overrides) == one.revision for one in snapshots)
+
+    assert all(at_once(engine, work))
