@@ -47,10 +47,22 @@ KNOBS: dict[str, Knob] = {
     "minimum_number_of_calls": Knob(kind="whole", minimum=1, maximum=10_000, brief="Calls before a rate is judged"),
     "consecutive_failures": Knob(kind="whole", maximum=10_000, brief="Failures in a row that open; 0 is off"),
     "slow_call_rate_threshold": Knob(kind="number", maximum=1, brief="Share of slow calls that opens; 0 is off"),
-    "slow_call_duration_s": Knob(kind="number", minimum=0.001, maximum=_DAY, unit="s", brief="From when a call is slow"),
-    "wait_duration_in_open_s": Knob(kind="number", minimum=0.01, maximum=_DAY, unit="s", brief="Cooldown before a probe"),
+    "slow_call_duration_s": Knob(
+        kind="number", minimum=0.001, maximum=_DAY, unit="s", brief="From when a call is slow"
+    ),
+    "wait_duration_in_open_s": Knob(
+        kind="number", minimum=0.01, maximum=_DAY, unit="s", brief="Cooldown before a probe"
+    ),
     "permitted_calls_in_half_open": Knob(kind="whole", minimum=1, maximum=1000, brief="Probes let through at once"),
-    "max_wait_in_half_open_s": Knob(kind="number", minimum=0.01, maximum=_DAY, unit="s", brief="When a probe is given up"),
+    "max_wait_in_half_open_s": Knob(
+        kind="number", minimum=0.01, maximum=_DAY, unit="s", brief="When a probe is given up"
+    ),
+    "model_fallback_after": Knob(
+        kind="whole", maximum=100, brief="Overloads in a row before the next model is asked; 0 is off"
+    ),
+    "model_cooldown_s": Knob(
+        kind="number", minimum=0.01, maximum=_DAY, unit="s", brief="When the first model is tried again"
+    ),
 }
 """Every knob, in the order in which forms show them."""
 

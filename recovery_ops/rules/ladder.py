@@ -8,7 +8,7 @@ chance is a function it is given, so equal replies give equal facts.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from recovery_ops.rules import facts
@@ -62,6 +62,9 @@ class _Tried:
 
     now: float
     attempts: int = 0
+    attempts_before_switch: int = 0
+    """Attempts at models that were asked before; each model has the retries of the policy."""
+    model: str | None = None
     is_answered: bool = False
     is_cancelled: bool = False
     failure: Failure | None = None
@@ -82,7 +85,8 @@ def climb(call: Climb, first: Raised | None = None) -> Climbing:
     """
     tried = yield from _attempts(call, call.standing, level=0, is_repeatable=call.is_repeatable, first=first)
     if tried.is_answered:
-        yield from _all(call.standing.degradation.end(tried.now))
+        if call.standing.chain is None or call.standing.chain.is_calm:
+            yield from _all(call.standing.degradation.end(tried.now))
         return Answered(call.standing.name, 0, tried.attempts)
     if tried.is_cancelled:
         return CalledOff()
@@ -184,8 +188,10 @@ def _attempts(
             if admission is None:
                 return tried
             ticket = admission.ticket
-            reply = yield _with_deadline(next_call, call, standing, tried)
+            next_call = _aimed(next_call, call, standing, tried)
+            reply = yield next_call
         tried.attempts += 1
+        tried.model = next_call.model or (standing.chain.primary if standing.chain else call.model)
         if isinstance(reply, Returned):
             tried.now, tried.is_answered = reply.now, True
             yield from _all(_succeeded(standing, tried, reply, ticket))
@@ -197,6 +203,9 @@ def _attempts(
             return tried
         tried.now, tried.failure = reply.now, reply.failure
         yield from _all(_failed(call, standing, tried, reply, ticket, is_repeatable))
+        if (yield from _switched(call, standing, tried)):
+            next_call = Call(standing.name, tried.attempts + 1, level)
+            continue
         decision = yield from _again(
             call, standing, tried, reply.failure, is_repeatable, unfixable, is_probe=ticket > 0
         )
@@ -257,6 +266,28 @@ def _at_the_gate(
     return cause is not Cause.CANCELLED
 
 
+def _switched(call: Climb, standing: Standing, tried: _Tried) -> Generator[Step, Reply, bool]:
+    """Count an overload of the model; True where the request is made again, at once, with another model.
+
+    A signal, not an error: each model of the chain has the retries of the policy. Background work fails fast all the
+    same, but the next call will ask the other model.
+    """
+    chain, failure = standing.chain, tried.failure
+    if chain is None or tried.model is None or failure is None or failure.category is not Category.OVERLOADED:
+        return False
+    fact = chain.overloaded(tried.model, tried.now, call.needs)
+    if fact is None:
+        return False
+    yield Emit(replace(fact, operation=standing.name, provider=standing.provider))
+    yield from _all(
+        standing.degradation.begin(
+            tried.now, kind="model", reason=fact.category.value, to_name=fact.to_model, category=fact.category
+        )
+    )
+    tried.attempts_before_switch = tried.attempts
+    return standing.policy.is_foreground(call.source)
+
+
 def _again(
     call: Climb,
     standing: Standing,
@@ -273,7 +304,7 @@ def _again(
         limit = _retry_limit(call, standing)
         decision = decide_retry(
             failure,
-            attempt=tried.attempts,
+            attempt=tried.attempts - tried.attempts_before_switch,
             max_retries=limit,
             is_foreground=standing.policy.is_foreground(call.source),
             policy=standing.policy,
@@ -342,6 +373,8 @@ def _succeeded(standing: Standing, tried: _Tried, reply: Returned, ticket: int) 
             breaker=standing.breaker.name,
         )
     yield from standing.breaker.succeed(reply.now, duration_s=reply.duration_s, ticket=ticket)
+    if standing.chain is not None and tried.model is not None and standing.chain.succeeded(tried.model):
+        yield from standing.degradation.end(reply.now)
 
 
 def _failed(
@@ -387,7 +420,7 @@ def _classified(
         input_tokens=failure.overflow.input_tokens if failure.overflow else None,
         limit_tokens=failure.overflow.limit_tokens if failure.overflow else None,
         provider=standing.provider,
-        model=call.model,
+        model=tried.model,
         tool=call.tool,
         request_id=failure.request_id,
     )
@@ -461,19 +494,15 @@ def _deadline_at(call: Climb, standing: Standing) -> float:
     return call.deadline_at
 
 
-def _with_deadline(next_call: Call, call: Climb, standing: Standing, tried: _Tried) -> Call:
+def _aimed(next_call: Call, call: Climb, standing: Standing, tried: _Tried) -> Call:
+    """The call with what holds at this moment: the time that is left, and the model to ask."""
     left_s = _deadline_at(call, standing) - tried.now
-    own_s = standing.policy.knobs.call_deadline_s or inf
-    deadline_s = min(left_s, own_s)
-    if deadline_s == inf:
-        return next_call
-    return Call(
-        next_call.operation,
-        next_call.attempt,
-        next_call.level,
-        next_call.adjustment,
-        next_call.max_tokens,
-        deadline_s,
+    deadline_s = min(left_s, standing.policy.knobs.call_deadline_s or inf)
+    chain = standing.chain
+    return replace(
+        next_call,
+        deadline_s=None if deadline_s == inf else deadline_s,
+        model=chain.current(tried.now, call.needs) if chain else None,
     )
 
 

@@ -68,6 +68,8 @@ class Knobs:
     wait_duration_in_open_s: float | None = None
     permitted_calls_in_half_open: int | None = None
     max_wait_in_half_open_s: float | None = None
+    model_fallback_after: int | None = None
+    model_cooldown_s: float | None = None
 
     def over(self, other: Knobs) -> Knobs:
         """These knobs where they say something, the other's where they do not."""
@@ -96,6 +98,8 @@ FAIL_CLOSED = Knobs(
     wait_duration_in_open_s=60.0,
     permitted_calls_in_half_open=1,
     max_wait_in_half_open_s=10.0,
+    model_fallback_after=3,
+    model_cooldown_s=60.0,
 )
 """What holds where nobody said anything. 0 switches a limit, a rate or a deadline off."""
 

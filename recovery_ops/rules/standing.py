@@ -10,6 +10,7 @@ from recovery_ops.rules.breaker import Breaker
 from recovery_ops.rules.degradation import Degradation
 from recovery_ops.rules.facts import Fact
 from recovery_ops.rules.gate import Gate
+from recovery_ops.rules.model_chain import NO_NEEDS, ModelChain, Needs
 from recovery_ops.rules.policy import OperationPolicy
 from recovery_ops.rules.words import Adjustment, Category
 
@@ -20,21 +21,31 @@ ESCALATION_PAUSE_S = 60.0
 class Standing:
     """How one operation stands in this process: its policy, and what its calls share. The driver holds the lock."""
 
-    __slots__ = ("_escalated_at", "breaker", "degradation", "gate", "name", "policy", "provider")
+    __slots__ = ("_escalated_at", "breaker", "chain", "degradation", "gate", "name", "policy", "provider")
 
-    def __init__(self, name: str, policy: OperationPolicy, breaker: Breaker, *, provider: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        policy: OperationPolicy,
+        breaker: Breaker,
+        *,
+        provider: str | None = None,
+        chain: ModelChain | None = None,
+    ) -> None:
         self.name = name
         self.policy = policy
         self.breaker = breaker
         self.gate = Gate(name)
         self.degradation = Degradation(name)
         self.provider = provider
+        self.chain = chain
         self._escalated_at: dict[Category, float] = {}
 
     @property
     def is_calm(self) -> bool:
         """Whether a success needs nothing but to be counted."""
-        return self.breaker.is_calm and self.gate.is_open and not self.degradation.is_open
+        is_chain_calm = self.chain is None or self.chain.is_calm
+        return is_chain_calm and self.breaker.is_calm and self.gate.is_open and not self.degradation.is_open
 
     def sweep(self, now: float) -> tuple[Fact, ...]:
         """What time alone changes."""
@@ -74,6 +85,7 @@ class Climb:
     """What the caller can change about a request before it is sent again."""
     model: str | None = None
     tool: str | None = None
+    needs: Needs = NO_NEEDS
 
     @property
     def is_foreground(self) -> bool:

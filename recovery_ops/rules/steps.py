@@ -21,6 +21,8 @@ class Call:
     max_tokens: int | None = None
     deadline_s: float | None = None
     """What is left for this attempt; None where nothing limits it."""
+    model: str | None = None
+    """Which model of the chain to ask; None where there is no chain."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from recovery_ops.rules.facts import HookFailed
 from recovery_ops.rules.ladder import climb
+from recovery_ops.rules.model_chain import NO_NEEDS
 from recovery_ops.rules.standing import Climb
 from recovery_ops.rules.steps import (
     Answered,
@@ -83,6 +84,7 @@ class Ascent:
                 fixes=plan.fixes,
                 model=plan.model,
                 tool=plan.tool,
+                needs=plan.needs(*self._args, **self._kwargs) if plan.needs else NO_NEEDS,
             ),
             first,
         )
@@ -114,7 +116,7 @@ class Ascent:
 
     def prepare(self, step: Call) -> Any:
         """The callable for a step, with its context variable set; the token must be given to `release`."""
-        attempt = Attempt(step.operation, step.attempt, step.deadline_s, step.adjustment, step.max_tokens, self._key)
+        attempt = Attempt(step.operation, step.attempt, step.deadline_s, step.adjustment, step.max_tokens, self._key, step.model)
         return self.plan.function_of(step.operation, step.level), ATTEMPT.set(attempt)
 
     def hook_for(self, step: Call) -> Any:

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast
 
+from recovery_ops.rules.model_chain import ModelChain, Needs
 from recovery_ops.rules.policy import Knobs
 from recovery_ops.rules.standing import Alternative
 from recovery_ops.rules.words import Adjustment
@@ -68,6 +69,10 @@ class Said(TypedDict, total=False):
     provider: str | None
     model: str | None
     tool: str | None
+    chain: ModelChain | None
+    """Models in order; the callable asks `attempt().model or <the first>`."""
+    needs: Callable[..., Needs] | None
+    """What a request needs of a model, from the arguments."""
 
 
 class Guards:
@@ -99,6 +104,7 @@ def _plan(recovery: Recovery, name: str, function: Callable[..., Any], said: Sai
         breaker=said.get("breaker", ""),
         code=_knobs(said),
         provider=said.get("provider"),
+        chain=said.get("chain"),
     )
     hooks = {
         Adjustment.REFRESH_CREDENTIALS: said.get("refresh_credentials"),
@@ -119,6 +125,7 @@ def _plan(recovery: Recovery, name: str, function: Callable[..., Any], said: Sai
         idempotency_key=key,
         model=said.get("model"),
         tool=said.get("tool"),
+        needs=said.get("needs"),
     )
 
 

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from recovery_ops.rules.model_chain import Needs
 from recovery_ops.rules.policy import Knobs
 from recovery_ops.rules.scope import Place
 from recovery_ops.rules.standing import Alternative, Standing
@@ -27,6 +28,8 @@ class Attempt:
     max_tokens: int | None = None
     idempotency_key: str | None = None
     """Goes upstream with the request, the same for each attempt of one call."""
+    model: str | None = None
+    """Which model of the chain to ask; None where there is no chain, or nothing is wrong with its first."""
 
 
 ATTEMPT: ContextVar[Attempt] = ContextVar("recovery_ops_attempt", default=Attempt())  # noqa: B039  # it is frozen
@@ -109,6 +112,7 @@ class Plan:
     idempotency_key: Callable[..., str] | None = None
     model: str | None = None
     tool: str | None = None
+    needs: Callable[..., Needs] | None = None
 
     def function_of(self, operation: str, level: int) -> Callable[..., Any]:
         """What to call for a rung of the ladder."""

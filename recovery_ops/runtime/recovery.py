@@ -14,6 +14,7 @@ from typing import Protocol, Unpack
 from recovery_ops.rules.breaker import Breaker, Imposed
 from recovery_ops.rules.facts import BreakerRejected, Fact, Instance
 from recovery_ops.rules.intent import NOTHING_DESIRED, Desired, winning_override
+from recovery_ops.rules.model_chain import ModelChain
 from recovery_ops.rules.policy import Knobs, OperationPolicy
 from recovery_ops.rules.scope import Place
 from recovery_ops.rules.standing import Standing
@@ -131,6 +132,7 @@ class Recovery(Guards):
         breaker: str = "",
         code: Knobs | None = None,
         provider: str | None = None,
+        chain: ModelChain | None = None,
     ) -> Operation:
         """The operation of this name, made at first use. One that already exists keeps what was said first."""
         with self.lock:
@@ -150,7 +152,7 @@ class Recovery(Guards):
                 # A breaker that is made later starts fresh, so resets of the past do not concern it.
                 newest = max((one.revision for one in self.desired.resets), default=0)
                 shared = self._shared[place.breaker] = _Shared(Breaker(place.breaker), [], newest)
-            standing = Standing(name, OperationPolicy(), shared.breaker, provider=provider)
+            standing = Standing(name, OperationPolicy(), shared.breaker, provider=provider, chain=chain)
             made = Operation(standing, place, self.lock, kind=kind, code=code or Knobs())
             self.operations[name] = made
             shared.operations.append(made)
@@ -294,6 +296,8 @@ class Recovery(Guards):
         self._clamped.update(dict.fromkeys(clamped))
         operation.standing.policy = policy
         operation.standing.breaker.configure(policy.knobs)
+        if operation.standing.chain is not None:
+            operation.standing.chain.configure(policy.knobs)
         operation.refresh()
 
     def _impose(self, shared: _Shared) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 from recovery_ops import wire
 from recovery_ops.rules import ladder, steps
 from recovery_ops.rules.breaker import Breaker, Imposed
-from recovery_ops.rules.facts import Fact
+from recovery_ops.rules.facts import Fact, FallbackActivated
 from recovery_ops.rules.intent import Desired, Override, Reset
+from recovery_ops.rules.model_chain import ModelChain
 from recovery_ops.rules.policy import Knobs, Policy, parse_policy
 from recovery_ops.rules.scope import Place, Scope
 from recovery_ops.rules.standing import Alternative, Climb, Standing
@@ -118,6 +119,10 @@ def knobs_of(said: dict[str, Any]) -> Knobs:
     return Knobs(**said.get("knobs", {}))
 
 
+def chain_of(said: dict[str, Any]) -> ModelChain | None:
+    return ModelChain(*said["chain"]) if "chain" in said else None
+
+
 # --- the rules alone -------------------------------------------------------------------------------------------------
 
 
@@ -149,9 +154,12 @@ class Alone:
             breaker = self.breakers.setdefault(place.breaker, Breaker(place.breaker))
             policy: Policy = desired.policy
             found = policy.for_operation(place, kind=kind_of(self.journey, name), code=knobs_of(said))
-            standing = self.standings.setdefault(name, Standing(name, found, breaker, provider=said.get("provider")))
+            made = Standing(name, found, breaker, provider=said.get("provider"), chain=chain_of(said))
+            standing = self.standings.setdefault(name, made)
             standing.policy = found
             breaker.configure(found.knobs)
+            if standing.chain is not None:
+                standing.chain.configure(found.knobs)
         for name in dict.fromkeys(self.place(name).breaker for name in self.standings):
             self.reset(name)
             self.impose(name)
@@ -302,6 +310,7 @@ class InRuntime:
             is_destructive=said.get("is_destructive", True),
             knobs=knobs_of(said),
             provider=said.get("provider"),
+            chain=chain_of(said),
             adjusts_max_tokens="max_tokens" in fixes,
             refresh_credentials=(lambda: None) if "credentials" in fixes else None,
             refresh_evidence=(lambda: None) if "evidence" in fixes else None,
@@ -347,6 +356,7 @@ class InRuntime:
             self.told.ends.append(self.outcome(self.guards[name]))
 
     def outcome(self, guarded: Any) -> str:
+        before = len(self.lab.facts_of(FallbackActivated))
         try:
             value = guarded()
             if self.is_async:
@@ -361,5 +371,4 @@ class InRuntime:
             return "cancelled"
         if isinstance(value, Degraded):
             return "withdrawn"
-        standing = guarded.operation.standing
-        return "fallback" if standing.degradation.is_open else "answered"
+        return "fallback" if len(self.lab.facts_of(FallbackActivated)) > before else "answered"
