@@ -117,8 +117,8 @@ def console(request: HttpRequest) -> dict[str, Any]:
 
 def known_environments() -> list[str]:
     """Every environment that a key was made for or somebody changed something in, the product's own first."""
-    known = {*AgentKey.objects.values_list("environment", flat=True).distinct()}
-    known |= {*Revision.objects.values_list("environment", flat=True)}
+    keys = AgentKey.objects.order_by().values_list("environment", flat=True)
+    known = {*keys.union(Revision.objects.values_list("environment", flat=True))}
     return sorted(known or {settings.ENVIRONMENT}, key=lambda name: (name != settings.ENVIRONMENT, name))
 
 

@@ -110,7 +110,6 @@ class KnobField:
     hint: str
     unit: str
     value: str
-    inherited: str
     effective: str
     set_by: str
     choices: tuple[tuple[str, str], ...] = ()
@@ -122,9 +121,9 @@ def label_of(name: str) -> str:
     return name.removesuffix("_s").replace("_", " ").capitalize()
 
 
-def choices_of(knob: Knob, inherited: str) -> tuple[tuple[str, str], ...]:
+def choices_of(knob: Knob) -> tuple[tuple[str, str], ...]:
     """What may be chosen where typing is not needed; nothing for numbers."""
-    unsaid = ("", f"not set ({inherited})")
+    unsaid = ("", "not set")
     if knob.kind == "flag":
         return (unsaid, ("yes", "yes"), ("no", "no"))
     if knob.kind == "word":

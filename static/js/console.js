@@ -88,13 +88,19 @@
     ops.say("Copied");
   }
 
+  // A notice goes by itself, unless somebody is at it; what it says stands on the page, too.
+  function expire(toast, ms) {
+    setTimeout(() => (toast.matches(":hover, :focus-within") ? expire(toast, ms) : toast.remove()), ms);
+  }
+
   ops.say = (text) => {
     const toast = document.createElement("p");
     toast.className = "notice";
     toast.textContent = text;
     document.getElementById("toasts")?.append(toast);
-    setTimeout(() => toast.remove(), 4_000);
+    expire(toast, 4_000);
   };
+  document.querySelectorAll("#toasts .notice").forEach((toast) => expire(toast, 10_000));
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-copy-link], [data-copy-text], button[name=theme], [data-theme-toggle], [data-keys], [data-dismiss]");

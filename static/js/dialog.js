@@ -9,6 +9,7 @@
   function fill(html) {
     dialog.innerHTML = html;
     dialog.setAttribute("aria-labelledby", "act-title");
+    ops.reveal();
     showEnd();
     const first = dialog.querySelector("[aria-invalid=true], [data-problem]") ?? dialog.querySelector("[data-close]");
     first?.focus();

@@ -85,6 +85,8 @@
       return;
     }
     if (old.hasAttribute("data-keep") || old.isEqualNode(fresh)) return;
+    // A time that only ticked on is the page's own business.
+    if (old.dataset?.tick && old.dateTime === fresh.dateTime && old.dataset.tick === fresh.dataset.tick) return;
     const before = old.textContent;
     copyAttributes(old, fresh);
     if (old.hasAttribute("data-rows") && !options.isForced && isHeld(old)) morphKept(old, fresh, options);

@@ -74,7 +74,7 @@
     const start = Date.parse(`${layout.xaxis.range[0].replace(" ", "T")}Z`);
     return data.map((trace) => {
       if (trace.name !== "unknown" || trace.orientation !== "h") return trace;
-      return { ...trace, marker: { ...trace.marker, opacity: trace.base.map((base) => (base <= start ? 0.3 : 1)) } };
+      return { ...trace, marker: { ...trace.marker, opacity: trace.base.map((base) => (base <= start + 1000 ? 0.3 : 1)) } };
     });
   }
 

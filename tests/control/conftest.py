@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from django.utils import timezone
 
 from tests.control.cast import small_fleet
+from tests.events.seeding import NOW
 
 
 @pytest.fixture
 def known(db: None) -> None:
     """Three instances of research have reported search_web in `dev`."""
     small_fleet()
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of the views stands at the moment that the stories end."""
+    monkeypatch.setattr(timezone, "now", lambda: NOW)

@@ -78,7 +78,7 @@ def _extending(impact: Impact) -> str:
     return "It goes on as it is and ends later."
 
 
-_LONGEST = "It ends by itself, by each agent’s own clock, also when this server is away. The longest is 24 h. Now:"
+_LONGEST = "It ends by itself, by each agent’s own clock, also when this server is away. The longest is 24 h."
 
 ACTS = {
     "trip": Act(

@@ -69,11 +69,16 @@ class Applying:
         return any(self.agents.get(status) for status in late)
 
     @property
-    def words(self) -> str:
-        """`policy 3: 37/40 applied, 2 pending (14 s), 1 unreachable`."""
+    def head(self) -> str:
+        """`Policy 3: 37/40 applied`."""
         if not self.total:
-            return "No instance in this scope has reported; it applies as soon as one does."
-        return f"{self.what + ': ' if self.what else ''}{self.applied}/{self.total} applied{self._rest(with_wait=True)}"
+            return "No instance in this scope has reported"
+        return f"{self.what + ': ' if self.what else ''}{self.applied}/{self.total} applied"
+
+    @property
+    def rest(self) -> str:
+        """`, 2 pending (14 s), 1 unreachable`: what follows the head."""
+        return self._rest(with_wait=True) if self.total else "; it applies as soon as one does."
 
     @property
     def plain(self) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from django.utils import timezone
 
 from events import queries
 from events.pages import render_page
-from events.rows import BreakerRow, InstanceState
+from events.rows import RANK, BreakerRow, InstanceState
 from events.timelines.charts import HEADING_PX, LANE_PX, MARGIN, PLOT_PX
 from events.window import PRESETS, window_of
 from events.wording import state_word
@@ -74,6 +75,8 @@ def breaker(request: HttpRequest, *, environment: str, name: str) -> HttpRespons
     if row is None:
         raise Http404(f"No instance in {environment} has reported a breaker called {name}.")
     window = window_of(request, now=now)
+    found = queries.instance_states(environment, name, now=now)
+    row = as_observed(row, found)
     entries = _entries(environment, name)
     moves = queries.transitions(environment, start=window.start, end=window.end, breaker=name, limit=MOST_MOVES)
     context = {
@@ -89,15 +92,35 @@ def breaker(request: HttpRequest, *, environment: str, name: str) -> HttpRespons
         "links": {verb: reverse(f"breaker-{verb}", args=[name]) for verb in _VERBS},
         "policy_href": reverse("policy", args=[row.operations[0] if row.operations else name]),
         "figure_href": f"{reverse('breaker-figure', args=[name])}?{window.query}",
-        **_desired_and_observed(request, row, Standing(environment, now=now), entries, query=window.query),
+        **_desired_and_observed(request, row, found, Standing(environment, now=now), entries, query=window.query),
     }
     return render_page(request, "control/breaker", context)
 
 
+def as_observed(row: BreakerRow, found: Sequence[InstanceState]) -> BreakerRow:
+    """The row with the states of these instances, so that the page tells one moment and not two."""
+    counts = Counter(one.state for one in found if one.state is not None)
+    worst = max(counts, key=RANK.__getitem__, default=None)
+    since = [one.since for one in found if one.state is worst and one.since is not None]
+    return replace(
+        row,
+        counts=dict(counts),
+        unknown=len(found) - counts.total(),
+        instances=len(found),
+        worst=worst,
+        since=min(since, default=None),
+    )
+
+
 def _desired_and_observed(
-    request: HttpRequest, row: BreakerRow, standing: Standing, entries: Sequence[AuditEntry], *, query: str
+    request: HttpRequest,
+    row: BreakerRow,
+    found: Sequence[InstanceState],
+    standing: Standing,
+    entries: Sequence[AuditEntry],
+    *,
+    query: str,
 ) -> Mapping[str, Any]:
-    found = queries.instance_states(standing.environment, row.name, now=standing.now)
     override = standing.override_of(row.name)
     revision, made_at = _asked(override, entries)
     applying = standing.applying([one.agent for one in found], revision, made_at=made_at)

@@ -110,9 +110,14 @@ def _row(row: BreakerRow, standing: Standing, segments: Sequence[MajoritySegment
         ratio=ratio_of(row),
         held=Held.of(standing.override_of(row.name)),
         narrower=len(standing.narrower_of(row.name)),
-        bullet=drawing.bullet(row.failure_rate, row.threshold),
+        bullet=drawing.bullet(row.failure_rate, _limit(row)),
         strip=drawing.strip(segments, start=window.start, end=window.end, label=row.name) if segments else "–",
     )
+
+
+def _limit(row: BreakerRow) -> float | None:
+    """The limit of the failure rate; what opened for failures in a row has another limit, which is no share."""
+    return row.threshold if row.threshold is not None and row.threshold <= 1 else None
 
 
 def ratio_of(row: BreakerRow) -> str:

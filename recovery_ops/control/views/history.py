@@ -13,7 +13,7 @@ from recovery_ops.control.views.changes import verb_of
 
 MOST = 60
 TOGETHER = timedelta(seconds=60)
-"""Moves of many instances for one reason, no further apart than this, are one event."""
+"""Moves of many instances for one reason within this time are one event."""
 
 _STATE_OF = {"breaker.trip": "forced_open", "breaker.disable": "disabled", "breaker.observe": "metrics_only"}
 
@@ -54,18 +54,17 @@ def _by_person(entry: AuditEntry) -> Event:
 
 
 def _reported(moves: Iterable[Transition]) -> Iterator[Event]:
-    group: list[Transition] = []
+    """The moves (newest first) put together: nine instances whose probes fail in the same minute are one event."""
+    groups: list[list[Transition]] = []
+    newest: dict[tuple[str, str], list[Transition]] = {}
     for move in moves:
-        if group and not _is_one_event(group[-1], move):
-            yield _event(group)
-            group = []
+        kind = (move.state, move.trigger or "")
+        group = newest.get(kind)
+        if group is None or group[0].at - move.at > TOGETHER:
+            group = newest[kind] = []
+            groups.append(group)
         group.append(move)
-    if group:
-        yield _event(group)
-
-
-def _is_one_event(later: Transition, earlier: Transition) -> bool:
-    return (later.state, later.trigger) == (earlier.state, earlier.trigger) and later.at - earlier.at <= TOGETHER
+    return map(_event, groups)
 
 
 def _event(group: Sequence[Transition]) -> Event:

@@ -82,11 +82,11 @@ def live_status(standing: Standing, fleet: Sequence[AgentRow]) -> dict[str, Any]
     """What the panel of the live policy tells: its release, and who has applied it, by name."""
     release = standing.snapshot.policy.release
     revision = release.revision if release is not None else 0
-    name = f"policy {release.version}" if release is not None else "built-in policy"
+    name = f"Policy {release.version}" if release is not None else "Built-in policy"
     made_at = release.created_at if release is not None else None
     applying = standing.applying(fleet, revision, made_at=made_at, what=name)
     return {
-        "policy_name": name[:1].upper() + name[1:],
+        "policy_name": name,
         "release": release,
         "apply": applying,
         "missing": applying.missing(),
@@ -243,17 +243,15 @@ def knob_fields(
     said = _said(standing, operation)
     fields = []
     for name, one in KNOBS.items():
-        effective = knob(getattr(found.knobs, name))
         field = KnobField(
             name=name,
             label=label_of(name),
             hint=f"{one.brief}.",
             unit=one.unit,
             value=typed.get(name, ""),
-            inherited=effective,
             effective=_with_unit(name, getattr(found.knobs, name)),
-            set_by=f"policy {found.version}" if name in said else "unless the agent’s code says otherwise",
-            choices=choices_of(one, "code or default"),
+            set_by=f"policy {found.version}" if name in said else "unless code says otherwise",
+            choices=choices_of(one),
             errors=[faults[name]] if name in faults else [],
         )
         fields.append(field)

@@ -116,7 +116,7 @@ def _blocking(rows: Sequence[BreakerRow]) -> list[str]:
 def _evidence(row: BreakerRow) -> str:
     if row.failure_rate is None:
         return ""
-    limit = f", limit {share_text(row.threshold)}" if row.threshold else ""
+    limit = f", limit {share_text(row.threshold)}" if row.threshold and row.threshold <= 1 else ""
     last = f", last {category_text(row.last_category)}" if row.last_category else ""
     return f": {share_text(row.failure_rate)} of calls failed{limit}{last}"
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from events.rows import AgentRow
 from recovery_ops.control.desired import Snapshot, Standards, read
-from recovery_ops.control.models import Revision
+from recovery_ops.control.models import AuditHead
 from recovery_ops.control.views.applying import Applying, applying
 from recovery_ops.rules.intent import Override, winning_override
 from recovery_ops.rules.policy import Policy, parse_policy
@@ -65,20 +65,18 @@ class Standing:
         return applying(revision, dict(rows), waited_s=waited_s, what=what)
 
 
-_newest: dict[str, tuple[datetime, Snapshot]] = {}
-"""The last snapshot of each environment, with the moment its revision was made."""
+_known: dict[str, tuple[str, Snapshot]] = {}
+"""The last snapshot of each environment, under the hash of the audit log when it was read."""
 
 
 def newest(environment: str) -> Snapshot:
-    """The current state. One query while nothing changes: what a snapshot holds depends on its revision alone."""
-    revision = Revision.objects.filter(environment=environment).first()
-    if revision is None:
-        return Snapshot.of_nothing(environment)
-    made_at, snapshot = _newest.get(environment, (None, None))
-    if snapshot is None or (snapshot.revision, made_at) != (revision.number, revision.changed_at):
+    """The current state. One query while nothing changes: every change moves the hash at the end of the audit log."""
+    head = AuditHead.objects.filter(environment=environment).values_list("hash", flat=True).first() or ""
+    known_head, snapshot = _known.get(environment, ("", None))
+    if snapshot is None or known_head != head:
+        # Read after the hash: should a change come in between, the next reader finds another hash and reads again.
         snapshot = read(environment)
-        if snapshot.revision == revision.number:
-            _newest[environment] = (revision.changed_at, snapshot)
+        _known[environment] = (head, snapshot)
     return snapshot
 
 

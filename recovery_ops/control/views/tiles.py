@@ -77,7 +77,7 @@ def _failures(numbers: OverviewNumbers) -> Tile:
 
 
 def _refused(numbers: OverviewNumbers) -> Tile:
-    offered = numbers.calls_per_min + numbers.rejected_per_min
+    offered = max(numbers.calls_per_min, numbers.rejected_per_min)
     share = numbers.rejected_per_min / offered if offered else 0.0
     return Tile(
         title="Calls refused",

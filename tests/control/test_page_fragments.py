@@ -1,0 +1,88 @@
+"""What pages answer to the script that refreshes them, and how often they ask the store."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from recovery_ops.control.roles import Role
+from tests.control.visiting import PAGES, edited, held, signed_in, troubled_fleet
+from tests.events.seeding import NOW
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+COUNTS = Path(__file__).parent.parent / "query_counts.json"
+
+FRAGMENTS = {
+    "overview": "/",
+    "strip": "/overview/strip",
+    "breakers": "/breakers",
+    "breaker": "/breakers/search_web",
+    "policies": "/policies",
+    "agents": "/agents",
+    "audit": "/audit",
+    "timelines": "/timelines",
+}
+
+
+@pytest.mark.parametrize(("part", "path"), FRAGMENTS.items())
+def test_a_fragment_is_what_its_page_includes(part: str, path: str) -> None:
+    troubled_fleet()
+    client = signed_in(Role.EDITOR)
+    held(client)
+    client.get("/")  # takes the notice away
+    page = client.get(path).content.decode()
+    fragment = client.get(path, headers={"X-Fragment": part}).content.decode()
+    assert f'id="{part}"' in fragment
+    assert "<html" not in fragment
+    assert fragment.partition('<span class="meta wide" id="range-words">')[0].strip() in page
+
+
+@pytest.mark.parametrize(("part", "path"), FRAGMENTS.items())
+def test_what_did_not_change_is_not_sent_again(part: str, path: str) -> None:
+    troubled_fleet()
+    client = signed_in()
+    first = client.get(path, headers={"X-Fragment": part})
+    again = client.get(path, headers={"X-Fragment": part, "If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert "X-Fragment" in again.headers["Vary"]
+    assert again.headers["Cache-Control"] == "private, no-cache"
+
+
+def test_a_time_that_ticks_on_is_not_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+
+    troubled_fleet()
+    client = signed_in()
+    headers = {"X-Fragment": "agents"}
+    first = client.get("/agents", headers=headers)
+    monkeypatch.setattr(timezone, "now", lambda: NOW + timedelta(seconds=3))
+    headers["If-None-Match"] = first.headers["ETag"]
+    assert client.get("/agents", headers=headers).status_code == 304
+
+
+def asked_of(client: Client, path: str) -> int:
+    """How many queries a page takes."""
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get(path, headers={"X-Fragment": "all"} if path == "/counts" else {}).status_code == 200
+    return len(queries)
+
+
+def test_pages_ask_no_more_than_is_written_down_however_large_the_fleet_is() -> None:
+    troubled_fleet(3)
+    client = signed_in(Role.EDITOR)
+    held(client)
+    edited(client, seen="1", max_retries="5")
+    client.get("/")  # takes the notices away, and reads the desired state once
+    few = {name: asked_of(client, path) for name, path in PAGES.items()}
+    troubled_fleet(30)
+    many = {name: asked_of(client, path) for name, path in PAGES.items()}
+    assert many == few, "the number of queries grows with the fleet"
+    assert few == json.loads(COUNTS.read_text()), f"write down what is meant in {COUNTS.name}: {json.dumps(few)}"
+    assert max(few.values()) <= 15

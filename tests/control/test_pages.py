@@ -1,0 +1,257 @@
+"""The console's pages: who may see them, what they say, and that nothing from outside runs in them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import OperationalError, connection
+from django.test import Client
+
+from recovery_ops.control.models import AuditEntry, Override, PolicyRelease, Reset
+from recovery_ops.control.roles import Role
+from tests.control.visiting import ACTS, HOSTILE, PAGES, REASON, held, sent, signed_in, text_of, troubled_fleet
+from tests.events.seeding import Story, heartbeat
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+
+# -- who sees what -----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("path", [path for path in PAGES.values() if path != "/counts"])
+def test_nobody_sees_anything_before_signing_in(path: str) -> None:
+    answer = Client().get(path)
+    assert answer.status_code == 302
+    assert answer.headers["Location"].startswith("/sign-in?next=")
+
+
+@pytest.mark.parametrize("path", PAGES.values())
+def test_somebody_without_a_role_sees_a_clean_refusal(path: str) -> None:
+    answer = signed_in(None).get(path)
+    assert answer.status_code == 403
+    assert "You have no role in dev" in text_of(answer)
+
+
+@pytest.mark.parametrize("path", [path for name, path in PAGES.items() if name not in ("trip", "counts")])
+def test_a_viewer_sees_every_page(path: str) -> None:
+    troubled_fleet()
+    assert signed_in(Role.VIEWER).get(path).status_code == 200
+
+
+def test_a_viewer_is_offered_no_act() -> None:
+    troubled_fleet()
+    pages = [signed_in(Role.VIEWER).get(path).content.decode() for path in ("/", "/breakers", "/breakers/search_web")]
+    assert not [verb for page in pages for verb in ("/trip", "/reset", "/release", "/extend") if f'{verb}"' in page]
+
+
+def test_an_operator_is_offered_acts_and_the_policy() -> None:
+    troubled_fleet()
+    page = signed_in(Role.OPERATOR).get("/breakers/search_web").content.decode()
+    assert all(f'href="/breakers/search_web/{verb}"' in page for verb in ACTS)
+    assert ">Edit</a>" in page
+    assert ">Edit</a>" not in signed_in(Role.RESPONDER, "li").get("/breakers/search_web").content.decode()
+
+
+@pytest.mark.parametrize("verb", ACTS)
+def test_a_viewer_who_posts_is_refused_and_nothing_changes(verb: str) -> None:
+    troubled_fleet()
+    answer = signed_in(Role.VIEWER).post(f"/breakers/search_web/{verb}", sent())
+    assert answer.status_code == 403
+    assert "Not allowed" in text_of(answer)
+    assert not Override.objects.exists()
+    assert not Reset.objects.exists()
+
+
+def test_a_responder_may_not_edit_a_policy() -> None:
+    troubled_fleet()
+    answer = signed_in(Role.RESPONDER).post(
+        "/policies/operations/search_web", {"reason": REASON, "max_retries": "1", "service": "*"}
+    )
+    assert answer.status_code == 403
+    assert not PolicyRelease.objects.exists()
+
+
+# -- what pages say ----------------------------------------------------------------------------------------------------
+def test_the_overview_names_what_is_wrong() -> None:
+    troubled_fleet()
+    said = text_of(signed_in().get("/"))
+    assert "helios / large has been answering 529" in said
+    assert "search_web is open on 1 of 3" in said
+    assert "search_web answers from cache" in said
+    assert "r-1 stopped reporting" in said
+
+
+def test_the_overview_is_the_way_in_before_anybody_reported() -> None:
+    said = text_of(signed_in().get("/"))
+    assert "Connect your first agent" in said
+    assert "export RECOVERY_OPS_URL=http://testserver" in said
+
+
+def test_the_first_fact_turns_the_first_page_into_the_overview() -> None:
+    client = signed_in()
+    before = client.get("/", headers={"X-Fragment": "overview"})
+    Story().tell(heartbeat(), at=1).store()
+    after = client.get("/", headers={"X-Fragment": "overview", "If-None-Match": before.headers["ETag"]})
+    assert after.status_code == 200
+    assert "Connect your first agent" not in text_of(after)
+    assert 'id="overview"' in after.content.decode()
+
+
+def test_a_breaker_shows_what_is_asked_and_what_is_seen_apart() -> None:
+    troubled_fleet()
+    client = signed_in()
+    held(client)
+    said = text_of(client.get("/breakers/search_web"))
+    assert "Desired revision 1 forced_open" in said
+    assert f"Reason {REASON}" in said
+    assert "0/3 applied , 2 pending (0 s), 1 unreachable" in said
+    assert "Pending r-0 (has applied nothing yet), r-2" in said
+    assert "Unreachable r-1 (last seen 14:16:18)" in said
+
+
+def test_a_breaker_whose_instances_are_silent_is_unknown_and_not_closed() -> None:
+    Story().tell(heartbeat(), at=900).store()
+    troubled_fleet(2)
+    said = text_of(signed_in().get("/breakers/calm"))
+    assert "unknown 1" in said
+
+
+def test_a_breaker_that_nobody_reported_is_not_found() -> None:
+    troubled_fleet()
+    assert signed_in().get("/breakers/nothing").status_code == 404
+    assert signed_in().get("/breakers/nothing/trip").status_code == 404
+
+
+def test_the_list_shows_one_state_and_says_so_when_there_is_none() -> None:
+    troubled_fleet()
+    assert "calm" not in text_of(signed_in().get("/breakers?show=open"))
+    said = text_of(signed_in().get("/breakers?show=disabled"))
+    assert "0 of 2 breakers" in said
+    assert "None is disabled right now" in said
+
+
+@pytest.mark.parametrize("path", ["/", "/breakers", "/agents", "/policies", "/timelines?view=table", "/audit"])
+def test_names_from_outside_are_shown_and_never_run(path: str) -> None:
+    troubled_fleet(name=HOSTILE)
+    answer = signed_in(Role.EDITOR).get(path)
+    assert answer.status_code == 200
+    assert "<img" not in answer.content.decode()
+
+
+@pytest.mark.parametrize("path", ["", "/trip", "/reset", "/figure", "/tables"])
+def test_a_hostile_breaker_has_pages_like_any_other(path: str) -> None:
+    troubled_fleet(name="a<b>/c d?e#f%")
+    answer = signed_in().get(f"/breakers/a%3Cb%3E/c%20d%3Fe%23f%25{path}")
+    assert answer.status_code == 200
+    shown = json.dumps(answer.json()["figure"]) if path == "/figure" else answer.content.decode()
+    assert "a<b>" not in shown
+
+
+def test_a_hostile_reason_is_shown_and_never_run() -> None:
+    troubled_fleet()
+    client = signed_in()
+    client.post("/breakers/search_web/trip", sent(reason=HOSTILE))
+    for path in ("/", "/breakers/search_web", "/audit"):
+        assert "<img" not in client.get(path).content.decode()
+
+
+# -- audit -------------------------------------------------------------------------------------------------------------
+def test_the_audit_log_shows_before_and_after_and_that_the_chain_holds() -> None:
+    troubled_fleet()
+    client = signed_in()
+    held(client)
+    client.post("/breakers/search_web/release", sent(key="k-2", seen="1"))
+    said = text_of(client.get("/audit"))
+    assert "verified, rows 1 to 2" in said
+    assert "+ mode: forced_open" in said
+    assert "- mode: forced_open" in said
+
+
+def test_a_tampered_entry_shows() -> None:
+    troubled_fleet()
+    client = signed_in()
+    held(client)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE control_auditentry SET reason = 'nothing happened here'")
+    said = text_of(client.get("/audit"))
+    assert "chain broken" in said
+    assert "Entry 1 is not as it was written." in said
+
+
+def test_a_missing_newest_entry_shows() -> None:
+    troubled_fleet()
+    client = signed_in()
+    held(client)
+    client.post("/breakers/search_web/release", sent(key="k-2", seen="1"))
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM control_auditentry WHERE number = 2")
+    assert "is not the one that the end of the chain was noted for" in text_of(client.get("/audit"))
+
+
+def test_a_refused_change_stands_in_the_log() -> None:
+    troubled_fleet()
+    held(signed_in())
+    signed_in(name="ben").post("/breakers/search_web/disable", sent(key="k-2"))
+    assert AuditEntry.objects.filter(result=AuditEntry.REFUSED).count() == 1
+    assert "refused: stale" in text_of(signed_in().get("/audit"))
+
+
+# -- signing in, themes, errors ----------------------------------------------------------------------------------------
+def test_a_person_signs_in_and_out() -> None:
+    signed_in()
+
+    user = get_user_model().objects.get()
+    user.set_password("a long enough password")
+    user.save()
+    client = Client()
+    wrong = client.post("/sign-in", {"username": "ana", "password": "no"})
+    assert wrong.status_code == 422
+    assert "do not fit together" in text_of(wrong)
+    right = client.post("/sign-in", {"username": "ana", "password": "a long enough password", "next": "/breakers"})
+    assert right.headers["Location"] == "/breakers"
+    assert client.post("/sign-out").headers["Location"] == "/sign-in"
+    assert client.get("/").status_code == 302
+
+
+@pytest.mark.parametrize(("asked", "shown"), [("dark", ' data-theme="dark"'), ("light", ' data-theme="light"')])
+def test_the_server_writes_the_chosen_theme_so_that_nothing_flashes(asked: str, shown: str) -> None:
+    client = signed_in()
+    answer = client.post("/theme", {"theme": asked, "next": "/breakers"})
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/breakers")
+    assert f'<html lang="en"{shown}>' in client.get("/").content.decode()
+
+
+@pytest.mark.parametrize("asked", ["system", '"><script>', ""])
+def test_any_other_theme_is_the_system_s(asked: str) -> None:
+    client = signed_in()
+    client.cookies["recovery-theme"] = '"><script>'
+    client.post("/theme", {"theme": asked})
+    assert '<html lang="en">' in client.get("/").content.decode()
+
+
+@pytest.mark.parametrize("address", ["https://evil.example/", "//evil.example", "javascript:alert(1)", "/\\evil"])
+def test_a_theme_never_sends_anybody_elsewhere(address: str) -> None:
+    assert signed_in().post("/theme", {"theme": "dark", "next": address}).headers["Location"] == "/"
+
+
+def test_an_unknown_address_is_explained() -> None:
+    answer = signed_in().get("/nowhere")
+    assert answer.status_code == 404
+    assert "This address leads nowhere" in text_of(answer)
+
+
+@pytest.mark.parametrize(("error", "status"), [("OperationalError", 503), ("ValueError", 500)])
+def test_a_failing_server_says_whether_it_is_its_own_fault(
+    error: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    def fail(*_: object, **__: object) -> None:
+        raise {"OperationalError": OperationalError, "ValueError": ValueError}[error]("boom")
+
+    client = signed_in()
+    client.raise_request_exception = False
+    monkeypatch.setattr("events.queries.breakers", fail)
+    answer = client.get("/breakers")
+    assert answer.status_code == status
+    assert ("The store is away" in text_of(answer)) == (status == 503)
+    assert "boom" not in text_of(answer)

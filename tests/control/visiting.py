@@ -1,0 +1,92 @@
+"""People at the console: signed in with a role, looking at a fleet that is in trouble."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.test import Client
+
+from recovery_ops.control.models import Override, RoleGrant
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import DegradationStarted
+from recovery_ops.rules.words import Category, State
+from tests.events.seeding import Story, counted, failed, heartbeat, moved
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+REASON = "the provider answers 529 to everyone"
+PAGES = {
+    "overview": "/",
+    "overview strip": "/overview/strip",
+    "counts": "/counts",
+    "breakers": "/breakers",
+    "breaker": "/breakers/search_web",
+    "breaker figure": "/breakers/search_web/figure",
+    "breaker counts figure": "/breakers/search_web/figure?part=counts",
+    "breaker tables": "/breakers/search_web/tables",
+    "trip": "/breakers/search_web/trip",
+    "timelines": "/timelines",
+    "timelines of one": "/timelines?breaker=search_web",
+    "timelines figure": "/timelines/figure",
+    "policies": "/policies",
+    "policy": "/policies/operations/search_web",
+    "agents": "/agents",
+    "audit": "/audit",
+}
+"""Every page and figure of the console, by a name."""
+ACTS = ("trip", "disable", "observe", "reset")
+
+
+def signed_in(role: Role | None = Role.OPERATOR, name: str = "ana", environment: str = "dev") -> Client:
+    """A browser in which a person of this role is signed in; None for somebody without any role."""
+    user, _ = get_user_model().objects.get_or_create(username=name)
+    if role is not None:
+        RoleGrant.objects.update_or_create(user=user, environment=environment, defaults={"role": role.value})
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def troubled_fleet(instances: int = 3, *, name: str = "search_web", environment: str = "dev") -> None:
+    """A storm: the breaker `name` is open on one instance, another fell silent, a fallback stands in, 529 all over."""
+    story = Story(environment)
+    for number in range(instances):
+        instance = f"r-{number}"
+        seen = 600 if number == 1 else 5
+        story.tell(heartbeat(), at=900, instance=instance)
+        story.tell(moved(State.CLOSED, breaker="calm"), moved(State.CLOSED, breaker=name), at=890, instance=instance)
+        story.tell(heartbeat(runs_in_flight=2), counted(60, name), at=seen, received=seen, instance=instance)
+    overloaded = failed(Category.OVERLOADED, name, provider="helios", model="large", status_code=529)
+    story.tell(overloaded, overloaded, at=30, instance="r-0", run="run-1")
+    story.tell(moved(State.OPEN, breaker=name), at=20, instance="r-0")
+    story.tell(
+        DegradationStarted(operation=name, kind="fallback", reason="breaker open", from_name=name, to_name="cache"),
+        at=20,
+        instance="r-0",
+    )
+    story.store()
+
+
+def text_of(answer: Any) -> str:
+    """What a page says, without its markup."""
+    body = re.sub(r"<svg.*?</svg>", " ", answer.content.decode(), flags=re.S)
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+def sent(**changed: Any) -> dict[str, Any]:
+    """A form that trips everything for an hour."""
+    return {"scope": "all", "reason": REASON, "expires_in_s": "3600", "seen": "0", "key": "k-1"} | changed
+
+
+def held(client: Client) -> Override:
+    """search_web is tripped by this person."""
+    assert client.post("/breakers/search_web/trip", sent()).status_code == 303
+    return Override.objects.get()
+
+
+def edited(client: Client, **changed: str) -> Any:
+    """What the policy form of search_web answers to these knobs."""
+    form = {"reason": REASON, "seen": "0", "key": "p-1", "service": "*"} | changed
+    return client.post("/policies/operations/search_web", form)

@@ -1,0 +1,190 @@
+"""The timelines page and its figure, the window that pages look at, and what a fragment answers."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+import plotly.graph_objects as go
+import pytest
+from django.contrib.sessions.backends.base import SessionBase
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.test import RequestFactory
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from events import views
+from events.pages import with_tag
+from events.window import LONGEST, PRESETS, Window, window_of
+from recovery_ops.rules.words import State
+from tests.events.seeding import NOW, Story, counted, failed, heartbeat, moved
+
+
+def asked(query: str, remembered: str = "") -> HttpRequest:
+    """A request for a window, in a session that remembers one."""
+    request = HttpRequest()
+    request.GET = QueryDict(query)
+    request.session = _Session({"range": remembered} if remembered else {})
+    return request
+
+
+class _Session(SessionBase):
+    """A session that lives in memory."""
+
+    def __init__(self, kept: dict[str, Any]) -> None:
+        super().__init__()
+        self._session_cache = kept
+
+
+def window(query: str, remembered: str = "") -> Window:
+    return window_of(asked(query, remembered), now=NOW)
+
+
+# -- the window -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("name", "length"), PRESETS.items())
+def test_a_preset_ends_now(name: str, length: timedelta) -> None:
+    found = window(f"range={name}")
+    assert (found.start, found.end, found.name) == (NOW - length, NOW, name)
+    assert found.query == f"range={name}"
+
+
+def test_without_a_word_it_is_six_hours_or_what_the_person_looked_at_last() -> None:
+    assert window("").name == "6h"
+    assert window("", remembered="15m").name == "15m"
+
+
+def test_a_long_range_is_not_remembered() -> None:
+    request = asked("range=24h")
+    window_of(request, now=NOW)
+    assert window_of(asked("", remembered=request.session.get("range", "")), now=NOW).name == "6h"
+
+
+@pytest.mark.parametrize(
+    ("query", "start", "end"),
+    [
+        ("from=2026-11-21T13:00:00Z&to=2026-11-21T14:00:00Z", datetime(2026, 11, 21, 13, tzinfo=UTC), None),
+        ("from=2026-11-21T14:00:00%2B01:00&to=2026-11-21T14:00:00Z", datetime(2026, 11, 21, 13, tzinfo=UTC), None),
+        ("from=2026-11-21T13:00:00&to=2026-11-21T14:00:00", datetime(2026, 11, 21, 13, tzinfo=UTC), None),
+        ("from=now-90m", NOW - timedelta(minutes=90), NOW),
+        ("from=now-2d&to=now-1d", NOW - timedelta(days=2), NOW - timedelta(days=1)),
+    ],
+)
+def test_two_instants_are_read(query: str, start: datetime, end: datetime | None) -> None:
+    found = window(query)
+    assert (found.start, found.end) == (start, end or datetime(2026, 11, 21, 14, tzinfo=UTC))
+    assert (found.name, found.problem) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("range=moon", "There is no range moon"),
+        ("from=yesterday", "could not be read"),
+        ("from=now&to=now-1h", "has to end at least a minute after it begins"),
+        ("from=0001-01-01T00:00:00Z", "could not be read"),
+        ("from=now-999999d", "could not be read"),
+    ],
+)
+def test_what_cannot_be_read_is_said_and_the_usual_is_shown(query: str, problem: str) -> None:
+    found = window(query)
+    assert problem in found.problem
+    assert found.name == "6h"
+
+
+def test_a_range_is_cut_to_its_newest_week() -> None:
+    found = window("from=now-60d")
+    assert (found.end, found.length) == (NOW, LONGEST)
+    assert "Only the last 7 days" in found.problem
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_nothing_that_is_typed_breaks_a_page(start: str, end: str) -> None:
+    found = window(urlencode({"from": start, "to": end}, errors="replace"))
+    assert timedelta(0) < found.length <= LONGEST
+
+
+@pytest.mark.parametrize("query", ["range=1h", "from=now-3h&to=now-1h"])
+def test_shifting_by_one_window_and_back_is_the_same_window(query: str) -> None:
+    found = window(query)
+    back = window(window(found.earlier_query).later_query)
+    assert back.absolute_query == found.absolute_query
+
+
+# -- the page and its figure ------------------------------------------------------------------------------------------
+@pytest.fixture
+def storm(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An instance whose search_web opened two minutes ago; the clock stands."""
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+    story = Story().tell(heartbeat(), at=3000).tell(moved(State.CLOSED), moved(State.CLOSED, breaker="calm"), at=2900)
+    story.tell(failed(), failed(), counted(40), at=130).tell(moved(State.OPEN), at=120).tell(heartbeat(), at=1)
+    story.store()
+
+
+def get(view: Any, query: str = "", **headers: str) -> HttpResponse:
+    request = RequestFactory().get("/timelines", QueryDict(query).dict(), headers=headers)
+    request.session = _Session({})
+    answer: HttpResponse = view(request, environment="dev")
+    return answer
+
+
+@pytest.mark.usefixtures("storm")
+def test_the_figure_is_one_that_plotly_takes() -> None:
+    answer = get(views.figure, "range=1h")
+    found = _json(answer)
+    colours_are_tokens = str(found["figure"]).count("token:--")
+    assert colours_are_tokens > 10
+    go.Figure(_without_tokens(found["figure"]))
+    assert found["caption"].startswith("0 × 429 and 2 × 529")
+
+
+@pytest.mark.usefixtures("storm")
+def test_the_figure_of_one_breaker_has_no_other() -> None:
+    figure = str(_json(get(views.figure, "range=1h&breaker=search_web"))["figure"])
+    assert "search_web" in figure
+    assert "calm" not in figure
+
+
+@pytest.mark.usefixtures("storm")
+def test_a_figure_that_did_not_change_is_not_sent_again() -> None:
+    tag = get(views.figure, "from=now-1h&to=now").headers["ETag"]
+    again = get(views.figure, "from=now-1h&to=now", **{"If-None-Match": tag})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.usefixtures("storm")
+def test_the_bars_of_the_figure_and_the_rows_of_its_table_tell_the_same() -> None:
+    chart = views.chart_of("dev", window("range=1h"), breaker="", now=NOW)
+    [table] = [one for one in chart.tables if one.columns[0] == "Lane"]
+    axis = next(trace["yaxis"] for trace in chart.figure["data"] if trace.get("name") == "closed")
+    bars = [trace for trace in chart.figure["data"] if trace["yaxis"] == axis]
+    drawn = sorted((lane, trace["name"]) for trace in bars for lane in trace["y"])
+    told = sorted((str(row[0]), str(row[1])) for row in table.rows)
+    assert drawn == told
+
+
+def _json(answer: HttpResponse) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(answer.content)
+    return found
+
+
+def _without_tokens(value: Any) -> Any:
+    """The figure with a colour, or a font, where the page's script puts one."""
+    if isinstance(value, str) and value.startswith("token:"):
+        return "Arial" if value == "token:--sans" else "#123456"
+    if isinstance(value, list):
+        return [_without_tokens(one) for one in value]
+    return {key: _without_tokens(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
+# -- tags -------------------------------------------------------------------------------------------------------------
+def test_only_what_ticks_is_left_out_of_a_tag() -> None:
+    def tag(body: str) -> str:
+        return str(with_tag(HttpRequest(), HttpResponse(body)).headers["ETag"])
+
+    ticking = '<time datetime="x" data-tick="age" title="t">{}</time>'
+    assert tag(ticking.format("3 s ago")) == tag(ticking.format("4 s ago"))
+    assert tag('<time datetime="x">14:26:04</time>') != tag('<time datetime="x">14:26:05</time>')
+    assert tag(ticking.format("1") + "a") != tag(ticking.format("1") + "b")
