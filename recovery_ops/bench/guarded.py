@@ -47,6 +47,8 @@ def _measure_tasks(report: Report, recovery: Recovery) -> None:
     plain = asyncio.run(_ns_per_await(bare))
     report.add("bare await", plain, "ns")
     report.add("guarded await, over bare", asyncio.run(_ns_per_await(guarded)) - plain, "ns", aim=350.0)
+    timed = recovery.guard("timed_async", is_destructive=False, deadline_s=10.0)(bare)
+    report.add("with a call deadline, over bare", asyncio.run(_ns_per_await(timed)) - plain, "ns", aim=700.0)
 
 
 async def _ns_per_await(call: Callable[[int], Awaitable[Any]], times: int = 50_000, rounds: int = 9) -> float:

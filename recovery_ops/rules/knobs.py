@@ -1,4 +1,4 @@
-"""What each knob of a policy is: its kind, its bounds, its unit and what it does, for checks, forms and schemas alike."""
+"""What each knob of a policy is: its kind, bounds, unit and effect, for checks, forms and schemas alike."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class Knob:
 
 
 _DAY = 86_400.0
+_LARGEST = 10**15
 
 KNOBS: dict[str, Knob] = {
     "max_retries": Knob(kind="whole", maximum=20, brief="Retries in foreground; attempts are one more"),
@@ -95,6 +96,8 @@ def fault_of(knob: Knob, value: object) -> str:
     if knob.kind == "word":
         return "" if value in knob.words else f"is one of {', '.join(knob.words)}"
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        value = _LARGEST if value > 0 else -_LARGEST  # a float could not hold it, and no knob is that large
     if not is_number or not math.isfinite(value):  # type: ignore[arg-type]  # is_number has just said so
         return "is a whole number" if knob.kind == "whole" else "is a number"
     if knob.kind == "whole" and value != int(value):  # type: ignore[call-overload]

@@ -11,11 +11,11 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
 from math import inf
 
-from recovery_ops.rules import facts
+from recovery_ops.rules import facts, told
 from recovery_ops.rules.breaker import Admission
 from recovery_ops.rules.facts import Fact
 from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.retry import FIXES, RetryDecision, decide_retry, is_retryable
+from recovery_ops.rules.retry import FIXES, RetryDecision, decide_retry
 from recovery_ops.rules.standing import Alternative, Climb, Standing
 from recovery_ops.rules.steps import (
     Answered,
@@ -93,7 +93,7 @@ def climb(call: Climb, first: Raised | None = None) -> Climbing:
     category = tried.failure.category if tried.failure else None
     yield from _ask(call, tried, category)
     if category is Category.PERMISSION and tried.failure is not None:
-        yield Emit(_stopped(call, tried.failure))
+        yield Emit(told.stopped(call, tried.failure))
         return Stopped(tried.failure)
     rungs = [Rung.RETRY.value] if tried.attempts else []
     alternatives = _allowed_alternatives(call)
@@ -233,13 +233,13 @@ def _admission(
         admission = standing.breaker.admit(tried.now)
         yield from _all(admission.facts)
         if admission.would_reject:
-            yield Emit(_rejected(standing, "not_enforced"))
+            yield Emit(told.rejected(standing, "not_enforced"))
         if admission.is_allowed:
             return admission
         is_forced = admission.state is State.FORCED_OPEN
         tried.refusal, tried.refusal_kind = admission, Refusal.OVERRIDE if is_forced else Refusal.BREAKER
         tried.reason, tried.retry_in_s = StopReason.BREAKER_OPEN, admission.retry_in_s
-        yield Emit(_rejected(standing, tried.refusal_kind.value))
+        yield Emit(told.rejected(standing, tried.refusal_kind.value))
         return None
 
 
@@ -258,7 +258,7 @@ def _at_the_gate(
         tried.refusal_kind, tried.reason, tried.retry_in_s = Refusal.GATE, StopReason.GATE_CLOSED, wait_s
         if breaker is State.FORCED_OPEN:
             tried.refusal_kind, tried.reason = Refusal.OVERRIDE, StopReason.BREAKER_OPEN
-        yield Emit(_rejected(standing, tried.refusal_kind.value))
+        yield Emit(told.rejected(standing, tried.refusal_kind.value))
         return False
     cause = yield from _wait(standing, tried, tried.now + wait_s)
     if cause is Cause.CANCELLED:
@@ -326,7 +326,7 @@ def _again(
             tried.reason, tried.retry_in_s = StopReason.DEADLINE, max(0.0, until - tried.now)
             return None
         if not is_announced:
-            yield Emit(_scheduled(standing, tried, failure, decision, limit))
+            yield Emit(told.scheduled(standing, failure, decision, attempt=tried.attempts + 1, limit=limit))
             is_announced = True
         cause = yield from _wait(standing, tried, until)
         if cause is Cause.CANCELLED:
@@ -381,7 +381,7 @@ def _failed(
     call: Climb, standing: Standing, tried: _Tried, reply: Raised, ticket: int, is_repeatable: bool
 ) -> Iterable[Fact]:
     failure, breaker = reply.failure, standing.breaker
-    yield _classified(call, standing, tried, reply, is_repeatable)
+    yield told.classified(call, standing, reply, attempt=tried.attempts, model=tried.model, is_repeatable=is_repeatable)
     if failure.category in BREAKER_COUNTS:
         yield from breaker.fail(
             reply.now, failure.category, operation=standing.name, duration_s=reply.duration_s, ticket=ticket
@@ -390,63 +390,6 @@ def _failed(
         breaker.ignore(ticket)
     if failure.retry_after_s and failure.status_code in _GATED_STATUS:
         yield from standing.gate.close(reply.now, failure.retry_after_s, failure.category)
-
-
-def _classified(
-    call: Climb, standing: Standing, tried: _Tried, reply: Raised, is_repeatable: bool
-) -> facts.FailureClassified:
-    failure = reply.failure
-    return facts.FailureClassified(
-        operation=standing.name,
-        breaker=standing.breaker.name,
-        category=failure.category,
-        evidence=failure.evidence,
-        retryable=is_retryable(
-            failure,
-            is_foreground=standing.policy.is_foreground(call.source),
-            policy=standing.policy,
-            is_repeatable=is_repeatable,
-        ),
-        attempt=tried.attempts,
-        verdict=failure.verdict,
-        status_code=failure.status_code,
-        error_type=failure.error_type,
-        exception_type=failure.exception_type,
-        message=failure.message,
-        fingerprint=failure.fingerprint,
-        retry_after_s=failure.retry_after_s,
-        duration_s=round(reply.duration_s, 4),
-        successes_since_failure=standing.breaker.window.successes_since_failure(),
-        input_tokens=failure.overflow.input_tokens if failure.overflow else None,
-        limit_tokens=failure.overflow.limit_tokens if failure.overflow else None,
-        provider=standing.provider,
-        model=tried.model,
-        tool=call.tool,
-        request_id=failure.request_id,
-    )
-
-
-def _scheduled(
-    standing: Standing, tried: _Tried, failure: Failure, decision: RetryDecision, limit: int | None
-) -> facts.RetryScheduled:
-    return facts.RetryScheduled(
-        operation=standing.name,
-        attempt=tried.attempts + 1,
-        max_retries=limit,
-        delay_s=round(decision.delay_s, 4),
-        delay_source=decision.delay_source,
-        category=failure.category,
-        adjustment=decision.adjustment,
-        max_tokens=decision.max_tokens,
-    )
-
-
-def _rejected(standing: Standing, reason: str) -> facts.BreakerRejected:
-    """One refused call; drivers add these up before they travel."""
-    breaker = standing.breaker
-    return facts.BreakerRejected(
-        operation=standing.name, breaker=breaker.name, state=breaker.state, count=1, window_s=0.0, reason=reason
-    )
 
 
 def _ask(call: Climb, tried: _Tried, category: Category | None) -> Generator[Step, Reply, None]:
@@ -461,12 +404,6 @@ def _ask(call: Climb, tried: _Tried, category: Category | None) -> Generator[Ste
             category=category,
             message=tried.failure.message if tried.failure else "",
         )
-    )
-
-
-def _stopped(call: Climb, failure: Failure) -> facts.RunStopped:
-    return facts.RunStopped(
-        operation=call.standing.name, reason=failure.category.value, category=failure.category, message=failure.message
     )
 
 

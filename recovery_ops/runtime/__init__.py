@@ -11,14 +11,18 @@ def search_web(query): ...
 from __future__ import annotations
 
 from recovery_ops.rules.failures import Failure, Overflow
+from recovery_ops.rules.model_chain import Model, Needs
 from recovery_ops.rules.policy import Knobs
 from recovery_ops.rules.retry import RetryDecision
 from recovery_ops.rules.words import Category, Evidence, Family, State, Verdict
+from recovery_ops.runtime.circuit_breaker import CircuitBreaker
+from recovery_ops.runtime.deadline import Deadline
 from recovery_ops.runtime.decisions import retry_decision
 from recovery_ops.runtime.errors import (
     CircuitOpen,
     DeadlineExceeded,
     GateClosed,
+    ModelFallback,
     NotConfigured,
     RecoveryError,
     RecoveryExhausted,
@@ -27,6 +31,7 @@ from recovery_ops.runtime.errors import (
     RunStopped,
 )
 from recovery_ops.runtime.limits import Limits
+from recovery_ops.runtime.models import ModelChain
 from recovery_ops.runtime.operation import ATTEMPT, Attempt, Degraded, Fallback, Outcome
 from recovery_ops.runtime.recovery import Recovery, guard, run
 from recovery_ops.runtime.run import Run
@@ -41,7 +46,9 @@ def attempt() -> Attempt:
 __all__ = [
     "Attempt",
     "Category",
+    "CircuitBreaker",
     "CircuitOpen",
+    "Deadline",
     "DeadlineExceeded",
     "Degraded",
     "Evidence",
@@ -51,6 +58,10 @@ __all__ = [
     "GateClosed",
     "Knobs",
     "Limits",
+    "Model",
+    "ModelChain",
+    "ModelFallback",
+    "Needs",
     "NotConfigured",
     "Outcome",
     "Overflow",

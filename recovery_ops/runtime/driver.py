@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -42,6 +41,7 @@ from recovery_ops.runtime.errors import (
 from recovery_ops.runtime.operation import ATTEMPT, Attempt, Degraded, Outcome, Plan
 from recovery_ops.runtime.run import CURRENT
 from recovery_ops.runtime.signals import classify
+from recovery_ops.runtime.task_libraries import current_library
 
 if TYPE_CHECKING:
     from recovery_ops.runtime.recovery import Recovery
@@ -116,7 +116,9 @@ class Ascent:
 
     def prepare(self, step: Call) -> Any:
         """The callable for a step, with its context variable set; the token must be given to `release`."""
-        attempt = Attempt(step.operation, step.attempt, step.deadline_s, step.adjustment, step.max_tokens, self._key, step.model)
+        attempt = Attempt(
+            step.operation, step.attempt, step.deadline_s, step.adjustment, step.max_tokens, self._key, step.model
+        )
         return self.plan.function_of(step.operation, step.level), ATTEMPT.set(attempt)
 
     def hook_for(self, step: Call) -> Any:
@@ -278,7 +280,7 @@ async def drive_async(
         function, token = ascent.prepare(step)
         began = now()
         try:
-            async with asyncio.timeout(step.deadline_s):
+            async with current_library().timeout(step.deadline_s):
                 value = function(*args, **kwargs)
                 if inspect.isawaitable(value):
                     value = await value

@@ -8,6 +8,7 @@
     ├── RecoveryExhausted       every rung was climbed and none held; `last_error` is what happened last
     ├── RunStopped              the run must end now; the model gets no turn
     ├── RunCancelled            the run was called off while a call waited
+    ├── ModelFallback           a signal, not an error: make the request again with another model
     └── NotConfigured           the runtime was asked for something it was not told how to do
 
 Fields carry the meaning; the text is made from the fields.
@@ -110,6 +111,15 @@ class RunCancelled(RecoveryError):
     def __init__(self, operation: str) -> None:
         self.operation = operation
         super().__init__(f"{operation} was called off")
+
+
+class ModelFallback(RecoveryError):
+    """A signal to a caller's own loop: make the request again, with `to_model`. Guards switch by themselves."""
+
+    def __init__(self, from_model: str, to_model: str) -> None:
+        self.from_model = from_model
+        self.to_model = to_model
+        super().__init__(f"{from_model} is overloaded; ask {to_model}")
 
 
 class NotConfigured(RecoveryError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from asyncio import CancelledError, current_task, get_running_loop
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast
 
@@ -15,6 +16,8 @@ from recovery_ops.runtime.driver import drive, drive_async
 from recovery_ops.runtime.errors import NotConfigured
 from recovery_ops.runtime.operation import Fallback, Operation, Outcome, Plan
 from recovery_ops.runtime.run import CURRENT
+from recovery_ops.runtime.task_libraries import is_under_trio
+from recovery_ops.runtime.timers import is_timeout
 
 if TYPE_CHECKING:
     from recovery_ops.runtime.recovery import Recovery
@@ -165,8 +168,9 @@ def _guarded(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
 
 
 def _guarded_async(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
-    """The quick path, for tasks. A call deadline needs a timer, so it takes the other path."""
+    """The quick path, for tasks: the same, and an entry in a queue where there is a call deadline."""
     function, operation = plan.function, plan.operation
+    timers = operation.timers
     cells, own_source = operation.cells, plan.source
     now, current = recovery.clock.quick_now, CURRENT.get
 
@@ -176,11 +180,25 @@ def _guarded_async(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
         source = own_source if own_source or scope is None else scope.source
         cell = cells.get(source) or operation.cell(source)
         cell.started()
-        if not operation.is_calm_for_tasks:
+        deadline_s = operation.call_deadline_s
+        if not operation.is_calm or (deadline_s and is_under_trio()):
             return (await drive_async(recovery, plan, args, kwargs)).value
         began = now()
         try:
-            result = await function(*args, **kwargs)
+            if deadline_s:
+                loop = get_running_loop()
+                line = timers.line(loop, deadline_s)
+                entry = line.begin(began + deadline_s, current_task(loop))
+                try:
+                    result = await function(*args, **kwargs)
+                except CancelledError:
+                    if is_timeout(entry):
+                        raise TimeoutError(f"{operation.name} took longer than {deadline_s:g} s") from None
+                    raise
+                finally:
+                    line.end(entry)
+            else:
+                result = await function(*args, **kwargs)
         except Exception as error:
             return (await drive_async(recovery, plan, args, kwargs, (error, began))).value
         except BaseException:

@@ -14,6 +14,7 @@ from recovery_ops.rules.scope import Place
 from recovery_ops.rules.standing import Alternative, Standing
 from recovery_ops.rules.words import Adjustment
 from recovery_ops.runtime.counting import Cell
+from recovery_ops.runtime.timers import Timers
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,10 @@ ATTEMPT: ContextVar[Attempt] = ContextVar("recovery_ops_attempt", default=Attemp
 class Operation:
     """A named, guarded capability.
 
-    `is_calm` (and `is_calm_for_tasks`, which need a timer where there is a call deadline) may be read without a lock:
-    they are only hints which path to take.
+    `is_calm` and `call_deadline_s` may be read without a lock: they only say which path to take.
     """
 
-    __slots__ = ("_lock", "cells", "code", "is_calm", "is_calm_for_tasks", "kind", "place", "standing")
+    __slots__ = ("_lock", "call_deadline_s", "cells", "code", "is_calm", "kind", "place", "standing", "timers")
 
     def __init__(
         self, standing: Standing, place: Place, lock: AbstractContextManager[object], *, kind: str, code: Knobs
@@ -53,6 +53,7 @@ class Operation:
         self.kind = kind
         self.code = code
         self.cells: dict[str, Cell] = {}
+        self.timers = Timers()
         self.refresh()
 
     @property
@@ -63,7 +64,7 @@ class Operation:
     def refresh(self) -> None:
         """Learn which path calls may take. With the runtime's lock held."""
         self.is_calm = self.standing.is_calm
-        self.is_calm_for_tasks = self.is_calm and not self.standing.policy.knobs.call_deadline_s
+        self.call_deadline_s = self.standing.policy.knobs.call_deadline_s or 0.0
 
     def become(self, instance: str, lock: AbstractContextManager[object]) -> None:
         """After a fork: the same operation in another instance, under the child's lock."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
+from collections.abc import Callable
 
 from recovery_ops.rules.steps import Cause
 
@@ -14,7 +14,7 @@ class Waker:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._generation = 0
-        self._tasks: dict[asyncio.Future[Cause], asyncio.AbstractEventLoop] = {}
+        self._callbacks: dict[object, Callable[[], None]] = {}
 
     def wait(self, delay_s: float) -> Cause:
         """Blocks this thread for at most `delay_s` seconds."""
@@ -25,29 +25,25 @@ class Waker:
 
     async def wait_async(self, delay_s: float) -> Cause:
         """Suspends this task for at most `delay_s` seconds; a cancel of the task passes through."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Cause] = loop.create_future()
-        with self._changed:
-            self._tasks[future] = loop
-        timer = loop.call_later(delay_s, _settle, future, Cause.ELAPSED)
-        try:
-            return await future
-        finally:
-            timer.cancel()
-            with self._changed:
-                self._tasks.pop(future, None)
+        from recovery_ops.runtime.task_libraries import current_library
+
+        return await current_library().wait(self, delay_s)
 
     def wake_all(self) -> None:
         """Everyone who waits looks again."""
         with self._changed:
             self._generation += 1
             self._changed.notify_all()
-            waiting = list(self._tasks.items())
-        for future, loop in waiting:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(_settle, future, Cause.CHANGED)
+            callbacks = list(self._callbacks.values())
+        for wake in callbacks:
+            wake()
 
+    def subscribe(self, who: object, wake: Callable[[], None]) -> None:
+        """Have `wake` called, from whatever thread, when something has changed. It must not raise."""
+        with self._changed:
+            self._callbacks[who] = wake
 
-def _settle(future: asyncio.Future[Cause], cause: Cause) -> None:
-    if not future.done():
-        future.set_result(cause)
+    def unsubscribe(self, who: object) -> None:
+        """No longer."""
+        with self._changed:
+            self._callbacks.pop(who, None)

@@ -95,6 +95,8 @@ def test_a_row_with_a_status_beats_a_row_without() -> None:
         ({"requires": ["x"]}, "requires"),
         ({"foreground_sources": "main_agent"}, "foreground_sources"),
         ({"defaults": {"model": {"jitter": 2}}}, "defaults.model.jitter"),
+        ({"defaults": {"model": {"max_retries": 10**400}}}, "defaults.model.max_retries"),
+        ({"defaults": {"model": {"base_delay_s": -(10**400)}}}, "defaults.model.base_delay_s"),
         ({"defaults": {"model": {"max_retries": 1.5}}}, "defaults.model.max_retries"),
         ({"defaults": {"model": {"persistent": "yes"}}}, "defaults.model.persistent"),
         ({"defaults": {"model": {"base_delay_s": float("nan")}}}, "defaults.model.base_delay_s"),
