@@ -77,7 +77,7 @@ def test_one_service_can_have_its_own() -> None:
     [
         ({"max_retries": 21}, {"max_retries": "is from 0 to 20"}),
         ({"max_retries": 1.5}, {"max_retries": "is a whole number"}),
-        ({"max_retries": 10**400}, {"max_retries": "is far too large"}),
+        ({"max_retries": 10**400}, {"max_retries": "is from 0 to 20"}),
         ({"base_delay_s": "1"}, {"base_delay_s": "is a number"}),
         ({"retry_capacity_errors": 1}, {"retry_capacity_errors": "is true or false"}),
         ({"max_retrys": 3}, {"max_retrys": "is not a knob of the policy"}),

@@ -112,14 +112,7 @@ def _faults(knobs: Mapping[str, object]) -> dict[str, str]:
     """What is wrong with each knob, as the rules say it."""
     faults = {name: "is not a knob of the policy" for name in knobs if name not in KNOBS}
     said = {name: value for name, value in knobs.items() if name in KNOBS and value is not None}
-    return faults | {name: fault for name, value in said.items() if (fault := _fault(name, value))}
-
-
-def _fault(name: str, value: object) -> str:
-    try:
-        return fault_of(KNOBS[name], value)
-    except OverflowError:  # a whole number that no float can hold
-        return "is far too large"
+    return faults | {name: fault for name, value in said.items() if (fault := fault_of(KNOBS[name], value))}
 
 
 def _plain(name: str, value: Any) -> Any:
