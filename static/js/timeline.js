@@ -85,6 +85,7 @@
       this.answer = null;
       this.tag = "";
       this.isSeen = false;
+      this.isZoomed = false;
       this.reset = document.querySelector(`[data-zoom-reset="${host.id}"]`);
       this.reset?.addEventListener("click", () => this.zoomOut());
       new IntersectionObserver((entries, observer) => {
@@ -113,6 +114,8 @@
       const library = await load();
       const width = this.host.clientWidth;
       const { data, layout } = resolved(this.answer.figure, tokens());
+      // The window moves on with every refresh, so plotly alone would take the reader's zoom for outdated.
+      if (this.isZoomed) layout.xaxis.range = [...this.host.layout.xaxis.range];
       const isFirst = !this.host.classList.contains("js-plotly-plot");
       if (isFirst) this.host.replaceChildren();
       await library.react(this.host, hushed(data, layout), fitted(layout, width), CONFIG);
@@ -123,8 +126,9 @@
 
     listen() {
       this.host.on("plotly_relayout", (change) => {
-        const isZoomed = Object.keys(change).some((key) => key.startsWith("xaxis.range"));
-        if (this.reset) this.reset.hidden = !isZoomed;
+        if (!Object.keys(change).some((key) => key.startsWith("xaxis.range"))) return;
+        this.isZoomed = true;
+        if (this.reset) this.reset.hidden = false;
       });
       this.host.on("plotly_doubleclick", () => this.zoomOut());
       this.host.on("plotly_click", ({ points, event }) => showEvidence(this.host, points[0], event));
@@ -133,6 +137,7 @@
     async zoomOut() {
       const library = await load();
       await library.relayout(this.host, { "xaxis.range": [...this.answer.figure.layout.xaxis.range] });
+      this.isZoomed = false;
       if (this.reset) this.reset.hidden = true;
     }
   }
@@ -154,28 +159,44 @@
     element.href = href;
   }
 
-  // Facts of a bar: [start, end, duration, why, fact, " on n of m"] (see events/timelines/states.py).
-  function factsOf(point) {
-    const said = point.customdata;
-    if (point.data.type === "bar" && point.data.orientation === "h" && Array.isArray(said)) {
-      const rows = [["From", said[0]], ["To", said[1]], ["Duration", said[2]], ["Why", said[3]]];
-      return { title: `${point.y}: ${point.data.name}${said[5] ?? ""}`, rows, start: point.base, length: point.value };
-    }
-    const at = new Date(point.x);
-    const count = point.data.type === "heatmap" ? said?.reduce((sum, one) => sum + one, 0) : point.y;
-    const name = point.data.type === "heatmap" ? point.y : point.data.name;
-    return { title: name, rows: [["At", `${at.toISOString().slice(11, 19)} UTC`], ["Count", String(count ?? "–")]], start: Number(at), length: 0 };
+  const STATES = new Set(["closed", "half_open", "open", "forced_open", "disabled", "metrics_only", "unknown"]);
+
+  // Plotly hands a moment back as a number or as a text without a zone, which means UTC.
+  function momentOf(x) {
+    if (typeof x === "number") return x;
+    return Date.parse(`${x.includes(":") ? x.replace(" ", "T") : `${x}T00:00`}Z`);
   }
 
-  function span(start, length) {
+  // What is known of a mark: its title, its rows, its span in milliseconds, and the breaker it speaks of.
+  function factsOf({ data, pointNumber, customdata: said, x, y }) {
+    if (data.orientation === "h" && Array.isArray(said)) {
+      // A span: [start, end, duration, why, fact, " on n of m"], see events/timelines/states.py.
+      const rows = [["From", said[0]], ["To", said[1]], ["Duration", said[2]], ["Why", said[3]]];
+      const title = `${y}: ${data.name}${said[5] ?? ""}`;
+      return { title, rows, start: data.base[pointNumber], length: data.x[pointNumber], breaker: STATES.has(data.name) ? y : "" };
+    }
+    const start = momentOf(x);
+    const isHeat = data.type === "heatmap";
+    const rows = [["At", `${new Date(start).toISOString().slice(11, 19)} UTC`]];
+    if (isHeat) rows.push(["429", String(said?.[0] ?? "–")], ["529", String(said?.[1] ?? "–")]);
+    else rows.push(["Count", String(y)]);
+    return { title: isHeat ? y : data.name, rows, start, length: 60_000, breaker: "" };
+  }
+
+  // The address of this page for a span, with a little of what came before and after it.
+  function around(start, length) {
     const room = Math.max(60_000, length * 0.1);
     const text = (moment) => new Date(moment).toISOString().replace(/\.\d+Z$/, "Z");
-    return `from=${text(start - room)}&to=${text(start + length + room)}`;
+    const query = new URLSearchParams(location.search);
+    query.delete("range");
+    query.set("from", text(start - room));
+    query.set("to", text(start + length + room));
+    return query;
   }
 
   function showEvidence(host, point, event) {
     if (!popover) return;
-    const { title, rows, start, length } = factsOf(point);
+    const { title, rows, start, length, breaker } = factsOf(point);
     const head = popover.querySelector("h3");
     head.textContent = title;
     const facts = popover.querySelector("dl");
@@ -186,10 +207,12 @@
     }
     const buttons = popover.querySelector("[data-links]");
     buttons.replaceChildren();
-    const breaker = host.dataset.breaker || (host.dataset.breakers ?? "").split("\n").find((name) => name === point.y);
-    const query = span(Number(start), Number(length));
-    link("Zoom to it", `${location.pathname}?${query}${host.dataset.breaker ? `&breaker=${encodeURIComponent(host.dataset.breaker)}` : ""}`, buttons);
-    if (breaker && location.pathname !== `/breakers/${encodeURI(breaker)}`) link("Open breaker", `/breakers/${encodeURIComponent(breaker)}?${query}`, buttons);
+    const query = around(Number(start), Number(length));
+    link("Zoom to it", `${location.pathname}?${query}`, buttons);
+    if (breaker && !host.dataset.breaker) {
+      query.delete("breaker");
+      link("Open breaker", `/breakers/${encodeURIComponent(breaker)}?${query}`, buttons);
+    }
     popover.showPopover();
     const { width, height } = popover.getBoundingClientRect();
     popover.style.left = `${Math.max(12, Math.min(event.clientX + 12, innerWidth - width - 12))}px`;

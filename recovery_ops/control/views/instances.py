@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from events.rows import AgentRow, InstanceState
 from recovery_ops.control.views.applying import note_of
@@ -74,19 +74,16 @@ def instances_of(
 
 
 def _row(one: InstanceState, status: ApplyStatus, made_at: datetime | None) -> Row:
-    agent = one.agent
-    lag_s = None
-    if status is ApplyStatus.APPLIED and made_at is not None and agent.applied_at is not None:
-        lag_s = (agent.applied_at - made_at).total_seconds()
-    return Row(
-        agent=agent,
-        state=one.state,
-        since=one.since,
-        status=status,
-        # An instance that came later applied what was there already: that is no lag.
-        lag_s=lag_s if lag_s is not None and lag_s >= 0 and agent.first_seen < (made_at or agent.first_seen) else None,
-        note=_note(one, status),
-    )
+    lag_s = _lag_s(one.agent, made_at) if status is ApplyStatus.APPLIED else None
+    return Row(agent=one.agent, state=one.state, since=one.since, status=status, lag_s=lag_s, note=_note(one, status))
+
+
+def _lag_s(agent: AgentRow, made_at: datetime | None) -> float | None:
+    """How long it took; None for an instance that began later, because it found the change already there."""
+    if made_at is None or agent.applied_at is None or agent.applied_at < made_at:
+        return None
+    began_at = agent.last_seen - timedelta(seconds=agent.uptime_s)
+    return (agent.applied_at - made_at).total_seconds() if began_at < made_at else None
 
 
 def _note(one: InstanceState, status: ApplyStatus) -> str:

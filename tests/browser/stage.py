@@ -1,0 +1,102 @@
+"""A running console with people and a few instances, which say over OTLP what the tests want them to say."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from uuid import UUID
+
+from playwright.sync_api import BrowserContext, Page
+
+from recovery_ops.rules.facts import DegradationStarted, Fact, Record
+from recovery_ops.rules.words import Category, State
+from recovery_ops.wire import encode, names
+from tests.events.posting import attributes, request
+from tests.events.seeding import counted, failed, heartbeat, moved
+from tests.flows.fleet import manage
+from tests.processes import Server
+
+INSTANCES = ("r-0", "r-1", "r-2")
+BEAT_S = 8.0
+_numbers = count(1)
+
+
+@dataclass
+class Stage:
+    """The server, a key for instances, and the passwords of people by their roles."""
+
+    server: Server
+    data: Path
+    key: str = ""
+    passwords: dict[str, str] = field(default_factory=dict)
+
+    def prepare(self) -> Stage:
+        """Make the key, an operator and a viewer; let three instances report a small storm."""
+        self.key = manage(self.data, "key", "create", "--name", "stage", "--scope", "ingest,desired")
+        for role in ("operator", "viewer"):
+            self.passwords[role] = manage(self.data, "account", "create", role, "--role", role)
+        for instance in INSTANCES:
+            calm = [moved(State.CLOSED, breaker=name) for name in ("search_web", "model:large", "crm.update")]
+            self.tell(heartbeat(), *calm, counted(60), instance=instance, ago_s=30)
+        overloaded = failed(Category.OVERLOADED, provider="helios", model="large", status_code=529)
+        reduced = DegradationStarted(operation="search_web", kind="fallback", reason="breaker open", to_name="cache")
+        self.tell(overloaded, overloaded, moved(State.OPEN, breaker="search_web"), reduced, ago_s=20)
+        return self
+
+    @contextmanager
+    def beating(self) -> Iterator[Stage]:
+        """The instances say every few seconds that they live, or nobody could ask them."""
+        is_over = threading.Event()
+
+        def beat() -> None:
+            while not is_over.wait(BEAT_S):
+                for instance in INSTANCES:
+                    self.tell(heartbeat(), instance=instance)
+
+        beater = threading.Thread(target=beat, daemon=True)
+        beater.start()
+        try:
+            yield self
+        finally:
+            is_over.set()
+            beater.join()
+
+    def tell(self, *facts: Fact, instance: str = "r-0", ago_s: float = 0.0) -> None:
+        """Post facts to the real door; they are stored when this returns."""
+        at_ns = time.time_ns() - int(ago_s * 1e9)
+        records = []
+        for fact in facts:
+            number = next(_numbers)
+            uid = str(UUID(int=(at_ns // 1_000_000 << 80) | 7 << 76 | 2 << 62 | number))
+            event = encode(Record(fact=fact, uid=uid, sequence_number=number, at_ns=at_ns))
+            records.append(
+                {
+                    "timeUnixNano": str(at_ns),
+                    "severityNumber": event.severity,
+                    "eventName": event.event_name,
+                    "attributes": attributes(event.attributes),
+                }
+            )
+        resource = {names.SERVICE_NAME: "research", names.SERVICE_INSTANCE_ID: instance, names.SERVICE_VERSION: "2.8.1"}
+        body = json.dumps(request(*records, resource=resource)).encode()
+        headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
+        url = f"{self.server.url}/v1/logs"
+        with urllib.request.urlopen(urllib.request.Request(url, data=body, headers=headers), timeout=10) as answer:
+            assert json.load(answer) in ({}, {"partialSuccess": {}})
+
+    def sign_in(self, context: BrowserContext, role: str = "operator") -> Page:
+        """A page of a person of this role."""
+        page = context.new_page()
+        page.goto(f"{self.server.url}/sign-in")
+        page.get_by_label("Name").fill(role)
+        page.get_by_label("Password").fill(self.passwords[role])
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url(f"{self.server.url}/")
+        return page

@@ -1,0 +1,99 @@
+"""Dangerous acts in the browser: by keyboard, as a dialog and without script, seen until every instance has obeyed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.stage import Stage
+
+REASON = "Hosted search answers 529 on nine of ten calls."
+
+Visit = Callable[..., Page]
+
+
+def test_a_dialog_opens_by_keyboard_with_cancel_in_hand_and_gives_the_focus_back(visit: Visit) -> None:
+    page = visit("/breakers/search_web")
+    trip = page.get_by_role("link", name="Trip…")
+    trip.focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Trip search_web in dev")
+    expect(dialog.get_by_role("link", name="Cancel")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(trip).to_be_focused()
+
+
+def test_a_slip_is_said_beside_the_field_and_the_focus_goes_there(visit: Visit) -> None:
+    page = visit("/breakers/search_web")
+    page.get_by_role("link", name="Trip…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("short")
+    dialog.get_by_role("radio", name="4 h", exact=True).check(force=True)
+    dialog.get_by_role("button", name="Trip breaker").click()
+    expect(dialog.get_by_text("Say a little more")).to_be_visible()
+    expect(dialog.get_by_label("Reason")).to_be_focused()
+    expect(dialog.get_by_label("Reason")).to_have_value("short")
+    expect(dialog.get_by_role("radio", name="4 h", exact=True)).to_be_checked()
+
+
+def test_a_breaker_is_tripped_by_keyboard_and_returned_to_auto(visit: Visit) -> None:
+    page = visit("/breakers/crm.update")
+    page.get_by_role("link", name="Trip…").focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("link", name="Cancel")).to_be_focused()
+    dialog.get_by_label("Reason").focus()
+    page.keyboard.type(REASON)
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    expect(dialog.get_by_role("button", name="Trip breaker")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("crm.update is to be tripped: revision")).to_be_visible()
+    desired = page.get_by_role("region", name="Desired")
+    expect(desired).to_contain_text("forced_open")
+    expect(desired).to_contain_text("in 29m")
+    expect(page.get_by_role("region", name="Observed")).to_contain_text("0/3 applied, 3 pending")
+    expect(page.get_by_role("region", name="Observed")).to_contain_text("r-0")
+    page.get_by_role("link", name="Return to auto…").first.click()
+    page.get_by_role("dialog").get_by_label("Reason").fill(REASON)
+    page.get_by_role("dialog").get_by_role("button", name="Return to auto").click()
+    expect(desired).to_contain_text("The rules decide")
+
+
+def test_without_script_an_act_is_a_page(visit: Visit, stage: Stage) -> None:
+    page = visit("/breakers/model:large", java_script_enabled=False)
+    page.get_by_role("link", name="Observe…").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Only observe model:large in dev")
+    page.get_by_role("radio", name="One instance").check(force=True)
+    page.get_by_role("combobox", name="Instance").select_option("r-1")
+    page.get_by_label("Reason").fill(REASON)
+    page.get_by_role("button", name="Only observe").click()
+    expect(page.get_by_text("on instance r-1 is to be observed only")).to_be_visible()
+    expect(page.get_by_role("region", name="Desired")).to_contain_text("metrics_only by operator")
+
+
+def test_the_second_person_reads_who_came_first_and_keeps_what_they_wrote(visit: Visit) -> None:
+    first, second = visit("/breakers/search_web"), visit("/breakers/search_web")
+    second.get_by_role("link", name="Disable…").click()
+    late = second.get_by_role("dialog")
+    late.get_by_label("Reason").fill("Mine is another reason altogether.")
+    first.get_by_role("link", name="Trip…").click()
+    first.get_by_role("dialog").get_by_label("Reason").fill(REASON)
+    first.get_by_role("dialog").get_by_role("button", name="Trip breaker").click()
+    expect(first.get_by_role("region", name="Desired")).to_contain_text("forced_open")
+    late.get_by_role("button", name="Disable breaker").click()
+    expect(late.get_by_role("alert")).to_contain_text("operator tripped search_web")
+    expect(late.get_by_label("Reason")).to_have_value("Mine is another reason altogether.")
+    late.get_by_role("button", name="Disable breaker").click()
+    expect(second.get_by_role("region", name="Desired")).to_contain_text("disabled")
+
+
+def test_a_viewer_has_nothing_to_press(visit: Visit) -> None:
+    page = visit("/breakers/search_web", role="viewer")
+    expect(page.get_by_role("region", name="Desired")).to_be_visible()
+    expect(page.get_by_role("link", name="Trip…")).to_have_count(0)
+    expect(page.get_by_role("link", name="Reset…")).to_have_count(0)

@@ -1,0 +1,101 @@
+"""Figures in the browser: drawn in the page's colours, kept live without losing the zoom, and readable without them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from recovery_ops.rules.words import State
+from tests.browser.stage import Stage
+from tests.events.seeding import moved
+
+PATIENCE_MS = 20_000
+RANGE = "document.getElementById('figure').layout.xaxis.range.map(one => Date.parse(one + 'Z'))"
+
+Visit = Callable[..., Page]
+
+
+def drawn(page: Page, name: str = "figure") -> None:
+    """Wait until plotly has drawn."""
+    page.locator(f"#{name}").scroll_into_view_if_needed()
+    expect(page.locator(f"#{name} .main-svg").first).to_be_visible(timeout=PATIENCE_MS)
+
+
+def test_plotly_is_loaded_where_a_chart_is_and_nowhere_else(visit: Visit) -> None:
+    page = visit("/")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    for path in ("/breakers", "/agents", "/audit", "/policies", "/"):
+        page.goto("/".join(page.url.split("/", 3)[:3]) + path)
+    assert not [url for url in asked if "plotly" in url]
+    page.goto("/".join(page.url.split("/", 3)[:3]) + "/timelines")
+    drawn(page)
+    assert [url for url in asked if "plotly.min" in url]
+
+
+def test_a_theme_changes_the_colours_of_a_figure(visit: Visit) -> None:
+    page = visit("/timelines?range=15m", color_scheme="light")
+    drawn(page)
+    fills = "[...document.querySelectorAll('#figure .bars path')].map(path => path.style.fill).join()"
+    light = page.evaluate(fills)
+    page.get_by_role("button", name="Switch theme").click()
+    page.wait_for_function(f"was => {fills} !== was", arg=light, timeout=PATIENCE_MS)
+    assert "token:" not in page.evaluate("document.getElementById('figure').outerHTML")
+
+
+def test_new_facts_change_a_figure_and_leave_the_zoom_alone(visit: Visit, stage: Stage) -> None:
+    page = visit("/timelines?range=15m")
+    drawn(page)
+    box = page.locator("#figure .nsewdrag").first.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 10, steps=5)
+    page.mouse.up()
+    reset = page.get_by_role("button", name="Zoom out")
+    expect(reset).to_be_visible()
+    zoomed = page.evaluate(RANGE)
+    page.evaluate("window.bars = document.getElementById('figure').data.length")
+    stage.tell(moved(State.OPEN, breaker="model:large"))
+    expect(page.get_by_text("model:large (open 1/3)").first).to_be_visible(timeout=PATIENCE_MS)
+    assert page.evaluate(RANGE) == zoomed
+    reset.click()
+    page.wait_for_function(f"was => {RANGE}[0] < was[0]", arg=zoomed, timeout=PATIENCE_MS)
+    expect(reset).to_be_hidden()
+
+
+def test_a_click_on_a_bar_shows_its_evidence_with_links(visit: Visit) -> None:
+    page = visit("/breakers/search_web?range=15m")
+    drawn(page, "states")
+    bar = page.locator("#states .bars path").last.bounding_box()
+    assert bar is not None
+    page.mouse.move(bar["x"] + bar["width"] / 2, bar["y"] + bar["height"] / 2)
+    expect(page.locator("#states .hoverlayer .hovertext")).to_be_visible()
+    page.mouse.down()
+    page.mouse.up()
+    evidence = page.locator("#evidence")
+    expect(evidence).to_be_visible()
+    expect(evidence).to_contain_text("Duration")
+    expect(evidence.get_by_role("link", name="Zoom to it")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(evidence).to_be_hidden()
+
+
+def test_the_tables_say_what_the_figure_says_also_without_script(visit: Visit) -> None:
+    page = visit("/timelines?range=15m", java_script_enabled=False)
+    page.get_by_role("link", name="View as table").click()
+    table = page.get_by_role("table", name="Breakers, majority of the fleet")
+    expect(table.get_by_role("row").filter(has_text="search_web").first).to_be_visible()
+    expect(page.get_by_role("table", name="Fallbacks and reduced service")).to_contain_text("cache")
+    expect(page.locator(".caption")).to_contain_text("2 × 529")
+
+
+def test_a_link_to_copy_names_the_instants(visit: Visit) -> None:
+    page = visit("/timelines?range=15m", permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_text("Copied")).to_be_visible()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert "/timelines?from=" in copied
+    page.goto(copied)
+    expect(page.get_by_role("heading", name="Chosen range")).to_be_visible()

@@ -1,0 +1,130 @@
+"""Pages that change without being reloaded, and without taking anything out of the reader's hands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from recovery_ops.rules.words import State, Trigger
+from tests.browser.stage import Stage
+from tests.events.seeding import heartbeat, moved
+from tests.processes import Server
+
+PATIENCE_MS = 15_000
+MARKED = "window.isStillThisPage === true"
+
+Visit = Callable[..., Page]
+
+
+def move(stage: Stage, breaker: str, to: State, instance: str = "r-0") -> None:
+    before = State.OPEN if to is State.CLOSED else State.CLOSED
+    stage.tell(moved(to, before=before, breaker=breaker, trigger=Trigger.FAILURE_RATE), instance=instance)
+
+
+def mark(page: Page) -> None:
+    """Leave a trace that a reload would wipe out."""
+    page.evaluate("window.isStillThisPage = true")
+
+
+def test_a_fact_is_on_the_page_without_a_reload(stage: Stage, visit: Visit) -> None:
+    page = visit("/breakers/model:large")
+    mark(page)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("closed")
+    move(stage, "model:large", State.OPEN)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("open 1/3", timeout=PATIENCE_MS)
+    assert page.evaluate(MARKED)
+    move(stage, "model:large", State.CLOSED)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("closed", timeout=PATIENCE_MS)
+
+
+def test_the_navigation_counts_what_does_not_flow(stage: Stage, visit: Visit) -> None:
+    page = visit("/audit")
+    expect(page.locator("#count-breakers")).to_have_text("not flowing: 1")
+
+
+def test_focus_selection_and_open_menus_survive(stage: Stage, visit: Visit) -> None:
+    page = visit("/breakers")
+    page.get_by_role("link", name="crm.update").focus()
+    page.get_by_role("button", name="operator, operator: account").click()
+    expect(page.get_by_text("Shortcuts are on")).to_be_visible()
+    page.get_by_role("link", name="crm.update").focus()
+    move(stage, "crm.update", State.OPEN)
+    expect(page.locator("tr[data-key='breaker-crm.update']")).to_contain_text("open", timeout=PATIENCE_MS)
+    expect(page.get_by_role("link", name="crm.update")).to_be_focused()
+    move(stage, "crm.update", State.CLOSED)
+
+
+def test_rows_stay_where_they_are_while_the_pointer_is_among_them(stage: Stage, visit: Visit) -> None:
+    page = visit("/breakers")
+    rows = page.locator("tbody[data-rows] tr")
+    before = rows.evaluate_all("rows => rows.map(row => row.dataset.key)")
+    rows.nth(1).hover()
+    move(stage, before[-1].removeprefix("breaker-"), State.OPEN)
+    expect(rows.last).to_contain_text("open", timeout=PATIENCE_MS)
+    assert rows.evaluate_all("rows => rows.map(row => row.dataset.key)") == before
+    pill = page.locator("[data-pending-pill]")
+    expect(pill).to_have_text("1 change")
+    pill.click()
+    expect(rows.last).not_to_have_attribute("data-key", before[-1])
+    expect(pill).to_be_hidden()
+    move(stage, before[-1].removeprefix("breaker-"), State.CLOSED)
+
+
+def test_seven_tabs_are_live_at_once(stage: Stage, visit: Visit) -> None:
+    first = visit("/agents")
+    pages = [first, *(first.context.new_page() for _ in range(6))]
+    for page in pages[1:]:
+        page.goto(f"{stage.server.url}/agents")
+    for page in pages:
+        page.bring_to_front()
+        instance = f"late-{pages.index(page)}"
+        stage.tell(heartbeat(), instance=instance)
+        expect(page.get_by_role("row").filter(has_text=instance)).to_be_visible(timeout=PATIENCE_MS)
+
+
+def test_silence_is_said_and_nothing_old_looks_new(browser: Browser, tmp_path: Path) -> None:
+    with Server(tmp_path / "data") as server, browser.new_context() as context:
+        stage = Stage(server, tmp_path / "data").prepare()
+        page = stage.sign_in(context)
+        page.clock.install()
+        page.goto(f"{server.url}/agents")
+        expect(page.locator("button.live")).to_contain_text("Live")
+        server.end()
+        page.clock.fast_forward(31_000)
+        expect(page.locator("#live-banner")).to_contain_text("Live paused – data as of", timeout=PATIENCE_MS)
+        expect(page.locator("button.live")).to_contain_text("Not live")
+
+
+@pytest.mark.parametrize("how", ["key", "button"])
+def test_a_reader_may_stop_the_page_from_changing(how: str, stage: Stage, visit: Visit) -> None:
+    page = visit("/agents")
+    light = page.locator("button.live")
+    if how == "key":
+        page.keyboard.press("p")
+    else:
+        light.click()
+    expect(light).to_contain_text("Paused")
+    expect(light).to_have_attribute("aria-pressed", "true")
+    stage.tell(heartbeat(), instance=f"unseen-{how}")
+    row = page.get_by_role("row").filter(has_text=f"unseen-{how}")
+    expect(row).to_have_count(0)
+    light.click()
+    expect(row).to_be_visible(timeout=PATIENCE_MS)
+
+
+def test_shortcuts_can_be_switched_off(visit: Visit) -> None:
+    page = visit("/agents")
+    page.get_by_role("button", name="operator, operator: account").click()
+    page.get_by_role("button", name="Shortcuts are on").click()
+    page.keyboard.press("Escape")
+    page.keyboard.press("p")
+    expect(page.locator("button.live")).to_contain_text("Live")
+
+
+def test_the_first_agent_turns_the_first_page_into_the_overview(stage: Stage, visit: Visit) -> None:
+    page = visit("/?environment=dev")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+    expect(page.locator("#strip .lane a", has_text="search_web")).to_be_visible(timeout=PATIENCE_MS)
