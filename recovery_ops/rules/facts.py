@@ -310,6 +310,7 @@ class CheckpointSaved(Fact):
     is_observation: ClassVar[bool] = True
     workflow: str
     step: str
+    workflow_id: str = ""
     size_bytes: int | None = None
 
 
@@ -320,6 +321,7 @@ class CheckpointRestored(Fact):
     is_observation: ClassVar[bool] = True
     workflow: str
     step: str
+    workflow_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,6 +123,7 @@ BRIEFS: dict[str, str] = {
     "warning": "What the user must know of the answer",
     "window_s": "Over how long these were added up, in s",
     "workflow": "The workflow",
+    "workflow_id": "What it is done for: with the workflow's name, what it is resumed by",
 }
 
 

@@ -169,6 +169,7 @@ ATTRIBUTES: dict[str, str] = {
     "budget": "recovery.budget.name",
     "spent": "recovery.budget.spent",
     "workflow": "recovery.workflow.name",
+    "workflow_id": "recovery.workflow.id",
     "step": "recovery.workflow.step",
     "size_bytes": "recovery.checkpoint.size",
     # desired state, counts, heartbeats
