@@ -30,7 +30,8 @@ def timelines(request: HttpRequest, *, environment: str) -> HttpResponse:
         "presets": PRESETS,
         "breaker": breaker,
         "chart": chart,
-        "sentence": chart.captions[1],
+        "sentence": chart.captions[1],  # the breakers'
+        "breakers": list(dict.fromkeys(str(row[0]) for row in chart.tables[1].rows)),
         "is_table": request.GET.get("view") == "table",
     }
     return render_page(request, "events/timelines", context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from django.http import HttpRequest
 
@@ -48,6 +48,11 @@ class Window:
     def absolute_query(self) -> str:
         """The part of an address that still shows the same rows tomorrow."""
         return _between(self.start, self.end)
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The same for a form that is sent with GET."""
+        return parse_qsl(self.query)
 
     @property
     def earlier_query(self) -> str:

@@ -17,7 +17,7 @@
 
   async function open(link) {
     const answer = await fetch(link.href, { headers: HEADERS, cache: "no-store", redirect: "manual" });
-    if (answer.type === "opaqueredirect" || answer.status >= 500) return location.assign(link.href);
+    if (!answer.ok) return location.assign(link.href); // signed out, gone or broken: the page says which
     const html = await answer.text();
     if (!dialog.open) dialog.showModal();
     return fill(html);
@@ -28,8 +28,9 @@
     const answer = await fetch(form.action, { method: "POST", headers: HEADERS, body: new FormData(form, button), redirect: "manual" });
     const next = answer.headers.get("X-Location");
     if (next) return location.assign(next);
-    if (answer.type === "opaqueredirect") return location.assign(form.action);
-    return fill(await answer.text());
+    const html = await answer.text();
+    // Signed out, not allowed, broken: the page of the act says which; the form comes back for anything it can mend.
+    return html.includes('<form class="act"') ? fill(html) : location.assign(form.action);
   }
 
   // "Ends at 15:26:04 UTC", beside the choice of how long.

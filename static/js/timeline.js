@@ -4,6 +4,8 @@
 {
   const ops = (globalThis.recoveryOps ??= {});
   const NARROW_PX = 640;
+  const STEPS = 1800; // a figure is fetched again no sooner than this share of its range has passed …
+  const LONGEST_GAP_MS = 10_000; // … but within ten seconds
   const NARROW = { l: 136, r: 16 };
   const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, showTips: false };
   const charts = [...document.querySelectorAll("[data-figure-url]")];
@@ -86,6 +88,7 @@
       this.tag = "";
       this.isSeen = false;
       this.isZoomed = false;
+      this.fetchedAt = -Infinity;
       this.reset = document.querySelector(`[data-zoom-reset="${host.id}"]`);
       this.reset?.addEventListener("click", () => this.zoomOut());
       new IntersectionObserver((entries, observer) => {
@@ -96,8 +99,16 @@
       }, { rootMargin: "200px" }).observe(host);
     }
 
+    // What is younger than a fraction of a pixel cannot be seen, and a figure is the dearest thing to ask for.
+    isDue() {
+      const range = this.answer?.figure.layout.xaxis.range.map((text) => momentOf(text));
+      const gap = range ? Math.min(LONGEST_GAP_MS, (range[1] - range[0]) / STEPS) : 0;
+      return performance.now() - this.fetchedAt >= gap;
+    }
+
     async refresh() {
-      if (!this.isSeen) return;
+      if (!this.isSeen || !this.isDue()) return;
+      this.fetchedAt = performance.now();
       const headers = this.tag ? { "If-None-Match": this.tag } : {};
       const answer = await fetch(this.host.dataset.figureUrl, { headers, cache: "no-store", redirect: "manual" });
       if (answer.status === 200) {

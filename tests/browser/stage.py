@@ -37,11 +37,16 @@ class Stage:
     key: str = ""
     passwords: dict[str, str] = field(default_factory=dict)
 
-    def prepare(self) -> Stage:
-        """Make the key, an operator and a viewer; let three instances report a small storm."""
+    def open_doors(self) -> Stage:
+        """Make a key, an operator and a viewer."""
         self.key = manage(self.data, "key", "create", "--name", "stage", "--scope", "ingest,desired")
         for role in ("operator", "viewer"):
             self.passwords[role] = manage(self.data, "account", "create", role, "--role", role)
+        return self
+
+    def prepare(self) -> Stage:
+        """Open the doors and let three instances report a small storm."""
+        self.open_doors()
         for instance in INSTANCES:
             calm = [moved(State.CLOSED, breaker=name) for name in ("search_web", "model:large", "crm.update")]
             self.tell(heartbeat(), *calm, counted(60), instance=instance, ago_s=30)

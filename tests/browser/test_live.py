@@ -124,7 +124,13 @@ def test_shortcuts_can_be_switched_off(visit: Visit) -> None:
     expect(page.locator("button.live")).to_contain_text("Live")
 
 
-def test_the_first_agent_turns_the_first_page_into_the_overview(stage: Stage, visit: Visit) -> None:
-    page = visit("/?environment=dev")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
-    expect(page.locator("#strip .lane a", has_text="search_web")).to_be_visible(timeout=PATIENCE_MS)
+def test_the_first_fact_turns_the_first_page_into_the_overview(browser: Browser, tmp_path: Path) -> None:
+    with Server(tmp_path / "data") as server, browser.new_context() as context:
+        stage = Stage(server, tmp_path / "data").open_doors()
+        page = stage.sign_in(context)
+        expect(page.get_by_role("heading", level=1)).to_have_text("Connect your first agent")
+        mark(page)
+        stage.tell(heartbeat(), moved(State.CLOSED))
+        expect(page.get_by_role("heading", level=1)).to_have_text("Overview", timeout=PATIENCE_MS)
+        expect(page.locator("#strip .lane a", has_text="search_web")).to_be_visible(timeout=PATIENCE_MS)
+        assert page.evaluate(MARKED)

@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from events.timelines import Table
 from events.wording import clock_text, count_text, rate_text, share_text, span_text
 from recovery_ops.rules.words import State
 
@@ -171,6 +172,18 @@ def plural(number: int, word: str) -> str:
     """`1 breaker`, `2 breakers`; a plural of its own stands behind a comma: `entry,entries`."""
     one, _, many = word.partition(",")
     return count_text(number, one, many)
+
+
+@register.filter
+def is_number(value: object) -> bool:
+    """Whether a cell is aligned with the numbers above and below it."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@register.filter
+def columns(table: Table) -> list[tuple[str, bool]]:
+    """The columns of a table, and whether they hold numbers."""
+    return [(name, any(is_number(row[place]) for row in table.rows)) for place, name in enumerate(table.columns)]
 
 
 @register.filter

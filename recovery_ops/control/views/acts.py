@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from events import queries
+from events.models import BreakerState
 from events.pages import render_page
 from events.wording import count_text, rate_text
 from recovery_ops.control import actions
@@ -164,6 +165,8 @@ class _Asked:
         self.override = self._override() if chosen.is_about_override else None
         self.scope = self.override.scope if self.override is not None else Scope(operation=name)
         self.back = reverse("breaker", args=[name])
+        if self.override is None and not BreakerState.objects.filter(environment=environment, breaker=name).exists():
+            raise Http404(f"No instance in {environment} has ever reported a breaker called {name}.")
 
     def _override(self) -> Override:
         """The override named in the address, else the one that rules the breaker everywhere."""
@@ -234,8 +237,6 @@ class _Asked:
         """The form with what it would hit, as a page or alone for a dialog."""
         impact = impact_of(self.environment, self.scope, now=self.now)
         having = queries.instance_states(self.environment, self.name, now=self.now)
-        if not having and not impact.breakers and self.override is None:
-            raise Http404(f"No instance in {self.environment} has reported a breaker called {self.name}.")
         revision = current_revision(self.environment)
         context = {
             "now": self.now,

@@ -17,6 +17,7 @@ from recovery_ops.control.views.facets import facets_of
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.words import ApplyStatus
 
+MOST = 100
 _ORDER = (
     ApplyStatus.UNREACHABLE,
     ApplyStatus.FAILED,
@@ -49,9 +50,12 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
     counts = {status.value: sum(row.apply is status for row in rows) for status in _ORDER}
     chosen = request.GET.get("show", "")
     counts = {name: number for name, number in counts.items() if number or name == chosen}
+    matching = [row for row in rows if chosen not in counts or row.apply == chosen]
     context = {
         "now": now,
-        "rows": [row for row in rows if chosen not in counts or row.apply == chosen],
+        "rows": matching if "all" in request.GET else matching[:MOST],
+        "matching": len(matching),
+        "all_href": f"?show={chosen}&all=1" if chosen in counts else "?all=1",
         "total": len(rows),
         "facets": list(facets_of(counts, total=len(rows), chosen=chosen, words={})),
         "facet_word": chosen,

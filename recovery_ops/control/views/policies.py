@@ -37,7 +37,7 @@ from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.configuration import in_force, set_by
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.knobs import KNOBS
-from recovery_ops.rules.scope import ANY, Scope
+from recovery_ops.rules.scope import ANY, Place, Scope
 
 COLUMNS = ("max_retries", "max_retries_background", "base_delay_s", "delay_cap_s", "retry_capacity_errors")
 
@@ -59,6 +59,8 @@ class Row:
     href: str
     cells: Sequence[Cell]
     set_by: str
+    narrower: int
+    """Rules of the policy that say something else for a part of the environment."""
 
 
 def policies(request: HttpRequest, *, environment: str) -> HttpResponse:
@@ -108,7 +110,16 @@ def _row(operation: OperationRow, standing: Standing) -> Row:
             for name in COLUMNS
         ],
         set_by=set_by(found),
+        narrower=sum(is_narrower(rule.scope, operation.operation) for rule in standing.policy.rules),
     )
+
+
+def is_narrower(scope: Scope, operation: str) -> bool:
+    """Whether a scope speaks of this operation in a part of the environment only."""
+    if scope.service == scope.instance == scope.group == ANY:
+        return False
+    place = Place(service=scope.service, instance=scope.instance, group=scope.group, operation=operation)
+    return scope.operation != ANY and scope.holds(place)
 
 
 def _said(standing: Standing, operation: str) -> set[str]:

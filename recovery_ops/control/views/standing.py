@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 
 from events.rows import AgentRow
 from recovery_ops.control.desired import Snapshot, Standards, read
@@ -29,7 +30,7 @@ class Standing:
         """The newest revision."""
         return self.snapshot.revision
 
-    @property
+    @cached_property
     def policy(self) -> Policy:
         """The live policy, checked."""
         return parse_policy(self.snapshot.policy.document, version=self.snapshot.policy.version)

@@ -70,7 +70,7 @@ def _breaker_rows(fleet: Fleet, start: datetime, end: datetime) -> Iterator[Row]
     for name in worst_first[:MOST_BREAKERS]:
         segments = fleet[name]
         last = segments[-1]
-        standing = f"{state_word(last.worst)} {last.worst_count}/{last.instances}" if last.worst else "unknown"
+        standing = f"{last.worst_count} of {last.instances}" if last.worst else state_word(None)
         yield Row(
             label=name,
             drawing=drawing.lane(segments, start=start, end=end, label=name),
