@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,9 +44,21 @@ RAISED: dict[str, Callable[[], BaseException]] = {
     "ConnectionRefusedError": lambda: ConnectionRefusedError(111, "Connection refused"),
     "PermissionError": lambda: PermissionError("not yours"),
     "ValueError": lambda: ValueError("a bug"),
+    "KeyError": lambda: KeyError("items"),
+    "FileNotFoundError": lambda: FileNotFoundError(2, "No such file or directory"),
+    "NoSpace": lambda: OSError(28, "No space left on device"),
+    "JSONDecodeError": lambda: json.JSONDecodeError("Expecting value", "{", 1),
     "CancelledError": asyncio.CancelledError,
     "Strange": lambda: type("Strange", (Exception,), {})("nobody knows"),
 }
+
+
+class Adapted(Exception):
+    """What an adapter raises that knows its upstream."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        super().__init__("the adapter says so")
 
 
 @dataclass
@@ -76,6 +89,8 @@ class World:
         if isinstance(outcome, dict) and "raises" in outcome:
             error = RAISED[outcome["raises"]]()
             raise error
+        if isinstance(outcome, dict) and "kind" in outcome:
+            raise Adapted(outcome["kind"])
         if isinstance(outcome, int):
             raise HttpError(outcome)
         raise HttpError(Response(outcome["status"], outcome.get("headers", {}), outcome.get("body")))
