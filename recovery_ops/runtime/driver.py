@@ -57,7 +57,8 @@ class Ascent:
         self.source = plan.source or (self.scope.source if self.scope else "")
         self.cell = plan.operation.cell(self.source)
         self._args, self._kwargs = args, kwargs
-        self._key = plan.idempotency_key(*args, **kwargs) if plan.idempotency_key else None
+        # Without a key of its own it is the key of what it is called from: a step of a workflow has one.
+        self._key = plan.idempotency_key(*args, **kwargs) if plan.idempotency_key else ATTEMPT.get().idempotency_key
         self.value: Any = None
         self.last_error: BaseException | None = None
         self.ending: Ending | None = None

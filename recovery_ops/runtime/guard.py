@@ -137,6 +137,7 @@ def _guarded(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
     function, operation = plan.function, plan.operation
     cells, own_source = operation.cells, plan.source
     now, current = recovery.clock.quick_now, CURRENT.get
+    is_keyed = plan.idempotency_key is not None  # the key must travel with the first attempt too
 
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -144,7 +145,7 @@ def _guarded(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
         source = own_source if own_source or scope is None else scope.source
         cell = cells.get(source) or operation.cell(source)
         cell.started()
-        if not operation.is_calm:
+        if is_keyed or not operation.is_calm:
             return drive(recovery, plan, args, kwargs).value
         began = now()
         try:
@@ -173,6 +174,7 @@ def _guarded_async(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
     timers = operation.timers
     cells, own_source = operation.cells, plan.source
     now, current = recovery.clock.quick_now, CURRENT.get
+    is_keyed = plan.idempotency_key is not None
 
     @functools.wraps(function)
     async def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -181,7 +183,7 @@ def _guarded_async(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
         cell = cells.get(source) or operation.cell(source)
         cell.started()
         deadline_s = operation.call_deadline_s
-        if not operation.is_calm or (deadline_s and is_under_trio()):
+        if is_keyed or not operation.is_calm or (deadline_s and is_under_trio()):
             return (await drive_async(recovery, plan, args, kwargs)).value
         began = now()
         try:
