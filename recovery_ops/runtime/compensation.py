@@ -60,6 +60,7 @@ from recovery_ops.runtime.task_libraries import current_library
 
 Performed = Call | Refresh | Reverse
 AnyStep = Performed | Wait | Ask
+_OURS = (RecoveryExhausted, Refused)
 
 
 def dispatch_failure(failure: Failure | Response | BaseException, **said: Unpack[Handling]) -> CompensationResult:
@@ -69,7 +70,9 @@ def dispatch_failure(failure: Failure | Response | BaseException, **said: Unpack
     failure: cancels, RunStopped, RunCancelled; PolicyInvalid for a playbook that is none.
     """
     work = _Dispatch(failure, said)
-    for hook in (said.get("retry"), said.get("refresh_evidence")):
+    token = said.get("reversal")
+    hooks = (said.get("retry"), said.get("refresh_evidence"), said.get("escalate"), token.undo if token else None)
+    for hook in hooks:
         if inspect.iscoroutinefunction(hook):
             raise NotConfigured(f"{getattr(hook, '__name__', hook)} is async: use dispatch_failure_async")
     step = work.advance(None)
@@ -101,7 +104,7 @@ class _Dispatch:
         self.said = said
         self.scope = CURRENT.get()
         self.source = said.get("source") or (self.scope.source if self.scope else "")
-        self.operation: str = said.get("operation") or str(getattr(failure, "operation", ""))
+        self.operation = said.get("operation") or (failure.operation if isinstance(failure, _OURS) else "")
         self.error: object = failure
         self.value: Any = None
         self.key = said.get("idempotency_key") or ATTEMPT.get().idempotency_key
@@ -138,7 +141,7 @@ class _Dispatch:
             can_refresh=said.get("refresh_evidence") is not None,
             reverses=token.operation if token else None,
             action_id=token.action_id if token else None,
-            attempt=said.get("attempt") or getattr(failure, "attempts", 0) or 1,
+            attempt=said.get("attempt") or (failure.attempts if isinstance(failure, RecoveryExhausted) else 0) or 1,
             is_recorded=isinstance(failure, RecoveryExhausted),
             standing=known.standing if known and not is_guarded else None,
             escalation_id=self.escalation_id,

@@ -9,6 +9,10 @@
     ├── RunStopped              the run must end now; the model gets no turn
     ├── RunCancelled            the run was called off while a call waited
     ├── ModelFallback           a signal, not an error: make the request again with another model
+    ├── GatherBlocked           a foundational part is missing; `done` and `not_done` say what to ask for again
+    ├── WorkflowHeld            another process runs this workflow
+    ├── StepChanged             a step that was done, or begun, is asked for with another input
+    ├── CheckpointFailed        a checkpoint could not be written, read or understood
     └── NotConfigured           the runtime was asked for something it was not told how to do
 
 Fields carry the meaning; the text is made from the fields.
@@ -16,13 +20,23 @@ Fields carry the meaning; the text is made from the fields.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from recovery_ops.rules.words import Category, State, StopReason
 
+if TYPE_CHECKING:
+    from recovery_ops.runtime.parts import Unavailable
+
 
 class RecoveryError(Exception):
-    """The root of everything this package raises into its callers."""
+    """The root of everything this package raises into its callers.
+
+    `resume_id` names the workflow that it ended, for `Workflow.resumed`; empty outside workflows.
+    """
+
+    resume_id: str = ""
 
 
 class Refused(RecoveryError):
@@ -120,6 +134,61 @@ class ModelFallback(RecoveryError):
         self.from_model = from_model
         self.to_model = to_model
         super().__init__(f"{from_model} is overloaded; ask {to_model}")
+
+
+class GatherBlocked(RecoveryError):
+    """A foundational part is missing, so there is no answer.
+
+    `done`: what there is, by name; hand it to the next `gather` and only the rest is asked for again. `not_done`: the
+    names without a result, whether they failed, were stopped or never begun. `unavailable`: why, for those that failed.
+    """
+
+    def __init__(
+        self, *, done: Mapping[str, Any], not_done: tuple[str, ...], unavailable: Mapping[str, Unavailable]
+    ) -> None:
+        self.done = done
+        self.not_done = not_done
+        self.unavailable = unavailable
+        whys = "; ".join(f"{one.name}: {one.why}" for one in unavailable.values() if one.is_foundational)
+        super().__init__(f"cannot go on without {whys}")
+
+    @property
+    def can_retry(self) -> bool:
+        """Whether asking again for what is missing could help."""
+        return all(one.can_retry for one in self.unavailable.values() if one.is_foundational)
+
+
+class WorkflowHeld(RecoveryError):
+    """Another process, or another part of this one, runs the workflow. `until` (UTC) is when it must have renewed."""
+
+    def __init__(self, workflow: str, workflow_id: str, *, owner: str = "", until: datetime | None = None) -> None:
+        self.workflow = workflow
+        self.workflow_id = workflow_id
+        self.owner = owner
+        self.until = until
+        by = f" by {owner}" if owner else ""
+        super().__init__(f"workflow {workflow} {workflow_id} is being run{by}{_again(until)}")
+
+
+class StepChanged(RecoveryError):
+    """A step that was done, or whose outcome is unknown, is asked for with another input than it was begun with."""
+
+    def __init__(self, workflow: str, workflow_id: str, step: str, *, was_done: bool) -> None:
+        self.workflow = workflow
+        self.workflow_id = workflow_id
+        self.step = step
+        self.was_done = was_done
+        what = (
+            "was done with another input, and what was done does not change: give a step with a new input a new name"
+            if was_done
+            else "was interrupted with another input, and may have been done: resume it with that input, or say with"
+            " already_done= how to find out"
+        )
+        super().__init__(f"step {step} of workflow {workflow} {workflow_id} {what}")
+
+
+class CheckpointFailed(RecoveryError):
+    """A checkpoint could not be written, read or understood; the text says what to do."""
 
 
 class NotConfigured(RecoveryError):

@@ -15,8 +15,9 @@ from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.verdicts import BUILT_IN_PLAYBOOK, playbook_document
 from recovery_ops.rules.words import Category, Compensation, CompensationOutcome, State, Verdict
 from recovery_ops.runtime import CircuitOpen, NotConfigured, RecoveryExhausted, Response, RunStopped, attempt
-from recovery_ops.runtime.compensation import CompensationResult, dispatch_failure, dispatch_failure_async
+from recovery_ops.runtime.compensation import dispatch_failure, dispatch_failure_async
 from recovery_ops.runtime.reversal import ReversalToken
+from recovery_ops.runtime.settling import CompensationResult
 from recovery_ops.runtime.testing import HttpError, Lab
 
 Outcome = CompensationOutcome
@@ -235,8 +236,9 @@ def test_a_cancel_of_the_task_passes_through(lab: Lab) -> None:
 def test_the_thread_form_says_what_to_do_about_a_coroutine(lab: Lab) -> None:
     async def again() -> None: ...
 
-    with pytest.raises(NotConfigured, match="dispatch_failure_async"):
-        dispatch_failure(TimeoutError(), retry=again, recovery=lab.recovery)
+    for said in ({"retry": again}, {"refresh_evidence": again}, {"reversal": ReversalToken("book", "a", again)}):
+        with pytest.raises(NotConfigured, match="again is async: use dispatch_failure_async"):
+            dispatch_failure(TimeoutError(), recovery=lab.recovery, **said)
 
 
 def test_threads_and_tasks_tell_the_same_facts() -> None:
