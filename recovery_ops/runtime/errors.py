@@ -8,6 +8,7 @@
     ├── RecoveryExhausted       every rung was climbed and none held; `last_error` is what happened last
     ├── RunStopped              the run must end now; the model gets no turn
     ├── RunCancelled            the run was called off while a call waited
+    ├── SchemaMismatch          arguments or an answer do not have the form that was agreed
     ├── ModelFallback           a signal, not an error: make the request again with another model
     ├── GatherBlocked           a foundational part is missing; `done` and `not_done` say what to ask for again
     ├── WorkflowHeld            another process runs this workflow
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from recovery_ops.rules.words import Category, State, StopReason
 
 if TYPE_CHECKING:
+    from recovery_ops.rules.tool_results import ToolResult
     from recovery_ops.runtime.parts import Unavailable
 
 
@@ -110,12 +112,18 @@ class RecoveryExhausted(RecoveryError):
 
 
 class RunStopped(RecoveryError):
-    """The run must end now, in code."""
+    """The run must end now, in code.
 
-    def __init__(self, category: Category, user_message: str, *, operation: str = "") -> None:
+    `reason` is a word of the rules: a category, `required_tool_failed`, or the guard that ended the run (`errors`,
+    `turns`: then there may be no category). `results` are the tool results of the turn, whole, for the transcript.
+    """
+
+    def __init__(self, category: Category | None, user_message: str, *, operation: str = "", reason: str = "") -> None:
         self.category = category
         self.user_message = user_message
         self.operation = operation
+        self.reason = reason or (category.value if category else "")
+        self.results: tuple[ToolResult, ...] = ()
         super().__init__(user_message)
 
 
@@ -125,6 +133,17 @@ class RunCancelled(RecoveryError):
     def __init__(self, operation: str) -> None:
         self.operation = operation
         super().__init__(f"{operation} was called off")
+
+
+class SchemaMismatch(RecoveryError):
+    """Arguments, or a tool's answer, do not have the form that was agreed; `faults` says where."""
+
+    def __init__(self, what: str, faults: tuple[str, ...], *, is_model_output: bool = False) -> None:
+        self.what = what
+        self.faults = faults
+        # What the rules go by: whoever wrote it is to blame.
+        self.kind = (Category.MODEL_OUTPUT if is_model_output else Category.SCHEMA_MISMATCH).value
+        super().__init__(f"{what} does not fit its schema: {'; '.join(faults)}")
 
 
 class ModelFallback(RecoveryError):

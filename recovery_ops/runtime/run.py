@@ -9,8 +9,10 @@ from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from recovery_ops.rules.budget import RunGuards
 from recovery_ops.rules.facts import RunFinished, RunStarted
 from recovery_ops.rules.words import RunStatus
+from recovery_ops.runtime.budgets import count_compaction, take_turn
 from recovery_ops.runtime.errors import RunCancelled, RunStopped
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ class Scope:
     """What the user should know of the answer: "prices up to 1 h old"."""
     withdrawn: set[str] = field(default_factory=set)
     """Operations that were left out of this run."""
+    guards: RunGuards = field(default_factory=RunGuards)
+    """What the run has spent on failures, turns and refusals. Changed under the runtime's lock."""
 
     @property
     def is_degraded(self) -> bool:
@@ -65,6 +69,29 @@ class Run:
     def id(self) -> str:
         """The run's id: `session.id` on the wire."""
         return self.scope.run_id
+
+    def turn(self) -> int:
+        """Begin the model's next turn: its number, from 1. Raises RunStopped where the cap is reached or the run ended.
+
+        for _ in iter(run.turn, None):  # at most 20 turns, then RunStopped
+            answer = model(messages)
+        """
+        self.turns = take_turn(self._recovery, self.scope)
+        return self.turns
+
+    @property
+    def asks_a_person(self) -> bool:
+        """Whether so many permissions were refused that a person has to decide from here on."""
+        return self.scope.guards.asks_a_person
+
+    @property
+    def may_compact(self) -> bool:
+        """Whether compacting the context is still worth trying in this run."""
+        return self.scope.guards.may_compact
+
+    def compaction(self, *, has_worked: bool) -> bool:
+        """Tell how compacting the context went; returns `may_compact`. After three failures in a row it stays off."""
+        return count_compaction(self._recovery, self.scope, has_worked=has_worked)
 
     def __enter__(self) -> Self:
         outer = CURRENT.get()

@@ -176,8 +176,10 @@ def damaged(draw: st.DrawFn) -> tuple[Form, list[dict[str, Any]]]:
         for one in draw(st.permutations(ids)):
             messages += answering(form, one) * draw(st.sampled_from([0, 1, 1, 1, 2]))
         messages += saying("go on") * draw(st.integers(0, 1))
-    if messages and draw(st.integers(0, 1)):
-        messages.insert(draw(st.integers(0, len(messages))), messages.pop(draw(st.integers(0, len(messages) - 1))))
+    if draw(st.booleans()) and messages:
+        place = draw(st.integers(0, len(messages) - 1))
+        moved = messages.pop(place)
+        messages.insert(draw(st.integers(0, len(messages))), moved)
     return form, messages
 
 
