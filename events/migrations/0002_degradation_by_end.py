@@ -4,14 +4,13 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('events', '0001_facts'),
+        ("events", "0001_facts"),
     ]
 
     operations = [
         migrations.AddIndex(
-            model_name='degradation',
-            index=models.Index(fields=['environment', 'ended_us'], name='degradation_by_end'),
+            model_name="degradation",
+            index=models.Index(fields=["environment", "ended_us"], name="degradation_by_end"),
         ),
     ]

@@ -34,7 +34,8 @@ class Stage:
     def attempts_of_newest_run(self) -> int:
         """How many times the newest finished run called the provider's search."""
         return self.store.count(
-            """SELECT count(*) FROM events_fact WHERE event = 'failure_classified' AND operation = 'search_web' AND run =
+            """SELECT count(*) FROM events_fact
+               WHERE event = 'failure_classified' AND operation = 'search_web' AND run =
                (SELECT run FROM events_fact WHERE event = 'run_finished' ORDER BY id DESC LIMIT 1)"""
         )
 
