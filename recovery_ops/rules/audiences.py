@@ -5,8 +5,7 @@ The other audience, the developers, gets the failure itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.words import Category
 
 _C = Category

@@ -2,7 +2,7 @@
 
 One breaker belongs to one instance. It knows no clock: every method is told the time (`now`, seconds that never run
 backwards) and chance (`chance`, 0 ≤ chance < 1). It takes no lock: the caller makes sure that one thread at a time is
-inside, except for `successes.add`, which counts a success of a calm breaker from any thread.
+inside, except for `successes.steps`, which counts a success of a calm breaker from any thread.
 
 Under an override the rules go on computing: what `state` would be is kept in `computed`, so that `metrics_only` can
 tell what it would have done, and ending `disabled` or `metrics_only` lands in the state the rules reached meanwhile.
@@ -10,10 +10,9 @@ tell what it would have done, and ending `disabled` or `metrics_only` lands in t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from recovery_ops.rules.facts import BreakerStateChanged, Fact
 from recovery_ops.rules.policy import FAIL_CLOSED, Knobs
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.window import Reading, Tally, Window
 from recovery_ops.rules.words import Category, State, Trigger
 
@@ -116,6 +115,15 @@ class Breaker:
             facts=facts,
         )
 
+    def refuses(self, now: float) -> bool:
+        """Whether `admit` would refuse a call now. Takes no probe and changes nothing; `sweep` first."""
+        if self.override is not None:
+            return self.override.mode is State.FORCED_OPEN
+        if self.computed is State.HALF_OPEN:
+            is_waiting = self.retry_at is not None and now < self.retry_at
+            return is_waiting or not self._has_place()
+        return self.computed is State.OPEN and (self.retry_at is None or now < self.retry_at)
+
     def succeed(self, now: float, *, duration_s: float = 0.0, ticket: int = 0) -> tuple[Fact, ...]:
         """A call that counts went well."""
         is_slow = self._is_slow(duration_s)
@@ -216,15 +224,17 @@ class Breaker:
         )
 
     def _take_probe(self, now: float) -> tuple[int, float | None]:
-        permitted = self.knobs.permitted_calls_in_half_open or 1
         if self.retry_at is not None and now < self.retry_at:
             return 0, self.retry_at - now
-        if len(self._probes) + self._probes_passed >= permitted:
+        if not self._has_place():
             oldest = min(self._probes.values(), default=now)
             return 0, max(0.0, oldest + (self.knobs.max_wait_in_half_open_s or 0.0) - now)
         self._tickets += 1
         self._probes[self._tickets] = now
         return self._tickets, None
+
+    def _has_place(self) -> bool:
+        return len(self._probes) + self._probes_passed < (self.knobs.permitted_calls_in_half_open or 1)
 
     def _judge(self, now: float) -> tuple[Fact, ...]:
         reading = self.reading(now)

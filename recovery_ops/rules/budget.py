@@ -7,12 +7,14 @@ to record and what must happen. Not thread-safe: whoever holds a `RunGuards` hol
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from enum import StrEnum
 from typing import Any
 
+from recovery_ops.rules.escalations import Asking
 from recovery_ops.rules.facts import BudgetExhausted, BudgetWarned, Escalated, Fact, GuardTripped, PermissionDenied
 from recovery_ops.rules.knobs import Knob, Problem, fault_of
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.words import Category
 
 ERRORS = "errors"
@@ -23,10 +25,8 @@ TURNS = "turns"
 DENIALS = "permission_denials"
 COMPACTION = "compaction_failures"
 
-QUEUE = "policy_review"
-"""Where a person is asked after too many denials."""
-
 _MOST = 10_000
+_WEEK_S = 604_800.0
 
 GUARD_KNOBS: dict[str, Knob] = {
     "tool_failures": Knob(
@@ -46,6 +46,9 @@ GUARD_KNOBS: dict[str, Knob] = {
     "compaction_failures": Knob(
         kind="whole", minimum=1, maximum=_MOST, brief="Failed compactions in a row that switch it off"
     ),
+    "run_deadline_s": Knob(kind="number", minimum=1, maximum=_WEEK_S, unit="s", brief="Deadline of a run"),
+    "step_floor_s": Knob(kind="number", minimum=0.001, maximum=_WEEK_S, unit="s", brief="The least a step may take"),
+    "step_factor": Knob(kind="number", minimum=1, maximum=100, brief="A step may take so many times its call deadline"),
 }
 """Every number of the policy section `guards`, in the order in which forms show them."""
 
@@ -61,6 +64,15 @@ class GuardLimits:
     denials_in_a_row: int = 3
     denials_in_all: int = 20
     compaction_failures: int = 3
+    run_deadline_s: float = 300.0
+    step_floor_s: float = 30.0
+    step_factor: float = 3.0
+
+    def step_deadline_s(self, call_deadline_s: float) -> float:
+        """How long a step may take, waits included: as long as a run where its calls have no deadline (0)."""
+        if not call_deadline_s:
+            return self.run_deadline_s
+        return max(self.step_floor_s, self.step_factor * call_deadline_s)
 
 
 DEFAULT_LIMITS = GuardLimits()
@@ -76,7 +88,7 @@ def parse_guards(given: object, path: str, problems: list[Problem]) -> GuardLimi
     if not isinstance(given, Mapping):
         problems.append(Problem(path, "is an object of limits"))
         return DEFAULT_LIMITS
-    values: dict[str, int] = {}
+    values: dict[str, Any] = {}
     for name, knob in GUARD_KNOBS.items():
         value = given.get(name)
         if value is None:
@@ -85,7 +97,7 @@ def parse_guards(given: object, path: str, problems: list[Problem]) -> GuardLimi
         if fault:
             problems.append(Problem(f"{path}.{name}", fault))
         else:
-            values[name] = int(value)
+            values[name] = float(value) if knob.kind == "number" else int(value)
     return GuardLimits(**values)
 
 
@@ -285,6 +297,13 @@ class RunGuards:
         return (BudgetExhausted(budget=ERRORS, spent=self.budget.total, limit=self.budget.abort_after),)
 
 
-def asked(tool: str, reason: str) -> Escalated:
+def asked(tool: str, reason: str, asking: Asking) -> Escalated:
     """The fact that a person is asked about permissions, where nobody is there to answer at once."""
-    return Escalated(operation=tool, queue=QUEUE, reason=DENIALS, message=reason)
+    return Escalated(
+        operation=tool,
+        queue=asking.queue,
+        reason=DENIALS,
+        message=reason,
+        deadline_s=asking.deadline_s,
+        default_action=asking.default_answer,
+    )

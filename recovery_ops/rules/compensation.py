@@ -8,16 +8,18 @@ and the deadline win over the playbook's schedule; one `compensation_finished` s
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 
 from recovery_ops.rules import facts
+from recovery_ops.rules.admission import LONGEST_CHUNK_S
+from recovery_ops.rules.escalations import Asking
 from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.ladder import LONGEST_CHUNK_S
 from recovery_ops.rules.policy import OperationPolicy
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.retry import decide_retry, is_retryable
 from recovery_ops.rules.standing import Standing
-from recovery_ops.rules.steps import Call, CalledOff, Cause, Emit, Raised, Reply, Returned, Step, Wait, Woke
+from recovery_ops.rules.steps import Call, CalledOff, Cause, Emit, Raised, Reply, Returned, Wait, Woke
 from recovery_ops.rules.verdicts import BUILT_IN_PLAYBOOK, Play, Playbook
 from recovery_ops.rules.words import (
     Adjustment,
@@ -123,7 +125,7 @@ class Settled:
     queue: str = ""
 
 
-Doing = Step | Refresh | Ask | Reverse
+Doing = Call | Wait | Emit | Refresh | Ask | Reverse
 Answer = Reply | TurnedAway | Spent
 Compensating = Generator[Doing, Answer, Settled | CalledOff]
 _Part = Generator[Doing, Answer, Settled | CalledOff | None]
@@ -387,6 +389,7 @@ def _finish(
 
 
 def _question(job: _Job, queue: str) -> facts.Escalated:
+    asking = job.case.policy.escalations.get(job.failure.category) or Asking(queue=queue)
     return facts.Escalated(
         operation=job.case.operation,
         queue=queue,
@@ -394,6 +397,8 @@ def _question(job: _Job, queue: str) -> facts.Escalated:
         escalation_id=job.case.escalation_id,
         category=job.failure.category,
         message=job.failure.message,
+        deadline_s=asking.deadline_s,
+        default_action=asking.default_answer,
     )
 
 
@@ -425,4 +430,7 @@ def _classified(job: _Job, operation: str, attempt: int, duration_s: float | Non
         limit_tokens=failure.overflow.limit_tokens if failure.overflow else None,
         provider=case.standing.provider if case.standing else None,
         request_id=failure.request_id,
+        error_code=failure.code,
+        rule=failure.rule,
+        instead_of=failure.instead_of,
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from recovery_ops.rules.facts import DegradationEnded, DegradationStarted, Fact
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.words import Category
 
 

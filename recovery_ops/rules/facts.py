@@ -8,9 +8,10 @@ holds no clock time of its own: whoever records it knows when it happened (`Reco
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.words import (
     Adjustment,
     Category,
@@ -59,6 +60,9 @@ class FailureClassified(Fact):
     model: str | None = None
     tool: str | None = None
     request_id: str | None = None
+    error_code: str | None = None
+    rule: str | None = None
+    instead_of: Category | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,19 +8,27 @@ replay and in the console.
 from __future__ import annotations
 
 import errno
-import hashlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from datetime import UTC, datetime
 
 from recovery_ops.rules.audiences import TELLINGS
-from recovery_ops.rules.bodies import quotas_in
-from recovery_ops.rules.codes import CODES, GENERAL_CODES, KINDS, category_of_code, category_of_status
+from recovery_ops.rules.classification import Case, ClassificationRule, rule_for
+from recovery_ops.rules.evidence.bodies import quotas_in
+from recovery_ops.rules.evidence.codes import CODES, GENERAL_CODES, KINDS, category_of_code, category_of_status
+from recovery_ops.rules.evidence.overflow import Overflow, counts_in, counts_in_body
+from recovery_ops.rules.evidence.sentences import (
+    category_of_message,
+    category_of_refusal,
+    says_connection_lost,
+    says_overload,
+)
+from recovery_ops.rules.evidence.server_wait import server_wait_s
+from recovery_ops.rules.evidence.vendors import CONNECTION_LOST, NEVER_CONNECTED, Rank, TypeMeaning, meaning_of
 from recovery_ops.rules.masking import masked, printable
-from recovery_ops.rules.overflow import Overflow, counts_in, counts_in_body
-from recovery_ops.rules.sentences import category_of_message, category_of_refusal, says_connection_lost, says_overload
-from recovery_ops.rules.server_wait import server_wait_s
-from recovery_ops.rules.vendors import CONNECTION_LOST, NEVER_CONNECTED, Rank, TypeMeaning, meaning_of
+from recovery_ops.rules.patterns import compiled
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.words import FAMILY_OF, VERDICT_OF, Category, Evidence, Family, Verdict
 
 __all__ = ["Failure", "Overflow", "Signal", "category_of_kind", "classify"]
@@ -66,7 +74,9 @@ class Failure:
     `connection_was_lost`: the connection was cut; retry without reusing one.
     `nothing_was_done`: proof that the service did nothing: refused connection, 401, 429, 503, 529.
     `error_type`: of low cardinality, as OpenTelemetry's `error.type`. `message`: masked, one line, at most 1 kB.
-    `causes`: the qualified names of the explicit cause chain, outermost first.
+    `causes`: the qualified names of the explicit cause chain, outermost first. `code`: the most specific structured
+    code of the error, in its normal form, also where the rules do not know it. `rule`: the policy's rule that said the
+    category; `instead_of`: what it was without.
     """
 
     category: Category
@@ -83,6 +93,9 @@ class Failure:
     request_id: str | None = None
     exit_code: int | None = None
     causes: tuple[str, ...] = ()
+    code: str | None = None
+    rule: str | None = None
+    instead_of: Category | None = None
 
     @property
     def family(self) -> Family:
@@ -114,24 +127,44 @@ class Failure:
     @property
     def fingerprint(self) -> str:
         """The same for failures of the same cause, whatever ids, numbers and names their messages carry."""
-        shape = _VARIABLE.sub("#", self.message.lower())[:200]
+        import hashlib  # when first needed: an agent in which nothing fails does without OpenSSL
+
+        shape = without_variables(self.message.lower(), "#")[:200]
         key = f"{self.error_type}\0{self.category.value}\0{shape}"
         return hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 # Ids, numbers, paths, addresses and everything quoted: what makes two messages of one cause differ.
-_VARIABLE = re.compile(
+_VARIABLE = compiled(
     r"""'[^']{0,200}'|"[^"]{0,200}"|`[^`]{0,200}`|\w+://\S+|(?:/[\w.-]+){2,}|\b(?=\w*\d)[\w.:-]+|\[masked\]"""
 )
 
 
-def classify(signal: Signal, *, now: float) -> Failure:
-    """What the signal means; `now` is the wall clock, in seconds since the epoch (for dates in headers only)."""
+def without_variables(message: str, sign: str) -> str:
+    """The message with a sign for each id, number, path, address and quoted word."""
+    return _VARIABLE.sub(sign, message)
+
+
+def classify(
+    signal: Signal,
+    *,
+    now: float | datetime,
+    rules: Sequence[ClassificationRule] = (),
+    operation: str = "",
+    provider: str = "",
+) -> Failure:
+    """What the signal means. `now` is the wall clock, for dates in headers only.
+
+    It is in seconds since the epoch, or a datetime; one without a zone is UTC. `rules` are the policy's, asked about
+    what the error itself does not say; `operation` and `provider` are where it happened.
+    """
+    if isinstance(now, datetime):
+        now = (now if now.tzinfo else now.replace(tzinfo=UTC)).timestamp()
     finding = _finding(signal)
     category = finding.category
     status = None if finding.is_final else _error_status(signal)
     names = tuple(names[0] for names in signal.types if names)
-    return Failure(
+    failure = Failure(
         category=category,
         evidence=finding.evidence,
         retry_after_s=_wait_s(signal, category, now),
@@ -146,6 +179,37 @@ def classify(signal: Signal, *, now: float) -> Failure:
         request_id=_shown_id(signal.request_id),
         exit_code=signal.exit_code,
         causes=names,
+        code=_shown_code(signal.code),
+    )
+    rule = rule_for(rules, case_of(failure, operation=operation, provider=provider)) if rules else None
+    return failure if rule is None else _renamed(failure, rule, signal, now)
+
+
+def case_of(failure: Failure, *, operation: str, provider: str = "") -> Case:
+    """A failure as the policy's rules see it: as it was before one of them named it."""
+    return Case(
+        category=failure.instead_of or failure.category,
+        exception_type=failure.exception_type or "",
+        code=failure.code or "",
+        message=failure.message,
+        status_code=failure.status_code,
+        operation=operation,
+        provider=provider,
+    )
+
+
+def _renamed(failure: Failure, rule: ClassificationRule, signal: Signal, now: float) -> Failure:
+    """The failure under the category that a rule says, with what is read of an error of that category."""
+    category = rule.category
+    return replace(
+        failure,
+        category=category,
+        evidence=Evidence.POLICY_RULE,
+        retry_after_s=_wait_s(signal, category, now),
+        overflow=counts_in(signal.message, signal.body) if category is Category.CONTEXT_OVERFLOW else None,
+        connection_was_lost=category is Category.NETWORK and says_connection_lost(signal.message),
+        rule=rule.name,
+        instead_of=failure.category,
     )
 
 
@@ -268,8 +332,8 @@ def _refined(category: Category, evidence: Evidence, signal: Signal) -> _Finding
 
 _MAY_BE_REFINED = frozenset({None, 200, 400, 413})
 
-_PER_DAY = re.compile(r"PerDay|Daily|per day", re.IGNORECASE)
-_LIMIT_IS_ZERO = re.compile(r"^\* Quota exceeded for metric: \S+, limit: 0(?:,|$)", re.MULTILINE)
+_PER_DAY = compiled(r"PerDay|Daily|per day", re.IGNORECASE)
+_LIMIT_IS_ZERO = compiled(r"^\* Quota exceeded for metric: \S+, limit: 0(?:,|$)", re.MULTILINE)
 
 
 def _window_or_quota(signal: Signal) -> Category | None:
@@ -338,7 +402,17 @@ def _told(message: str) -> str:
     return text
 
 
-_IS_AN_ID = re.compile(r"[\w.:=/+-]{1,128}\Z")
+_IS_A_CODE = compiled(r"[\w.-]{1,64}\Z")
+
+
+def _shown_code(code: str | None) -> str | None:
+    if code is None or _IS_A_CODE.match(code) is None:
+        return None
+    words = code.replace("_", " ")  # a sentence in the place of a code has lost its blanks, not its secrets
+    return code if masked(code) == code and masked(words) == words else None
+
+
+_IS_AN_ID = compiled(r"[\w.:=/+-]{1,128}\Z")
 
 
 def _shown_id(request_id: str | None) -> str | None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from recovery_ops.rules.facts import Fact, GateClosed, GateOpened
 from recovery_ops.rules.words import Category
 
+NEWS_S = 1.0
+"""Many callers hear the same word of the server within moments; only a longer pause than was told is news."""
+
 
 class Gate:
     """The gate of one operation; told the time, lockless like a breaker."""
@@ -21,12 +24,12 @@ class Gate:
 
     def close(self, now: float, wait_s: float, category: Category) -> tuple[Fact, ...]:
         """The server said when to come back. A closed gate is only ever prolonged."""
-        was_open = self.opens_at is None
-        if not was_open and now + wait_s <= (self.opens_at or 0.0):
-            return ()
-        if was_open:
+        opens_at, held_until = now + wait_s, self.opens_at
+        self.opens_at = opens_at if held_until is None else max(opens_at, held_until)
+        if held_until is None:
             self._closed_at = now
-        self.opens_at = now + wait_s
+        elif opens_at - held_until < NEWS_S:
+            return ()
         return (GateClosed(operation=self.operation, wait_s=wait_s, category=category),)
 
     def sweep(self, now: float) -> tuple[Fact, ...]:

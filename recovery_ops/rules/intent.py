@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from recovery_ops.rules.policy import BUILT_IN, Policy
-from recovery_ops.rules.scope import Place, Scope
-from recovery_ops.rules.words import State
+from recovery_ops.rules.records import dataclass
+from recovery_ops.rules.scope import ANY, Place, Scope
+from recovery_ops.rules.words import Importance, State
+
+APPROVED, REJECTED, EDITED = "approved", "rejected", "edited"
+DECISIONS = (APPROVED, REJECTED, EDITED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,50 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a person, or a deadline, decided about a question that an agent asked under this ticket."""
+
+    ticket: str
+    decision: str
+    """`approved`, `rejected` or `edited`: approved, with `text` in place of what was proposed."""
+    text: str = ""
+    by: str = ""
+    reason: str = ""
+    service: str = ANY
+    """Whose question it was."""
+    revision: int = 0
+
+    @property
+    def is_approval(self) -> bool:
+        return self.decision in (APPROVED, EDITED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """Open breakers in the scope let a probe through now, once, when an instance first sees this revision."""
+
+    scope: Scope
+    revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shed:
+    """Load that is shed in a whole environment: work less important than `least` fails fast. Times as in Override."""
+
+    id: str
+    least: Importance
+    reason: str
+    by: str
+    starts_at: float
+    expires_at: float
+    revision: int
+
+    def holds_at(self, now: float) -> bool:
+        """Whether it is in force at this moment."""
+        return self.starts_at <= now < self.expires_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
     """The whole desired state of one environment, or the part of it that one instance needs."""
 
@@ -50,6 +98,9 @@ class Desired:
     policy: Policy = field(default_factory=lambda: BUILT_IN)
     overrides: tuple[Override, ...] = ()
     resets: tuple[Reset, ...] = ()
+    probes: tuple[Probe, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    shed: Shed | None = None
 
 
 NOTHING_DESIRED = Desired()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from recovery_ops.rules.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,20 @@ KNOBS: dict[str, Knob] = {
     "model_cooldown_s": Knob(
         kind="number", minimum=0.01, maximum=_DAY, unit="s", brief="When the first model is tried again"
     ),
+    "overflow_floor_tokens": Knob(
+        kind="whole", minimum=1, maximum=10**9, brief="Least room for an answer for which a full context is retried"
+    ),
+    "overflow_margin_tokens": Knob(
+        kind="whole", maximum=10**9, brief="Room for an answer that is left unused in that retry"
+    ),
+    "retry_budget": Knob(
+        kind="number", minimum=0.001, maximum=10, brief="Retries for each call, over 30 days; alerts go by it"
+    ),
+    "least_importance": Knob(
+        kind="word",
+        words=("sheddable", "sheddable_plus", "critical", "critical_plus"),
+        brief="Work of less importance is shed; sheddable sheds nothing",
+    ),
 }
 """Every knob, in the order in which forms show them."""
 
@@ -106,3 +121,14 @@ def fault_of(knob: Knob, value: object) -> str:
         unit = f" {knob.unit}" if knob.unit else ""
         return f"is from {knob.minimum:g} to {knob.maximum:g}{unit}"
     return ""
+
+
+def expected(knob: Knob) -> str:
+    """What a value has to be, to follow "must be"."""
+    if knob.kind == "flag":
+        return "true or false"
+    if knob.kind == "word":
+        return f"one of {', '.join(knob.words)}"
+    kind = "a whole number" if knob.kind == "whole" else "a number"
+    unit = f" {knob.unit}" if knob.unit else ""
+    return f"{kind} from {knob.minimum:g} to {knob.maximum:g}{unit}"

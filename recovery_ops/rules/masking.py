@@ -1,6 +1,6 @@
 """Takes secrets and invisible characters out of text before it leaves the process.
 
-`masked` would rather hide a harmless word than let a key pass. Both functions are for bounded text (a few kB): cut a
+`masked` would rather hide a harmless word than let a key pass. All functions are for bounded text (a few kB): cut a
 foreign body before it comes here.
 """
 
@@ -8,33 +8,35 @@ from __future__ import annotations
 
 import re
 
+from recovery_ops.rules.patterns import compiled
+
 MASK = "[masked]"
 
 # Control characters, bidi overrides, zero-width characters and lone surrogates: they hide secrets from patterns, turn
 # text around on a screen, or cannot be encoded at all. Line breaks and tabs stay until `printable`.
-_INVISIBLE = re.compile(
+_INVISIBLE = compiled(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-_BREAKS = re.compile(r"[\t\n\r\u2028\u2029]+")
+_BREAKS = compiled(r"[\t\n\r\u2028\u2029]+")
 
-_PRIVATE_KEY = re.compile(
+_PRIVATE_KEY = compiled(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[^-]{0,20}-----.*?(?:-----END [^-]{0,60}-----|\Z)", re.DOTALL
 )
 
 # The value of a header goes up to the end of its line or of its quotes; quotes after "=" are part of it (Digest).
-_HEADER = re.compile(
+_HEADER = compiled(
     r"""\b((?:proxy-)?authorization|(?:set-)?cookie|x-api-key|api-key|x-goog-api-key|x-auth-token|x-amz-security-token)
     (\\*['"]?\s*[:=,]\s*(?:b(?=['"]))?\\*['"]?)(?:[^'"\r\n]|(?<==)"[^"\r\n]*")+""",
     re.IGNORECASE | re.VERBOSE,
 )
 # "Bearer authentication" and "Basic Auth" are prose.
-_SCHEME = re.compile(
+_SCHEME = compiled(
     r"""\b((?i:bearer)\s+)(?!(?:token|auth\w*|scheme|realm|credentials?|header)\b)[\w.~+/=-]{6,}
     |\b((?i:basic)\s+)(?=[\w+/=]+[A-Z0-9+/=])[\w+/=]{8,}""",
     re.VERBOSE,
 )
-_KEY = re.compile(
+_KEY = compiled(
     r"""(?<![A-Za-z0-9])(?:
       (?:sk|pk|rk|ro)[-_][A-Za-z0-9_-]{8,}                            # OpenAI, Anthropic, Stripe, our own
     | (?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{12,}                  # AWS
@@ -45,8 +47,8 @@ _KEY = re.compile(
     )""",
     re.VERBOSE,
 )
-_USERINFO = re.compile(r"""(?<=://)[^\s/'"<>]{1,512}@""")
-_PAIR = re.compile(
+_USERINFO = compiled(r"""(?<=://)[^\s/'"<>]{1,512}@""")
+_PAIR = compiled(
     r"""((?:password|passwd|passphrase|secret|token(?!s)|credential|api[ _-]?key(?:\ provided)?|access[_-]?key
         |private[_-]?key|account[_-]?key|signature|session[_-]?id|(?<![a-z])(?:pwd|sig|key|auth))s?
       \\*['"]?\s*(?:=>|[:=])\s*)
@@ -80,6 +82,20 @@ def masked(text: str) -> str:
     if "://" in lower:
         text = _USERINFO.sub(f"{MASK}@", text)
     return _PAIR.sub(rf"\1{MASK}", text) if _has(lower, _PAIR_WORDS) else text
+
+
+def blotted(text: str) -> str:
+    """The text with every secret replaced by as many asterisks, and otherwise unchanged: as long as it was."""
+    for pattern in (_PRIVATE_KEY, _HEADER, _SCHEME, _KEY, _USERINFO, _PAIR):
+        text = pattern.sub(_blot, text)
+    return text
+
+
+def _blot(found: re.Match[str]) -> str:
+    """Everything behind the groups, which are what names the secret; an address keeps its `@`."""
+    named = "".join(part for part in found.groups() if part)
+    tail = "@" if found.re is _USERINFO else ""
+    return f"{named}{'*' * (len(found[0]) - len(named) - len(tail))}{tail}"
 
 
 def _has(text: str, words: tuple[str, ...]) -> bool:

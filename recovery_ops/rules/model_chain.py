@@ -6,10 +6,10 @@ like a breaker, and is independent of it: both may act at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from recovery_ops.rules.facts import ModelFallback
+from recovery_ops.rules.knobs import KNOBS, fault_of
 from recovery_ops.rules.policy import Knobs
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.words import Category
 
 
@@ -53,6 +53,10 @@ class ModelChain:
             raise ValueError("a chain needs at least one model")
         if len({one.name for one in self.models}) != len(self.models):
             raise ValueError("a model stands twice in the chain")
+        if fault := fault_of(KNOBS["model_fallback_after"], overloads):
+            raise ValueError(f"overloads {fault}, not {overloads!r}")
+        if fault := fault_of(KNOBS["model_cooldown_s"], cooldown_s):
+            raise ValueError(f"cooldown_s {fault}, not {cooldown_s!r}")
         self.overloads = overloads
         self.cooldown_s = cooldown_s
         self._counts: dict[str, int] = {}

@@ -7,13 +7,34 @@ nothing. Who wins for one operation: a rule of the live policy > the code > the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from enum import StrEnum
 from typing import Any
 
+from recovery_ops.rules.budget import DEFAULT_LIMITS, GuardLimits, guards_document, parse_guards
+from recovery_ops.rules.classification import ClassificationRule, classification_document, parse_classification
+from recovery_ops.rules.escalation_terms import BUILT_IN_TERMS, Terms, parse_terms, terms_document
+from recovery_ops.rules.escalations import BUILT_IN_ESCALATIONS, Asking, escalations_document, parse_escalations
+from recovery_ops.rules.fleet_bounds import (
+    NO_RAMP_SAID,
+    NOTHING_STUCK_SAID,
+    QuorumRule,
+    RampBounds,
+    StuckBounds,
+    bounds_document,
+    parse_quorum,
+    parse_ramp,
+    parse_stuck,
+    quorum_document,
+)
+from recovery_ops.rules.importance import importance_of, is_shed, parse_importance, stricter
 from recovery_ops.rules.knobs import KNOBS, Problem, checked_knobs
+from recovery_ops.rules.outages import BOUNDS, OutageBounds, outage_bounds_document, parse_outage_bounds
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.scope import ANY, Place, Scope
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.tools.caution import ToolRule, parse_tool_rules, tool_rules_document
+from recovery_ops.rules.verdicts import BUILT_IN_PLAYBOOK, Playbook, parse_playbook, playbook_document
+from recovery_ops.rules.words import CAPACITY, Category, Importance
 
 SCHEMA_VERSION = 1
 
@@ -70,6 +91,10 @@ class Knobs:
     max_wait_in_half_open_s: float | None = None
     model_fallback_after: int | None = None
     model_cooldown_s: float | None = None
+    overflow_floor_tokens: int | None = None
+    overflow_margin_tokens: int | None = None
+    retry_budget: float | None = None
+    least_importance: str | None = None
 
     def over(self, other: Knobs) -> Knobs:
         """These knobs where they say something, the other's where they do not."""
@@ -100,6 +125,10 @@ FAIL_CLOSED = Knobs(
     max_wait_in_half_open_s=10.0,
     model_fallback_after=3,
     model_cooldown_s=60.0,
+    overflow_floor_tokens=3000,
+    overflow_margin_tokens=0,
+    retry_budget=0.1,
+    least_importance="sheddable",
 )
 """What holds where nobody said anything. 0 switches a limit, a rate or a deadline off."""
 
@@ -126,7 +155,7 @@ BUILT_IN_RETRY_TABLE: tuple[RetryRow, ...] = (
     RetryRow(category=Category.AUTH, foreground=_O, background=_O),
     RetryRow(category=Category.STALE_EVIDENCE, foreground=_O, background=_O),
 )
-"""RULES: may it be retried? What the table does not list is not retried."""
+"""May it be retried? What the table does not list is not retried."""
 
 BUILT_IN_FOREGROUND: tuple[str, ...] = ("main_agent", "user_request", "coordinator_task")
 
@@ -149,12 +178,21 @@ class OperationPolicy:
     retry_table: tuple[RetryRow, ...] = BUILT_IN_RETRY_TABLE
     foreground_sources: tuple[str, ...] = BUILT_IN_FOREGROUND
     fallbacks: tuple[str, ...] | None = None
+    escalations: Mapping[Category, Asking] = field(default_factory=lambda: BUILT_IN_ESCALATIONS)
+    importance: Mapping[str, Importance] = field(default_factory=dict)
     version: str = "built-in"
     winning_rules: tuple[str, ...] = ()
 
     def is_foreground(self, source: str) -> bool:
         """A source that is not listed, or not given, is background."""
         return source in self.foreground_sources
+
+    def sheds(self, source: str, imposed: str | None = None) -> bool:
+        """Whether the work of this source is shed here: by the policy, or by an operator who lets `imposed` pass."""
+        least = stricter(self.knobs.least_importance, imposed)
+        if least == FAIL_CLOSED.least_importance:
+            return False
+        return is_shed(importance_of(self.importance, source, is_foreground=self.is_foreground(source)), least)
 
     def max_retries(self, *, is_foreground: bool) -> int:
         """How many retries (not attempts) this partition may make."""
@@ -182,6 +220,17 @@ class Policy:
     retry_table: tuple[RetryRow, ...] = BUILT_IN_RETRY_TABLE
     defaults: Mapping[str, Knobs] = field(default_factory=lambda: dict(BUILT_IN_DEFAULTS))
     rules: tuple[PolicyRule, ...] = ()
+    guards: GuardLimits = DEFAULT_LIMITS
+    playbook: Playbook = BUILT_IN_PLAYBOOK
+    tools: tuple[ToolRule, ...] = ()
+    escalations: Mapping[Category, Asking] = field(default_factory=lambda: dict(BUILT_IN_ESCALATIONS))
+    escalation_terms: Mapping[str, Terms] = field(default_factory=lambda: dict(BUILT_IN_TERMS))
+    importance: Mapping[str, Importance] = field(default_factory=dict)
+    capacity_events: OutageBounds = BOUNDS
+    reset_ramp: RampBounds = NO_RAMP_SAID
+    stuck_breakers: StuckBounds = NOTHING_STUCK_SAID
+    quorum: tuple[QuorumRule, ...] = ()
+    classification: tuple[ClassificationRule, ...] = ()
 
     def for_operation(self, place: Place, *, kind: str = "operation", code: Knobs | None = None) -> OperationPolicy:
         """What holds at one place.
@@ -203,6 +252,8 @@ class Policy:
             retry_table=self.retry_table,
             foreground_sources=self.foreground_sources,
             fallbacks=fallbacks,
+            escalations=self.escalations,
+            importance=self.importance,
             version=self.version,
             winning_rules=tuple(reversed(winning)),
         )
@@ -223,15 +274,19 @@ def parse_policy(document: object, *, version: str = "") -> Policy:
     _check_version(document, problems)
     sources = _names(document.get("foreground_sources", list(BUILT_IN_FOREGROUND)), "foreground_sources", problems)
     table = _table(document.get("retry_table"), problems)
-    defaults = dict(BUILT_IN_DEFAULTS)
-    given = document.get("defaults", {})
-    if not isinstance(given, Mapping):
-        problems.append(Problem("defaults", "is an object of kinds of operation"))
-        given = {}
-    for kind, knobs in given.items():
-        parsed = _knobs(knobs, f"defaults.{kind}", problems)
-        defaults[str(kind)] = parsed.over(BUILT_IN_DEFAULTS.get(str(kind), Knobs()))
+    defaults = _defaults(document.get("defaults", {}), problems)
     rules = _rules(document.get("rules", []), problems)
+    guards = parse_guards(document.get("guards"), "guards", problems)
+    playbook = parse_playbook(document.get("playbook"), "playbook", problems)
+    tools = parse_tool_rules(document.get("tools"), "tools", problems)
+    escalations = parse_escalations(document.get("escalations"), "escalations", problems)
+    escalation_terms = parse_terms(document.get("escalation_terms"), "escalation_terms", problems)
+    importance = parse_importance(document.get("importance"), "importance", problems)
+    capacity_events = parse_outage_bounds(document.get("capacity_events"), "capacity_events", problems)
+    reset_ramp = parse_ramp(document.get("reset_ramp"), "reset_ramp", problems)
+    stuck_breakers = parse_stuck(document.get("stuck_breakers"), "stuck_breakers", problems)
+    quorum = parse_quorum(document.get("quorum"), "quorum", problems)
+    classification = parse_classification(document.get("classification"), "classification", problems)
     if problems:
         raise PolicyInvalid(problems)
     return Policy(
@@ -240,17 +295,51 @@ def parse_policy(document: object, *, version: str = "") -> Policy:
         retry_table=table,
         defaults=defaults,
         rules=rules,
+        guards=guards,
+        playbook=playbook,
+        tools=tools,
+        escalations=escalations,
+        escalation_terms=escalation_terms,
+        importance=importance,
+        capacity_events=capacity_events,
+        reset_ramp=reset_ramp,
+        stuck_breakers=stuck_breakers,
+        quorum=quorum,
+        classification=classification,
     )
 
 
 def document_of(policy: Policy) -> dict[str, Any]:
-    """The JSON document that `parse_policy` reads back as the same policy."""
+    """The JSON document that `parse_policy` reads back as the same policy.
+
+    `escalation_terms` stands in it only where they are not the built-in ones: what agents are told of the built-in
+    policy, and its hash, stay as they were before there was that section.
+    """
+    whole = whole_document_of(policy)
+    if policy.escalation_terms == BUILT_IN_TERMS:
+        del whole["escalation_terms"]
+    return whole
+
+
+def whole_document_of(policy: Policy) -> dict[str, Any]:
+    """As `document_of`, with every section written out: for reading and comparing."""
     return {
         "schema_version": SCHEMA_VERSION,
         "foreground_sources": list(policy.foreground_sources),
         "retry_table": [_row_document(row) for row in policy.retry_table],
         "defaults": {kind: knobs_document(knobs) for kind, knobs in policy.defaults.items()},
         "rules": [_rule_document(rule) for rule in policy.rules],
+        "guards": guards_document(policy.guards),
+        "playbook": playbook_document(policy.playbook),
+        "tools": tool_rules_document(policy.tools),
+        "escalations": escalations_document(policy.escalations),
+        "escalation_terms": terms_document(policy.escalation_terms),
+        "importance": {source: one.value for source, one in policy.importance.items()},
+        "capacity_events": outage_bounds_document(policy.capacity_events),
+        "reset_ramp": bounds_document(policy.reset_ramp),
+        "stuck_breakers": bounds_document(policy.stuck_breakers),
+        "quorum": quorum_document(policy.quorum),
+        "classification": classification_document(policy.classification),
     }
 
 
@@ -291,6 +380,17 @@ def _knobs(given: object, path: str, problems: list[Problem]) -> Knobs:
     return Knobs(**values)  # type: ignore[arg-type]  # checked_knobs has looked at each value
 
 
+def _defaults(given: object, problems: list[Problem]) -> dict[str, Knobs]:
+    defaults = dict(BUILT_IN_DEFAULTS)
+    if not isinstance(given, Mapping):
+        problems.append(Problem("defaults", "is an object of kinds of operation"))
+        return defaults
+    for kind, knobs in given.items():
+        parsed = _knobs(knobs, f"defaults.{kind}", problems)
+        defaults[str(kind)] = parsed.over(BUILT_IN_DEFAULTS.get(str(kind), Knobs()))
+    return defaults
+
+
 def _names(given: object, path: str, problems: list[Problem]) -> tuple[str, ...]:
     if not isinstance(given, list) or not all(isinstance(name, str) and name.strip() for name in given):
         problems.append(Problem(path, "is a list of names"))
@@ -312,19 +412,36 @@ def _table(given: object, problems: list[Problem]) -> tuple[RetryRow, ...]:
             if status is not None and (not isinstance(status, int) or not 100 <= status <= 999):
                 problems.append(Problem(f"{path}.status_code", "is an HTTP status"))
                 continue
-            rows.append(
-                RetryRow(
-                    category=Category(row["category"]),
-                    foreground=Again(row["foreground"]),
-                    background=Again(row["background"]),
-                    status_code=status,
-                )
+            made = RetryRow(
+                category=Category(row["category"]),
+                foreground=Again(row["foreground"]),
+                background=Again(row["background"]),
+                status_code=status,
             )
+            problems.extend(_row_faults(made, path))
+            rows.append(made)
         except (KeyError, ValueError, AttributeError, TypeError):
             problems.append(
                 Problem(path, "needs a category of the rules, and foreground and background of never, once or retry")
             )
     return tuple(rows)
+
+
+NEVER_AGAIN = frozenset(
+    {
+        *(Category.IDEMPOTENCY_CONFLICT, Category.RATE_LIMIT_WINDOW, Category.QUOTA_EXHAUSTED),
+        *(Category.PERMISSION, Category.POLICY_DENIED, Category.SEMANTIC, Category.CANCELLED, Category.UNKNOWN),
+        *(Category.MODEL_OUTPUT, Category.SCHEMA_MISMATCH, Category.BUG, Category.RESOURCE),
+    }
+)
+"""What no document can have retried: it already happened, was refused, or would only go wrong in the same way."""
+
+
+def _row_faults(row: RetryRow, path: str) -> Iterable[Problem]:
+    if row.category in NEVER_AGAIN and {row.foreground, row.background} != {Again.NEVER}:
+        yield Problem(path, f"{row.category.value} is never retried")
+    if row.category in CAPACITY and row.background is not Again.NEVER:
+        yield Problem(f"{path}.background", f"{row.category.value} is never retried in background")
 
 
 def _rules(given: object, problems: list[Problem]) -> tuple[PolicyRule, ...]:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from recovery_ops.rules.failures import Failure
 from recovery_ops.rules.policy import FAIL_CLOSED, Again, OperationPolicy
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.words import CAPACITY, Adjustment, Category, DelaySource
-
-FLOOR_OUTPUT_TOKENS = 3000
-"""Below this many tokens for the answer, a request that overflowed its context is not sent again."""
 
 _SERVER_MAY_INSIST = frozenset({408, 409, 429})
 FIXES: dict[Category, Adjustment] = {
@@ -61,10 +58,13 @@ def decide_retry(
     fix = FIXES.get(failure.category)
     if fix is not None and (attempt > 1 if already is None else failure.category in already):
         return RetryDecision(False, "already_tried")
+    again = policy.again(failure.category, failure.status_code, is_foreground=is_foreground)
+    if again is Again.ONCE and fix is None and attempt > 1:
+        return RetryDecision(False, "already_tried")
     if max_retries is not None and attempt > max_retries:
         return RetryDecision(False, "attempts")
     if fix is not None:
-        tokens = failure.overflow.available_tokens if fix is Adjustment.MAX_TOKENS and failure.overflow else None
+        tokens = _room_for_answer(failure, policy) if fix is Adjustment.MAX_TOKENS else None
         return RetryDecision(True, "retryable", 0.0, DelaySource.IMMEDIATE, fix, tokens)
     delay_s, source = delay_after(failure, attempt=attempt, policy=policy, chance=chance)
     lost = Adjustment.DISABLE_KEEPALIVE if failure.connection_was_lost else None
@@ -98,8 +98,8 @@ def _refusal(failure: Failure, *, is_foreground: bool, policy: OperationPolicy, 
     """Why this failure is never retried here; empty when it may be."""
     again = policy.again(failure.category, failure.status_code, is_foreground=is_foreground)
     is_capacity = failure.category in CAPACITY
-    if is_capacity and again is Again.NEVER and not is_foreground:
-        return "capacity_in_background"  # the partition beats even a server that asks for more
+    if is_capacity and not is_foreground:
+        return "capacity_in_background"  # the partition beats the table, and even a server that asks for more
     if is_capacity and not policy.knobs.retry_capacity_errors:
         return "capacity_not_retried"
     if failure.server_says_retry is False:
@@ -111,7 +111,8 @@ def _refusal(failure: Failure, *, is_foreground: bool, policy: OperationPolicy, 
         return "not_retryable"
     if not is_repeatable and not failure.nothing_was_done:
         return "may_do_harm_twice"
-    if failure.category is Category.CONTEXT_OVERFLOW and not _is_fixable(failure):
+    floor = policy.knobs.overflow_floor_tokens or 1
+    if failure.category is Category.CONTEXT_OVERFLOW and (_room_for_answer(failure, policy) or 0) < floor:
         return "overflow_not_fixable"
     return ""
 
@@ -121,5 +122,8 @@ def _is_final(category: Category) -> bool:
     return category in (Category.IDEMPOTENCY_CONFLICT, Category.RATE_LIMIT_WINDOW, Category.QUOTA_EXHAUSTED)
 
 
-def _is_fixable(failure: Failure) -> bool:
-    return failure.overflow is not None and failure.overflow.available_tokens >= FLOOR_OUTPUT_TOKENS
+def _room_for_answer(failure: Failure, policy: OperationPolicy) -> int | None:
+    """How many tokens are left for the answer, less the margin; None where the vendor gave no counts."""
+    if failure.overflow is None:
+        return None
+    return failure.overflow.available_tokens - (policy.knobs.overflow_margin_tokens or 0)

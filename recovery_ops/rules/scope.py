@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from recovery_ops.rules.records import dataclass
 
 ANY = "*"
 

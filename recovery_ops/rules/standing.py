@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 
 from recovery_ops.rules.breaker import Breaker
 from recovery_ops.rules.degradation import Degradation
 from recovery_ops.rules.facts import Fact
 from recovery_ops.rules.gate import Gate
+from recovery_ops.rules.importance import Shedding
 from recovery_ops.rules.model_chain import NO_NEEDS, ModelChain, Needs
-from recovery_ops.rules.policy import OperationPolicy
+from recovery_ops.rules.policy import FAIL_CLOSED, OperationPolicy
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.words import Adjustment, Category
 
 ESCALATION_PAUSE_S = 60.0
@@ -21,7 +23,7 @@ ESCALATION_PAUSE_S = 60.0
 class Standing:
     """How one operation stands in this process: its policy, and what its calls share. The driver holds the lock."""
 
-    __slots__ = ("_escalated_at", "breaker", "chain", "degradation", "gate", "name", "policy", "provider")
+    __slots__ = ("_escalated_at", "breaker", "chain", "degradation", "gate", "name", "policy", "provider", "shedding")
 
     def __init__(
         self,
@@ -39,13 +41,21 @@ class Standing:
         self.degradation = Degradation(name)
         self.provider = provider
         self.chain = chain
+        self.shedding: Shedding | None = None
         self._escalated_at: dict[Category, float] = {}
 
     @property
     def is_calm(self) -> bool:
         """Whether a success needs nothing but to be counted."""
         is_chain_calm = self.chain is None or self.chain.is_calm
+        if self.shedding is not None or self.policy.knobs.least_importance != FAIL_CLOSED.least_importance:
+            return False  # somebody sheds load: who calls decides
         return is_chain_calm and self.breaker.is_calm and self.gate.is_open and not self.degradation.is_open
+
+    def sheds(self, source: str, now: float) -> bool:
+        """Whether the work of this source fails fast now, by the policy or because an operator sheds load."""
+        held = self.shedding
+        return self.policy.sheds(source, held.least if held is not None and now < held.ends_at else None)
 
     def sweep(self, now: float) -> tuple[Fact, ...]:
         """What time alone changes."""
@@ -61,12 +71,17 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """A fallback: an operation of its own, with its own breaker and policy."""
+    """A fallback: an operation of its own, with its own breaker and policy.
+
+    `feature` names what is given up where it is the operation itself that does less (`caching`, `parallel`): such a
+    one is asked only when no fallback has held.
+    """
 
     standing: Standing
     is_repeatable: bool = False
     warning: str | None = None
     data_age_s: float | None = None
+    feature: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +101,8 @@ class Climb:
     model: str | None = None
     tool: str | None = None
     needs: Needs = NO_NEEDS
+    can_ask_user: bool = False
+    """Whether the caller has a hook that puts questions to the user."""
 
     @property
     def is_foreground(self) -> bool:

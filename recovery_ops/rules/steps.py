@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
-from recovery_ops.rules.facts import Fact
+from recovery_ops.rules.facts import Escalated, Fact
 from recovery_ops.rules.failures import Failure
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.words import Adjustment, Category, Refusal, State, StopReason
 
 
@@ -40,7 +40,14 @@ class Emit:
     fact: Fact
 
 
-Step = Call | Wait | Emit
+@dataclass(frozen=True, slots=True)
+class AskUser:
+    """Put the question to the user who waits; answer Decided or Cancelled. Deadlines stand still meanwhile."""
+
+    question: Escalated
+
+
+Step = Call | Wait | Emit | AskUser
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,15 @@ class Woke:
     cause: Cause = Cause.ELAPSED
 
 
-Reply = Returned | Raised | Cancelled | Woke | None
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a person said: make the call once more, or do not."""
+
+    now: float
+    is_yes: bool
+
+
+Reply = Returned | Raised | Cancelled | Woke | Decided | None
 
 
 @dataclass(frozen=True, slots=True)

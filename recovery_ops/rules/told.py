@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from recovery_ops.rules import facts
+from recovery_ops.rules.escalations import Asking
 from recovery_ops.rules.failures import Failure
 from recovery_ops.rules.retry import RetryDecision, is_retryable
-from recovery_ops.rules.standing import Climb, Standing
+from recovery_ops.rules.standing import Alternative, Climb, Standing
 from recovery_ops.rules.steps import Raised
+from recovery_ops.rules.words import Category
 
 
 def classified(
@@ -41,6 +43,9 @@ def classified(
         model=model,
         tool=call.tool,
         request_id=failure.request_id,
+        error_code=failure.code,
+        rule=failure.rule,
+        instead_of=failure.instead_of,
     )
 
 
@@ -57,6 +62,35 @@ def scheduled(
         category=failure.category,
         adjustment=decision.adjustment,
         max_tokens=decision.max_tokens,
+    )
+
+
+def fallen_back(
+    call: Climb, other: Alternative, *, level: int, category: Category | None, reason: str
+) -> facts.FallbackActivated:
+    """Somebody else answered, or the operation did less."""
+    return facts.FallbackActivated(
+        operation=call.standing.name,
+        fallback=other.standing.name,
+        level=level,
+        category=category,
+        reason=reason,
+        warning=other.warning,
+        data_age_s=other.data_age_s,
+        breaker=call.standing.breaker.name,
+    )
+
+
+def question(call: Climb, failure: Failure, asking: Asking) -> facts.Escalated:
+    """What a person is asked about a failure."""
+    return facts.Escalated(
+        operation=call.standing.name,
+        queue=asking.queue,
+        reason=failure.category.value,
+        category=failure.category,
+        message=failure.message,
+        deadline_s=asking.deadline_s,
+        default_action=asking.default_answer,
     )
 
 

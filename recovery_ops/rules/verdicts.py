@@ -7,12 +7,13 @@ what a document may change is bounded by `MAY_ANSWER`, so that no edit can retry
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from recovery_ops.rules.facts import FailureClassified
 from recovery_ops.rules.failures import Failure
 from recovery_ops.rules.knobs import Knob, Problem, fault_of
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.words import Category, Compensation, Evidence, Verdict
 
 ADAPTER_OWNER = "adapter_owner"

@@ -7,36 +7,41 @@ count. `successes_since_failure` in the facts is that same number, so a replay r
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import count
+
+from recovery_ops.rules.records import dataclass
 
 _REMEMBERED = 10_000
 """The largest window a policy may ask for; enlarging a window in mid-outage finds what it needs."""
 
 
 class Tally:
-    """A counter that many threads may raise without a lock; one reader at a time.
+    """A counter that many threads may raise without a lock, by `add` or by `next(tally.steps)`; one reader at a time.
 
-    `itertools.count` advances atomically in CPython. Reading it advances it too, so reads are taken off again.
-    Others may `join`: what they count is then counted here as well, at no cost to whoever counts.
+    `itertools.count` advances atomically in CPython: it is one step of C that no other thread can come into, where
+    `+= 1` is a read, an addition and a write. Reading it advances it too, so reads are taken off again. Others may
+    `join`: what they count is then counted here as well, at no cost to whoever counts.
     """
 
-    __slots__ = ("_joined", "_reads", "add")
+    __slots__ = ("_joined", "_reads", "steps")
 
     def __init__(self) -> None:
-        self.add: Callable[[], int] = count(1).__next__
+        self.steps = count(1)
         self._reads = 0
         self._joined: tuple[Tally, ...] = ()
+
+    def add(self) -> None:
+        """One step."""
+        next(self.steps)
 
     def join(self, other: Tally) -> None:
         """Count what a tally that is still at zero will count."""
         self._joined = (*self._joined, other)
 
     def value(self) -> int:
-        """How often `add` was called by others. The caller makes sure that it is the only reader."""
+        """How many steps others took. The caller makes sure that it is the only reader."""
         self._reads += 1
-        total = self.add() - self._reads
+        total = next(self.steps) - self._reads
         for other in self._joined:
             total += other.value()
         return total

@@ -75,7 +75,7 @@ FAMILY_OF: dict[Category, Family] = {
 }
 
 CAPACITY: frozenset[Category] = frozenset({Category.RATE_LIMITED, Category.OVERLOADED})
-"""What background work fails fast on: retrying these feeds the overload (RULES: partition)."""
+"""What background work fails fast on: retrying these feeds the overload."""
 
 BREAKER_COUNTS: frozenset[Category] = frozenset(
     {Category.NETWORK, Category.TIMEOUT, Category.SERVER_ERROR, Category.OVERLOADED, Category.SCHEMA_MISMATCH}
@@ -90,6 +90,8 @@ class Evidence(StrEnum):
     STRUCTURED_CODE = "structured_code"
     HTTP_STATUS = "http_status"
     MESSAGE_PATTERN = "message_pattern"
+    POLICY_RULE = "policy_rule"
+    """An operator's rule in the policy's `classification` said so."""
     NONE = "none"
 
 
@@ -193,6 +195,7 @@ class Refusal(StrEnum):
     """Why a call was not made."""
 
     OVERRIDE = "override"
+    SHED = "shed"
     BREAKER = "breaker"
     GATE = "gate"
     DEADLINE = "deadline"
@@ -207,6 +210,7 @@ class StopReason(StrEnum):
     BUDGET = "budget"
     BREAKER_OPEN = "breaker_open"
     GATE_CLOSED = "gate_closed"
+    SHED = "shed"
     CANCELLED = "cancelled"
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from recovery_ops.rules.audiences import TELLINGS, Telling
 from recovery_ops.rules.budget import RunStop
 from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.tool_results import (
+from recovery_ops.rules.tools.results import (
     ADVICE,
     ANSWER_WITH_WHAT_THERE_IS,
     CHECK_FIRST,
@@ -32,7 +32,7 @@ from recovery_ops.rules.tool_results import (
     told,
     why_of,
 )
-from recovery_ops.rules.transcript import ToolUse
+from recovery_ops.rules.tools.transcript import ToolUse
 from recovery_ops.rules.words import Category
 
 _MOST_NAMES = 100

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from recovery_ops.rules.masking import masked, printable
-from recovery_ops.rules.tool_results import Detail, ResultKind, ToolResult, Trouble, plain_name, told
+from recovery_ops.rules.records import dataclass
+from recovery_ops.rules.tools.results import Detail, ResultKind, ToolResult, Trouble, plain_name, told
 
 _LONGEST_STEP = 300
 

@@ -7,13 +7,15 @@ traceback, or a character that cannot be seen.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 from recovery_ops.rules.audiences import TELLINGS, Telling
 from recovery_ops.rules.masking import masked, printable
+from recovery_ops.rules.patterns import compiled
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.words import Category
 
 LONGEST_OUTSIDE = 300
@@ -217,7 +219,7 @@ def why_of(category: Category) -> str:
 
 
 # How stack traces begin, in one line: Python's, its frames, those of Java and JavaScript, and Go's.
-_TRACE = re.compile(
+_TRACE = compiled(
     r"""(?:Stack(?:\ ?trace)?:\s*)?(?:
       Traceback\ \(most\ recent\ call\ last\)
     | \bFile\ "[^"]{1,500}",\ line\ \d+

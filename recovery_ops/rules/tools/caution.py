@@ -7,10 +7,10 @@ policy section `tools` is a list of rows, each for the operations that a name or
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from recovery_ops.rules.knobs import Problem
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.scope import Place, Scope
 
 

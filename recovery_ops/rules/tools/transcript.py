@@ -8,11 +8,12 @@ exactly one result, in the order of the calls, at once after the message that ma
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
-from recovery_ops.rules.tool_results import ERROR_PREFIX, ToolResult
+from recovery_ops.rules.records import dataclass
+from recovery_ops.rules.tools.results import ERROR_PREFIX, ToolResult
 
 Message = Mapping[str, Any]
 

@@ -6,9 +6,9 @@ prefix come from numbering schemes: `sqlstate_`, `sqlite_`, `jsonrpc_` and `grpc
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
+from recovery_ops.rules.patterns import compiled
 from recovery_ops.rules.words import Category, Verdict
 
 _C = Category
@@ -185,8 +185,8 @@ def category_of_status(status: int | None) -> Category | None:
     return _STATUS.get(status) or (_C.SERVER_ERROR if status >= 500 else _C.INVALID_REQUEST)
 
 
-_NOT_IN_A_CODE = re.compile(r"[\s-]+")
-_IS_NUMBERED = re.compile(r"(?:jsonrpc|sqlstate|sqlite|grpc)_")
+_NOT_IN_A_CODE = compiled(r"[\s-]+")
+_IS_NUMBERED = compiled(r"(?:jsonrpc|sqlstate|sqlite|grpc)_")
 
 
 @lru_cache(maxsize=1024)

@@ -8,10 +8,10 @@ what it was raised from speaks first. Or it is WEAK: a built-in so general that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.words import Category
 
 _C = Category

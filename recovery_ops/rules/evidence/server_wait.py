@@ -10,14 +10,15 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from recovery_ops.rules.bodies import details_in, error_part
+from recovery_ops.rules.evidence.bodies import details_in, error_part
+from recovery_ops.rules.patterns import compiled
 
-_NUMBER = re.compile(r"\s*(\d{1,15}(?:\.\d{0,9})?|\.\d{1,9})\s*\Z", re.ASCII)
-_DURATION = re.compile(
+_NUMBER = compiled(r"\s*(\d{1,15}(?:\.\d{0,9})?|\.\d{1,9})\s*\Z", re.ASCII)
+_DURATION = compiled(
     r"\s*(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m(?!s))?(?:(\d{1,9}(?:\.\d{1,12})?)s)?(?:(\d{1,9}(?:\.\d{1,12})?)ms)?\s*\Z",
     re.ASCII,
 )
-_RETRY_IN = re.compile(r"(?:\A|[\n.] ?)Please retry in ([\d.]{1,24}m?s)\b", re.ASCII)
+_RETRY_IN = compiled(r"(?:\A|[\n.] ?)Please retry in ([\d.]{1,24}m?s)\b", re.ASCII)
 
 # An epoch in seconds, and one in milliseconds: no vendor asks for a pause of thirty years.
 _FIRST_EPOCH_S = 1e9
@@ -75,11 +76,11 @@ def _until(moment: datetime | None, now: float) -> float | None:
 
 
 _MONTHS = "janfebmaraprmayjunjulaugsepoctnovdec"
-_HTTP_DATE = re.compile(
+_HTTP_DATE = compiled(
     r"\s*(?:[A-Za-z]{3,9}, )?(\d{1,2})[ -]([A-Za-z]{3})[ -](\d{4}|\d{2}) (\d{2}):(\d{2}):(\d{2}) (?:GMT|UTC)\s*\Z",
     re.ASCII,
 )
-_ASCTIME = re.compile(r"\s*[A-Za-z]{3} ([A-Za-z]{3}) ([ \d]\d) (\d{2}):(\d{2}):(\d{2}) (\d{4})\s*\Z", re.ASCII)
+_ASCTIME = compiled(r"\s*[A-Za-z]{3} ([A-Za-z]{3}) ([ \d]\d) (\d{2}):(\d{2}):(\d{2}) (\d{4})\s*\Z", re.ASCII)
 
 
 def _http_date(text: str) -> datetime | None:

@@ -6,14 +6,14 @@ Every function takes parsed JSON of any shape, looks at a bounded number of plac
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 
-from recovery_ops.rules.codes import normal_code
+from recovery_ops.rules.evidence.codes import normal_code
+from recovery_ops.rules.patterns import compiled
 
 _MOST_DETAILS = 16
 _MOST_CODES = 8
-_LOOKS_LIKE_A_CODE = re.compile(r"[A-Za-z_][\w.#:-]{1,99}\Z")
+_LOOKS_LIKE_A_CODE = compiled(r"[A-Za-z_][\w.#:-]{1,99}\Z")
 _Json = Mapping[str, object]
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 
-from recovery_ops.rules.codes import category_of_status
-from recovery_ops.rules.overflow import states_overflow, unwrapped
+from recovery_ops.rules.evidence.codes import category_of_status
+from recovery_ops.rules.evidence.overflow import states_overflow, unwrapped
+from recovery_ops.rules.patterns import compiled
 from recovery_ops.rules.words import Category
 
 
@@ -20,9 +21,14 @@ def _any_of(lines: str) -> str:
 _C = Category
 
 _REFUSALS: dict[Category, re.Pattern[str]] = {
-    category: re.compile(_any_of(lines))
+    category: compiled(_any_of(lines))
     for category, lines in {
-        # Anthropic tells these under `invalid_request_error`, OpenAI the last one under `invalid_prompt`.
+        # Anthropic tells these under `invalid_request_error`, OpenAI the last one under `invalid_prompt`; gateways pass
+        # rate limits of tokens on as a 400.
+        _C.RATE_LIMITED: r"""
+            Too many (?:input )?tokens, please wait\b
+            (?:This request would exceed|You have exceeded) [^\n]{0,120}\binput tokens per minute\b
+        """,
         _C.QUOTA_EXHAUSTED: r"""
             Your credit balance is too low to access the (?:Anthropic|Claude) API\b
             You have reached your specified API usage limits\b
@@ -43,7 +49,7 @@ def category_of_refusal(message: str) -> Category | None:
     return next((category for category, pattern in _REFUSALS.items() if pattern.match(sentence)), None)
 
 
-_SAYS_OVERLOAD = re.compile(
+_SAYS_OVERLOAD = compiled(
     r"(?:\A|[.:] )(?:The |That |This |Our )?(?:model|engine|servers?|service)?(?: is| are)?(?: currently| temporarily)*"
     r" ?(?:overloaded|at capacity|over capacity|experiencing high demand)\b",
     re.IGNORECASE,
@@ -61,7 +67,7 @@ _LEAD = r"\A(?:(?:(?!: )[^\n]){0,160}: ){0,2}(?:\[Errno -?\d{1,5}\] )?"
 _END = r"(?:[.!]?\s*\Z|[.,;] | \()"
 
 _MESSAGES: dict[Category, re.Pattern[str]] = {
-    category: re.compile(f"{_LEAD}(?:{_any_of(lines)}){_END}", re.IGNORECASE)
+    category: compiled(f"{_LEAD}(?:{_any_of(lines)}){_END}", re.IGNORECASE)
     for category, lines in {
         _C.TIMEOUT: r"""
             (?:the )?(?:(?:connection|connect|read|write|request|operation|query|call)(?: has)? )?timed out
@@ -103,7 +109,7 @@ _MESSAGES: dict[Category, re.Pattern[str]] = {
 }
 
 # How client libraries print a status: openai and anthropic, httpx, urllib, requests, plain HTTP.
-_STATUS_LINES = re.compile(
+_STATUS_LINES = compiled(
     _any_of(r"""
         (?:Error code: |(?:Client|Server) error '|HTTP Error |HTTP(?:/[\d.]+)? (?:status )?)(?P<a>\d{3})\b
         (?P<b>\d{3}) (?:Client|Server) Error:[ ]
@@ -127,7 +133,7 @@ def category_of_message(message: str) -> Category | None:
     return next((category for category, pattern in _MESSAGES.items() if pattern.match(text)), None)
 
 
-_LOST = re.compile(r"reset|closed|disconnected|aborted|broken|lost|hang up|EPIPE", re.IGNORECASE)
+_LOST = compiled(r"reset|closed|disconnected|aborted|broken|lost|hang up|EPIPE", re.IGNORECASE)
 
 
 def says_connection_lost(message: str) -> bool:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from recovery_ops.rules.patterns import compiled
+from recovery_ops.rules.records import dataclass
 
 _LONGEST_SENTENCE = 700
 _MOST_TOKENS = 10**12
@@ -29,7 +31,7 @@ def overflow_of(input_tokens: int, limit_tokens: int) -> Overflow:
 
 
 # What libraries and gateways put before the sentence of the vendor.
-_WRAPPER = re.compile(
+_WRAPPER = compiled(
     r"(?:Error code: \d{3} - "
     r"|An error occurred \(\w+\) when calling the \w+ operation(?: \([^()]*\))?: "
     r"|The model returned the following errors: "
@@ -39,7 +41,7 @@ _WRAPPER = re.compile(
     r"|\d{3}(?: [A-Z][A-Za-z ]{0,30}:)? "
     r"|b(?=['\"]\{))"
 )
-_MESSAGE_IN_JSON = re.compile(r"""['"]?[\[{].{0,300}?\\*['"]message\\*['"]\s*:\s*\\*['"]""", re.DOTALL)
+_MESSAGE_IN_JSON = compiled(r"""['"]?[\[{].{0,300}?\\*['"]message\\*['"]\s*:\s*\\*['"]""", re.DOTALL)
 
 
 def unwrapped(message: str) -> str:
@@ -72,6 +74,9 @@ Input tokens exceed the configured limit of <limit> tokens. Your messages result
 <window>. However, you requested <n> output tokens and your prompt contains <input> input tokens
 'max_tokens' or 'max_completion_tokens' is too large: <n>. <window> and your request has <input> input tokens
 You passed <input> input tokens and requested <n> output tokens. However, the model's context length is only <limit>
+The decoder prompt (length <input>) is longer than the maximum model length of <limit>
+The prompt (total length <input>) is too long to fit into the model (context length <limit>)
+Prompt length of <input> is longer than the maximum model length of <limit>
 # SGLang
 Requested token count exceeds the model's maximum context length of <limit> tokens. <total> <input> tokens from
 # Gemini, directly and through Vertex
@@ -105,7 +110,7 @@ the request exceeds the available context size
 """
 
 _COUNT = r"(?:\d{1,3}(?:,\d{3})+|\d{1,12})"
-_PLACEHOLDER = re.compile(r"<(\w+)>")
+_PLACEHOLDER = compiled(r"<(\w+)>")
 _PARTS = {
     "n": rf"{_COUNT}(?!\d)",
     "total": rf"You requested a total of {_COUNT} tokens:",
@@ -117,7 +122,7 @@ def _patterns(sentences: str) -> tuple[re.Pattern[str], ...]:
     """The sentences as patterns; apostrophes and backticks may have been lost or bent on the way."""
     lines = (line for line in sentences.replace("<window>", _WINDOW).splitlines() if line and not line.startswith("#"))
     escaped = (re.escape(line).replace("'", "['’]?").replace("`", "`?") for line in lines)
-    return tuple(re.compile(_PLACEHOLDER.sub(_part, line), re.IGNORECASE) for line in escaped)
+    return tuple(compiled(_PLACEHOLDER.sub(_part, line), re.IGNORECASE) for line in escaped)
 
 
 def _part(placeholder: re.Match[str]) -> str:
@@ -141,7 +146,7 @@ def counts_in(message: str, body: Mapping[str, object] | None) -> Overflow | Non
 
 
 def _counted(sentence: str) -> Overflow | None:
-    if "token" not in sentence.lower() and "context" not in sentence:
+    if not any(word in sentence for word in ("token", "Token", "TOKEN", "context", "model length")):
         return None
     for pattern in _COUNTED:
         found = pattern.match(sentence)

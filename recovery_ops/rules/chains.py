@@ -1,0 +1,134 @@
+"""Who is asked when: the steps of an escalation chain, and the clock that runs while nobody has the question.
+
+The clock of a chain runs while its escalation is open, not taken and not snoozed. It stands still while somebody has
+it, goes on when an acknowledgement expires or a snooze ends, and starts anew when the question is asked of another
+queue or is opened again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from recovery_ops.rules.knobs import Problem
+from recovery_ops.rules.records import dataclass
+
+STEPS_MOST = 20
+LONGEST_S = 7 * 86_400.0
+EVERYBODY = "*"
+"""As a step's person: everybody who may respond, where the channel writes to people."""
+
+STARTS = frozenset({"opened", "reopen", "escalate"})
+"""The verbs with which a round begins."""
+_RUNS = frozenset({"expired", "returned"})
+_STANDS = frozenset({"acknowledge", "snooze"})
+_ENDS = frozenset({"resolve", "approve", "reject", "merged", "closed"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainStep:
+    """After so many seconds of the chain's clock a channel (its id) is asked, for a person or for whoever hears it."""
+
+    after_s: float
+    channel: int
+    person: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepKey:
+    """A step wherever it stands in its chain: channel, person, and for which time (from 1) they are asked."""
+
+    channel: int
+    person: str
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Something that happened to an escalation: when (seconds), and the verb of its story."""
+
+    at: float
+    verb: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainClock:
+    """How a chain stands: which round it is, how long its clock has run (seconds), and whether it runs."""
+
+    round: int = 0
+    ran_s: float = 0.0
+    is_running: bool = False
+
+    def eta(self, step: ChainStep, now: float) -> float | None:
+        """When a step is due if nobody takes it before, in seconds; None while the clock stands."""
+        return now + max(0.0, step.after_s - self.ran_s) if self.is_running else None
+
+
+def clock_at(turns: Iterable[Turn], now: float, begins: float = 0.0) -> ChainClock:
+    """How the chain of an escalation with this story stands now. Turns are in order of time.
+
+    `begins`: when the chain was set up (seconds). What was waited before does not count.
+    """
+    round_, ran_s, since = 0, 0.0, None
+    for turn in turns:
+        if turn.verb in STARTS:
+            round_, ran_s, since = round_ + 1, 0.0, turn.at
+        elif turn.verb in _RUNS:
+            since = turn.at if since is None else since
+        elif turn.verb in _STANDS | _ENDS and since is not None:
+            ran_s, since = ran_s + max(0.0, turn.at - max(since, begins)), None
+    if since is not None:
+        ran_s += max(0.0, now - max(since, begins))
+    return ChainClock(round=round_, ran_s=ran_s, is_running=since is not None)
+
+
+def keys_of(steps: Iterable[ChainStep]) -> list[StepKey]:
+    """What tells the steps of a chain apart when it changes: whom each asks, and for which time."""
+    times: Counter[tuple[int, str]] = Counter()
+    keys = []
+    for step in steps:
+        times[step.channel, step.person] += 1
+        keys.append(StepKey(step.channel, step.person, times[step.channel, step.person]))
+    return keys
+
+
+def due_steps(steps: Sequence[ChainStep], clock: ChainClock) -> list[int]:
+    """The places of the steps that are due, done or not; none while the clock stands."""
+    return [place for place, step in enumerate(steps) if step.after_s <= clock.ran_s] if clock.is_running else []
+
+
+def parse_steps(given: object, path: str = "steps") -> tuple[tuple[ChainStep, ...], list[Problem]]:
+    """The steps that a JSON list states, earliest first, and a problem for each that is none.
+
+    Each is `{"after_s": 900, "channel": 3}`, where one person is meant with `"person": "li"`.
+    """
+    if not isinstance(given, Sequence) or isinstance(given, str) or not 1 <= len(given) <= STEPS_MOST:
+        return (), [Problem(path, f"is a list of 1 to {STEPS_MOST} steps")]
+    steps, problems = [], []
+    for place, row in enumerate(given):
+        fault = _fault(row)
+        if fault:
+            problems.append(Problem(f"{path}[{place}]", fault))
+        else:
+            steps.append(
+                ChainStep(after_s=float(row["after_s"]), channel=row["channel"], person=row.get("person") or "")
+            )
+    return tuple(sorted(steps, key=lambda step: step.after_s)), problems
+
+
+def steps_document(steps: Iterable[ChainStep]) -> list[dict[str, object]]:
+    """The JSON list that `parse_steps` reads back as the same steps."""
+    return [{"after_s": one.after_s, "channel": one.channel, "person": one.person} for one in steps]
+
+
+def _fault(row: object) -> str:
+    if not isinstance(row, Mapping):
+        return "is an object with after_s and a channel"
+    if unknown := [name for name in row if name not in ("after_s", "channel", "person", "who")]:
+        return f"has {unknown[0]}; there are after_s, channel and person"
+    after_s, channel, person = row.get("after_s"), row.get("channel"), row.get("person") or ""
+    if isinstance(after_s, bool) or not isinstance(after_s, int | float) or not 0 <= after_s <= LONGEST_S:
+        return f"has an after_s from 0 to {LONGEST_S:.0f} s"
+    if not isinstance(person, str):
+        return "names a person"
+    return "" if isinstance(channel, int) and not isinstance(channel, bool) else "names a channel by its number"

@@ -1,0 +1,192 @@
+"""When many failures are one outage: the rule that turns bursts into capacity events. Pure, and independent of order.
+
+A moment is *hot* when the failures of one subject within `within_s` are at least `least_failures` and are shared by at
+least `least_sources` runs or instances: there are so many of them, or more, that no one needs to count for more than an
+equal share (rounded up) of `least_failures`. A run that hammers a broken tool is that run's trouble, and a stray
+failure of somebody else makes no outage of it. What is hot within `merge_s` of each other is one outage. Facts are only
+ever added, so an outage only ever grows: looking again, at late or doubled facts, in any order, ends in the same
+intervals.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from recovery_ops.rules.knobs import Knob, Problem, fault_of
+from recovery_ops.rules.records import dataclass
+from recovery_ops.rules.words import Category
+
+OUTAGE_COUNTS: frozenset[Category] = frozenset(
+    {Category.RATE_LIMITED, Category.OVERLOADED, Category.SERVER_ERROR, Category.NETWORK, Category.TIMEOUT}
+)
+"""What a service, or the way to it, does when it cannot take the load; never what the caller or the model did wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutageBounds:
+    """The numbers of the rule, the policy section `capacity_events`; the defaults are the built-in policy's."""
+
+    least_failures: int = 5
+    within_s: float = 30.0
+    least_sources: int = 2
+    most_of_one: int = 0
+    """So many failures of one run, or instance, count at most; 0: an equal share among those that have them."""
+    quiet_s: float = 120.0
+    """An outage is over when nothing has been hot for this long."""
+    merge_s: float = 300.0
+    """What comes back sooner than this is the same outage."""
+
+
+BOUNDS = OutageBounds()
+
+OUTAGE_KNOBS: dict[str, Knob] = {
+    "least_failures": Knob(kind="whole", minimum=2, maximum=10_000, brief="Failures that begin an outage"),
+    "within_s": Knob(kind="number", minimum=1, maximum=600, unit="s", brief="Within which they have to lie"),
+    "least_sources": Knob(
+        kind="whole", minimum=1, maximum=1000, brief="Runs, or instances, that they have to come from"
+    ),
+    "most_of_one": Knob(
+        kind="whole",
+        minimum=0,
+        maximum=10_000,
+        brief="Of one run, or instance, count at most (0: an equal share)",
+    ),
+    "quiet_s": Knob(kind="number", minimum=10, maximum=3600, unit="s", brief="An outage ends after this long below it"),
+    "merge_s": Knob(
+        kind="number", minimum=60, maximum=3600, unit="s", brief="What comes back sooner is the same outage"
+    ),
+}
+"""Every number of the policy section `capacity_events`, in the order in which forms show them."""
+
+
+def parse_outage_bounds(given: object, path: str, problems: list[Problem]) -> OutageBounds:
+    """The bounds that a JSON object states; what it leaves out is the default. Adds a problem for each fault.
+
+    Keys that are not known are ignored: a newer document may have more.
+    """
+    if given is None:
+        return BOUNDS
+    if not isinstance(given, Mapping):
+        problems.append(Problem(path, "is an object of bounds"))
+        return BOUNDS
+    values: dict[str, Any] = {}
+    for name, knob in OUTAGE_KNOBS.items():
+        value = given.get(name)
+        fault = fault_of(knob, value) if value is not None else ""
+        if fault:
+            problems.append(Problem(f"{path}.{name}", fault))
+        elif value is not None:
+            values[name] = float(value) if knob.kind == "number" else int(value)
+    bounds = OutageBounds(**values)
+    if bounds.merge_s < bounds.quiet_s:
+        problems.append(Problem(f"{path}.merge_s", f"is at least quiet_s, {bounds.quiet_s:g}"))
+    return bounds
+
+
+def outage_bounds_document(bounds: OutageBounds) -> dict[str, Any]:
+    """The JSON object that `parse_outage_bounds` reads back as the same bounds."""
+    return {part.name: getattr(bounds, part.name) for part in fields(OutageBounds)}
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One failed attempt: when (seconds), in which run (empty: in none), at which instance."""
+
+    at: float
+    run: str
+    instance: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """From the first failure of the first hot moment to the last hot failure, in seconds; both belong to it."""
+
+    started: float
+    last: float
+
+    def is_over(self, now: float, bounds: OutageBounds = BOUNDS) -> bool:
+        """Whether it has been quiet for long enough; a return within `merge_s` makes it go on all the same."""
+        return now - self.last > bounds.quiet_s
+
+
+def outages(hits: Iterable[Hit], bounds: OutageBounds = BOUNDS, cuts: Sequence[float] = ()) -> list[Interval]:
+    """The outages that the failures of one subject add up to, earliest first.
+
+    `cuts` are moments, ascending, at which a person said that one outage ends and another begins: none reaches across,
+    and what happened at such a moment belongs to the second.
+    """
+    parts: dict[int, list[Hit]] = {}
+    for hit in sorted(hits, key=lambda hit: hit.at):
+        parts.setdefault(bisect_right(cuts, hit.at), []).append(hit)
+    return merged([interval for part in parts.values() for interval in _hot(part, bounds)], bounds, cuts)
+
+
+def merged(intervals: Iterable[Interval], bounds: OutageBounds = BOUNDS, cuts: Sequence[float] = ()) -> list[Interval]:
+    """The same intervals, with those that lie within `merge_s` of each other made one, unless cut; earliest first."""
+    found: list[Interval] = []
+    for one in sorted(intervals, key=lambda one: (one.started, one.last)):
+        is_near = bool(found) and one.started - found[-1].last <= bounds.merge_s
+        if is_near and bisect_right(cuts, found[-1].started) == bisect_right(cuts, one.started):
+            found[-1] = Interval(found[-1].started, max(found[-1].last, one.last))
+        else:
+            found.append(one)
+    return found
+
+
+def _hot(hits: Iterable[Hit], bounds: OutageBounds) -> Iterator[Interval]:
+    window: deque[Hit] = deque()
+    runs, instances = _Evidence(bounds), _Evidence(bounds)
+    for hit in hits:
+        window.append(hit)
+        runs.add(hit.run)
+        instances.add(hit.instance)
+        while hit.at - window[0].at > bounds.within_s:
+            gone = window.popleft()
+            runs.forget(gone.run)
+            instances.forget(gone.instance)
+        if (runs.is_enough or instances.is_enough) and len(window) >= bounds.least_failures:
+            yield Interval(window[0].at, hit.at)
+
+
+def is_shared(counts: Iterable[int], bounds: OutageBounds = BOUNDS) -> bool:
+    """Whether failures, counted by source, are enough of them and shared: `[3, 2]` by the defaults, not `[20, 1, 1]`.
+
+    More failures, of whomever, never make them less so.
+    """
+    least, most = bounds.least_failures, bounds.most_of_one
+    loudest = sorted(counts, reverse=True)[:least]
+    if len(loudest) < bounds.least_sources:
+        return False
+    if most:
+        return sum(min(count, most) for count in loudest) >= least
+    return any(
+        sum(min(count, -(-least // among)) for count in loudest[:among]) >= least
+        for among in range(bounds.least_sources, len(loudest) + 1)
+    )
+
+
+class _Evidence:
+    """The failures of a window by their sources. Those outside of any run are of one source that is no run."""
+
+    def __init__(self, bounds: OutageBounds) -> None:
+        self._bounds = bounds
+        self._counts: Counter[str] = Counter()
+
+    @property
+    def is_enough(self) -> bool:
+        named = len(self._counts) - ("" in self._counts)
+        if named < self._bounds.least_sources:
+            return False
+        return len(self._counts) >= self._bounds.least_failures or is_shared(self._counts.values(), self._bounds)
+
+    def add(self, name: str) -> None:
+        self._counts[name] += 1
+
+    def forget(self, name: str) -> None:
+        self._counts[name] -= 1
+        if not self._counts[name]:
+            del self._counts[name]

@@ -1,0 +1,270 @@
+"""The JSON Schema of a policy document, made from the same tables that `parse_policy` checks with.
+
+What a schema cannot say (fallbacks that lead back, an id used twice) is left to `parse_policy`: it has the last word.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+from recovery_ops.rules.budget import GUARD_KNOBS
+from recovery_ops.rules.classification import (
+    MAY_BE_OVERRIDDEN,
+    MAY_BE_SAID,
+    MOST_RULES,
+    MOST_STARS,
+    NAME_CHARS,
+    PATTERN_CHARS,
+    PATTERNS,
+    STATUS_CODES,
+)
+from recovery_ops.rules.escalation_terms import BUILT_IN_TERMS, knobs_of_terms, queue_always
+from recovery_ops.rules.escalations import ALLOW, DENY, LONGEST_QUEUE
+from recovery_ops.rules.fleet_bounds import QUORUM_KNOBS, RAMP_KNOBS, STUCK_KNOBS
+from recovery_ops.rules.knobs import KNOBS, Knob
+from recovery_ops.rules.outages import OUTAGE_KNOBS
+from recovery_ops.rules.policy import BUILT_IN_DEFAULTS, SCHEMA_VERSION, Again
+from recovery_ops.rules.scope import Scope
+from recovery_ops.rules.verdicts import MAY_ANSWER
+from recovery_ops.rules.words import Category, Compensation, Importance, Verdict
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+Schema = dict[str, Any]
+
+_NAME: Schema = {"type": "string", "minLength": 1}
+_NAMES: Schema = {"type": "array", "items": {"type": "string", "pattern": r"\S"}}
+
+
+def policy_schema() -> Schema:
+    """What a policy document may hold. Keys that it does not name are allowed, and ignored by agents."""
+    return {
+        "$schema": DIALECT,
+        "title": "Recovery Ops policy",
+        "description": "Every knob of an environment. A key that is not named here is ignored by agents.",
+        "type": "object",
+        "properties": {
+            "schema_version": {"type": "integer", "minimum": 1, "default": SCHEMA_VERSION},
+            "version": {"description": "Given by the release."},
+            "requires": _listed("Features that must not be ignored; none are known.", {"type": "array", "maxItems": 0}),
+            "foreground_sources": _listed("Sources that somebody waits for; all others are background.", _NAMES),
+            "retry_table": {
+                "description": "What may be retried. A row with a status beats one without; what is not listed is not.",
+                "type": "array",
+                "items": _row(),
+            },
+            "defaults": {
+                "description": f"Knobs by kind of operation: {', '.join(BUILT_IN_DEFAULTS)}.",
+                "type": "object",
+                "additionalProperties": _knobs(KNOBS),
+            },
+            "rules": {
+                "description": "Knobs for parts of the environment. The more specific scope wins, then the later rule.",
+                "type": "array",
+                "items": _rule(),
+            },
+            "guards": _or_null(_knobs(GUARD_KNOBS) | {"description": "The limits of one run."}),
+            "capacity_events": _or_null(_knobs(OUTAGE_KNOBS) | {"description": "When many failures are one outage."}),
+            "reset_ramp": _or_null(_knobs(RAMP_KNOBS) | {"description": "In which steps a reset of many goes."}),
+            "stuck_breakers": _or_null(_knobs(STUCK_KNOBS) | {"description": "When a breaker is stuck."}),
+            "quorum": _or_null(_quorum()),
+            "classification": _or_null(_classification()),
+            "playbook": _or_null(_playbook()),
+            "tools": _or_null(
+                {"description": "More caution than the code asks for.", "type": "array", "items": _tool()}
+            ),
+            "escalations": _or_null(_escalations()),
+            "escalation_terms": _or_null(_escalation_terms()),
+            "importance": _or_null(
+                {
+                    "description": "How important each source is when an operator sheds load.",
+                    "type": "object",
+                    "additionalProperties": {"enum": [one.value for one in Importance]},
+                }
+            ),
+        },
+    }
+
+
+def _listed(description: str, schema: Schema) -> Schema:
+    return {**schema, "description": description}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"description": schema.get("description", ""), "anyOf": [schema, {"type": "null"}]}
+
+
+def _knobs(knobs: dict[str, Knob]) -> Schema:
+    return {"type": "object", "properties": {name: _knob(knob) for name, knob in knobs.items()}}
+
+
+def _knob(knob: Knob) -> Schema:
+    described = {"description": f"{knob.brief}{f' ({knob.unit})' if knob.unit else ''}."}
+    if knob.kind == "flag":
+        return described | {"type": ["boolean", "null"]}
+    if knob.kind == "word":
+        return described | {"enum": [*knob.words, None]}
+    bounds: Schema = {"minimum": knob.minimum}
+    if not math.isinf(knob.maximum):
+        bounds["maximum"] = knob.maximum
+    return described | {"type": ["integer" if knob.kind == "whole" else "number", "null"]} | bounds
+
+
+def _row() -> Schema:
+    again = {"enum": [one.value for one in Again]}
+    return {
+        "type": "object",
+        "required": ["category", "foreground", "background"],
+        "properties": {
+            "category": {"enum": [one.value for one in Category]},
+            "status_code": {"type": ["integer", "null"], "minimum": 100, "maximum": 999},
+            "foreground": again,
+            "background": again,
+        },
+    }
+
+
+def _rule() -> Schema:
+    return {
+        "type": "object",
+        "properties": {
+            "id": {"type": ["string", "null"], "description": "How screens and facts call the rule."},
+            "scope": {
+                "description": "Which part of the environment; * stands for anything, also in a name: model:*.",
+                "type": "object",
+                "properties": {part.name: _NAME for part in fields(Scope)},
+                "additionalProperties": False,
+            },
+            "knobs": _knobs(KNOBS),
+            "fallbacks": _or_null(_listed("The order in which the declared fallbacks are tried.", _NAMES)),
+        },
+    }
+
+
+def _quorum() -> Schema:
+    rule = _knobs(QUORUM_KNOBS)
+    rule["properties"] = {"operation": {"type": "string", "pattern": r"\S"}, **rule["properties"]}
+    return {
+        "description": "When enough instances opened a breaker, the console trips the rest; the most specific holds.",
+        "type": "array",
+        "items": rule | {"required": ["operation"]},
+    }
+
+
+def _classification() -> Schema:
+    pattern: Schema = {
+        "type": ["string", "null"],
+        "maxLength": PATTERN_CHARS,
+        "pattern": rf"^(?:[^*]*\*){{0,{MOST_STARS}}}[^*]*$",
+        "description": "The whole text, without case; * stands for any run of characters.",
+    }
+    match: Schema = {
+        "description": "Which failures it is about: all that is said has to fit.",
+        "type": "object",
+        "minProperties": 1,
+        "properties": {
+            **dict.fromkeys(PATTERNS, pattern),
+            "status_codes": {
+                "type": ["array", "null"],
+                "items": {"type": "integer", "minimum": STATUS_CODES.start, "maximum": STATUS_CODES.stop - 1},
+            },
+        },
+        "additionalProperties": False,
+    }
+    return {
+        "description": "What failures are that the rules do not know. The first rule that matches wins.",
+        "type": "array",
+        "maxItems": MOST_RULES,
+        "items": {
+            "type": "object",
+            "required": ["name", "match", "category"],
+            "properties": {
+                "name": {"type": "string", "minLength": 1, "maxLength": NAME_CHARS},
+                "match": match,
+                "category": {"enum": [one.value for one in MAY_BE_SAID]},
+                "overrides": _or_null(
+                    _listed(
+                        "Known categories that it may change; it may always name what is unknown.",
+                        {"type": "array", "items": {"enum": [one.value for one in MAY_BE_OVERRIDDEN]}},
+                    )
+                ),
+            },
+        },
+    }
+
+
+def _playbook() -> Schema:
+    return {
+        "description": "What is done about each verdict; every verdict has an entry.",
+        "type": "object",
+        "required": [one.value for one in Verdict],
+        "properties": {verdict.value: _play(allowed) for verdict, allowed in MAY_ANSWER.items()},
+        "additionalProperties": False,
+    }
+
+
+def _play(allowed: frozenset[Compensation]) -> Schema:
+    return {
+        "type": "object",
+        "required": ["compensation"],
+        "properties": {
+            "compensation": {"enum": sorted(one.value for one in allowed)},
+            "delays_s": {"description": "One retry after each.", "type": "array", "items": {"type": "number"}},
+            "queue": {"type": "string", "maxLength": 64},
+        },
+    }
+
+
+def _tool() -> Schema:
+    return {
+        "type": "object",
+        "required": ["operation"],
+        "properties": {
+            "operation": _NAME,
+            "require_permission": {"enum": [True, None]},
+            "is_destructive": {"enum": [True, None]},
+            "optional": {"enum": [False, None]},
+        },
+    }
+
+
+def _escalations() -> Schema:
+    asking: Schema = {
+        "type": "object",
+        "required": ["queue"],
+        "properties": {
+            "queue": {"type": "string", "minLength": 1, "maxLength": 64},
+            "deadline_s": {"type": "number", "minimum": 1},
+            "default_answer": {"enum": [DENY, ALLOW]},
+        },
+    }
+    categories = [one.value for one in Category if one is not Category.CANCELLED]
+    return {
+        "description": "Which failures are put to a person, in which queue.",
+        "type": "object",
+        "properties": dict.fromkeys(categories, asking),
+        "additionalProperties": False,
+    }
+
+
+def _escalation_terms() -> Schema:
+    return {
+        "description": "How urgent each kind of question is, who is asked, how long it may take, what silence means.",
+        "type": "object",
+        "properties": {kind: _terms(kind) for kind in BUILT_IN_TERMS},
+        "additionalProperties": False,
+    }
+
+
+def _terms(kind: str) -> Schema:
+    row = _knobs(knobs_of_terms(kind))
+    always = queue_always(kind)
+    queue: Schema = {"description": "The queue that is asked; empty: the one that the agent names."}
+    if always:
+        queue |= {"enum": ["", always, None]}
+    else:
+        queue |= {"type": ["string", "null"], "maxLength": LONGEST_QUEUE, "pattern": r"^(?:\S(?:[\s\S]*\S)?)?$"}
+    row["properties"] = {"queue": queue, **row["properties"]}
+    return row

@@ -1,0 +1,172 @@
+"""Breakers that do not move although they should: found in what was reported, each with what to do about it.
+
+Three ways to be stuck: half-open for too long, open without anybody who calls (and so without a probe), and closed
+while nearly everything fails, because none of the failures counts or the limits are never reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from enum import StrEnum
+
+from recovery_ops.rules.fleet_bounds import NOTHING_STUCK_SAID, StuckBounds
+from recovery_ops.rules.policy import FAIL_CLOSED, Knobs
+from recovery_ops.rules.records import dataclass
+from recovery_ops.rules.words import BREAKER_COUNTS, Category
+
+_MOST_NAMED = 3
+
+
+class Kind(StrEnum):
+    """In which way it is stuck."""
+
+    HALF_OPEN = "half_open_too_long"
+    IDLE_OPEN = "open_without_traffic"
+    UNCOUNTED = "failures_not_counted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One breaker across the fleet, by what its instances reported, and what was counted of it in a window."""
+
+    half_open: int = 0
+    half_open_for_s: float = 0.0
+    """How long the first of them has been so."""
+    open: int = 0
+    open_for_s: float = 0.0
+    closed: int = 0
+    idle_s: float | None = None
+    """Since when nothing was called; None: it was, within the window or as far as is known."""
+    window_s: float = 900.0
+    """How long ago the window began in which attempts and failures were counted; it goes on."""
+    attempts: int = 0
+    """As instances count them, every ten seconds …"""
+    failures: Mapping[Category, int] = field(default_factory=dict)
+    """… and failures as each was told, at once: so there may be more of these."""
+
+    @property
+    def failed(self) -> int:
+        """All failures of the window."""
+        return sum(self.failures.values())
+
+    @property
+    def counting(self) -> int:
+        """Those that a breaker counts."""
+        return sum(count for category, count in self.failures.items() if category in BREAKER_COUNTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One way in which a breaker is stuck, in a sentence, and what a person can do."""
+
+    kind: Kind
+    sentence: str
+    advice: str
+
+
+def findings(seen: Seen, bounds: StuckBounds = NOTHING_STUCK_SAID, knobs: Knobs = FAIL_CLOSED) -> tuple[Finding, ...]:
+    """Every way in which it is stuck. `knobs` are those of its operation, as far as the policy knows them."""
+    return (*_half_open(seen, bounds), *_idle(seen, bounds), *_uncounted(seen, bounds, knobs))
+
+
+def _half_open(seen: Seen, bounds: StuckBounds) -> Iterator[Finding]:
+    if not seen.half_open or seen.half_open_for_s < bounds.half_open_s:
+        return
+    is_idle = seen.idle_s is not None
+    why = "nobody calls it, so no probe is made" if is_idle else "its probes neither succeed nor fail"
+    advice = (
+        "Reset it if the service is well, or let something call it."
+        if is_idle
+        else "Look whether its calls hang or end in ways that say nothing of the service; then reset it, or trip it."
+    )
+    yield Finding(
+        kind=Kind.HALF_OPEN,
+        sentence=f"Half-open on {_instances(seen.half_open)} for {_span(seen.half_open_for_s)}: {why}.",
+        advice=advice,
+    )
+
+
+def _idle(seen: Seen, bounds: StuckBounds) -> Iterator[Finding]:
+    if not seen.open or seen.idle_s is None or min(seen.open_for_s, seen.idle_s) < bounds.idle_open_s:
+        return
+    yield Finding(
+        kind=Kind.IDLE_OPEN,
+        sentence=(
+            f"Open on {_instances(seen.open)} for {_span(seen.open_for_s)}, and nobody has called it for "
+            f"{_span(seen.idle_s)} or longer: without a call no probe is made, so it stays open."
+        ),
+        advice="Reset it if the service is well. If nothing is to call it any more, it can be left alone.",
+    )
+
+
+def _uncounted(seen: Seen, bounds: StuckBounds, knobs: Knobs) -> Iterator[Finding]:
+    is_closed = bool(seen.closed) and not seen.open and not seen.half_open
+    if not is_closed or not seen.attempts or seen.failed < bounds.uncounted_failures:
+        return
+    if seen.failed < bounds.uncounted_share * seen.attempts:
+        return
+    said = f"{_failed(seen)} in the last {_exactly(seen.window_s)}, "
+    if not seen.counting:
+        yield Finding(
+            kind=Kind.UNCOUNTED,
+            sentence=f"{said}and none of these failures counts for the breaker: {_named(seen.failures)}.",
+            advice="Look at the failures: what the caller did wrong, or a limit of our own, is no fault of the "
+            "service. If they are the service’s, the way they are classified is wrong.",
+        )
+        return
+    why, advice = _why_never(seen, knobs)
+    if why:
+        yield Finding(kind=Kind.UNCOUNTED, sentence=f"{said}and the breaker did not open: {why}.", advice=advice)
+
+
+def _why_never(seen: Seen, knobs: Knobs) -> tuple[str, str]:
+    """Why limits are never reached, and what to change; empty where they are, or another reason is not known."""
+    if knobs.consecutive_failures:
+        return "", ""
+    if not knobs.failure_rate_threshold:
+        return "it has no limit for failures", "Set consecutive_failures or failure_rate_threshold in the policy."
+    least, size = knobs.minimum_number_of_calls or 1, knobs.sliding_window_size or 1
+    if knobs.sliding_window_type == "count_based":
+        if least <= size:
+            return "", ""
+        return (
+            f"its window holds {size} calls, and {least} are needed before a rate is judged",
+            "Set minimum_number_of_calls to the size of the window, or below.",
+        )
+    each = max(seen.attempts, seen.failed) / max(1, seen.closed) * size / seen.window_s
+    if each >= least:
+        return "", ""
+    return (
+        f"each instance makes about {each:.1f} calls in its window of {size} s, and {least} are needed",
+        "Lower minimum_number_of_calls, or set a longer window.",
+    )
+
+
+def _failed(seen: Seen) -> str:
+    """`140 of 150 attempts failed`; where more failures were told than attempts counted so far, both as they are."""
+    if seen.failed <= seen.attempts:
+        return f"{seen.failed} of {seen.attempts} attempts failed"
+    return f"{seen.failed} failures were told and {seen.attempts} attempts counted so far"
+
+
+def _named(failures: Mapping[Category, int]) -> str:
+    ordered = sorted(failures.items(), key=lambda item: (-item[1], item[0].value))
+    words = [f"{count} {category.value}" for category, count in ordered[:_MOST_NAMED] if count]
+    return ", ".join(words) + (f" and {len(ordered) - _MOST_NAMED} other kinds" if len(ordered) > _MOST_NAMED else "")
+
+
+def _instances(count: int) -> str:
+    return f"{count} instance{'' if count == 1 else 's'}"
+
+
+def _exactly(seconds: float) -> str:
+    """`17 min 20 s`: a window whose beginning stands."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes and rest else f"{minutes} min" if minutes else f"{rest} s"
+
+
+def _span(seconds: float) -> str:
+    if seconds >= 7200:
+        return f"{seconds / 3600:.0f} h"
+    return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"

@@ -1,0 +1,1 @@
+"""The rules of tool calls: one result for each, three readers, whole transcripts."""
