@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recovery_ops.rules.budget import DEFAULT_LIMITS, ERRORS, TURNS, Effect, GuardLimits, Ruling, RunStop
+from recovery_ops.rules.budget import ERRORS, TURNS, Effect, GuardLimits, Ruling, RunStop
 from recovery_ops.rules.facts import RunStopped as RunStoppedFact
-from recovery_ops.rules.tool_results import RUN_TELLINGS
+from recovery_ops.rules.tools.results import RUN_TELLINGS
 from recovery_ops.rules.words import Category
 from recovery_ops.runtime.errors import RunStopped
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def limits_of(recovery: Recovery) -> GuardLimits:
     """The limits that the live policy sets."""
-    return getattr(recovery.desired.policy, "guards", DEFAULT_LIMITS)
+    return recovery.desired.policy.guards
 
 
 def take_turn(recovery: Recovery, scope: Scope) -> int:

@@ -47,10 +47,11 @@ class UuidSource:
         self._random_bits = random_bits or random.SystemRandom().getrandbits
         self._last = 0
         self._lock = threading.Lock()
-        forks.follow(self)
 
     def __call__(self, at_ns: int | None = None) -> str:
         """The next identifier, in canonical text form; `at_ns` is nanoseconds since the epoch, by default now."""
+        if not self._last:
+            forks.follow(self)
         at_ms = (time.time_ns() if at_ns is None else at_ns) // _NS_PER_MS
         with self._lock:
             drawn = (max(at_ms, 0) << _RANDOM_BITS) | self._random_bits(_RANDOM_BITS)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recovery_ops.runtime.clock import Clock
+from recovery_ops.runtime.delivery.outbox import Outbox
+from recovery_ops.runtime.delivery.sender import Sender
+from recovery_ops.runtime.desired.link import Link
 from recovery_ops.runtime.identity import Identity
-from recovery_ops.runtime.link import Link
-from recovery_ops.runtime.outbox import Outbox
 from recovery_ops.runtime.places import default_path
-from recovery_ops.runtime.sender import Sender
 from recovery_ops.runtime.telemetry import Telemetry
 
 if TYPE_CHECKING:

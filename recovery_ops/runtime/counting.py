@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 
 from recovery_ops.rules import facts
@@ -12,16 +12,20 @@ from recovery_ops.rules.window import Tally
 from recovery_ops.rules.words import State
 
 LATENCY_BOUNDS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+_KEPT = 4096
+"""Durations that wait to be sorted into the histogram, which happens four times a second; beyond that the newest."""
 
 
 class Cell:
     """The counts of one operation and one source.
 
-    `started` and `succeeded` are called from any thread on the quick path; everything else under the runtime's lock.
+    Any thread may take a step of `started` and `succeeded` (`next(cell.started)`) and call `took`: steps of a counter
+    and an append are one step of C each. Everything else is for whoever holds the runtime's lock.
     """
 
     __slots__ = (
         "_climbed",
+        "_durations",
         "_latency",
         "_started",
         "_told",
@@ -33,14 +37,18 @@ class Cell:
         "started",
         "succeeded",
         "successes",
+        "took",
         "waiting",
     )
 
     def __init__(self, source: str) -> None:
         self.source = source
         self._started, self.successes = Tally(), Tally()
-        self.started, self.succeeded = self._started.add, self.successes.add
-        self._latency = [Tally() for _ in range(len(LATENCY_BOUNDS_S) + 1)]
+        self.started, self.succeeded = self._started.steps, self.successes.steps
+        self._durations: deque[float] = deque(maxlen=_KEPT)
+        self.took = self._durations.append
+        """A successful attempt took so many seconds. To be asked where the operation has a deadline, there always."""
+        self._latency = [0] * (len(LATENCY_BOUNDS_S) + 1)
         self.calls = 0
         """Calls that did not take the quick path, or left it."""
         self.attempts = 0
@@ -51,13 +59,19 @@ class Cell:
         self.counts: Counter[str] = Counter()
         self._told: dict[str, int] = {}
 
-    def took(self, duration_s: float) -> None:
-        """A successful attempt took this long."""
-        self._latency[bisect_left(LATENCY_BOUNDS_S, duration_s)].add()
+    def sort_durations(self) -> None:
+        """Put what was noted on the quick path into the histogram."""
+        durations = self._durations
+        for _ in range(len(durations)):  # others may append meanwhile: those wait for the next time
+            self._latency[bisect_left(LATENCY_BOUNDS_S, durations.popleft())] += 1
 
     def climbed(self) -> None:
         """A call that left the quick path has ended."""
         self._climbed += 1
+
+    def watched(self, **counts: int) -> None:
+        """What somebody else did or spent: `calls`, `attempts`, `successes`, `input_tokens`, `output_tokens`."""
+        self.counts.update(counts)
 
     def note(self, fact: Fact) -> None:
         """Counts what a fact says."""
@@ -71,14 +85,15 @@ class Cell:
 
     def counted(self, operation: str, breaker: str, interval_s: float, provider: str | None) -> CallsCounted | None:
         """What happened since this was last asked; None where nothing did."""
+        self.sort_durations()
         started, quick = self._started.value(), self.successes.value()
         totals = {
-            "calls": started,
-            "attempts": started - self.calls + self.attempts,
+            "calls": started + self.counts["calls"],
+            "attempts": started - self.calls + self.attempts + self.counts["attempts"],
             "successes": quick + self.counts["successes"],
             **{name: self.counts[name] for name in _COUNTED.values()},
-            "rejected": self.counts["rejected"],
-            **{f"latency.{index}": tally.value() for index, tally in enumerate(self._latency)},
+            **{name: self.counts[name] for name in ("rejected", "input_tokens", "output_tokens")},
+            **{f"latency.{index}": count for index, count in enumerate(self._latency)},
             **{f"failure.{name}": count for name, count in self.failures.items()},
         }
         fresh = {name: total - self._told.get(name, 0) for name, total in totals.items()}
@@ -102,6 +117,8 @@ class Cell:
             exhausted=fresh["exhausted"],
             in_flight=in_flight,
             waiting=self.waiting,
+            input_tokens=fresh["input_tokens"] or None,
+            output_tokens=fresh["output_tokens"] or None,
             latency_bounds_s=LATENCY_BOUNDS_S if any(latency) else (),
             latency_counts=latency if any(latency) else (),
             provider=provider,

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from recovery_ops.rules.facts import HookFailed
+from recovery_ops.rules.escalations import ALLOW
+from recovery_ops.rules.facts import HookFailed, WaitHeartbeat
 from recovery_ops.rules.ladder import climb
 from recovery_ops.rules.model_chain import NO_NEEDS
 from recovery_ops.rules.standing import Climb
 from recovery_ops.rules.steps import (
     Answered,
+    AskUser,
     Call,
     CalledOff,
     Cancelled,
     Cause,
+    Decided,
     Emit,
     Ending,
     Failed,
@@ -28,11 +33,13 @@ from recovery_ops.rules.steps import (
     Withdrawn,
     Woke,
 )
-from recovery_ops.rules.words import Adjustment, Refusal
+from recovery_ops.rules.words import Refusal
+from recovery_ops.runtime.concurrency.task_libraries import current_library
 from recovery_ops.runtime.errors import (
     CircuitOpen,
     DeadlineExceeded,
     GateClosed,
+    LoadShed,
     RecoveryError,
     RecoveryExhausted,
     RunCancelled,
@@ -40,8 +47,6 @@ from recovery_ops.runtime.errors import (
 )
 from recovery_ops.runtime.operation import ATTEMPT, Attempt, Degraded, Outcome, Plan
 from recovery_ops.runtime.run import CURRENT
-from recovery_ops.runtime.signals import classify
-from recovery_ops.runtime.task_libraries import current_library
 
 if TYPE_CHECKING:
     from recovery_ops.runtime.recovery import Recovery
@@ -56,21 +61,26 @@ class Ascent:
         self.scope = CURRENT.get()
         self.source = plan.source or (self.scope.source if self.scope else "")
         self.cell = plan.operation.cell(self.source)
-        self._args, self._kwargs = args, kwargs
+        self.args, self.kwargs = args, kwargs
         # Without a key of its own it is the key of what it is called from: a step of a workflow has one.
-        self._key = plan.idempotency_key(*args, **kwargs) if plan.idempotency_key else ATTEMPT.get().idempotency_key
+        own = plan.idempotency_key(*args, **kwargs) if plan.idempotency_key else None
+        self._key = own if plan.idempotency_key else ATTEMPT.get().idempotency_key
+        # A function that has no key for this call ("" or None) makes nothing safe to repeat.
+        self._is_repeatable = plan.is_repeatable or bool(own)
         self.value: Any = None
         self.last_error: BaseException | None = None
         self.ending: Ending | None = None
-        self._quick_attempts = 0
+        self.beats: list[WaitHeartbeat] = []
+        """Heartbeats that the caller's hook has not been told yet."""
+        self._is_holding = False
 
-    def begin(self, now: float, quick: tuple[BaseException, float] | None) -> Call | Wait | None:
+    def begin(self, now: float, quick: tuple[BaseException, float] | None) -> Call | Wait | AskUser | None:
         """The first step; `quick` is the error and the start of an attempt that the quick path made."""
         began, first = now, None
         if quick is not None:
             self.last_error, began = quick
-            self._quick_attempts = 1
-            first = Raised(now, self._failure(self.last_error), max(0.0, now - began))
+            failure = self._failure(self.last_error, self.plan.operation.name)
+            first = Raised(now, failure, max(0.0, now - began))
         plan = self.plan
         self._climbing = climb(
             Climb(
@@ -81,27 +91,33 @@ class Ascent:
                 chance=self.recovery.chance,
                 alternatives=tuple(other for other, _ in plan.alternatives),
                 is_optional=plan.is_optional,
-                is_repeatable=plan.is_repeatable,
+                is_repeatable=self._is_repeatable,
                 fixes=plan.fixes,
                 model=plan.model,
                 tool=plan.tool,
-                needs=plan.needs(*self._args, **self._kwargs) if plan.needs else NO_NEEDS,
+                needs=plan.needs(*self.args, **self.kwargs) if plan.needs else NO_NEEDS,
+                can_ask_user=plan.ask_user is not None,
             ),
             first,
         )
+        if plan.operation.standing.policy.knobs.persistent and self.scope is not None:
+            self._is_holding = True
+            self.scope.hold(now)  # persistent mode replaces the deadline of the run by its own cap
         if quick is None:
             with self.recovery.lock:
                 self.cell.calls += 1
         return self.advance(None)
 
-    def advance(self, reply: Reply) -> Call | Wait | None:
-        """Send what happened, record what follows, and return the next call or wait; None at the end."""
+    def advance(self, reply: Reply) -> Call | Wait | AskUser | None:
+        """Send what happened, record what follows, and return the next thing to do; None at the end."""
         recovery = self.recovery
         with recovery.lock:
             try:
                 step = self._climbing.send(reply)
                 while isinstance(step, Emit):
                     recovery.record(step.fact, source=self.source, scope=self.scope)
+                    if isinstance(step.fact, WaitHeartbeat) and self.plan.on_heartbeat is not None:
+                        self.beats.append(step.fact)
                     step = self._climbing.send(None)
             except StopIteration as end:
                 self.ending = end.value
@@ -110,7 +126,7 @@ class Ascent:
                 return None
             if isinstance(step, Call):
                 recovery.cell_of(step.operation, self.source).attempts += 1
-            else:
+            elif isinstance(step, Wait):
                 self.cell.waiting += 1
             recovery.refresh(self.plan.operation)
             return step
@@ -126,10 +142,36 @@ class Ascent:
         """The caller's hook for an adjustment, None where there is none."""
         return self.plan.hooks.get(step.adjustment) if step.adjustment else None
 
-    def hook_failed(self, adjustment: Adjustment | None, error: Exception) -> None:
+    @property
+    def is_called_off(self) -> bool:
+        """Whether the run was cancelled: then nothing is waited for, and nothing is called any more."""
+        return self.scope is not None and self.scope.is_cancelled
+
+    def let_go(self) -> None:
+        """The deadline of the run goes on, if it stood still for the whole of the climb."""
+        if self._is_holding and self.scope is not None:
+            self._is_holding = False
+            self.scope.let_go(self.recovery.clock.now())
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """The deadline of the run stands still."""
+        if self.scope is not None:
+            self.scope.hold(self.recovery.clock.now())
+        try:
+            yield
+        finally:
+            if self.scope is not None:
+                self.scope.let_go(self.recovery.clock.now())
+
+    def decided(self, step: AskUser, answer: object) -> Decided:
+        """What the user said; silence is the default answer."""
+        is_yes = step.question.default_action == ALLOW if answer is None else answer is True
+        return Decided(self.recovery.clock.now(), is_yes)
+
+    def hook_failed(self, name: str, error: Exception) -> None:
         """The caller's hook raised: said, and gone on without."""
-        name = adjustment.value if adjustment else ""
-        failure = self._failure(error)
+        failure = self._failure(error, "")
         fact = HookFailed(
             operation=self.plan.operation.name, hook=name, error_type=failure.error_type, message=failure.message
         )
@@ -140,18 +182,33 @@ class Ascent:
         """The attempt succeeded."""
         now = self.recovery.clock.now()
         self.value = value
-        self.cell.took(now - began)
+        if self.plan.operation.call_deadline_s:
+            self.cell.took(now - began)
         with self.recovery.lock:
             self.cell.counts["successes"] += 1
         return Returned(now, now - began)
 
-    def raised(self, error: BaseException, began: float) -> Reply:
+    def raised(self, step: Call, error: BaseException, began: float) -> Reply:
         """The attempt failed; whatever is not an `Exception` is a cancel."""
         self.last_error = error
         now = self.recovery.clock.now()
         if not isinstance(error, Exception):
             return Cancelled(now)
-        return Raised(now, self._failure(error), now - began)
+        return Raised(now, self._failure(error, step.operation), now - began)
+
+    def interrupted(self, step: Call | Wait | AskUser, error: BaseException) -> Reply:
+        """A cancel or an interrupt came before the step was done."""
+        self.last_error = error
+        return self.called_off(step)
+
+    def called_off(self, step: Call | Wait | AskUser) -> Reply:
+        """The run was cancelled before this step was taken."""
+        return self.woke(Cause.CANCELLED) if isinstance(step, Wait) else Cancelled(self.recovery.clock.now())
+
+    def beats_due(self) -> list[WaitHeartbeat]:
+        """The heartbeats to tell the caller's hook of, once."""
+        due, self.beats = self.beats, []
+        return due
 
     def woke(self, cause: Cause) -> Woke:
         """A wait is over."""
@@ -195,8 +252,11 @@ class Ascent:
                 retry_at=self._at(ending.retry_in_s),
                 user_message=failure.user_message if failure else "",
                 suggestion=failure.suggestion if failure else "",
+                failure=failure,
             )
-        if isinstance(ending, CalledOff) and self.last_error is not None:
+        is_interrupt = self.last_error is not None and not isinstance(self.last_error, Exception)
+        is_the_runs = self.is_called_off and not is_interrupt
+        if isinstance(ending, CalledOff) and self.last_error is not None and not is_the_runs:
             return self.last_error
         return RunCancelled(name)
 
@@ -204,6 +264,13 @@ class Ascent:
         name, breaker = self.plan.operation.name, self.plan.operation.standing.breaker
         if ending.refusal is Refusal.DEADLINE:
             return DeadlineExceeded(name)
+        if ending.refusal is Refusal.SHED:
+            held = self.recovery.load_shed()
+            if held is None:
+                return LoadShed(name)
+            return LoadShed(
+                name, retry_at=datetime.fromtimestamp(held.expires_at, UTC), note=f"{held.by}: {held.reason}"
+            )
         retry_at = self._at(ending.retry_in_s)
         if ending.refusal is Refusal.GATE:
             return GateClosed(name, retry_at=retry_at)
@@ -215,8 +282,8 @@ class Ascent:
             return None
         return datetime.fromtimestamp(self.recovery.clock.wall(), UTC) + timedelta(seconds=in_s)
 
-    def _failure(self, error: BaseException) -> Any:
-        return classify(error, now=self.recovery.clock.wall())
+    def _failure(self, error: BaseException, operation: str) -> Any:
+        return self.recovery.failure_of(error, operation)
 
     def _settle(self) -> None:
         self.cell.climbed()
@@ -233,27 +300,12 @@ def drive(
 ) -> Outcome:
     """Climb in this thread."""
     ascent = Ascent(recovery, plan, args, kwargs)
-    now = recovery.clock.now
-    step = ascent.begin(now(), quick)
-    while step is not None:
-        if isinstance(step, Wait):
-            try:
-                cause = recovery.waker.wait(step.delay_s)
-            except BaseException as error:  # an interrupt ends the climb in order, then goes on
-                ascent.last_error = error
-                cause = Cause.CANCELLED
-            step = ascent.advance(ascent.woke(cause))
-            continue
-        _run_hook(ascent, step)
-        function, token = ascent.prepare(step)
-        began = now()
-        try:
-            reply: Reply = ascent.returned(function(*args, **kwargs), began)
-        except BaseException as error:  # what is not an Exception is a cancel, and raised again below
-            reply = ascent.raised(error, began)
-        finally:
-            ATTEMPT.reset(token)
-        step = ascent.advance(reply)
+    try:
+        step = ascent.begin(recovery.clock.now(), quick)
+        while step is not None:
+            step = ascent.advance(_taken(ascent, step))
+    finally:
+        ascent.let_go()
     return ascent.outcome()
 
 
@@ -266,51 +318,94 @@ async def drive_async(
 ) -> Outcome:
     """Climb in this task."""
     ascent = Ascent(recovery, plan, args, kwargs)
-    now = recovery.clock.now
-    step = ascent.begin(now(), quick)
-    while step is not None:
-        if isinstance(step, Wait):
-            try:
-                cause = await recovery.waker.wait_async(step.delay_s)
-            except BaseException as error:
-                ascent.last_error = error
-                cause = Cause.CANCELLED
-            step = ascent.advance(ascent.woke(cause))
-            continue
-        await _run_hook_async(ascent, step)
-        function, token = ascent.prepare(step)
-        began = now()
-        try:
-            async with current_library().timeout(step.deadline_s):
-                value = function(*args, **kwargs)
-                if inspect.isawaitable(value):
-                    value = await value
-            reply: Reply = ascent.returned(value, began)
-        except BaseException as error:  # as in `drive`
-            reply = ascent.raised(error, began)
-        finally:
-            ATTEMPT.reset(token)
-        step = ascent.advance(reply)
+    try:
+        step = ascent.begin(recovery.clock.now(), quick)
+        while step is not None:
+            step = ascent.advance(await _taken_async(ascent, step))
+    finally:
+        ascent.let_go()
     return ascent.outcome()
 
 
-def _run_hook(ascent: Ascent, step: Call) -> None:
-    hook = ascent.hook_for(step)
-    if hook is None:
-        return
+def _taken(ascent: Ascent, step: Call | Wait | AskUser) -> Reply:
+    """What came of a step. An interrupt ends the climb in order, and is raised again when it has ended."""
+    plan, recovery = ascent.plan, ascent.recovery
     try:
-        hook()
-    except Exception as error:  # a hook's trouble must not become the caller's
-        ascent.hook_failed(step.adjustment, error)
+        for beat in ascent.beats_due():
+            _told(ascent, "on_heartbeat", plan.on_heartbeat, beat)
+        if ascent.is_called_off:
+            return ascent.called_off(step)
+        if isinstance(step, Wait):
+            return ascent.woke(recovery.waker.wait(step.delay_s))
+        if isinstance(step, AskUser):
+            with ascent.held():
+                return ascent.decided(step, _told(ascent, "ask_user", plan.ask_user, step.question))
+        hook = ascent.hook_for(step)
+        if hook is not None and step.adjustment is not None:
+            _told(ascent, step.adjustment.value, hook)
+        function, token = ascent.prepare(step)
+    except BaseException as error:
+        return ascent.interrupted(step, error)
+    began = recovery.clock.now()
+    try:
+        return ascent.returned(function(*ascent.args, **ascent.kwargs), began)
+    except BaseException as error:  # what is not an Exception is a cancel
+        return ascent.raised(step, error, began)
+    finally:
+        ATTEMPT.reset(token)
 
 
-async def _run_hook_async(ascent: Ascent, step: Call) -> None:
-    hook = ascent.hook_for(step)
-    if hook is None:
-        return
+async def _taken_async(ascent: Ascent, step: Call | Wait | AskUser) -> Reply:
+    """`_taken` for tasks."""
+    plan, recovery = ascent.plan, ascent.recovery
     try:
-        found = hook()
-        if inspect.isawaitable(found):
-            await found
-    except Exception as error:  # a hook's trouble must not become the caller's
-        ascent.hook_failed(step.adjustment, error)
+        for beat in ascent.beats_due():
+            await _told_async(ascent, "on_heartbeat", plan.on_heartbeat, beat)
+        if ascent.is_called_off:
+            return ascent.called_off(step)
+        if isinstance(step, Wait):
+            return ascent.woke(await recovery.waker.wait_async(step.delay_s))
+        if isinstance(step, AskUser):
+            with ascent.held():
+                question = step.question
+                asked = _told_async(ascent, "ask_user", plan.ask_user, question, patience_s=question.deadline_s)
+                return ascent.decided(step, await asked)
+        hook = ascent.hook_for(step)
+        if hook is not None and step.adjustment is not None:
+            await _told_async(ascent, step.adjustment.value, hook)
+        function, token = ascent.prepare(step)
+    except BaseException as error:
+        return ascent.interrupted(step, error)
+    began = recovery.clock.now()
+    try:
+        async with current_library().timeout(step.deadline_s):
+            value = function(*ascent.args, **ascent.kwargs)
+            if inspect.isawaitable(value):
+                value = await value
+        return ascent.returned(value, began)
+    except BaseException as error:  # as in `_taken`
+        return ascent.raised(step, error, began)
+    finally:
+        ATTEMPT.reset(token)
+
+
+def _told(ascent: Ascent, name: str, hook: Callable[..., Any] | None, *what: object) -> object:
+    """What a hook of the caller says; nothing where it raises: its trouble must not become the caller's."""
+    try:
+        return hook(*what) if hook is not None else None
+    except Exception as error:
+        ascent.hook_failed(name, error)
+        return None
+
+
+async def _told_async(
+    ascent: Ascent, name: str, hook: Callable[..., Any] | None, *what: object, patience_s: float | None = None
+) -> object:
+    """`_told` for tasks; nothing also where the hook does not come back in time."""
+    try:
+        async with current_library().timeout(patience_s):
+            found = hook(*what) if hook is not None else None
+            return await found if inspect.isawaitable(found) else found
+    except Exception as error:
+        ascent.hook_failed(name, error)
+        return None

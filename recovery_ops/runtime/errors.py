@@ -4,6 +4,7 @@
     ├── Refused                 the call was not made; `retry_at` says when it may be
     │   ├── CircuitOpen         a breaker is open, or an operator tripped it
     │   ├── GateClosed          the server said when to come back
+    │   ├── LoadShed            an operator sheds load, and this work is not important enough
     │   └── DeadlineExceeded    no time is left (also a TimeoutError)
     ├── RecoveryExhausted       every rung was climbed and none held; `last_error` is what happened last
     ├── RunStopped              the run must end now; the model gets no turn
@@ -26,15 +27,18 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from recovery_ops.rules.words import Category, State, StopReason
+from recovery_ops.runtime.portable import Portable
 
 if TYPE_CHECKING:
-    from recovery_ops.rules.tool_results import ToolResult
-    from recovery_ops.runtime.parts import Unavailable
+    from recovery_ops.rules.failures import Failure
+    from recovery_ops.rules.tools.results import ToolResult
+    from recovery_ops.runtime.gathering.parts import Unavailable
 
 
-class RecoveryError(Exception):
+class RecoveryError(Portable):
     """The root of everything this package raises into its callers.
 
+    Pickles and copies keep class, text and fields; an error in a field that cannot be pickled arrives as its text.
     `resume_id` names the workflow that it ended, for `Workflow.resumed`; empty outside workflows.
     """
 
@@ -72,16 +76,31 @@ class GateClosed(Refused):
 
 
 class DeadlineExceeded(Refused, TimeoutError):
-    """No time is left for the call."""
+    """No time is left. `was_begun`: something under way was ended, rather than a call not made."""
 
-    def __init__(self, operation: str) -> None:
+    def __init__(self, operation: str, *, was_begun: bool = False) -> None:
+        self.was_begun = was_begun
         super().__init__(operation, reason="its deadline has passed")
+
+    def __str__(self) -> str:
+        return f"{self.operation} was ended: {self.reason}" if self.was_begun else super().__str__()
+
+
+class LoadShed(Refused):
+    """An operator sheds load here, and work of this importance does not pass for now."""
+
+    def __init__(self, operation: str, *, retry_at: datetime | None = None, note: str = "") -> None:
+        self.note = note
+        said = f" ({note})" if note else ""
+        reason = f"load is shed, and this work is not important enough{said}"
+        super().__init__(operation, reason=reason, retry_at=retry_at)
 
 
 class RecoveryExhausted(RecoveryError):
     """Every rung was climbed and none held.
 
     `attempts` counts calls made, `rungs` names the rungs that were tried, `retry_at` is when trying again may help.
+    For users: `user_message`, `suggestion`, `can_retry`; for developers: `failure`, the last one as it was classified.
     """
 
     def __init__(
@@ -96,8 +115,11 @@ class RecoveryExhausted(RecoveryError):
         retry_at: datetime | None = None,
         user_message: str = "",
         suggestion: str = "",
+        failure: Failure | None = None,
     ) -> None:
         self.operation = operation
+        self.failure = failure
+        self.can_retry = failure is None or failure.can_retry
         self.last_error = last_error
         self.attempts = attempts
         self.rungs = rungs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures.thread
 import contextlib
 import logging
 import os
@@ -36,12 +35,14 @@ _importing = threading.RLock()
 _holders: set[int] = set()
 """Threads that are in the middle of a fork and hold the lock on imports."""
 _mark = ""
+_is_hooked = False
 
 
 def follow(one: Follower) -> None:
     """Tell it about forks for as long as it lives (it is held weakly: Python cannot unregister a hook)."""
     global _followers  # noqa: PLW0603  # hooks are the process's own, so is this list
     with _registering:
+        _hook()
         _followers = (*(ref for ref in _followers if ref() is not None), weakref.ref(one))
 
 
@@ -86,17 +87,33 @@ def _after_in_parent() -> None:
 
 
 def _after_in_child() -> None:
-    global _registering, _importing, _mark  # noqa: PLW0603  # see above
+    global _registering, _importing  # noqa: PLW0603  # see above
     _registering = threading.Lock()
     _importing = threading.RLock()
     _holders.clear()
-    _mark = f"~{os.getpid()}-{os.urandom(3).hex()}"
     _tell(lambda one: one.after_fork_in_child())
 
 
-# Thread pools and loggers hold their locks during a fork. Whoever waits for an import then must do so before they do,
-# and what was registered last runs first: so their hooks have to be there already.
-_REGISTERED_BEFORE_US = (concurrent.futures.thread, logging)
+def _hook() -> None:
+    """Have followers told, once there is one.
+
+    Thread pools and loggers hold their locks during a fork. Whoever waits for an import then must do so before they
+    do, and what was registered last runs first: so their hooks have to be there already.
+    """
+    global _is_hooked  # noqa: PLW0603  # see above
+    if _is_hooked or not hasattr(os, "register_at_fork"):
+        return
+    import concurrent.futures.thread  # noqa: F401  # 15 ms, for its hook; `logging` has set its own
+
+    _is_hooked = True
+    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
+
+
+def _mark_child() -> None:
+    global _mark  # noqa: PLW0603  # see above
+    _mark = f"~{os.getpid()}-{os.urandom(3).hex()}"
+
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
+    # From the import on: a child is another instance also where its parent had nothing that followed.
+    os.register_at_fork(after_in_child=_mark_child)

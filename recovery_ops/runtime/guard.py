@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import functools
 import inspect
-from asyncio import CancelledError, current_task, get_running_loop
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast
 
+from recovery_ops.rules.facts import Escalated, WaitHeartbeat
 from recovery_ops.rules.model_chain import ModelChain, Needs
 from recovery_ops.rules.policy import Knobs
 from recovery_ops.rules.standing import Alternative
 from recovery_ops.rules.words import Adjustment
+from recovery_ops.runtime.concurrency.awaiting import is_async
 from recovery_ops.runtime.driver import drive, drive_async
 from recovery_ops.runtime.errors import NotConfigured
-from recovery_ops.runtime.operation import Fallback, Operation, Outcome, Plan
+from recovery_ops.runtime.misuse import check_numbers, check_result
+from recovery_ops.runtime.operation import ATTEMPT, Attempt, Fallback, Operation, Outcome, Plan
+from recovery_ops.runtime.quick import quick, quick_async
 from recovery_ops.runtime.run import CURRENT
-from recovery_ops.runtime.task_libraries import is_under_trio
-from recovery_ops.runtime.timers import is_timeout
 
 if TYPE_CHECKING:
     from recovery_ops.runtime.recovery import Recovery
@@ -76,6 +77,11 @@ class Said(TypedDict, total=False):
     """Models in order; the callable asks `attempt().model or <the first>`."""
     needs: Callable[..., Needs] | None
     """What a request needs of a model, from the arguments."""
+    on_heartbeat: Callable[[WaitHeartbeat], Any] | None
+    """Told every 30 s that a long wait goes on."""
+    ask_user: Callable[[Escalated], Any] | None
+    """Puts a question to the user of a foreground run, where the policy has one asked: True makes the call once more,
+    False does not, None is no answer. Without it, and in background, the question goes to its queue."""
 
 
 class Guards:
@@ -85,19 +91,68 @@ class Guards:
         """A decorator for sync and async callables. `name` is the operation; default: the function's name.
 
         The live policy may change every number; it can never widen `is_destructive`, `optional` or the fallbacks.
+        NotConfigured for numbers that no policy may hold, and for generators: their work begins after the call.
         Guarded calls raise RecoveryExhausted, CircuitOpen, GateClosed, DeadlineExceeded or RunStopped; cancels pass.
         """
 
         def decorate(function: Callable[P, R]) -> Guarded[P, R]:
             recovery = cast("Recovery", self)
             if recovery.is_off:
-                return cast("Guarded[P, R]", function)
-            plan = _plan(recovery, name or function.__name__, function, said)
-            is_async = inspect.iscoroutinefunction(function)
-            made = _guarded_async(recovery, plan) if is_async else _guarded(recovery, plan)
+                return cast("Guarded[P, R]", _bare(function, said.get("idempotency_key")))
+            operation = name or function.__name__
+            check_numbers(f"guard {operation}", said)
+            check_result(f"guard {operation}", function)
+            plan = _plan(recovery, operation, function, said)
+            is_awaited = is_async(function)
+            made = _guarded_async(recovery, plan) if is_awaited else _guarded(recovery, plan)
             return cast("Guarded[P, R]", made)
 
         return decorate
+
+
+def _keyed(function: Callable[..., Any], key: Callable[..., str]) -> Callable[..., Any]:
+    """The function with its idempotency key in force, and nothing else."""
+
+    @functools.wraps(function)
+    def keyed(*args: Any, **kwargs: Any) -> Any:
+        token = ATTEMPT.set(Attempt(idempotency_key=key(*args, **kwargs)))
+        try:
+            return function(*args, **kwargs)
+        finally:
+            ATTEMPT.reset(token)
+
+    @functools.wraps(function)
+    async def keyed_async(*args: Any, **kwargs: Any) -> Any:
+        token = ATTEMPT.set(Attempt(idempotency_key=key(*args, **kwargs)))
+        try:
+            return await function(*args, **kwargs)
+        finally:
+            ATTEMPT.reset(token)
+
+    return keyed_async if is_async(function) else keyed
+
+
+def _bare(function: Callable[..., Any], key: Callable[..., str] | None) -> Callable[..., Any]:
+    """Switched off: the function itself, but for what the program counts on.
+
+    Whoever asks it for an `outcome` must get one, and a provider that is to know repetitions must get the key.
+    """
+    if key is not None:
+        function = _keyed(function, key)
+
+    def outcome(*args: Any, **kwargs: Any) -> Outcome:
+        return Outcome(function(*args, **kwargs))
+
+    async def outcome_async(*args: Any, **kwargs: Any) -> Outcome:
+        return Outcome(await function(*args, **kwargs))
+
+    made = function
+    try:
+        setattr(made, "outcome", None)  # noqa: B010  # whether it takes attributes: methods and built-in ones do not
+    except AttributeError:
+        made = functools.update_wrapper(functools.partial(function), function)
+    made.outcome = outcome_async if is_async(function) else outcome  # type: ignore[attr-defined]
+    return made
 
 
 def _plan(recovery: Recovery, name: str, function: Callable[..., Any], said: Said) -> Plan:
@@ -121,7 +176,7 @@ def _plan(recovery: Recovery, name: str, function: Callable[..., Any], said: Sai
         function=function,
         source=said.get("source", ""),
         is_optional=said.get("optional", False),
-        is_repeatable=not said.get("is_destructive", True) or key is not None,
+        is_repeatable=not said.get("is_destructive", True),
         alternatives=_alternatives(recovery, name, function, said.get("fallback")),
         fixes=frozenset(fixes),
         hooks=given,
@@ -129,94 +184,46 @@ def _plan(recovery: Recovery, name: str, function: Callable[..., Any], said: Sai
         model=said.get("model"),
         tool=said.get("tool"),
         needs=said.get("needs"),
+        on_heartbeat=said.get("on_heartbeat"),
+        ask_user=said.get("ask_user"),
     )
 
 
 def _guarded(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
-    """The quick path, for threads: while nothing is wrong, a call costs two counters and one look at the clock."""
-    function, operation = plan.function, plan.operation
-    cells, own_source = operation.cells, plan.source
-    now, current = recovery.clock.quick_now, CURRENT.get
-    is_keyed = plan.idempotency_key is not None  # the key must travel with the first attempt too
-
-    @functools.wraps(function)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        scope = current()
-        source = own_source if own_source or scope is None else scope.source
-        cell = cells.get(source) or operation.cell(source)
-        cell.started()
-        if is_keyed or not operation.is_calm:
-            return drive(recovery, plan, args, kwargs).value
-        began = now()
-        try:
-            result = function(*args, **kwargs)
-        except Exception as error:
-            return drive(recovery, plan, args, kwargs, (error, began)).value
-        except BaseException:
-            cell.climbed()
-            raise
-        cell.succeeded()
-        return result
+    """The quick path, and beside it the way that always climbs the ladder and says how the result was come by."""
 
     def outcome(*args: Any, **kwargs: Any) -> Outcome:
         """Like the call itself, but says how the result was come by."""
-        operation.cell(plan.source or _source()).started()
+        next(plan.operation.cell(plan.source or _source()).started)
         return drive(recovery, plan, args, kwargs)
 
-    guarded.outcome = outcome  # type: ignore[attr-defined]
-    guarded.operation = operation  # type: ignore[attr-defined]
-    return guarded
+    @functools.wraps(plan.function)
+    def keyed(*args: Any, **kwargs: Any) -> Any:
+        return outcome(*args, **kwargs).value
+
+    # A key must travel with the first attempt too.
+    guarded: Any = quick(recovery, plan) if plan.idempotency_key is None else keyed
+    guarded.outcome, guarded.operation = outcome, plan.operation
+    made: Callable[..., Any] = guarded
+    return made
 
 
 def _guarded_async(recovery: Recovery, plan: Plan) -> Callable[..., Any]:
-    """The quick path, for tasks: the same, and an entry in a queue where there is a call deadline."""
-    function, operation = plan.function, plan.operation
-    timers = operation.timers
-    cells, own_source = operation.cells, plan.source
-    now, current = recovery.clock.quick_now, CURRENT.get
-    is_keyed = plan.idempotency_key is not None
-
-    @functools.wraps(function)
-    async def guarded(*args: Any, **kwargs: Any) -> Any:
-        scope = current()
-        source = own_source if own_source or scope is None else scope.source
-        cell = cells.get(source) or operation.cell(source)
-        cell.started()
-        deadline_s = operation.call_deadline_s
-        if is_keyed or not operation.is_calm or (deadline_s and is_under_trio()):
-            return (await drive_async(recovery, plan, args, kwargs)).value
-        began = now()
-        try:
-            if deadline_s:
-                loop = get_running_loop()
-                line = timers.line(loop, deadline_s)
-                entry = line.begin(began + deadline_s, current_task(loop))
-                try:
-                    result = await function(*args, **kwargs)
-                except CancelledError:
-                    if is_timeout(entry):
-                        raise TimeoutError(f"{operation.name} took longer than {deadline_s:g} s") from None
-                    raise
-                finally:
-                    line.end(entry)
-            else:
-                result = await function(*args, **kwargs)
-        except Exception as error:
-            return (await drive_async(recovery, plan, args, kwargs, (error, began))).value
-        except BaseException:
-            cell.climbed()
-            raise
-        cell.succeeded()
-        return result
+    """The same for tasks."""
 
     async def outcome(*args: Any, **kwargs: Any) -> Outcome:
         """Like the call itself, but says how the result was come by."""
-        operation.cell(plan.source or _source()).started()
+        next(plan.operation.cell(plan.source or _source()).started)
         return await drive_async(recovery, plan, args, kwargs)
 
-    guarded.outcome = outcome  # type: ignore[attr-defined]
-    guarded.operation = operation  # type: ignore[attr-defined]
-    return guarded
+    @functools.wraps(plan.function)
+    async def keyed(*args: Any, **kwargs: Any) -> Any:
+        return (await outcome(*args, **kwargs)).value
+
+    guarded: Any = quick_async(recovery, plan) if plan.idempotency_key is None else keyed
+    guarded.outcome, guarded.operation = outcome, plan.operation
+    made: Callable[..., Any] = guarded
+    return made
 
 
 def _source() -> str:
@@ -249,7 +256,8 @@ def _alternatives(
         fallback = one if isinstance(one, Fallback) else Fallback(one)
         guarded = getattr(fallback.function, "operation", None)
         raw = inspect.unwrap(fallback.function) if guarded is not None else fallback.function
-        if inspect.iscoroutinefunction(raw) and not inspect.iscoroutinefunction(function):
+        check_result(f"fallback of {name}", raw)
+        if is_async(raw) and not is_async(function):
             raise NotConfigured(f"{name} is not async, so its fallback {raw.__name__} must not be async either")
         if guarded is None:
             guarded = recovery.operation(
@@ -262,6 +270,7 @@ def _alternatives(
             is_repeatable=not fallback.is_destructive,
             warning=fallback.warning,
             data_age_s=fallback.data_age_s,
+            feature=fallback.feature,
         )
         found.append((alternative, raw))
     return tuple(found)

@@ -11,7 +11,7 @@ from recovery_ops.runtime.notices import Notices
 from recovery_ops.wire.names import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from recovery_ops.runtime.link import Link
+    from recovery_ops.runtime.desired.link import Link
     from recovery_ops.runtime.recovery import Recovery
     from recovery_ops.runtime.telemetry import Telemetry
 

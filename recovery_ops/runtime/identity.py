@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-import socket
-from dataclasses import dataclass, replace
-from pathlib import Path
-from urllib.parse import unquote
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from recovery_ops.rules.facts import Instance
+from recovery_ops.rules.records import dataclass
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,9 @@ class Identity:
         directory: Path | str | None,
     ) -> Identity:
         """What was said, else `RECOVERY_OPS_*`, else `OTEL_*`, else what the machine says of itself."""
+        import socket  # here and not above, with the next: whoever only imports the runtime needs neither
+        from pathlib import Path
+
         otel = _otel_resource()
         headers = _pairs(os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", ""))
         bearer = {name.lower(): value for name, value in headers.items()}.get("authorization", "")
@@ -75,6 +80,8 @@ def _otel_resource() -> dict[str, str]:
 
 def _pairs(text: str) -> dict[str, str]:
     """`a=1,b=2` with percent-encoded values, as OpenTelemetry's variables are written."""
+    from urllib.parse import unquote
+
     found = {}
     for part in text.split(","):
         name, separator, value = part.partition("=")

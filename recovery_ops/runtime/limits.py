@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from recovery_ops.rules.intent import Override
+from recovery_ops.rules.intent import Override, Shed
 from recovery_ops.rules.policy import Knobs, OperationPolicy
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.words import State
 
 
@@ -37,6 +38,13 @@ class Limits:
         if self.longest_override_s is None or override.expires_at - override.starts_at <= self.longest_override_s:
             return lasts_s, []
         return min(lasts_s, override.starts_at + self.longest_override_s - wall), [f"{override.id}.expires_at"]
+
+    def shed_allowed(self, shed: Shed, wall: float) -> tuple[float, list[str]]:
+        """How many seconds load may still be shed here, and what was clamped."""
+        lasts_s = shed.expires_at - wall
+        if self.longest_override_s is None or shed.expires_at - shed.starts_at <= self.longest_override_s:
+            return lasts_s, []
+        return min(lasts_s, shed.starts_at + self.longest_override_s - wall), [f"{shed.id}.expires_at"]
 
 
 NO_LIMITS = Limits()

@@ -7,6 +7,7 @@ import threading
 from recovery_ops.rules import model_chain
 from recovery_ops.rules.model_chain import NO_NEEDS, Model, Needs
 from recovery_ops.rules.words import Category
+from recovery_ops.runtime import forks
 from recovery_ops.runtime.clock import Clock
 from recovery_ops.runtime.errors import ModelFallback
 from recovery_ops.runtime.signals import classify
@@ -31,6 +32,17 @@ class ModelChain(model_chain.ModelChain):
     ) -> None:
         super().__init__(*models, overloads=overloads, cooldown_s=cooldown_s)
         self._clock = clock or Clock()
+        self._lock = threading.Lock()
+        forks.follow(self)
+
+    def before_fork(self) -> None:
+        """Nothing is held open."""
+
+    def after_fork_in_parent(self) -> None:
+        """Nothing was given up."""
+
+    def after_fork_in_child(self) -> None:
+        """Another thread of the parent may have held the lock: it will never give it back here."""
         self._lock = threading.Lock()
 
     def ask(self, needs: Needs = NO_NEEDS) -> str:

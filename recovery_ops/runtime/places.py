@@ -42,6 +42,13 @@ def default_path(instance: Instance, url: str, *, directory: Path | None = None)
     return (directory or state_directory()) / folder / f"{_file_name(instance.instance)}{OUTBOX_SUFFIX}"
 
 
+def checkpoint_path(instance: Instance, *, directory: Path | None = None) -> Path:
+    """The file in which the workflows of a service and environment are kept, by whichever instance runs them."""
+    mark = hashlib.sha256(f"{instance.service}\0{instance.environment}".encode("utf-8", "replace")).hexdigest()[:12]
+    name = f"{_file_name(instance.service)[:40]}-{mark}"
+    return (directory or state_directory()) / "checkpoints" / f"{name}.db"
+
+
 def _file_name(text: str) -> str:
     """The text with nothing in it that a file system could misread, and not too long for one."""
     name = quote(text.encode("utf-8", "replace"), safe="").replace(".", "%2E")

@@ -7,31 +7,34 @@ import os
 import random
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol, Unpack
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 from recovery_ops.rules.breaker import Breaker, Imposed
 from recovery_ops.rules.facts import BreakerRejected, Fact, Instance
-from recovery_ops.rules.intent import NOTHING_DESIRED, Desired, winning_override
+from recovery_ops.rules.failures import Failure
+from recovery_ops.rules.importance import Shedding
+from recovery_ops.rules.intent import NOTHING_DESIRED, Desired, Probe, Reset, Shed, winning_override
 from recovery_ops.rules.model_chain import ModelChain
 from recovery_ops.rules.policy import Knobs, OperationPolicy
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.scope import Place
 from recovery_ops.rules.standing import Standing
 from recovery_ops.rules.words import State
 from recovery_ops.runtime import forks
 from recovery_ops.runtime.clock import Clock
+from recovery_ops.runtime.concurrency.waiting import Waker
 from recovery_ops.runtime.counting import Cell, Rejections
 from recovery_ops.runtime.guard import Guarded, Guards, P, R, Said
 from recovery_ops.runtime.housekeeping import Housekeeper
 from recovery_ops.runtime.identity import Identity
 from recovery_ops.runtime.limits import NO_LIMITS, Limits
 from recovery_ops.runtime.operation import Operation
-from recovery_ops.runtime.run import Run, Scope
-from recovery_ops.runtime.waiting import Waker
+from recovery_ops.runtime.run import CURRENT, Run, Scope
+from recovery_ops.runtime.signals import classify_with
 
-STEP_FLOOR_S = 30.0
-RUN_DEADLINE_S = 300.0
+if TYPE_CHECKING:
+    from pathlib import Path
+
 EXPIRY_SLACK_S = 5.0
 _FORK_PATIENCE_S = 2.0
 
@@ -52,6 +55,7 @@ class _Shared:
     breaker: Breaker
     operations: list[Operation]
     reset_revision: int
+    probe_revision: int
 
 
 class Recovery(Guards):
@@ -111,8 +115,9 @@ class Recovery(Guards):
         self._is_closed = False
         self._is_held_for_fork = False
         forks.follow(self)
-        if is_background_work_wanted and not self.is_off:
-            self._housekeeper.connect(own_sink=sink is None)
+        if is_background_work_wanted:
+            if not self.is_off:
+                self._housekeeper.connect(own_sink=sink is None)
             _OPEN.append(self)
 
     @property
@@ -150,8 +155,9 @@ class Recovery(Guards):
             shared = self._shared.get(place.breaker)
             if shared is None:
                 # A breaker that is made later starts fresh, so resets of the past do not concern it.
-                newest = max((one.revision for one in self.desired.resets), default=0)
-                shared = self._shared[place.breaker] = _Shared(Breaker(place.breaker), [], newest)
+                past: list[Reset | Probe] = [*self.desired.resets, *self.desired.probes]
+                newest = max((one.revision for one in past), default=0)
+                shared = self._shared[place.breaker] = _Shared(Breaker(place.breaker), [], newest, newest)
             standing = Standing(name, OperationPolicy(), shared.breaker, provider=provider, chain=chain)
             made = Operation(standing, place, self.lock, kind=kind, code=code or Knobs())
             self.operations[name] = made
@@ -173,6 +179,7 @@ class Recovery(Guards):
             for shared in self._shared.values():
                 self._reset(shared)
                 self._impose(shared)
+                self._probe(shared)
             clamped = tuple(self._clamped)
         self.waker.wake_all()
         return clamped
@@ -180,13 +187,16 @@ class Recovery(Guards):
     def sweep(self) -> None:
         """What time alone changes: expiries, gates, probes that never came back, overrides that begin."""
         with self.lock:
-            now = self.clock.now()
+            now, shedding = self.clock.now(), self._shedding()
             for shared in self._shared.values():
                 self._impose(shared)
                 self.record_all(shared.breaker.sweep(now))
                 for operation in shared.operations:
+                    operation.standing.shedding = shedding
                     self.record_all(operation.standing.gate.sweep(now))
                     operation.refresh()
+                    for cell in operation.cells.values():
+                        cell.sort_durations()
 
     def refresh(self, operation: Operation) -> None:
         """Everything that shares the operation's breaker learns whether it is calm. Call with the lock held."""
@@ -221,24 +231,42 @@ class Recovery(Guards):
         for fact in found:
             self.emit(fact)
 
+    def count_cancelled(self, cell: Cell) -> None:
+        """A call on the quick path was cancelled or interrupted."""
+        with self.lock:
+            cell.climbed()
+
     def cell_of(self, operation: str, source: str) -> Cell:
         """The counts of an operation and a source."""
         return self.operations[operation].cell(source)
 
-    def deadline_at(self, operation: Operation, scope: Scope | None, began: float) -> float:
-        """When a call that began then must be done: the step's deadline, or the run's if that is sooner.
+    def failure_of(self, error: object, operation: str = "", *, is_model_output: bool = False) -> Failure:
+        """What an error is, by the rules and by what the policy in force says of it. Never raises."""
+        known = self.operations.get(operation)
+        return classify_with(
+            self.desired.policy.classification,
+            error,
+            now=self.clock.wall(),
+            is_model_output=is_model_output,
+            operation=operation,
+            provider=(known.standing.provider if known else None) or "",
+        )
 
-        A step may take the larger of 30 s and three times its call deadline; without a call deadline as long as a run.
-        """
+    def deadline_at(self, operation: Operation, scope: Scope | None, began: float) -> float:
+        """When a call that began then must be done: the step's deadline, or the run's if that is sooner."""
         call_s = operation.standing.policy.knobs.call_deadline_s or 0.0
-        step_s = max(STEP_FLOOR_S, 3.0 * call_s) if call_s else RUN_DEADLINE_S
-        own = began + step_s
+        own = began + self.desired.policy.guards.step_deadline_s(call_s)
         return min(own, scope.deadline_at) if scope is not None else own
 
     def note_on(self, breaker: str, place: Place) -> str:
         """The reason of whoever tripped it."""
         held = winning_override(self.desired.overrides, place, self.clock.wall())
         return f"{held.by}: {held.reason}" if held is not None and held.mode is State.FORCED_OPEN else ""
+
+    def load_shed(self) -> Shed | None:
+        """Who sheds load now, and until when; None where nobody does, or the policy."""
+        held = self.desired.shed
+        return held if held is not None and held.holds_at(self.clock.wall()) else None
 
     def breaker(self, name: str) -> Breaker | None:
         """The breaker of this name; look, do not touch: it belongs to the lock."""
@@ -295,10 +323,20 @@ class Recovery(Guards):
         policy, clamped = self.limits.applied_to(policy, operation.name)
         self._clamped.update(dict.fromkeys(clamped))
         operation.standing.policy = policy
+        operation.standing.shedding = self._shedding()
         operation.standing.breaker.configure(policy.knobs)
         if operation.standing.chain is not None:
             operation.standing.chain.configure(policy.knobs)
         operation.refresh()
+
+    def _shedding(self) -> Shedding | None:
+        """Load that is to be shed now, until when by this process's clock."""
+        wanted = self.load_shed()
+        if wanted is None:
+            return None
+        lasts_s, clamped = self.limits.shed_allowed(wanted, self.clock.wall())
+        self._clamped.update(dict.fromkeys(clamped))
+        return Shedding(wanted.least, self.clock.now() + lasts_s) if lasts_s > 0 else None
 
     def _impose(self, shared: _Shared) -> None:
         wall, now = self.clock.wall(), self.clock.now()
@@ -338,6 +376,18 @@ class Recovery(Guards):
         for operation in shared.operations:
             operation.refresh()
 
+    def _probe(self, shared: _Shared) -> None:
+        """Like a reset, each probe is obeyed once."""
+        place = shared.operations[0].place
+        due = [
+            one.revision
+            for one in self.desired.probes
+            if one.revision > shared.probe_revision and one.scope.holds(place)
+        ]
+        if due:
+            shared.probe_revision = max(due)
+            self.record_all(shared.breaker.probe(self.clock.now()))
+
 
 _OPEN: list[Recovery] = []
 
@@ -355,12 +405,20 @@ _default_lock = threading.Lock()
 
 
 def default() -> Recovery:
-    """The process's own `Recovery`, made from the environment at first use."""
+    """The process's own `Recovery`: the first that it made and has not closed, else one made from the environment."""
     global _default  # noqa: PLW0603  # one per process is what the module-level `guard` and `run` promise
     with _default_lock:
+        if _default is None and _OPEN:
+            return _OPEN[0]
         if _default is None:
             _default = Recovery()
         return _default
+
+
+def in_force() -> Recovery:
+    """The `Recovery` of the run that we are in, else the process's own."""
+    scope = CURRENT.get()
+    return default() if scope is None or scope.recovery is None else scope.recovery
 
 
 def guard(name: str | None = None, **said: Unpack[Said]) -> Callable[[Callable[P, R]], Guarded[P, R]]:

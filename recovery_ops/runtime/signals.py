@@ -7,18 +7,20 @@ counts only where it was read already), and does a bounded amount of work whatev
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from datetime import datetime
 from enum import Enum
 from types import MappingProxyType
 
 from recovery_ops.rules import failures
-from recovery_ops.rules.bodies import codes_in, error_part, innermost, message_in, status_in
-from recovery_ops.rules.codes import normal_code
+from recovery_ops.rules.classification import ClassificationRule
+from recovery_ops.rules.evidence.bodies import codes_in, error_part, innermost, message_in, status_in
+from recovery_ops.rules.evidence.codes import normal_code
+from recovery_ops.rules.evidence.server_wait import RESET_PREFIXES
 from recovery_ops.rules.failures import Failure, Signal, category_of_kind
-from recovery_ops.rules.server_wait import RESET_PREFIXES
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.records import dataclass
+from recovery_ops.rules.words import FAMILY_OF, Category, Family
 from recovery_ops.runtime.hostile import (
     LONGEST_TEXT,
     attributes,
@@ -34,6 +36,9 @@ from recovery_ops.runtime.hostile import (
 
 _LONGEST_CHAIN = 8
 _MOST_CODES = 8
+_MOST_IN_A_GROUP = 64
+_GRAVEST = (Category.PERMISSION, Category.POLICY_DENIED, Category.IDEMPOTENCY_CONFLICT)
+"""Of several errors at once, these are heard first: no other way around, no repetition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +50,35 @@ class Response:
     body: bytes | str | Mapping[str, object] | None = None
 
 
-def classify(error: object, *, now: float | None = None, is_model_output: bool = False) -> Failure:
+def classify(error: object, *, now: float | datetime | None = None, is_model_output: bool = False) -> Failure:
     """What an exception, a `Response` or a client's own response object means. Never raises.
 
     `now` is the wall clock in seconds since the epoch (read here if not given; only dates in headers need it).
     `is_model_output` says that what was being read was written by the model: an answer that does not parse is then
     `model_output`, otherwise it is the tool's or service's `schema_mismatch`.
     """
+    return classify_with((), error, now=now, is_model_output=is_model_output)
+
+
+def classify_with(
+    rules: Sequence[ClassificationRule],
+    error: object,
+    *,
+    now: float | datetime | None = None,
+    is_model_output: bool = False,
+    operation: str = "",
+    provider: str = "",
+) -> Failure:
+    """As `classify`, and by the rules of a policy, asked of an error of this operation and provider. Never raises."""
     signal = signal_of(error, is_model_output=is_model_output)
+    at = time.time() if now is None else now
     try:
-        return failures.classify(signal, now=time.time() if now is None else now)
+        return failures.classify(signal, now=at, rules=rules, operation=operation, provider=provider)
     except Exception:
         # A parsed body may hold values of any class; the rules expect what JSON can hold.
-        return failures.classify(replace(signal, body=None), now=0.0 if now is None else now)
+        bare = replace(signal, body=None)
+        at = 0.0 if now is None else now
+        return failures.classify(bare, now=at, rules=rules, operation=operation, provider=provider)
 
 
 def signal_of(error: object, *, is_model_output: bool = False) -> Signal:
@@ -100,13 +121,43 @@ def _cause(error: BaseException) -> BaseException | None:
     if isinstance(cause, BaseException):
         return cause
     if isinstance(error, BaseExceptionGroup):
-        # A task group cancels the siblings of the one that failed.
-        return next((part for part in error.exceptions if isinstance(part, Exception)), error.exceptions[0])
+        return min(_leaves(error), key=_gravity, default=None)
     if f"{get(type(error), '__module__')}.".startswith(_CARRIES_ITS_CAUSE):
         for carried in (get(error, "reason"), *error.args[:4]):
             if isinstance(carried, BaseException):
                 return carried
     return None
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    """The errors of a group and of the groups in it, in their order, as far as it is bounded."""
+    found: list[BaseException] = []
+    waiting: list[BaseException] = [group]
+    for _ in range(_MOST_IN_A_GROUP):
+        if not waiting:
+            break
+        link = waiting.pop(0)
+        if isinstance(link, BaseExceptionGroup):
+            waiting[:0] = link.exceptions[:_MOST_IN_A_GROUP]
+        else:
+            found.append(link)
+    return found
+
+
+def _gravity(error: BaseException) -> int:
+    """How grave one error of a group is; the gravest speaks for all, whatever their order.
+
+    A refusal among other errors is still a refusal, and what is not to be repeated is not repeated because something
+    beside it could be. A task group cancels the siblings of the one that failed, so a cancel says least.
+    """
+    names, draft = names_of(type(error)), _Draft()
+    draft.add_exception(error, names)
+    category = failures.classify(draft.signal((names,), False), now=0.0).category
+    if category in _GRAVEST:
+        return _GRAVEST.index(category)
+    if category is Category.CANCELLED:
+        return len(_GRAVEST) + 2
+    return len(_GRAVEST) + (FAMILY_OF[category] is Family.TRANSIENT)
 
 
 _READ_HEADERS = frozenset({"retry-after", "retry-after-ms", "x-should-retry", "stripe-should-retry"})
@@ -258,7 +309,10 @@ class _Draft:
         elif isinstance(value, (Mapping, bytes)) or (isinstance(value, (str, list)) and name in ("body", "json_body")):
             self._add_body(value)
         elif name == "error":
-            # MCP: an object with a JSON-RPC code and a message.
+            # MCP: an object with a JSON-RPC code, a message, and data in which a server may say what it means.
+            data = get(value, "data")
+            if isinstance(data, Mapping):
+                self._add_body(data)
             number = get(value, "code")
             if isinstance(number, int):
                 self.add_status(number)

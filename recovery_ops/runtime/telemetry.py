@@ -38,10 +38,10 @@ from recovery_ops.rules.facts import (
 )
 from recovery_ops.runtime import forks
 from recovery_ops.runtime.clock import Clock, uuid7
-from recovery_ops.runtime.intake import Intake
+from recovery_ops.runtime.delivery.intake import Intake
+from recovery_ops.runtime.delivery.outbox import Entry, Outbox, Rank
+from recovery_ops.runtime.delivery.outbox_file import Envelope
 from recovery_ops.runtime.notices import Notices
-from recovery_ops.runtime.outbox import Entry, Outbox, Rank
-from recovery_ops.runtime.outbox_file import Envelope
 
 if TYPE_CHECKING:
     from opentelemetry._logs import Logger
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.trace import SpanContext
 
-    from recovery_ops.runtime.sender import Sender
+    from recovery_ops.runtime.delivery.sender import Sender
     from recovery_ops.wire import WireEvent
 
 AT_ONCE: frozenset[type[Fact]] = frozenset(

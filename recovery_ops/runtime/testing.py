@@ -1,5 +1,6 @@
 """For tests of agents: a clock you push, a world you script, the facts you read back. Nothing here sleeps.
 
+from recovery_ops.rules.facts import RetryScheduled
 from recovery_ops.runtime import testing
 
 lab = testing.Lab()
@@ -12,19 +13,31 @@ assert [fact.attempt for fact in lab.facts_of(RetryScheduled)] == [2, 3]
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import uuid
+import weakref
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from recovery_ops.rules.facts import Fact
-from recovery_ops.rules.intent import NOTHING_DESIRED, Desired
+from recovery_ops.rules.intent import NOTHING_DESIRED, Desired, Override
+from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.steps import Cause
+from recovery_ops.rules.tools.transcript import faults as transcript_faults
+from recovery_ops.rules.words import State
 from recovery_ops.runtime.clock import Clock
+from recovery_ops.runtime.concurrency.task_libraries import current_library
+from recovery_ops.runtime.concurrency.waiting import Waker
 from recovery_ops.runtime.limits import NO_LIMITS, Limits
 from recovery_ops.runtime.recovery import Recovery
 from recovery_ops.runtime.signals import Response
-from recovery_ops.runtime.waiting import Waker
 
 AnyFact = TypeVar("AnyFact", bound=Fact)
+
+__all__ = ["AsyncScript", "Facts", "HttpError", "Lab", "PushedClock", "PushedWaker", "Script", "transcript_faults"]
 
 
 class PushedClock(Clock):
@@ -67,21 +80,35 @@ class PushedWaker(Waker):
 
     def wait(self, delay_s: float) -> Cause:
         """Time passes at once, up to the end or to what was planned before it."""
-        self.waits.append(delay_s)
-        until = self._clock.now() + delay_s
-        if self._planned and self._planned[0][0] <= until:
-            due, what = self._planned.pop(0)
-            self._clock.push(due - self._clock.now())
-            generation = self._generation
-            what()
-            if self._generation != generation:
-                return Cause.CHANGED
-        self._clock.push(until - self._clock.now())
-        return Cause.ELAPSED
+        until = self._begin(delay_s)
+        return self._end(until, has_changed=self._do_planned(until))
 
     async def wait_async(self, delay_s: float) -> Cause:
-        """Like `wait`."""
-        return self.wait(delay_s)
+        """Like `wait`; other tasks get their turn, and a cancel passes, as in a wait that takes time."""
+        until = self._begin(delay_s)
+        has_changed = self._do_planned(until)
+        await current_library().wait(self, 0.0)
+        return self._end(until, has_changed=has_changed)
+
+    def _begin(self, delay_s: float) -> float:
+        self.waits.append(delay_s)
+        return self._clock.now() + delay_s
+
+    def _do_planned(self, until: float) -> bool:
+        """Do what is planned before then, if anything is; whether it woke everyone who waits."""
+        if not self._planned or self._planned[0][0] > until:
+            return False
+        due, what = self._planned.pop(0)
+        self._clock.push(due - self._clock.now())
+        generation = self._generation
+        what()
+        return self._generation != generation
+
+    def _end(self, until: float, *, has_changed: bool) -> Cause:
+        if has_changed:
+            return Cause.CHANGED
+        self._clock.push(until - self._clock.now())
+        return Cause.ELAPSED
 
 
 class Facts:
@@ -129,6 +156,14 @@ class Script:
         return outcome
 
 
+class AsyncScript(Script):
+    """The same for callables that are awaited."""
+
+    async def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Play the next outcome."""
+        return super().__call__(*args, **kwargs)
+
+
 class HttpError(Exception):
     """What a script raises for a status or a `Response`."""
 
@@ -141,7 +176,11 @@ class HttpError(Exception):
 
 
 class Lab:
-    """A `Recovery` with a pushed clock, no chance, no threads and no server; what it did is read back."""
+    """A `Recovery` with a pushed clock, no chance, no threads and no server; what it did is read back.
+
+    `directory` is where workflows keep their checkpoints: one of its own that goes when it goes. Two laboratories with
+    the same directory are a process and the one that was started after its end.
+    """
 
     def __init__(
         self,
@@ -150,7 +189,12 @@ class Lab:
         desired: Desired = NOTHING_DESIRED,
         limits: Limits = NO_LIMITS,
         chance: Callable[[], float] = lambda: 0.0,
+        directory: Path | str | None = None,
     ) -> None:
+        if directory is None:
+            # Made by whoever writes there first: most laboratories keep nothing.
+            directory = Path(tempfile.gettempdir()) / f"recovery-ops-lab-{uuid.uuid4().hex}"
+            weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
         self.clock = PushedClock()
         self.waker = PushedWaker(self.clock)
         self.read = Facts()
@@ -158,6 +202,7 @@ class Lab:
             service,
             instance="lab-1",
             url="",
+            directory=directory,
             limits=limits,
             desired=desired,
             clock=self.clock,
@@ -184,3 +229,31 @@ class Lab:
     def script(self, *outcomes: Any, takes_s: float = 0.0) -> Script:
         """A callable that plays these outcomes, each taking so long."""
         return Script(outcomes, self.clock, takes_s)
+
+    def script_async(self, *outcomes: Any, takes_s: float = 0.0) -> AsyncScript:
+        """The same, to be awaited."""
+        return AsyncScript(outcomes, self.clock, takes_s)
+
+    def trip(self, name: str, *, seconds: float = 3600.0, reason: str = "a drill") -> None:
+        """What an operator does in the console: the breakers of this name refuse every call for so long."""
+        self.release(name)
+        now = self.clock.wall()
+        override = Override(
+            id=f"trip-{name}",
+            mode=State.FORCED_OPEN,
+            scope=Scope(operation=name),
+            reason=reason,
+            by="lab",
+            starts_at=now,
+            expires_at=now + seconds,
+            revision=self.recovery.desired.revision + 1,
+        )
+        self._desire((*self.recovery.desired.overrides, override))
+
+    def release(self, name: str) -> None:
+        """Take a trip back."""
+        self._desire(tuple(one for one in self.recovery.desired.overrides if one.id != f"trip-{name}"))
+
+    def _desire(self, overrides: tuple[Override, ...]) -> None:
+        desired = self.recovery.desired
+        self.recovery.apply(replace(desired, revision=desired.revision + 1, overrides=overrides))

@@ -14,7 +14,6 @@ import os
 import socket
 import urllib.request
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
@@ -23,6 +22,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from recovery_ops import __version__
+from recovery_ops.rules.records import dataclass
 from recovery_ops.runtime.clock import Clock
 
 ASKED_CAP_S = 300.0

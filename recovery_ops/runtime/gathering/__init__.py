@@ -1,0 +1,1 @@
+"""Several calls for one answer, of which some may fail."""

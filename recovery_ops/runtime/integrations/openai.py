@@ -1,0 +1,119 @@
+"""OpenAI's clients with recovery, sync, async and streaming; everything else of the client stays as it is.
+
+from recovery_ops.runtime.integrations.openai import with_recovery
+
+client = with_recovery(openai.OpenAI(), recovery, chain=ModelChain("large", "small"))
+client.chat.completions.create(model="large", messages=[...])
+client.responses.create(model="large", input="…")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar, Unpack
+
+from recovery_ops.runtime.guard import Said
+from recovery_ops.runtime.integrations.model_calls import (
+    CostOf,
+    ModelFailed,
+    ModelRefused,
+    numbers,
+    recovering,
+)
+from recovery_ops.runtime.integrations.model_streams import Usage
+from recovery_ops.runtime.integrations.packages import missing
+from recovery_ops.runtime.recovery import Recovery
+
+try:
+    import openai
+except ModuleNotFoundError as error:
+    raise missing(__name__, "openai", error) from None
+
+__all__ = ["ModelFailed", "ModelRefused", "Usage", "with_recovery"]
+
+Client = TypeVar("Client")
+
+
+def with_recovery(
+    client: Client,
+    recovery: Recovery,
+    *,
+    operation: str | None = None,
+    cost_usd: CostOf | None = None,
+    **said: Unpack[Said],
+) -> Client:
+    """A copy of an `OpenAI` or `AsyncOpenAI` (Azure …) client that recovers by the rules.
+
+    Chat completions, responses, embeddings and moderations, parsed and streamed, go up the ladder as `model:<name>`
+    (or as `operation`); the client's own retries are off for them. What overflows the context is asked again with the
+    tokens that are left; after overloads in a row `chain` switches the model in the request.
+    `cost_usd(model, usage)` prices an answer; tokens and cost are added to the run. A chat stream tells its tokens
+    only where the caller asks for them (`stream_options={"include_usage": True}`). The rest are the words of a guard.
+
+    Raises what a guard raises: RecoveryExhausted, whose `last_error` is OpenAI's, `ModelRefused` for a refusal or a
+    filtered answer, or `ModelFailed` for a response that says it failed; CircuitOpen, GateClosed, RunStopped.
+    """
+    wrapped: Client = recovering(client, _OpenAI(), recovery, operation=operation, cost_usd=cost_usd, **said)
+    return wrapped
+
+
+class _OpenAI:
+    provider = "openai"
+    default_timeout = openai.DEFAULT_TIMEOUT
+
+    def answers(self, url: str) -> bool:
+        path = url.partition("?")[0].rstrip("/")
+        return path.endswith(("/completions", "/responses", "/embeddings", "/moderations"))
+
+    def limit_key(self, url: str, request: Mapping[str, Any]) -> str | None:
+        if url.partition("?")[0].rstrip("/").endswith("/responses"):
+            return "max_output_tokens"
+        return "max_tokens" if "max_tokens" in request else "max_completion_tokens"
+
+    def usage(self, answer: Any) -> Usage | None:
+        usage = getattr(getattr(answer, "response", answer), "usage", None)  # a response's last event holds it whole
+        if usage is None:
+            return None
+        sent, sent_too = numbers(usage, "input_tokens", "prompt_tokens")
+        received, received_too = numbers(usage, "output_tokens", "completion_tokens")
+        details = getattr(usage, "input_tokens_details", None) or getattr(usage, "prompt_tokens_details", None)
+        (cached,) = numbers(details, "cached_tokens")
+        return Usage(sent or sent_too, received or received_too, cached)
+
+    def trouble(self, answer: Any) -> Exception | None:
+        if getattr(answer, "object", "") in ("chat.completion", "chat.completion.chunk", "text_completion"):
+            return _chat_trouble(answer)
+        if getattr(answer, "type", "") == "error":
+            return ModelFailed(str(getattr(answer, "code", None) or "server_error"), str(answer.message))
+        response = getattr(answer, "response", answer)
+        return _response_trouble(response) if getattr(response, "object", "") == "response" else None
+
+    def is_content(self, event: Any) -> bool:
+        kind = getattr(event, "type", None)
+        if isinstance(kind, str):
+            return kind.endswith((".delta", ".completed", ".incomplete"))
+        deltas = [getattr(choice, "delta", choice) for choice in getattr(event, "choices", None) or ()]
+        fields = ("content", "tool_calls", "function_call", "refusal", "text")
+        return any(getattr(delta, name, None) for delta in deltas for name in fields)
+
+
+def _chat_trouble(answer: Any) -> Exception | None:
+    for choice in answer.choices or ():
+        said = getattr(choice, "message", None) or getattr(choice, "delta", None)
+        if getattr(choice, "finish_reason", None) == "content_filter":
+            return ModelRefused("the provider's filter stopped the answer")
+        if getattr(said, "refusal", None):
+            return ModelRefused("the model declined to answer")
+    return None
+
+
+def _response_trouble(response: Any) -> Exception | None:
+    if response.status == "failed" and response.error is not None:
+        return ModelFailed(str(response.error.code), str(response.error.message))
+    details = response.incomplete_details
+    if response.status == "incomplete" and details is not None and details.reason == "content_filter":
+        return ModelRefused("the provider's filter stopped the answer")
+    parts = (part for item in response.output or () for part in getattr(item, "content", None) or ())
+    if any(getattr(part, "type", "") == "refusal" for part in parts):
+        return ModelRefused("the model declined to answer")
+    return None

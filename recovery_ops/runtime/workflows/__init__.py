@@ -1,0 +1,1 @@
+"""Steps that survive the death of the process."""

@@ -1,0 +1,94 @@
+"""What is remembered of a workflow, and what any store of it must do."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from recovery_ops.rules.records import dataclass
+
+
+class Progress(StrEnum):
+    """How far a step has come.
+
+    `started` without anybody at work means: interrupted, outcome unknown. `lost` means: done, but its result could not
+    be stored.
+    """
+
+    STARTED = "started"
+    FINISHED = "finished"
+    LOST = "lost"
+    FAILED = "failed"
+
+
+class Flow(NamedTuple):
+    """One execution of a workflow: its name, and what it is done for."""
+
+    workflow: str
+    workflow_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepError:
+    """Why a step failed: words for users, words for developers (masked), and whether something may have been done."""
+
+    error_type: str
+    category: str
+    message: str
+    user_message: str
+    suggestion: str
+    can_retry: bool
+    is_outcome_unknown: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """What is known of one step. `content` is its result as `codec` made it; `at` is seconds since the epoch."""
+
+    step: str
+    progress: Progress
+    input_hash: str
+    attempts: int
+    at: float
+    codec: str = ""
+    content: bytes = b""
+    error: StepError | None = None
+
+
+class Holder(NamedTuple):
+    """Who runs a workflow, and until when (seconds since the epoch) without renewing."""
+
+    owner: str
+    until: float
+
+
+class CheckpointStore(Protocol):
+    """What a store must do. Threads share it; times are seconds since the epoch; trouble is CheckpointFailed.
+
+    `write` is the one place that keeps the promise: in one atomic step it looks whether `owner` still has the lease
+    and the step is not finished, and only then writes.
+    """
+
+    def acquire(self, flow: Flow, owner: str, *, now: float, lease_s: float) -> Holder | None:
+        """Take the lease if it is free, expired, the owner's own, or its process is dead. None: it is the owner's."""
+
+    def renew(self, flow: Flow, owner: str, *, now: float, lease_s: float) -> bool:
+        """Prolong it; False when it is another's."""
+
+    def release(self, flow: Flow, owner: str) -> None:
+        """Give it back."""
+
+    def read(self, flow: Flow, step: str) -> StepRecord | None:
+        """What is known of a step."""
+
+    def write(self, flow: Flow, owner: str, record: StepRecord) -> bool:
+        """Keep it durably; False, and nothing changed, when the lease is another's or the step is finished."""
+
+    def steps(self, flow: Flow) -> tuple[StepRecord, ...]:
+        """Every step, in the order in which they were first begun."""
+
+    def forget(self, flow: Flow) -> None:
+        """Drop everything about it."""
+
+    def redeem(self, token_id: str, *, now: float) -> bool:
+        """True for the first who asks with this id, ever."""
