@@ -21,6 +21,7 @@ COMMON: dict[str, str] = {
     names.IS_FOREGROUND: "Whether the policy lists that source as foreground",
     names.POLICY_VERSION: "Which policy decided",
     names.RUN: "The run: one task of the agent",
+    names.DERIVED_FROM: "Only on facts the console made from plain instrumentation: `span`, `span_event`, `log_record`",
 }
 
 BRIEFS: dict[str, str] = {
@@ -48,6 +49,7 @@ BRIEFS: dict[str, str] = {
     "delay_s": "How long the retry waits, in s",
     "delay_source": "Who said so",
     "duration_s": "How long it took, in s",
+    "error_code": "The most specific structured code of the error, where it has one",
     "error_type": "Of low cardinality, as OpenTelemetry defines it",
     "escalation_id": "The question's id",
     "evidence": "What kind of evidence told the category",
@@ -64,12 +66,13 @@ BRIEFS: dict[str, str] = {
     "hook": "Which hook of the caller",
     "in_flight": "Calls under way",
     "input_tokens": "Tokens sent",
+    "instead_of": "The category without that rule",
     "interval_s": "The interval, in s",
     "kept_revision": "The revision that still holds",
     "kind": "`fallback`, `withdrawn` or `model`",
     "last_category": "The failure that came last",
     "latency_bounds_s": "Upper bounds of the histogram's buckets, in s",
-    "latency_counts": "Successful attempts in each bucket",
+    "latency_counts": "Successful attempts in each bucket, where the operation has a deadline",
     "level": "1 is the first fallback",
     "limit": "The limit",
     "limit_tokens": "The context limit",
@@ -97,6 +100,7 @@ BRIEFS: dict[str, str] = {
     "retry_in_s": "When trying again may help, in s",
     "retryable": "Whether it may be retried at all",
     "revision": "The desired state's revision",
+    "rule": "The rule of the policy's `classification` that said the category",
     "rungs": "The rungs that were climbed",
     "runs_in_flight": "Runs under way",
     "schema_version": "The newest document this instance understands",

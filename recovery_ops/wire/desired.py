@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
 from typing import Any
 
-from recovery_ops.rules.intent import Desired, Override, Reset
+from recovery_ops.rules.intent import DECISIONS, Answer, Desired, Override, Probe, Reset, Shed
 from recovery_ops.rules.knobs import Problem
-from recovery_ops.rules.policy import PolicyInvalid, parse_policy
+from recovery_ops.rules.policy import Policy, PolicyInvalid, parse_policy
 from recovery_ops.rules.scope import ANY, Scope
-from recovery_ops.rules.words import OVERRIDES
+from recovery_ops.rules.words import OVERRIDES, Importance
 from recovery_ops.wire.events import state_of
 from recovery_ops.wire.names import SCHEMA_VERSION
 
@@ -34,8 +33,11 @@ def desired_document(
     overrides: list[Override],
     resets: list[Reset],
     issued_at: float,
+    answers: Sequence[Answer] = (),
+    probes: Iterable[Probe] = (),
+    shed: Shed | None = None,
 ) -> dict[str, Any]:
-    """The document an agent receives.
+    """The document an agent receives. Without answers, probes or shed load it has no such key.
 
     `config_hash` covers what is to be obeyed, so not `issued_at`: two documents with one hash ask for the same.
     """
@@ -49,6 +51,12 @@ def desired_document(
             {"scope": scope_document(one.scope), "reset_at": one.revision, "ramp_s": one.ramp_s} for one in resets
         ],
     }
+    if answers:
+        content["answers"] = [asdict(one) for one in answers]
+    probing = [{"scope": scope_document(one.scope), "probe_at": one.revision} for one in probes]
+    content |= {"probes": probing} if probing else {}
+    if shed is not None:
+        content["shed"] = asdict(shed) | {"least": shed.least.value}
     return content | {"config_hash": config_hash(content), "issued_at": issued_at}
 
 
@@ -56,6 +64,8 @@ def config_hash(content: Mapping[str, Any]) -> str:
     """SHA-256 over the canonical JSON of a document without `config_hash` and `issued_at`."""
     what = {name: value for name, value in content.items() if name not in ("config_hash", "issued_at")}
     text = json.dumps(what, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    import hashlib  # OpenSSL: only who is sent a document needs it
+
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -79,8 +89,11 @@ def scope_document(scope: Scope) -> dict[str, str]:
     return {part.name: value for part in fields(Scope) if (value := getattr(scope, part.name)) != ANY}
 
 
-def parse_desired(document: object) -> Desired:
+def parse_desired(document: object, *, known: tuple[object, Policy] | None = None) -> Desired:
     """The desired state that a document states.
+
+    `known` is a policy as a document stated it and as it was read: stated so again, it is not read again. Most
+    documents only bring an override, which should not wait for a long policy to be checked once more.
 
     Raises DesiredInvalid naming every problem; whoever gets it keeps what it had. Keys that are not known are
     ignored; what must not be ignored is listed in `requires` (of the document or of its policy).
@@ -101,11 +114,16 @@ def parse_desired(document: object) -> Desired:
     policy_part = document.get("policy", {})
     policy = None
     try:
-        policy = parse_policy(policy_part)
+        policy = known[1] if known is not None and known[0] == policy_part else parse_policy(policy_part)
     except PolicyInvalid as error:
         problems.extend(Problem(f"policy.{one.path}", one.message) for one in error.problems)
     overrides = _each(document, "overrides", _override, problems)
     resets = _each(document, "resets", _reset, problems)
+    probes = _each(document, "probes", _probe, problems)
+    answers = _each(document, "answers", _answer, problems)
+    shed = None
+    if document.get("shed") is not None:
+        shed = next(iter(_each({"shed": [document["shed"]]}, "shed", _shed, problems)), None)
     if problems or policy is None:
         raise DesiredInvalid(problems)
     return Desired(
@@ -116,6 +134,9 @@ def parse_desired(document: object) -> Desired:
         policy=policy,
         overrides=tuple(overrides),
         resets=tuple(resets),
+        probes=tuple(probes),
+        answers=tuple(one for one in answers if one is not None),
+        shed=shed,
     )
 
 
@@ -150,10 +171,42 @@ def _override(one: Mapping[str, Any]) -> Override:
     )
 
 
+def _shed(one: Mapping[str, Any]) -> Shed:
+    return Shed(
+        id=str(one["id"]),
+        least=Importance(one["least"]),
+        reason=str(one.get("reason", "")),
+        by=str(one.get("by", "")),
+        starts_at=_number(one.get("starts_at", 0.0)),
+        expires_at=_number(one["expires_at"]),
+        revision=int(one.get("revision", 0)),
+    )
+
+
+def _answer(one: Mapping[str, Any]) -> Answer | None:
+    """None for a decision that this version does not know: whoever waits for it takes the default."""
+    decision = str(one["decision"])
+    if decision not in DECISIONS:
+        return None
+    return Answer(
+        ticket=str(one["ticket"]),
+        decision=decision,
+        text=str(one.get("text", "")),
+        by=str(one.get("by", "")),
+        reason=str(one.get("reason", "")),
+        service=str(one.get("service", ANY)),
+        revision=int(one.get("revision", 0)),
+    )
+
+
 def _reset(one: Mapping[str, Any]) -> Reset:
     return Reset(
         scope=parse_scope(one.get("scope", {})), revision=int(one["reset_at"]), ramp_s=_number(one.get("ramp_s", 0.0))
     )
+
+
+def _probe(one: Mapping[str, Any]) -> Probe:
+    return Probe(scope=parse_scope(one.get("scope", {})), revision=int(one["probe_at"]))
 
 
 def parse_scope(given: Mapping[str, Any]) -> Scope:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from enum import StrEnum
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from recovery_ops.rules.facts import BreakerStateChanged, Fact, FailureClassified, Record
+from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.words import STATE_ALIASES, Category, State
 from recovery_ops.wire import names
 
@@ -250,4 +251,12 @@ def _fields_of(kind: type[Fact]) -> tuple[_Field, ...]:
     return tuple(found)
 
 
-_FIELDS: dict[type[Fact], tuple[_Field, ...]] = {kind: _fields_of(kind) for kind in names.EVENTS}
+class _FieldsOf(dict[type[Fact], tuple[_Field, ...]]):
+    """Each kind's fields, worked out when one of the kind first travels: an agent that starts sends two or three."""
+
+    def __missing__(self, kind: type[Fact]) -> tuple[_Field, ...]:
+        found = self[kind] = _fields_of(kind)
+        return found
+
+
+_FIELDS = _FieldsOf()

@@ -6,10 +6,9 @@ An event is one kind of fact; an attribute is one field of a fact, with one mean
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from recovery_ops.rules import facts
 from recovery_ops.rules.facts import Fact
+from recovery_ops.rules.records import dataclass
 
 SCHEMA_VERSION = 1
 """The newest desired-state document this code understands."""
@@ -20,10 +19,14 @@ PREFIX = "recovery."
 UID = "log.record.uid"
 SEQUENCE_NUMBER = "recovery.sequence_number"
 OPERATION = "recovery.operation.name"
+FOLDED_PREFIX = "recovery.folded."
+"""Followed by a kind of name: what it was called before the console folded it into `(other)`."""
 QUERY_SOURCE = "recovery.query_source"
 IS_FOREGROUND = "recovery.is_foreground"
 POLICY_VERSION = "recovery.policy.version"
 RUN = "session.id"
+DERIVED_FROM = "recovery.derived_from"
+"""On facts that the console made itself, from a `span`, a `span_event` or a `log_record` of plain instrumentation."""
 SERVICE_NAME = "service.name"
 SERVICE_INSTANCE_ID = "service.instance.id"
 SERVICE_VERSION = "service.version"
@@ -105,6 +108,9 @@ ATTRIBUTES: dict[str, str] = {
     "fingerprint": "recovery.failure.fingerprint",
     "retry_after_s": "recovery.failure.retry_after",
     "request_id": "recovery.request.id",
+    "error_code": "recovery.failure.code",
+    "rule": "recovery.failure.rule",
+    "instead_of": "recovery.failure.instead_of",
     "input_tokens": "gen_ai.usage.input_tokens",
     "output_tokens": "gen_ai.usage.output_tokens",
     "limit_tokens": "recovery.failure.limit_tokens",
