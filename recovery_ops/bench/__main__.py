@@ -1,41 +1,54 @@
-"""`manage.py bench [runtime] [ingest] [control]`: the project's own figures, each beside the same work without it."""
+"""`manage.py bench [runtime|ingest|control|pages|outages|queries|replay]`: our own figures, beside others."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Callable
 
 from rich.console import Console
 from rich.table import Table
 
-from recovery_ops.bench import control, guarded, ingest
+from recovery_ops.bench import control, guarded, ingest, outages, pages, queries, replays
 from recovery_ops.bench.figures import Figure, Report
 
-MEASURES: dict[str, Callable[[], Report]] = {
-    "runtime": guarded.measure,
-    "ingest": ingest.measure,
-    "control": control.measure,
-}
+NAMES = ("runtime", "ingest", "control", "pages", "outages")
+ON_REQUEST = ("queries", "replay")
+"""What takes long, and is measured only by its name."""
+SUSTAINED_S = 120.0
 
 
 def main(arguments: list[str]) -> None:
     """Measure what was asked for, and print a table, or JSON."""
     parser = argparse.ArgumentParser(
         prog="manage.py bench",
-        description="Measure what a guard costs, how fast facts are taken in, and how soon a click is obeyed.",
+        description="Measure what a guard costs, how fast facts come in, how soon a click is obeyed, what pages cost.",
     )
-    parser.add_argument("what", nargs="*", metavar="|".join(MEASURES), help="default: everything")
+    parser.add_argument(
+        "what", nargs="*", metavar="|".join((*NAMES, *ON_REQUEST)), help="default: all but queries and replay"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long facts are sent; default: %(default)s")
+    parser.add_argument("--senders", type=int, default=ingest.SENDERS, help="who send facts; default: %(default)s")
+    parser.add_argument("--sustained", action="store_true", help=f"send facts for {SUSTAINED_S:.0f} s without a pause")
+    parser.add_argument("--engine", choices=ingest.ENGINES, help="where they are stored; default: wherever possible")
+    parser.add_argument("--clients", type=int, default=1000, help="streams that hear of a click; default: %(default)s")
+    parser.add_argument("--runtimes", type=int, default=40, help="runtimes that obey it; default: %(default)s")
+    parser.add_argument(
+        "--facts", type=int, help=f"that are asked about, or replayed; default: {queries.FACTS} or {replays.FACTS}"
+    )
+    parser.add_argument("--clicks", type=int, default=10, help="trips, and as many releases; default: %(default)s")
+    parser.add_argument(
+        "--scale", choices=pages.SCALES, default="small", help="facts behind pages; default: %(default)s"
+    )
     said = parser.parse_args(arguments)
-    unknown = [name for name in said.what if name not in MEASURES]
+    unknown = [name for name in said.what if name not in (*NAMES, *ON_REQUEST)]
     if unknown:
-        parser.error(f"nothing is called {unknown[0]}: choose from {', '.join(MEASURES)}")
-    screen, reports = Console(stderr=True), []
-    for name in said.what or MEASURES:
-        with screen.status(f"measuring {name} …"):
-            reports.append(MEASURES[name]())
+        parser.error(f"nothing is called {unknown[0]}: choose from {', '.join((*NAMES, *ON_REQUEST))}")
+    screen = Console(stderr=True)
+    reports: list[Report] = []
+    for name in said.what or NAMES:
+        reports += _measured(name, said, screen)
     if said.json:
         print(json.dumps([report.document() for report in reports], indent=2))
         return
@@ -43,22 +56,43 @@ def main(arguments: list[str]) -> None:
         _print(report, Console())
 
 
+def _measured(name: str, said: argparse.Namespace, screen: Console) -> list[Report]:
+    if name == "ingest":
+        return ingest.measure(SUSTAINED_S if said.sustained else said.seconds, said.engine, screen, said.senders)
+    if name == "queries":
+        return queries.measure(said.facts or queries.FACTS, said.engine, screen)
+    if name == "replay":
+        return replays.measure(said.facts or replays.FACTS, said.engine, screen)
+    with screen.status(f"measuring {name} …"):
+        if name == "pages":
+            return pages.measure(pages.SCALES[said.scale])
+        if name == "control":
+            return control.measure(control.Size(said.clients, said.runtimes, said.clicks), said.engine)
+        return [outages.measure() if name == "outages" else guarded.measure()]
+
+
 def _print(report: Report, console: Console) -> None:
     table = Table(title=report.name, title_justify="left", box=None, pad_edge=False)
     table.add_column("")
     table.add_column("measured", justify="right")
     table.add_column("of raw", justify="right")
+    has_floor = any(figure.of_floor is not None for figure in report.figures)
+    if has_floor:
+        table.add_column("of floor", justify="right")
     table.add_column("aim", justify="right")
     table.add_column("")
     for figure in report.figures:
-        table.add_row(*_cells(figure))
+        table.add_row(*_cells(figure, has_floor=has_floor))
     console.print(table)
 
 
-def _cells(figure: Figure) -> tuple[str, str, str, str, str]:
-    ratio = f"{figure.ratio:.0%}" if figure.ratio is not None else ""
+def _cells(figure: Figure, *, has_floor: bool) -> list[str]:
+    if figure.value is None:
+        return [figure.what, "–", "", *([""] if has_floor else []), "", figure.note]
+    ratio = "" if figure.ratio is None else f"{figure.ratio:.0%}" if figure.ratio < 2 else f"{figure.ratio:,.1f} ×"
+    floor = [f"{figure.of_floor:.2f} ×" if figure.of_floor is not None else ""] if has_floor else []
     aim = "" if figure.aim is None else f"{_number(figure.aim)} {figure.unit}"
-    return figure.what, f"{_number(figure.value)} {figure.unit}", ratio, aim, figure.note
+    return [figure.what, f"{_number(figure.value)} {figure.unit}", ratio, *floor, aim, figure.note]
 
 
 def _number(value: float) -> str:

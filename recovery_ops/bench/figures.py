@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from statistics import median
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured thing. `beside` is the same work without us, `aim` what we want to reach, in the same unit."""
+    """One measured thing. `beside` is the same work without us, `aim` what we want to reach, in the same unit.
+
+    `value` is None for what could not be measured; `note` then says why. `middle` is the median where `value` is the
+    least of many rounds, `of_floor` the multiple of a hand-written least.
+    """
 
     what: str
-    value: float
+    value: float | None
     unit: str
     beside: float | None = None
     aim: float | None = None
     note: str = ""
+    middle: float | None = None
+    of_floor: float | None = None
 
     @property
     def ratio(self) -> float | None:
         """How it compares with the same work without us."""
-        return self.value / self.beside if self.beside else None
+        return self.value / self.beside if self.beside and self.value is not None else None
 
 
 @dataclass(slots=True)
@@ -41,21 +44,12 @@ class Report:
         """For JSON."""
         return {"name": self.name, "figures": [asdict(one) | {"ratio": one.ratio} for one in self.figures]}
 
-
-def ns_per_call(call: Callable[[], object], *, times: int = 50_000, rounds: int = 9) -> float:
-    """The median over rounds of what one call costs, in nanoseconds, the loop's own cost taken off."""
-    loop = _loop_ns(lambda: None, times, rounds)
-    return max(0.0, _loop_ns(call, times, rounds) - loop)
-
-
-def _loop_ns(call: Callable[[], object], times: int, rounds: int) -> float:
-    found = []
-    for _ in range(rounds):
-        began = time.perf_counter_ns()
-        for _ in range(times):
-            call()
-        found.append((time.perf_counter_ns() - began) / times)
-    return median(found)
+    @classmethod
+    def read(cls, document: dict[str, Any]) -> Self:
+        """What another process made a document of."""
+        names = {one.name for one in fields(Figure)}
+        read = [Figure(**{name: value for name, value in one.items() if name in names}) for one in document["figures"]]
+        return cls(document["name"], read)
 
 
 def percentile(values: list[float], share: float) -> float:

@@ -2,180 +2,201 @@
 
 from __future__ import annotations
 
-import gzip
-import http.client
-import multiprocessing
+import math
 import sqlite3
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
-from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, SeverityNumber
+import psycopg
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from recovery_ops import wire
+from recovery_ops.bench.cluster import Cluster, NoPostgres, cluster
 from recovery_ops.bench.figures import Report, percentile
+from recovery_ops.bench.sending import BATCH, Senders, Sent
 from recovery_ops.bench.served import Server, served
-from recovery_ops.rules.facts import FailureClassified, Record
-from recovery_ops.rules.words import Category, Evidence
-from recovery_ops.runtime.clock import UuidSource
+from recovery_ops.bench.usage import cpu_s_of, rss_mb_of
 
-BATCH = 500
-SENDERS = 4
-_CATEGORIES = (Category.OVERLOADED, Category.TIMEOUT, Category.SERVER_ERROR, Category.RATE_LIMITED)
+ENGINES = ("sqlite", "postgresql")
+SENDERS = 8
+WARM_S = 1.0
+WARM_BATCHES = 40
+ROUND_S = 20.0
+"""With us and without us take turns, so that a machine that is slower for a while is slower for both."""
+RAW_MOST_S = 30.0
+WINDOW_S = 10.0
+_STEP_S = 0.2
+_SPARE = 1.4
+"""How many more batches are made than the warm-up says are needed."""
+_COUNT = "SELECT count(*), count(DISTINCT uid) FROM events_fact WHERE event = 'failure_classified'"
 
 
-def measure(seconds: float = 10.0) -> Report:
-    """Send from several processes for so long; then the same batches decoded and inserted with nothing else."""
-    report = Report("ingest")
-    with served() as server:
-        _warm(server)
-        began, cpu = time.perf_counter(), server.cpu_s()
-        with multiprocessing.get_context("spawn").Pool(SENDERS) as pool:
-            told = pool.starmap(_send, [(server.url, server.key, number, seconds) for number in range(SENDERS)])
-        lasted, cpu = time.perf_counter() - began, server.cpu_s() - cpu
-        acked = sum(len(times) for times, _ in told) * BATCH
-        times = [one for each, _ in told for one in each]
-        refused = sum(count for _, count in told)
-        stored = _stored(server)
-        rss = server.rss_mb()
-    raw = _raw_rate(min(seconds, 5.0))
-    lasted = min(lasted, seconds)
-    report.add("records committed", acked / lasted, "/s", beside=raw, aim=40_000.0, note=f"{SENDERS} senders, gzip")
-    report.add("raw: decode and insert", raw, "/s", note="one process, same indexes, no folding")
-    report.add("answer time, median", 1000 * percentile(times, 0.5), "ms")
-    report.add("answer time, p99", 1000 * percentile(times, 0.99), "ms")
-    report.add("server CPU per 10,000 records", cpu / max(1, acked) * 10_000, "s", aim=0.35)
-    report.add("server memory", rss, "MB", aim=350.0)
-    report.add("acknowledged but not stored", max(0, acked - stored), "records", aim=0.0)
-    report.add("batches answered with anything but 200", refused, "batches")
+@dataclass(slots=True)
+class Ran:
+    """What the rounds of one side used and gave."""
+
+    sent: Sent = field(default_factory=Sent)
+    lasted_s: float = 0.0
+    cpu_s: float = 0.0
+    slowest: float = math.inf
+    rss_mb: list[float] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        """Records a second."""
+        return self.sent.records / self.lasted_s
+
+    @property
+    def cpu_s_each_10k(self) -> float:
+        """Processor seconds of server and database for ten thousand records."""
+        return self.cpu_s / max(1, self.sent.records) * 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A server that takes facts, and how to ask what it and its database have used."""
+
+    title: str
+    url: str
+    key: str
+    cpu_s: Callable[[], float]
+    rss_mb: Callable[[], float]
+
+
+def measure(
+    seconds: float = 10.0, engine: str | None = None, screen: Console | None = None, count: int = SENDERS
+) -> list[Report]:
+    """Send for so long to us, and in turns to the same without us, on each engine that there is."""
+    columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
+    reports = []
+    with Progress(*columns, console=screen or Console(stderr=True), transient=True) as progress, ExitStack() as stack:
+        senders = stack.enter_context(Senders(count))
+        for name in ENGINES if engine is None else (engine,):
+            try:
+                where = stack.enter_context(cluster()) if name == "postgresql" else None
+            except NoPostgres:
+                if engine is not None:
+                    raise
+                continue
+            reports.append(_measure(name, where, senders, seconds, progress))
+    return reports
+
+
+def _measure(name: str, where: Cluster | None, senders: Senders, seconds: float, progress: Progress) -> Report:
+    report = Report(f"ingest, {name}")
+    url = where.new_database("ours") if where else ""
+    with served(url) as server, _raw(name, where) as raw_side:
+        ours = _Side(f"{name}: with us", server.url, server.key, _used(server.cpu_s, where), server.rss_mb)
+        empty = _size_bytes(server, where)
+        ran, raw, warm = _take_turns(ours, raw_side, senders, seconds, progress)
+        stored, different = _stored(server, url)
+        size = _size_bytes(server, where) - empty
+    acked = ran.sent.records + warm.records
+    _add_speed(report, ran, raw, senders.count)
+    report.add("bytes for each fact", size / max(1, stored), "B", note="table, indexes, sums")
+    report.add("server memory, most", max(ran.rss_mb), "MB", aim=350.0, note=f"of {len(ran.rss_mb)} looks")
+    report.add("server memory, at the end", ran.rss_mb[-1], "MB")
+    report.add("acknowledged and lost", max(0, acked - different), "records", aim=0.0)
+    report.add("stored twice", stored - different, "records", aim=0.0)
+    report.add("batches answered with anything but 200", ran.sent.refused, "batches")
     return report
 
 
-def batch(number: int, sender: int, uids: UuidSource) -> ExportLogsServiceRequest:
-    """A batch as an agent sends it: classified failures, each different."""
-    request = ExportLogsServiceRequest()
-    resource = request.resource_logs.add()
-    for name, value in (("service.name", "bench"), ("service.instance.id", f"bench-{sender}")):
-        resource.resource.attributes.append(KeyValue(key=name, value=AnyValue(string_value=value)))
-    scope = resource.scope_logs.add()
-    scope.scope.name = wire.names.SCOPE_NAME
-    for index in range(BATCH):
-        scope.log_records.append(_record(number * BATCH + index, uids))
-    return request
+def _add_speed(report: Report, ran: Ran, raw: Ran, count: int) -> None:
+    note = f"{count} senders, gzip, {ran.lasted_s:.0f} s"
+    report.add("records committed", ran.rate, "/s", beside=raw.rate, aim=40_000.0, note=note)
+    if math.isfinite(ran.slowest):
+        report.add(f"records committed, slowest {WINDOW_S:.0f} s", ran.slowest, "/s")
+    report.add("without us: decode and insert", raw.rate, "/s", note="same processes, threads and indexes, no folding")
+    cpu = {"beside": raw.cpu_s_each_10k, "aim": 0.35, "note": "server and database"}
+    report.add("CPU for 10,000 records", ran.cpu_s_each_10k, "s", **cpu)
+    for title, share in (("median", 0.5), ("p90", 0.9), ("p99", 0.99)):
+        report.add(f"answer time, {title}", 1000 * percentile(ran.sent.times_s, share), "ms")
+    report.add("answer time, longest", 1000 * max(ran.sent.times_s), "ms")
 
 
-def _record(number: int, uids: UuidSource) -> LogRecord:
-    fact = FailureClassified(
-        operation=f"operation_{number % 40}",
-        breaker=f"operation_{number % 40}",
-        category=_CATEGORIES[number % 4],
-        evidence=Evidence.HTTP_STATUS,
-        retryable=True,
-        attempt=1 + number % 3,
-        status_code=529,
-        error_type="529",
-        message="the provider is overloaded",
-        provider="helios",
-        model="helios-large",
-    )
-    at_ns = time.time_ns()
-    event = wire.encode(
-        Record(fact=fact, uid=uids(at_ns), sequence_number=number, at_ns=at_ns, source="main_agent", run=f"r{number}")
-    )
-    record = LogRecord(
-        time_unix_nano=event.at_ns,
-        event_name=event.event_name,
-        severity_number=SeverityNumber.SEVERITY_NUMBER_WARN,
-        body=_any(event.body),
-    )
-    record.attributes.extend(KeyValue(key=name, value=_any(value)) for name, value in event.attributes.items())
-    return record
+def _take_turns(ours: _Side, raw: _Side, senders: Senders, seconds: float, progress: Progress) -> tuple[Ran, Ran, Sent]:
+    """Run both, in rounds. What is said of the warm-up is of ours alone."""
+    senders.prepare(WARM_BATCHES, WARM_S)
+    warm = [senders.start(side.url, side.key, WARM_S).result() for side in (ours, raw)]
+    found = (Ran(), Ran())
+    is_long = seconds > ROUND_S  # what has to hold for long is one round
+    rounds = 1 if is_long else max(1, round(seconds / 5))
+    rates = [each.records / WARM_S for each in warm]
+    for _ in range(rounds):
+        lasts_s = (seconds / rounds, min(seconds, RAW_MOST_S) / rounds)
+        most = max(rate * each_s for rate, each_s in zip(rates, lasts_s, strict=True))
+        senders.prepare(1 + math.ceil(_SPARE * most / BATCH / senders.count), seconds)
+        for each, side, each_s in zip(found, (ours, raw), lasts_s, strict=True):
+            _run(each, side, senders, each_s, progress)
+        rates = [each.rate for each in found]
+    return found[0], found[1], warm[0]
 
 
-def _any(value: object) -> AnyValue:
-    if isinstance(value, bool):
-        return AnyValue(bool_value=value)
-    if isinstance(value, int):
-        return AnyValue(int_value=value)
-    if isinstance(value, float):
-        return AnyValue(double_value=value)
-    return AnyValue(string_value=str(value))
+def _run(ran: Ran, side: _Side, senders: Senders, seconds: float, progress: Progress) -> None:
+    """Send for so long to one side, and add what came of it."""
+    bar = progress.add_task(side.title, total=seconds)
+    began, cpu_s = time.perf_counter(), side.cpu_s()
+    waiting = senders.start(side.url, side.key, seconds)
+    while not waiting.wait(_STEP_S):
+        progress.update(bar, completed=min(seconds, time.perf_counter() - began))
+        ran.rss_mb.append(side.rss_mb())
+    sent = waiting.result()
+    ran.lasted_s += time.perf_counter() - began
+    ran.cpu_s += side.cpu_s() - cpu_s
+    ran.sent.answers += sent.answers
+    ran.sent.refused += sent.refused
+    if seconds >= 2 * WINDOW_S:
+        ran.slowest = min(ran.slowest, sent.slowest(WINDOW_S))
+    progress.remove_task(bar)
 
 
-def _warm(server: Server) -> None:
-    _send(server.url, server.key, 99, 0.5)
+def _used(cpu_s: Callable[[], float], where: Cluster | None) -> Callable[[], float]:
+    return lambda: cpu_s() + (where.cpu_s() if where else 0.0)
 
 
-def _send(url: str, key: str, sender: int, seconds: float) -> tuple[list[float], int]:
-    """Batches one after the other over one connection; the time of each answer, and how many were not 200."""
-    address = urlsplit(url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)
-    headers = {
-        "authorization": f"Bearer {key}",
-        "content-type": "application/x-protobuf",
-        "content-encoding": "gzip",
-    }
-    uids, times, refused = UuidSource(), [], 0
-    # Made beforehand: what is measured is the server, and the sender shares its cores.
-    ready = [gzip.compress(batch(n, sender, uids).SerializeToString(), 1) for n in range(int(40 * seconds) + 4)]
-    until = time.perf_counter() + seconds
-    for body in ready:
-        began = time.perf_counter()
-        if began >= until:
-            break
-        connection.request("POST", "/v1/logs", body=body, headers=headers)
-        answer = connection.getresponse()
-        answer.read()
-        if answer.status == 200:
-            times.append(time.perf_counter() - began)
-        else:
-            refused += 1
-    connection.close()
-    return times, refused
+def _stored(server: Server, url: str) -> tuple[int, int]:
+    """How many facts there are, and how many different ones."""
+    if url:
+        with psycopg.connect(url) as connection:
+            found = connection.execute(_COUNT).fetchone()
+    else:
+        database = sqlite3.connect(server.data / "db.sqlite3")
+        found = database.execute(_COUNT).fetchone()
+        database.close()
+    return (int(found[0]), int(found[1])) if found else (0, 0)
 
 
-def _stored(server: Server) -> int:
+def _size_bytes(server: Server, where: Cluster | None) -> int:
+    if where:
+        return where.size_bytes("ours")
     database = sqlite3.connect(server.data / "db.sqlite3")
-    try:
-        return int(database.execute("SELECT count(*) FROM events_fact").fetchone()[0])
-    finally:
-        database.close()
+    pages, size = (database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    database.close()
+    return int(pages * size)
 
 
-def _raw_rate(seconds: float) -> float:
-    """The same bodies, decoded into rows and inserted under the same indexes, and nothing else."""
-    uids = UuidSource()
-    bodies = [gzip.compress(batch(n, 0, uids).SerializeToString(), 1) for n in range(int(60 * seconds))]
-    with tempfile.TemporaryDirectory() as folder:
-        database = sqlite3.connect(Path(folder) / "raw.sqlite3", isolation_level=None)
-        database.execute("PRAGMA journal_mode=WAL")
-        database.execute("PRAGMA synchronous=FULL")
-        database.execute("CREATE TABLE fact (id INTEGER PRIMARY KEY, uid BLOB UNIQUE, at INT, name TEXT, rest TEXT)")
-        database.execute("CREATE INDEX by_time ON fact (at)")
-        database.execute("CREATE INDEX by_name ON fact (name, at)")
-        began, done = time.perf_counter(), 0
-        for body in bodies:
-            request = ExportLogsServiceRequest.FromString(gzip.decompress(body))
-            rows = [_row(record) for record in request.resource_logs[0].scope_logs[0].log_records]
-            database.execute("BEGIN IMMEDIATE")
-            database.executemany("INSERT OR IGNORE INTO fact (uid, at, name, rest) VALUES (?, ?, ?, ?)", rows)
-            database.execute("COMMIT")
-            done += len(rows)
-            if time.perf_counter() - began > seconds:
-                break
-        rate = done / (time.perf_counter() - began)
-        database.close()
-    return rate
-
-
-def _row(record: LogRecord) -> tuple[bytes, int, str, str]:
-    values = {pair.key: _plain(pair.value) for pair in record.attributes}
-    return str(values["log.record.uid"]).encode(), record.time_unix_nano, record.event_name, repr(values)
-
-
-def _plain(value: AnyValue) -> object:
-    kind = value.WhichOneof("value")
-    return getattr(value, kind) if kind else None
+@contextmanager
+def _raw(name: str, where: Cluster | None) -> Iterator[_Side]:
+    """Run the server without us."""
+    with tempfile.TemporaryDirectory(prefix="recovery-ops-bench-") as folder:
+        database = where.new_database("raw") if where else str(Path(folder) / "raw.sqlite3")
+        command = [sys.executable, "-m", "recovery_ops.bench.raw", database]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            port = process.stdout.readline().strip() if process.stdout else ""
+            if not port:
+                raise RuntimeError("the server to compare with did not start")
+            used = _used(lambda: cpu_s_of(process.pid), where)
+            yield _Side(f"{name}: without us", f"http://127.0.0.1:{port}", "", used, lambda: rss_mb_of(process.pid))
+        finally:
+            process.kill()
+            process.wait()
+            if process.stdout:
+                process.stdout.close()

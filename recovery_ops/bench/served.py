@@ -8,12 +8,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
+
+from recovery_ops.bench.usage import cpu_s_of, rss_mb_of
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
-_TICKS = os.sysconf("SC_CLK_TCK")
 STOP_WITHIN_S = 15.0
 
 
@@ -28,43 +31,83 @@ class Server:
 
     def cpu_s(self) -> float:
         """Processor seconds used so far (Linux; 0 where that cannot be read)."""
-        try:
-            fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            return 0.0
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return cpu_s_of(self.pid)
 
     def rss_mb(self) -> float:
         """Resident memory (Linux; 0 where that cannot be read)."""
-        try:
-            lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        except OSError:
-            return 0.0
-        return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS")), 0.0)
+        return rss_mb_of(self.pid)
 
 
 @contextmanager
-def served() -> Iterator[Server]:
-    """Start `manage.py up --no-demo` on a free port; stop it at the end."""
+def served(database_url: str = "") -> Iterator[Server]:
+    """Start `manage.py up --no-demo` on a free port; stop it at the end. Without a URL it has a SQLite of its own."""
     with tempfile.TemporaryDirectory(prefix="recovery-ops-bench-") as folder:
-        data = Path(folder)
-        env = os.environ | {"RECOVERY_OPS_DATA": folder}
-        command = [sys.executable, str(_ROOT / "manage.py"), "up", "--no-demo", "--port", "0"]
-        process = subprocess.Popen(  # our own command
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env, start_new_session=True
-        )
+        env = _environment(Path(folder), database_url)
+        with _running(env) as (url, pid):
+            yield Server(url, _key(env), pid, Path(folder))
+
+
+def commanded(server: Server, *words: str, database_url: str = "") -> str:
+    """What `python WORDS` prints, on the store of a server. Raises RuntimeError with what it said when it fails."""
+    env = _environment(server.data, database_url)
+    done = subprocess.run(  # our own command
+        [sys.executable, *words], env=env, cwd=_ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(words[:3])} failed:\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+class Restartable:
+    """A server that can be ended and started again where it was: the same store, the same port, the same key."""
+
+    def __init__(self, database_url: str = "") -> None:
+        self._database_url = database_url
+        self._stack = ExitStack()
+        self._run = ExitStack()
+
+    def __enter__(self) -> Self:
+        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="recovery-ops-bench-")))
+        env = _environment(folder, self._database_url)
+        url, pid = self._run.enter_context(_running(env))
+        self.server = Server(url, _key(env), pid, folder)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run.close()
+        self._stack.close()
+
+    def restart(self) -> None:
+        """End it as a person would, and wait until it answers again."""
+        self._run.close()
+        env = _environment(self.server.data, self._database_url)
+        url, pid = self._run.enter_context(_running(env, port=urlsplit(self.server.url).port or 0))
+        self.server = replace(self.server, url=url, pid=pid)
+
+
+def _environment(data: Path, database_url: str) -> dict[str, str]:
+    env = os.environ | {"RECOVERY_OPS_DATA": str(data), "RECOVERY_OPS_DATABASE_URL": database_url}
+    env.pop("DJANGO_SETTINGS_MODULE", None)  # whoever measures may have settings of its own
+    return env
+
+
+@contextmanager
+def _running(env: dict[str, str], port: int = 0) -> Iterator[tuple[str, int]]:
+    command = [sys.executable, str(_ROOT / "manage.py"), "up", "--no-demo", "--port", str(port)]
+    process = subprocess.Popen(  # our own command
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env, start_new_session=True
+    )
+    try:
+        yield _address(process), process.pid
+    finally:
+        process.send_signal(signal.SIGINT)
         try:
-            url = _address(process)
-            yield Server(url, _key(env), process.pid, data)
-        finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(STOP_WITHIN_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            if process.stdout:
-                process.stdout.close()
+            process.wait(STOP_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout:
+            process.stdout.close()
 
 
 def _address(process: subprocess.Popen[str]) -> str:

@@ -78,6 +78,8 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: stop.put(None))
     fleet = Fleet(Path(os.environ.get("RECOVERY_OPS_DEMO_DIR", ".data/demo")))
     try:
+        if port := os.environ.get("RECOVERY_OPS_DEMO_PORT"):
+            fleet.start("recovery_ops.demo.receiver", "--port", port, name="receiver")
         provider = fleet.start("recovery_ops.demo.provider", name="provider", wants_answer=True)
         for service, count in (("research-agent", said.research), ("support-agent", said.support)):
             for number in range(1, count + 1):

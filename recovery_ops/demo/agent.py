@@ -23,9 +23,13 @@ from types import FrameType
 from typing import Any
 
 from recovery_ops.demo.client import Client
-from recovery_ops.runtime import Fallback, Recovery, RecoveryError
+from recovery_ops.demo.errands import bibliography, payment
+from recovery_ops.runtime import Fallback, Recovery, RecoveryError, Run, escalate_to_human_async
 
 Operation = Callable[..., Any]
+_USD_PER_TOKEN = {"input_tokens": 3e-6, "output_tokens": 15e-6}
+_ERRAND_EVERY, _FIRST_ERRAND = 100, 5
+"""Runs between two errands of one agent, and the run after which it does its first."""
 
 
 def model(recovery: Recovery, client: Client) -> Operation:
@@ -91,7 +95,50 @@ def research_operations(recovery: Recovery, client: Client) -> dict[str, Operati
 
 
 def support_operations(recovery: Recovery, client: Client) -> dict[str, Operation]:
-    """The same for tasks: a model with a fallback, a ticket system with keys, an optional tool, background indexing."""
+    """The same for tasks: a model with a fallback, a ticket system with keys, an optional tool, background indexing.
+
+    The ledger is a row that everybody wants at once: most of its attempts meet somebody else's, and are made again.
+    """
+
+    @recovery.guard(
+        "crm.update",
+        kind="tool",
+        tool="crm.update",
+        idempotency_key=lambda ticket: f"ticket-{ticket}",
+        refresh_evidence=lambda: asyncio.to_thread(client.post, "small", prompt="read the ticket again"),
+    )
+    async def update(ticket: str) -> Any:
+        return await asyncio.to_thread(client.post, "crm", ticket=ticket)
+
+    @recovery.guard("ledger.book", kind="tool", tool="ledger.book", is_destructive=False)
+    async def book(ticket: str) -> Any:
+        return await asyncio.to_thread(client.post, "ledger", ticket=ticket)
+
+    @recovery.guard("sentiment", kind="tool", tool="sentiment", optional=True, is_destructive=False)
+    async def sentiment(text: str) -> Any:
+        return await asyncio.to_thread(client.post, "prices", text=text)
+
+    @recovery.guard("send_mail", kind="tool", tool="send_mail")
+    async def send_mail(text: str) -> Any:
+        return await asyncio.to_thread(client.post, "mail", text=text)
+
+    @recovery.guard("index_ticket", kind="tool", tool="index_ticket", source="indexing", is_destructive=False)
+    async def index_ticket(ticket: str) -> Any:
+        return await asyncio.to_thread(client.post, "search", ticket=ticket)
+
+    return {
+        "refund": refund_operation(recovery, client),
+        "sentiment": sentiment,
+        "model:large": support_model(recovery, client),
+        "crm.update": update,
+        "ledger.book": book,
+        "send_mail": send_mail,
+        "index_ticket": index_ticket,
+    }
+
+
+def support_model(recovery: Recovery, client: Client) -> Operation:
+    """A model, and the smaller one that stands in for it."""
 
     @recovery.guard("model:small", kind="model", provider="helios", model="helios-small", is_destructive=False)
     async def small(prompt: str) -> Any:
@@ -108,47 +155,35 @@ def support_operations(recovery: Recovery, client: Client) -> dict[str, Operatio
     async def large(prompt: str) -> Any:
         return await asyncio.to_thread(client.post, "large", prompt=prompt)
 
-    @recovery.guard(
-        "crm.update",
-        kind="tool",
-        tool="crm.update",
-        idempotency_key=lambda ticket: f"ticket-{ticket}",
-        refresh_evidence=lambda: asyncio.to_thread(client.post, "small", prompt="read the ticket again"),
-    )
-    async def update(ticket: str) -> Any:
-        return await asyncio.to_thread(client.post, "crm", ticket=ticket)
+    return large
 
-    @recovery.guard("sentiment", kind="tool", tool="sentiment", optional=True, is_destructive=False)
-    async def sentiment(text: str) -> Any:
-        return await asyncio.to_thread(client.post, "prices", text=text)
 
-    @recovery.guard("send_mail", kind="tool", tool="send_mail")
-    async def send_mail(text: str) -> Any:
-        return await asyncio.to_thread(client.post, "mail", text=text)
+def refund_operation(recovery: Recovery, client: Client) -> Operation:
+    """What is done only once a person has said yes, and then once."""
 
-    @recovery.guard("index_ticket", kind="tool", tool="index_ticket", source="indexing", is_destructive=False)
-    async def index_ticket(ticket: str) -> Any:
-        return await asyncio.to_thread(client.post, "search", ticket=ticket)
+    @recovery.guard("refund", kind="tool", tool="refund", idempotency_key=lambda ticket, order: f"refund-{ticket}")
+    async def refund(ticket: str, order: str) -> Any:
+        return await asyncio.to_thread(client.post, "crm", ticket=ticket, order=order)
 
-    return {
-        "sentiment": sentiment,
-        "model:large": large,
-        "crm.update": update,
-        "send_mail": send_mail,
-        "index_ticket": index_ticket,
-    }
+    return refund
 
 
 def research(recovery: Recovery, client: Client, pause_s: float) -> None:
     """Runs, one after another, without end. A run that cannot be finished is given up; the agent lives on."""
     operations, chance = research_operations(recovery, client), random.Random(recovery.instance.instance)
+    check_bibliography = bibliography(recovery, client)
     for number in itertools.count(1):
         time.sleep(pause_s * (0.5 + chance.random()))
         subject = f"subject {number}"
-        with contextlib.suppress(RecoveryError), recovery.run("due diligence", source="main_agent", deadline_s=90.0):
+        if number % _ERRAND_EVERY == _FIRST_ERRAND:
+            check_bibliography()
+        with (
+            contextlib.suppress(RecoveryError),
+            recovery.run("due diligence", source="main_agent", deadline_s=90.0) as run,
+        ):
             operations["search_web"](subject)
             operations["fetch_prices"](subject)
-            operations["model:large"](subject)
+            spend(run, operations["model:large"](subject))
             if number % 5 == 0:
                 operations["publish_report"](subject)
         with contextlib.suppress(RecoveryError):
@@ -158,17 +193,49 @@ def research(recovery: Recovery, client: Client, pause_s: float) -> None:
 async def support(recovery: Recovery, client: Client, pause_s: float) -> None:
     """The same, for tasks."""
     operations, chance = support_operations(recovery, client), random.Random(recovery.instance.instance)
+    take_payment = payment(recovery, client)
+    asking: asyncio.Task[None] | None = None
     for number in itertools.count(1):
+        if number % 8 == 3 and (asking is None or asking.done()):
+            asking = asyncio.create_task(refund_if_allowed(recovery, operations["refund"], number))
         await asyncio.sleep(pause_s * (0.5 + chance.random()))
         ticket = f"{recovery.instance.instance}-{number}"
         with contextlib.suppress(RecoveryError):
-            async with recovery.run("answer a ticket", source="user_request", deadline_s=60.0):
+            if number % _ERRAND_EVERY == _FIRST_ERRAND:
+                await take_payment(f"order-{ticket}")
+            async with recovery.run("answer a ticket", source="user_request", deadline_s=60.0) as run:
                 await operations["sentiment"](ticket)
-                await operations["model:large"](ticket)
+                spend(run, await operations["model:large"](ticket))
                 await operations["crm.update"](ticket)
+                await operations["ledger.book"](ticket)
                 if number % 4 == 0:
                     await operations["send_mail"](ticket)
             await operations["index_ticket"](ticket)
+
+
+async def refund_if_allowed(recovery: Recovery, refund: Operation, number: int) -> None:
+    """Ask a person first; without an answer within five minutes there is no refund."""
+    ticket = f"{recovery.instance.instance}-{number}"
+    with contextlib.suppress(RecoveryError):
+        async with recovery.run("refund", source="user_request", deadline_s=60.0):
+            decision = await escalate_to_human_async(
+                recovery,
+                f"May ticket {ticket} be refunded? The agent proposes:",
+                proposal="40 EUR, to the card that was charged",
+                queue="refunds",
+                operation="refund",
+                deadline_s=300.0,
+            )
+            if decision.is_approved:
+                await refund(ticket, decision.text)
+
+
+def spend(run: Run, answer: Any) -> None:
+    """Say what a model's answer has cost, as its provider counts it."""
+    used = answer.get("usage", {})
+    run.input_tokens = (run.input_tokens or 0) + used.get("input_tokens", 0)
+    run.output_tokens = (run.output_tokens or 0) + used.get("output_tokens", 0)
+    run.cost_usd = (run.cost_usd or 0.0) + sum(price * used.get(kind, 0) for kind, price in _USD_PER_TOKEN.items())
 
 
 def end_with_input() -> None:

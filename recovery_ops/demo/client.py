@@ -23,6 +23,10 @@ class ProviderError(Exception):
         super().__init__(f"helios answered {status_code}")
 
 
+class UnexpectedAnswer(Exception):
+    """The provider answered with a state that its documentation does not know."""
+
+
 class Client:
     """A pool of connections to the provider; thread-safe."""
 
@@ -34,7 +38,8 @@ class Client:
         """The parsed answer.
 
         Raises ProviderError for a status from 400, urllib3's errors for a connection that fails, ValueError for an
-        answer that is not JSON. The runtime's remaining time and idempotency key travel with the request.
+        answer that is not JSON, UnexpectedAnswer for one that says something nobody knows. The runtime's remaining time
+        and idempotency key travel with the request.
         """
         now = attempt()
         headers = {"content-type": "application/json"}
@@ -48,7 +53,10 @@ class Client:
         )
         if answer.status >= 400:
             raise ProviderError(answer.status, answer.headers, _parsed(answer.data))
-        return json.loads(answer.data)
+        parsed = json.loads(answer.data)
+        if "state" in parsed:
+            raise UnexpectedAnswer(f"helios is in state {parsed['state']}")
+        return parsed
 
 
 def _parsed(data: bytes) -> Any:

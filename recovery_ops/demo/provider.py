@@ -2,8 +2,8 @@
 
     python -m recovery_ops.demo.provider --port 0
 
-Services are paths: `/large`, `/small`, `/search`, `/prices`, `/crm`, `/mail`. `GET /calls` counts the requests that
-came in by service, and `POST /weather` fixes what a service does, for tests:
+Services are paths: `/large`, `/small`, `/search`, `/prices`, `/crm`, `/mail`, `/ledger`, `/archive`, `/payments`.
+`GET /calls` counts the requests that came in by service, and `POST /weather` fixes what a service does, for tests:
 `{"service": "large", "trouble": {"529": 1.0}}`.
 """
 
@@ -17,7 +17,7 @@ import sys
 import time
 from collections import Counter
 
-from recovery_ops.demo.weather import Spell, spell_at
+from recovery_ops.demo.weather import Phase, Spell, phase_at, spell_of
 
 STALL_S = 20.0
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 409: "Conflict", 412: "Precondition Failed"}
@@ -31,6 +31,8 @@ class Provider:
         self._begins = time.monotonic()
         self._fixed: dict[str, Spell] = {}
         self._is_calm = is_calm
+        self._in_phase: Counter[tuple[int, str]] = Counter()
+        self._booked: set[str] = set()
         self.calls: Counter[str] = Counter()
 
     async def serve(self, host: str, port: int) -> asyncio.Server:
@@ -43,6 +45,8 @@ class Provider:
                 pass
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
             pass
+        except asyncio.CancelledError:
+            pass  # whoever ends the server hangs up: nobody waits for this task
         finally:
             writer.close()
 
@@ -59,12 +63,31 @@ class Provider:
             self._fixed[wanted["service"]] = Spell(wanted.get("trouble", {}), wanted.get("latency_s", 0.01))
             return await _answer(writer, 200, {})
         self.calls[service] += 1
-        spell = self._fixed.get(service) or (Spell() if self._is_calm else self._scripted(service))
+        fixed = self._fixed.get(service) or (Spell() if self._is_calm else None)
+        number, phase = phase_at(time.monotonic() - self._begins)
+        spell = fixed or spell_of(service, phase)
         await asyncio.sleep(spell.latency_s * (0.5 + self._chance.random()))
-        return await self._play(self._drawn(spell), service, writer)
+        trouble = "" if fixed else self._staged(service, number, phase)
+        return await self._play(trouble or self._known(service, head, body) or self._drawn(spell), service, writer)
 
-    def _scripted(self, service: str) -> Spell:
-        return spell_at(service, time.monotonic() - self._begins)[1]
+    def _staged(self, service: str, number: int, phase: Phase) -> str:
+        """How the first requests of a phase end, as the script says."""
+        staged = phase.first.get(service, ())
+        count = self._in_phase[number, service]
+        self._in_phase[number, service] += 1
+        return staged[count] if count < len(staged) else ""
+
+    def _known(self, service: str, head: str, body: bytes) -> str:
+        """What the provider remembers: which records are gone, and which keys it has booked."""
+        if service == "archive":
+            return "404" if json.loads(body).get("record", 0) % 2 else ""
+        if service != "payments":
+            return ""
+        lines = (line.partition(":") for line in head.split("\r\n"))
+        key = next((value.strip() for name, _, value in lines if name.lower() == "idempotency-key"), "")
+        is_booked = key in self._booked
+        self._booked.add(key)
+        return "used" if key and is_booked else ""
 
     def _drawn(self, spell: Spell) -> str:
         drawn = self._chance.random()
@@ -95,6 +118,17 @@ def _trouble(name: str, service: str, chance: random.Random) -> tuple[int, objec
         return 200, {"service": service, "answer": "fine", "usage": {"input_tokens": 900, "output_tokens": 120}}, {}
     if name == "bad_json":
         return 200, '{"service": "' + service + '", "answer": ', {}
+    if name == "refused":
+        text = "The text was refused by the content filter."
+        return 400, {"error": {"code": "content_filter", "type": "invalid_request_error", "message": text}}, {}
+    if name == "odd":
+        return 200, {"service": service, "state": "HX-41"}, {}
+    if name == "quota":
+        text = "You exceeded your current quota, please check your plan and billing details."
+        return 429, {"error": {"code": "insufficient_quota", "type": "insufficient_quota", "message": text}}, {}
+    if name == "used":
+        text = "The key was used for a payment that was made."
+        return 409, {"error": {"code": "idempotency_key_in_use", "message": text}}, {}
     if name == "overflow":
         text = (
             "input length and `max_tokens` exceed context limit: 188240 + 20000 > 200000, "

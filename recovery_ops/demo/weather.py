@@ -15,17 +15,30 @@ class Spell:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A stretch of the script; services that are not named have the spell of `others`."""
+    """A stretch of the script; services that are not named have the spell of `others`.
+
+    `first` says how the first requests of a service end, before chance has a word: what nobody may miss.
+    """
 
     name: str
     lasts_s: float
     services: dict[str, Spell] = field(default_factory=dict)
     others: Spell = field(default_factory=Spell)
+    first: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 _DAILY = Spell({"timeout": 0.004, "500": 0.008, "bad_json": 0.004})
+_MAIL_DAILY = Spell({"500": 0.008, "refused": 0.03, "odd": 0.02})
 _CRM_DAILY = Spell({"409": 0.03, "412": 0.02, "500": 0.005}, latency_s=0.05)
 _LARGE_DAILY = Spell({"500": 0.005, "overflow": 0.03, "bad_json": 0.005}, latency_s=0.15)
+
+ALWAYS = {
+    "ledger": Spell({"409": 0.42}, latency_s=0.03),
+    "archive": Spell(latency_s=0.02),
+    "payments": Spell({"reset": 1.0}, latency_s=0.05),
+}
+"""What is the same in every phase: a row that everybody wants at once is asked for again and again, every other record
+of the archive is gone, and a payment is made but its answer is lost."""
 
 SCRIPT: tuple[Phase, ...] = (
     Phase("healthy", 20.0, {"crm": _CRM_DAILY, "large": _LARGE_DAILY}, _DAILY),
@@ -35,7 +48,14 @@ SCRIPT: tuple[Phase, ...] = (
         {"large": Spell({"429": 0.5}, 0.12), "search": Spell({"429": 0.35}), "crm": _CRM_DAILY},
         _DAILY,
     ),
-    Phase("healthy", 20.0, {"crm": _CRM_DAILY, "large": _LARGE_DAILY}, _DAILY),
+    Phase(
+        "healthy",
+        20.0,
+        {"crm": _CRM_DAILY, "large": _LARGE_DAILY},
+        _DAILY,
+        first={"mail": ("odd", "refused"), "crm": ("odd",)},
+    ),
+    Phase("quota spent", 15.0, {"prices": Spell({"quota": 1.0}), "crm": _CRM_DAILY, "large": _LARGE_DAILY}, _DAILY),
     Phase(
         "overload",
         70.0,
@@ -55,15 +75,25 @@ SCRIPT: tuple[Phase, ...] = (
         Spell({"500": 0.1}),
     ),
     Phase("recovery", 30.0, {"large": Spell({"529": 0.12}, 0.2), "search": Spell({"500": 0.05})}, _DAILY),
-    Phase("healthy", 60.0, {"crm": _CRM_DAILY, "large": _LARGE_DAILY}, _DAILY),
+    # Long enough that an outage is over before the next begins: what comes back within five minutes is the same one.
+    Phase("healthy", 330.0, {"crm": _CRM_DAILY, "large": _LARGE_DAILY, "mail": _MAIL_DAILY}, _DAILY),
 )
 
 
-def spell_at(service: str, elapsed_s: float, script: tuple[Phase, ...] = SCRIPT) -> tuple[str, Spell]:
-    """The phase and the behaviour of a service so many seconds after the beginning; the script repeats."""
-    at = elapsed_s % sum(phase.lasts_s for phase in script)
-    for phase in script:
+LASTS_S = sum(phase.lasts_s for phase in SCRIPT)
+"""Less than ten minutes: whoever looks for so long has seen all of it."""
+
+
+def phase_at(elapsed_s: float) -> tuple[int, Phase]:
+    """The phase so many seconds after the beginning, and which one it is since then; the script repeats."""
+    rounds, at = divmod(elapsed_s, LASTS_S)
+    for number, phase in enumerate(SCRIPT):
         if at < phase.lasts_s:
-            return phase.name, phase.services.get(service, phase.others)
+            return int(rounds) * len(SCRIPT) + number, phase
         at -= phase.lasts_s
-    return script[-1].name, script[-1].others
+    return (int(rounds) + 1) * len(SCRIPT) - 1, SCRIPT[-1]
+
+
+def spell_of(service: str, phase: Phase) -> Spell:
+    """How a service behaves in a phase."""
+    return phase.services.get(service) or ALWAYS.get(service, phase.others)

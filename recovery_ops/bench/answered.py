@@ -1,0 +1,67 @@
+"""Asks one store every question some times: `answered.py NOW ENVIRONMENT BREAKER TIMES`; says a line of JSON.
+
+The line maps each question to `took_ms`, the milliseconds of each answer from the call to the rows, and to `cpu_ms`,
+what one of them took of a processor, ours and PostgreSQL's together: that stays the same while other work keeps the
+machine busy. NOW is an ISO instant. The store is the one that the environment's variables name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from statistics import median
+from time import perf_counter, process_time
+from typing import Any
+
+from recovery_ops.bench.usage import cpu_s_of
+
+WARM_UP = 2
+LEAST_TIMES = 3
+LONGEST_S = 2.0
+"""A question that takes long is asked less often."""
+
+
+def main(now: str, environment: str, breaker: str, times: str, *names: str) -> None:
+    """Ask all questions, or those whose names begin with one of these."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "recovery_ops.settings")
+    import django
+
+    django.setup()
+    from recovery_ops.bench.questions import Place, questions
+
+    place = Place(environment, datetime.fromisoformat(now), breaker)
+    asked = [one for one in questions(place) if not names or one.name.startswith(names)]
+    print(json.dumps({one.name: _times_of(one.ask, int(times)) for one in asked}))
+
+
+def _times_of(ask: Callable[[], Any], times: int) -> dict[str, Any]:
+    for _ in range(WARM_UP):
+        ask()
+    took_ms: list[float] = []
+    cpu_s = _cpu_s()
+    own_s: list[float] = []
+    while len(took_ms) < LEAST_TIMES or (len(took_ms) < times and sum(took_ms) < LONGEST_S * 1e3):
+        began, began_cpu = perf_counter(), process_time()
+        ask()
+        own_s.append(process_time() - began_cpu)
+        took_ms.append((perf_counter() - began) * 1e3)
+    theirs_s = (_cpu_s() - cpu_s) / len(took_ms)
+    return {"took_ms": took_ms, "cpu_ms": (median(own_s) + theirs_s) * 1e3}
+
+
+def _cpu_s() -> float:
+    """Processor seconds of PostgreSQL's process for us; 0 on SQLite, which works in our own."""
+    from django.db import connection
+
+    if connection.vendor == "sqlite":
+        return 0.0
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        return cpu_s_of(cursor.fetchone()[0])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

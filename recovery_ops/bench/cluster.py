@@ -1,0 +1,113 @@
+"""A PostgreSQL of our own for the time of a measurement, or a database in one that is named."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
+
+import psycopg
+
+from recovery_ops.bench.usage import cpu_s_of_session
+
+START_WITHIN_S = 30.0
+
+
+class NoPostgres(Exception):
+    """There is none on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A running cluster; `pid` is its first process."""
+
+    folder: str
+    pid: int
+
+    def new_database(self, name: str, *, like: str = "template1") -> str:
+        """Make an empty database, or a copy of another one that nobody uses; return its URL."""
+        with psycopg.connect(self._url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {like}")
+        return self._url(name)
+
+    def cpu_s(self) -> float:
+        """Processor seconds of all its processes."""
+        return cpu_s_of_session(self.pid)
+
+    def size_bytes(self, name: str) -> int:
+        """How large a database is."""
+        with psycopg.connect(self._url("postgres")) as connection:
+            found = connection.execute("SELECT pg_database_size(%s)", [name]).fetchone()
+        return int(found[0]) if found else 0
+
+    def _url(self, name: str) -> str:
+        return f"postgres://bench@/{name}?host={self.folder}"
+
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """Run one in a temporary directory, as durable as it comes, with a gigabyte of buffers. Raises NoPostgres."""
+    programs = _programs()
+    folder = Path(tempfile.mkdtemp(prefix="recovery-ops-bench-pg-"))
+    owner = _unprivileged()
+    if owner is not None:
+        os.chown(folder, owner, -1)
+    try:
+        initdb = [str(programs / "initdb"), "-D", str(folder / "data"), "-U", "bench", "-A", "trust", "-E", "UTF8"]
+        subprocess.run(initdb, user=owner, cwd=folder, check=True, capture_output=True)
+        options = ["listen_addresses=", "shared_buffers=1GB", "max_wal_size=4GB", "checkpoint_timeout=15min"]
+        command = [str(programs / "postgres"), "-D", str(folder / "data"), "-k", str(folder)]
+        process = subprocess.Popen(
+            [*command, *(word for option in options for word in ("-c", option))],
+            user=owner,
+            cwd=folder,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            _wait_for(f"postgres://bench@/postgres?host={folder}")
+            yield Cluster(str(folder), process.pid)
+        finally:
+            process.terminate()
+            process.wait()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for(url: str) -> None:
+    until = time.monotonic() + START_WITHIN_S
+    while True:
+        try:
+            psycopg.connect(url, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+        else:
+            return
+
+
+def _programs() -> Path:
+    found = shutil.which("initdb")
+    newest = sorted(glob("/usr/lib/postgresql/*/bin/initdb"), key=lambda path: int(path.split("/")[4]))
+    if found is None and not newest:
+        raise NoPostgres("PostgreSQL is not on this machine")
+    return Path(found or newest[-1]).parent
+
+
+def _unprivileged() -> int | None:
+    """Whom PostgreSQL runs as when we are root, which it refuses to be."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam("postgres").pw_uid
+    except KeyError:
+        return pwd.getpwnam("nobody").pw_uid

@@ -1,0 +1,185 @@
+"""What pages cost: the server in queries and milliseconds, the reader in bytes, in waiting and in jumps.
+
+On made-up facts, in a real browser, throttled to a slow laptop on a slow line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recovery_ops.bench.figures import Figure, Report
+from recovery_ops.bench.served import Server, commanded, served
+
+PAGES = {
+    "overview": "/",
+    "overview of a month": "/?over=30d",
+    "monthly report": "/report/monthly",
+    "capacity": "/capacity",
+    "breakers": "/breakers",
+    "breaker": "/breakers*",
+    "timelines": "/timelines",
+    "escalations": "/escalations",
+    "failures": "/failures",
+    "failure": "/failures*",
+    "runs": "/runs",
+    "run": "/runs*",
+    "policies": "/policies",
+    "agents": "/agents",
+    "audit": "/audit",
+}
+"""Pages by name; `*` stands for the first row of the list before it."""
+WITH_CHARTS = frozenset({"breaker", "timelines"})
+CPU_SLOWER, DOWN_MBIT, DELAY_MS = 4, 10, 40
+SETTLES_MS = 1_500
+
+AIM_QUERIES, AIM_SERVER_MS, AIM_HTML_KB, AIM_FIRST_KB, AIM_FIRST_CHART_KB = 15, 250, 50, 90, 1_300
+AIM_LCP_MS, AIM_LCP_CHART_MS, AIM_INP_MS, AIM_CLS = 1_200, 1_800, 150, 0.05
+
+OBSERVE = """
+window.seen = { lcp: 0, cls: 0, inp: 0 };
+const on = (type, note, more = {}) =>
+  new PerformanceObserver((list) => list.getEntries().forEach(note)).observe({ type, buffered: true, ...more });
+on("largest-contentful-paint", (one) => (seen.lcp = one.startTime));
+on("layout-shift", (one) => one.hadRecentInput || (seen.cls += one.value));
+on("event", (one) => one.interactionId && (seen.inp = Math.max(seen.inp, one.duration)), { durationThreshold: 16 });
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How much has happened before anybody looks."""
+
+    facts: int = 50_000
+    agents: int = 40
+    breakers: int = 40
+    runs: int = 2_000
+
+
+SMALL, LARGE = Scale(), Scale(facts=1_000_000, agents=400, runs=10_000)
+SCALES = {"small": SMALL, "large": LARGE}
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a browser saw of one page."""
+
+    first_kb: float
+    lcp_ms: float
+    inp_ms: float
+    cls: float
+
+
+class NoBrowser(Exception):
+    """There is none here; the text says what would bring one."""
+
+
+def measure(scale: Scale = SMALL, pages: dict[str, str] | None = None, *, cpu_slower: int = CPU_SLOWER) -> list[Report]:
+    """Seed, serve, ask every page from within, then look at it from without; a report for each kind of figure."""
+    wanted = PAGES if pages is None else pages
+    with served() as server:
+        numbers = [f"--{name}={getattr(scale, name)}" for name in ("facts", "agents", "breakers", "runs")]
+        commanded(server, "-m", "manage", "seed", "--days=7", *numbers)
+        asked = json.loads(commanded(server, "-m", "recovery_ops.bench.asked", *wanted.values()))
+        reports = _of_server(asked, wanted, scale)
+        try:
+            paths = {name: asked[path]["path"] for name, path in wanted.items()}
+            seen = _looked_at(server, paths, cpu_slower)
+        except NoBrowser as error:
+            skipped = Figure("every page", None, "ms", note=f"skipped: {error}")
+            return [*reports, Report("pages in a browser", [skipped])]
+        return [*reports, *_of_browser(seen, cpu_slower)]
+
+
+def _of_server(asked: dict[str, Any], wanted: dict[str, str], scale: Scale) -> list[Report]:
+    on = f"{scale.facts:,} facts, {scale.agents} agents"
+    queries, times, sizes = (
+        Report(f"pages: queries ({on})"),
+        Report(f"pages: server time ({on})"),
+        Report("pages: HTML"),
+    )
+    for name, path in wanted.items():
+        found = asked[path]
+        if not found["path"]:
+            queries.figures.append(Figure(name, None, "", note="skipped: its list is empty"))
+            continue
+        queries.add(name, found["queries"], "queries", aim=AIM_QUERIES)
+        times.add(name, found["server_ms"], "ms", aim=AIM_SERVER_MS)
+        sizes.add(name, found["html_bytes"] / 1000, "kB", aim=AIM_HTML_KB)
+    return [queries, times, sizes]
+
+
+def _of_browser(seen: dict[str, Seen], cpu_slower: int) -> list[Report]:
+    profile = f"{cpu_slower} × slower CPU, {DOWN_MBIT} Mbit/s, {DELAY_MS} ms"
+    first, lcp = Report("pages: first load"), Report(f"pages: largest paint ({profile})")
+    inp, cls = Report(f"pages: slowest answer to a key or click ({profile})"), Report("pages: layout shift")
+    for name, one in seen.items():
+        is_chart = name in WITH_CHARTS
+        first.add(name, one.first_kb, "kB", aim=AIM_FIRST_CHART_KB if is_chart else AIM_FIRST_KB)
+        lcp.add(name, one.lcp_ms, "ms", aim=AIM_LCP_CHART_MS if is_chart else AIM_LCP_MS)
+        inp.add(name, one.inp_ms, "ms", aim=AIM_INP_MS)
+        cls.add(name, one.cls, "", aim=AIM_CLS)
+    return [first, lcp, inp, cls]
+
+
+def _looked_at(server: Server, paths: dict[str, str], cpu_slower: int) -> dict[str, Seen]:
+    with _browser() as browser:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(f"{server.url}/sign-in")
+        name, password = (server.data / "initial-sign-in").read_text().split()
+        page.get_by_label("Name").fill(name)
+        page.get_by_label("Password").fill(password)
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url(f"{server.url}/")
+        kept = context.storage_state()
+        context.close()
+        return {name: _look(browser, kept, server.url + path, cpu_slower) for name, path in paths.items() if path}
+
+
+def _look(browser: Any, kept: Any, url: str, cpu_slower: int) -> Seen:
+    """One page in a browser that was never here but for its sign-in."""
+    context = browser.new_context(storage_state=kept, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    session = context.new_cdp_session(page)
+    session.send("Network.enable")
+    session.send("Emulation.setCPUThrottlingRate", {"rate": cpu_slower})
+    speed = DOWN_MBIT * 1_000_000 / 8
+    line = {"offline": False, "latency": DELAY_MS, "downloadThroughput": speed, "uploadThroughput": speed}
+    session.send("Network.emulateNetworkConditions", line)
+    came: list[float] = []
+    session.on("Network.loadingFinished", lambda event: came.append(event["encodedDataLength"]))
+    page.add_init_script(OBSERVE)
+    page.goto(url, wait_until="load")
+    page.wait_for_timeout(SETTLES_MS)
+    first_kb = sum(came) / 1000
+    painted = page.evaluate("seen")  # before the first key: what comes later is not of the load
+    for key in ("Tab", "Tab", "j"):
+        page.keyboard.press(key)
+    page.get_by_role("button", name="Switch theme").click()
+    page.wait_for_timeout(SETTLES_MS)
+    inp_ms = page.evaluate("seen.inp")
+    context.close()
+    return Seen(first_kb, painted["lcp"], inp_ms, painted["cls"])
+
+
+@contextmanager
+def _browser() -> Iterator[Any]:
+    try:
+        from playwright.sync_api import sync_playwright  # of the tests' environment, not the server's
+    except ImportError as error:
+        raise NoBrowser("Playwright is not installed: `manage.py test --version` brings it") from error
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    path = next(filter(None, map(shutil.which, names)), None)
+    with sync_playwright() as playwright:
+        if path is None and not Path(playwright.chromium.executable_path).exists():
+            raise NoBrowser("there is no Chromium or Chrome")
+        launched = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        yield launched
+        launched.close()

@@ -1,0 +1,112 @@
+"""Every question that a page or a figure asks of the facts, over every range: for timing, and for looking at plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from events import queries
+from events.amplification import amplification
+from events.capacity import asking as capacity
+from events.degradations.asking import degradations_in
+from events.failures import asking as failures
+from events.queries.counted import counted
+from events.runs import asking as runs
+from recovery_ops.control.impact import impact_of
+from recovery_ops.rules.scope import Scope
+
+RANGES = {
+    "15 min": timedelta(minutes=15),
+    "1 h": timedelta(hours=1),
+    "6 h": timedelta(hours=6),
+    "24 h": timedelta(hours=24),
+    "7 d": timedelta(days=7),
+}
+_ROLLOUT = timedelta(minutes=30)
+"""What the gate of a rollout compares."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Whose facts, as of when, and the breaker (and operation of the same name) that is looked at."""
+
+    environment: str
+    now: datetime
+    breaker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Its name, and how it is asked."""
+
+    name: str
+    ask: Callable[[], Any]
+
+
+def questions(place: Place) -> Iterator[Question]:
+    """All of them."""
+    for words, length in RANGES.items():
+        span: dict[str, Any] = {"start": place.now - length, "end": place.now}
+        for name, ask in (*_figures(place, span), *_lists(place, span)):
+            yield Question(f"{name}, {words}", ask)
+    for name, ask in _standing(place):
+        yield Question(name, ask)
+
+
+_Asked = tuple[str, Callable[[], Any]]
+
+
+def _figures(place: Place, span: dict[str, Any]) -> Iterator[_Asked]:
+    environment, one = place.environment, place.breaker
+    yield "fleet lanes", lambda: queries.fleet_lanes(environment, **span, now=place.now)
+    yield "fleet lanes of one breaker", lambda: queries.fleet_lanes(environment, **span, breaker=one, now=place.now)
+    yield "instance lanes of one breaker", lambda: queries.segments(environment, **span, breaker=one, now=place.now)
+    yield "sums", lambda: queries.sums_per_bin(environment, **span)
+    yield "sums of one breaker", lambda: queries.sums_per_bin(environment, **span, breaker=one)
+    yield "failures per bin", lambda: queries.failures_per_bin(environment, **span)
+    yield "failures per bin of one breaker", lambda: queries.failures_per_bin(environment, **span, breaker=one)
+    yield "degradations", lambda: queries.degradations(environment, **span)
+    yield "reductions", lambda: degradations_in(environment, **span, now=place.now)
+    yield "amplification", lambda: amplification(environment, **span)
+
+
+def _lists(place: Place, span: dict[str, Any]) -> Iterator[_Asked]:
+    environment, one = place.environment, place.breaker
+    yield "newest failures", lambda: queries.recent_failures(environment, **span)
+    yield "newest failures of one breaker", lambda: queries.recent_failures(environment, **span, breaker=one)
+    yield "newest failures of one operation", lambda: queries.recent_failures(environment, **span, operation=one)
+    yield "moves", lambda: queries.transitions(environment, **span)
+    yield "moves of one breaker", lambda: queries.transitions(environment, **span, breaker=one)
+    yield "causes of failures", lambda: _causes(environment, span)
+    yield "causes of failures before", lambda: failures.counts_before(environment, **span)
+    for show in runs.Show:
+        yield f"runs: {show.value}", partial(runs.runs, environment, **span, show=show)
+    yield "capacity events", lambda: capacity.capacity_events(environment, **span, now=place.now)
+
+
+def _causes(environment: str, span: dict[str, Any]) -> Any:
+    sample = failures.read_failures(environment, **span)
+    found = failures.fingerprints(sample, **span, before=None)
+    return found, failures.occurrences(sample.seen)
+
+
+def _standing(place: Place) -> Iterator[_Asked]:
+    environment, one, now = place.environment, place.breaker, place.now
+    yield "overview", lambda: queries.overview_numbers(environment, now=now)
+    yield "sentence", lambda: queries.sentence(environment, now)
+    yield "breakers", lambda: queries.breakers(environment, now=now)
+    yield "breaker", lambda: queries.breaker(environment, one, now=now)
+    yield "instances of one breaker", lambda: queries.instance_states(environment, one, now=now)
+    yield "operations", lambda: queries.operations(environment, now=now)
+    yield "fleet", lambda: queries.fleet(environment, now=now)
+    yield "capacity events going on", lambda: capacity.count_going_on(environment, now=now)
+    yield "capacity event that ended last", lambda: capacity.newest_over(environment, now=now)
+    yield "impact of a trip", lambda: impact_of(environment, Scope(operation=one), now=now)
+    agents = [agent.id for agent in queries.fleet(environment, now=now)]
+    yield "gate of a rollout", lambda: counted(environment, agents, start=now - _ROLLOUT, end=now)
+    shown = runs.runs(environment, start=now - timedelta(hours=1), end=now).rows
+    run = shown[0].run if shown else ""
+    yield "one run", lambda: runs.run_of(environment, run)

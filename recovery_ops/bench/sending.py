@@ -1,0 +1,259 @@
+"""Senders that keep a server of facts busy: each a process with one connection, batch after batch.
+
+Batches are encoded and compressed before the clock starts: what is measured is the server, and senders share its cores.
+"""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import multiprocessing
+import re
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from multiprocessing.connection import Connection
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, SeverityNumber
+
+from recovery_ops import wire
+from recovery_ops.rules.facts import FailureClassified, Record
+from recovery_ops.rules.words import Category, Evidence
+
+BATCH = 500
+_CATEGORIES = (Category.OVERLOADED, Category.TIMEOUT, Category.SERVER_ERROR, Category.RATE_LIMITED)
+_PLACE = re.compile(rb"00000000-0000-7000-8000-[0-9a-f]{12}")
+_STEP_NS = 1_000_000
+"""How far two records of one sender lie apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One batch that was taken: when its answer came (by time.perf_counter), and how long it took."""
+
+    at_s: float
+    took_s: float
+
+
+@dataclass(slots=True)
+class Sent:
+    """What came of it: the batches that were accepted, and how many were not."""
+
+    answers: list[Answer] = field(default_factory=list)
+    refused: int = 0
+
+    @property
+    def records(self) -> int:
+        """How many records were acknowledged."""
+        return len(self.answers) * BATCH
+
+    @property
+    def times_s(self) -> list[float]:
+        """How long each accepted batch took."""
+        return [one.took_s for one in self.answers]
+
+    def slowest(self, window_s: float) -> float:
+        """Records a second in the worst window of this length, of those that are whole."""
+        if not self.answers:
+            return 0.0
+        first = min(one.at_s - one.took_s for one in self.answers)
+        counts: dict[int, int] = {}
+        for one in self.answers:
+            window = int((one.at_s - first) / window_s)
+            counts[window] = counts.get(window, 0) + BATCH
+        last = max(counts)  # which ends early
+        return min(counts.get(window, 0) for window in range(last or 1)) / window_s
+
+
+class Waiting:
+    """What all senders were told to do, and are doing."""
+
+    def __init__(self, futures: Sequence[Future[Sent]]) -> None:
+        self._futures = futures
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for so long at most; whether all are done."""
+        return not wait(self._futures, timeout_s).not_done
+
+    def result(self) -> Sent:
+        """Wait for all of them, and join what they say."""
+        told = [one.result() for one in self._futures]
+        return Sent([one for each in told for one in each.answers], sum(each.refused for each in told))
+
+
+class Senders:
+    """Processes that wait to be told what to do. A context: they end with it."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        context = multiprocessing.get_context("spawn")
+        self._threads = ThreadPoolExecutor(count)
+        self._pipes: list[Connection] = []
+        self._processes = []
+        for number in range(count):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_obey, args=(theirs, number), daemon=True)
+            process.start()
+            theirs.close()
+            self._pipes.append(ours)
+            self._processes.append(process)
+
+    def __enter__(self) -> Self:
+        self._tell(("prepare", 0, 0.0)).result()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in self._pipes:
+            pipe.close()
+        for process in self._processes:
+            process.terminate()
+            process.join()
+        self._threads.shutdown()
+
+    def prepare(self, batches: int, spread_s: float) -> None:
+        """Have each make so many batches anew, of facts that happened in the last so many seconds."""
+        self._tell(("prepare", batches, spread_s)).result()
+
+    def start(self, url: str, key: str, seconds: float) -> Waiting:
+        """Send from all of them for so long, each from its first batch on."""
+        return self._tell(("send", url, key, seconds))
+
+    def _tell(self, what: tuple[Any, ...]) -> Waiting:
+        return Waiting([self._threads.submit(_ask, pipe, what) for pipe in self._pipes])
+
+
+def _ask(pipe: Connection, what: tuple[Any, ...]) -> Sent:
+    pipe.send(what)
+    sent: Sent = pipe.recv()
+    return sent
+
+
+def _obey(pipe: Connection, sender: int) -> None:
+    """What a sender's process does until its pipe is closed."""
+    made: list[bytes] = []
+    began_ns = 0
+    while True:
+        try:
+            what, *rest = pipe.recv()
+        except EOFError:
+            return
+        if what == "prepare":
+            batches, spread_s = rest
+            began_ns = time.time_ns()
+            step_ns = int(spread_s * 1e9 / (batches * BATCH)) if batches else _STEP_NS
+            made = list(islice(bodies(sender, began_ns, began_ns - batches * BATCH * step_ns, step_ns), batches))
+            pipe.send(Sent())
+        else:
+            # Should there be too few, the rest is made on the way; at a new time, so that no uid comes twice.
+            more = bodies(sender, began_ns + len(made) * 1_000_000_000)
+            url, key, seconds = rest
+            pipe.send(_send(url, key, seconds, chain(made, more)))
+
+
+def bodies(sender: int, began_ns: int, at_ns: int = 0, step_ns: int = _STEP_NS) -> Iterator[bytes]:
+    """Compressed batches without end, each record with a uid and a time of its own.
+
+    One batch is encoded and told again and again. Uids are as of `began_ns`; the facts happened from `at_ns` on (as of
+    `began_ns` where that is 0), one each `step_ns`.
+    """
+    first_ns = at_ns or began_ns - BATCH * _STEP_NS
+    before_ns = [first_ns + number * _STEP_NS for number in range(BATCH)]
+    parts = re.split(
+        b"|".join(re.escape(_fixed(one)) for one in before_ns) + b"|" + _PLACE.pattern, _batch(sender, before_ns)
+    )
+    number = 0
+    while True:
+        head = f"{(began_ns // 1_000_000 + number // 4096) & 0xFFFF_FFFF_FFFF:012x}"
+        start = f"{head[:8]}-{head[8:]}-7{sender % 4096:03x}-8000-"
+        told = [parts[0]]
+        for time_part, uid_part in zip(parts[1::2], parts[2::2], strict=True):
+            told += (_fixed(first_ns + number * step_ns), time_part, f"{start}{number:012x}".encode(), uid_part)
+            number += 1
+        yield gzip.compress(b"".join(told), 1)
+
+
+def _fixed(time_ns: int) -> bytes:
+    """A time as protobuf writes it."""
+    return time_ns.to_bytes(8, "little")
+
+
+def _send(url: str, key: str, seconds: float, made: Iterator[bytes]) -> Sent:
+    address, sent = urlsplit(url), Sent()
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)
+    headers = {
+        "authorization": f"Bearer {key}",
+        "content-type": "application/x-protobuf",
+        "content-encoding": "gzip",
+    }
+    until = time.perf_counter() + seconds
+    for body in made:
+        began = time.perf_counter()
+        if began >= until:
+            break
+        connection.request("POST", "/v1/logs", body=body, headers=headers)
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status == 200:
+            now = time.perf_counter()
+            sent.answers.append(Answer(now, now - began))
+        else:
+            sent.refused += 1
+    connection.close()
+    return sent
+
+
+def _batch(sender: int, times_ns: Sequence[int]) -> bytes:
+    """A batch as an agent sends it: classified failures, each different."""
+    request = ExportLogsServiceRequest()
+    resource = request.resource_logs.add()
+    for name, value in (("service.name", "bench"), ("service.instance.id", f"bench-{sender}")):
+        resource.resource.attributes.append(KeyValue(key=name, value=AnyValue(string_value=value)))
+    scope = resource.scope_logs.add()
+    scope.scope.name = wire.names.SCOPE_NAME
+    scope.log_records.extend(_record(number, at_ns) for number, at_ns in enumerate(times_ns))
+    encoded: bytes = request.SerializeToString()
+    return encoded
+
+
+def _record(number: int, at_ns: int) -> LogRecord:
+    fact = FailureClassified(
+        operation=f"operation_{number % 40}",
+        breaker=f"operation_{number % 40}",
+        category=_CATEGORIES[number % 4],
+        evidence=Evidence.HTTP_STATUS,
+        retryable=True,
+        attempt=1 + number % 3,
+        status_code=529,
+        error_type="529",
+        message="the provider is overloaded",
+        provider="helios",
+        model="helios-large",
+    )
+    uid = f"00000000-0000-7000-8000-{number:012x}"
+    event = wire.encode(
+        Record(fact=fact, uid=uid, sequence_number=number, at_ns=at_ns, source="main_agent", run=f"r{number}")
+    )
+    record = LogRecord(
+        time_unix_nano=event.at_ns,
+        event_name=event.event_name,
+        severity_number=SeverityNumber.SEVERITY_NUMBER_WARN,
+        body=_any(event.body),
+    )
+    record.attributes.extend(KeyValue(key=name, value=_any(value)) for name, value in event.attributes.items())
+    return record
+
+
+def _any(value: Any) -> AnyValue:
+    if isinstance(value, bool):
+        return AnyValue(bool_value=value)
+    if isinstance(value, int):
+        return AnyValue(int_value=value)
+    if isinstance(value, float):
+        return AnyValue(double_value=value)
+    return AnyValue(string_value=str(value))

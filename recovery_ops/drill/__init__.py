@@ -1,0 +1,1 @@
+"""Faults on purpose, against real processes: whether every fact that was sent is stored, and once."""

@@ -1,0 +1,153 @@
+"""Runs the faults on one engine, in a process whose Django looks at that engine: `engine.py ENGINE EVENTS SEED FAULTS`.
+
+Says a line of JSON for each fault as it ends; `manage.py drill facts` reads them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from recovery_ops.drill.catalogue import FAULTS
+from recovery_ops.drill.faults import Drill
+from recovery_ops.drill.history import History
+from recovery_ops.drill.world import NotHere, Postgres, Server
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One fault on one engine."""
+
+    fault: str
+    engine: str
+    sent: int = 0
+    acknowledged: int = 0
+    lost: int = 0
+    doubled: int = 0
+    tries: int = 0
+    unanswered: int = 0
+    refused: int = 0
+    """Requests that were told to come again."""
+    p99_s: float = 0.0
+    took_s: float = 0.0
+    note: str = ""
+    problems: tuple[str, ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing was lost, nothing doubled, and nothing else is wrong."""
+        return not (self.lost or self.doubled or self.problems)
+
+
+def main(engine: str, events: str, seed: str, *names: str) -> None:
+    """Run these faults, or all."""
+    with ExitStack() as stack:
+        data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recovery-ops-drill-")))
+        postgres = None
+        if engine == "postgresql":
+            postgres = Postgres()
+            stack.callback(postgres.close)
+            postgres.start()
+            postgres.make_database()
+        url = postgres.url if postgres is not None else ""
+        os.environ |= {"RECOVERY_OPS_DATA": str(data), "RECOVERY_OPS_DATABASE_URL": url}
+        os.environ["DJANGO_SETTINGS_MODULE"] = "recovery_ops.settings"
+        set_up_store()
+        servers = [Server(data, url) for _ in range(2 if postgres is not None else 1)]
+        for server in servers:
+            stack.callback(server.close)
+            server.start()
+        for outcome in _run(engine, data, servers, postgres, int(events), int(seed), names):
+            print(json.dumps(asdict(outcome)), flush=True)
+
+
+def set_up_store(*, is_migrated: bool = False) -> None:
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    if not is_migrated:
+        call_command("migrate", verbosity=0)
+
+
+def _run(
+    engine: str,
+    data: Path,
+    servers: list[Server],
+    postgres: Postgres | None,
+    events: int,
+    seed: int,
+    names: tuple[str, ...],
+) -> Iterator[Outcome]:
+    from events.keys import create_key
+
+    chosen = [
+        fault for fault in FAULTS if (not names or fault.name in names) and (postgres or not fault.needs_postgres)
+    ]
+    share = -(-events // max(1, sum(not fault.is_small for fault in chosen)))
+    chance = random.Random(f"{seed} {engine}")
+    keys: dict[str, str] = {}
+
+    def key_of(environment: str) -> str:
+        if environment not in keys:
+            keys[environment] = create_key("drill", ["ingest"], environment)[1]
+        return keys[environment]
+
+    drill = Drill(engine, data, servers, postgres, share, chance, key_of)
+    for fault in chosen:
+        history = History(fault.name.lower())
+        key_of(history.environment)
+        began = time.monotonic()
+        problems: list[str] = []
+        with _fresh_connections():
+            try:
+                fault.act(drill, history)
+            except NotHere as missing:
+                history.notes.append(f"not run: {missing}")
+            except Exception as error:  # a drill goes on: the next fault may be the one that tells why
+                problems.append(f"{type(error).__name__}: {error}")
+        yield _outcome(fault.name, drill, history, time.monotonic() - began, problems)
+
+
+@contextmanager
+def _fresh_connections() -> Iterator[None]:
+    """Our own connections do not survive what is done to the database."""
+    from django.db import connections
+
+    connections.close_all()
+    yield
+    connections.close_all()
+
+
+def _outcome(name: str, drill: Drill, history: History, took_s: float, problems: list[str]) -> Outcome:
+    from recovery_ops.drill.checking import check
+
+    found = check(history, len(drill.servers))
+    times = sorted(history.times_s)
+    return Outcome(
+        fault=name,
+        engine=drill.engine,
+        sent=len(history.sent),
+        acknowledged=len(history.acknowledged),
+        lost=found.lost,
+        doubled=found.doubled,
+        tries=history.tries,
+        unanswered=history.statuses.get(0, 0),
+        refused=history.statuses.get(503, 0),
+        p99_s=round(times[int(len(times) * 0.99)], 3) if times else 0.0,
+        took_s=round(took_s, 1),
+        note=", ".join(history.notes),
+        problems=(*problems, *found.problems),
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,94 @@
+"""The faults, each against running servers while senders go on. Numbers as in the project's list (J1 …)."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from recovery_ops.drill.history import History
+from recovery_ops.drill.senders import Senders
+from recovery_ops.drill.world import Postgres, Server
+
+THREADS = 4
+BATCH = 200
+
+
+@dataclass(slots=True)
+class Drill:
+    """One engine's world, and how much is sent in each fault. `key_of` makes a key for an environment."""
+
+    engine: str
+    data: Path
+    servers: list[Server]
+    postgres: Postgres | None
+    records: int
+    chance: random.Random
+    key_of: Callable[[str], str]
+    seeds: int = field(default=0)
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where facts are taken."""
+        return [server.address for server in self.servers]
+
+    def senders(self, history: History, *, addresses: list[str] | None = None, records: int | None = None) -> Senders:
+        """Senders of ordinary facts, in a context."""
+        self.seeds += 1
+        return Senders(
+            addresses or self.addresses,
+            self.key_of(history.environment),
+            history,
+            records=self.records if records is None else records,
+            seed=self.chance.randrange(2**40),
+            batch=BATCH,
+            threads=THREADS,
+        )
+
+
+def killed_servers(drill: Drill, history: History) -> None:
+    """J1: kill -9 servers under load."""
+    kills = 3
+    with drill.senders(history):
+        for _ in range(kills):
+            time.sleep(drill.chance.uniform(0.2, 1.0))
+            server = drill.chance.choice(drill.servers)
+            server.kill()
+            server.start()
+    history.notes.append(f"{kills} kills")
+
+
+def killed_database(drill: Drill, history: History) -> None:
+    """J2: kill -9 PostgreSQL, then an immediate stop."""
+    assert drill.postgres is not None  # noqa: S101  # the table says which faults need it
+    with drill.senders(history):
+        for end in (drill.postgres.kill, drill.postgres.stop_at_once):
+            time.sleep(0.5)
+            end()
+            time.sleep(0.3)
+            drill.postgres.start()
+    history.notes.append("a kill and an immediate stop")
+
+
+def dropped_connections(drill: Drill, history: History) -> None:
+    """J3: every pooled connection is terminated, twice."""
+    assert drill.postgres is not None  # noqa: S101  # the table says which faults need it
+    with drill.senders(history):
+        dropped = 0
+        for _ in range(2):
+            time.sleep(0.4)
+            dropped += drill.postgres.drop_connections()
+    history.notes.append(f"{dropped} connections dropped")
+
+
+def full_disk(drill: Drill, history: History) -> None:
+    """J4: no file may grow, then it may again; nobody lends a hand."""
+    writers = drill.servers if drill.postgres is None else [drill.postgres]
+    with drill.senders(history):
+        for most_bytes in (65_536, -1):
+            time.sleep(0.5)
+            for writer in writers:
+                writer.limit_files(most_bytes)
+    history.notes.append("files could not grow for half a second")

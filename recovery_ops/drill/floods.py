@@ -1,0 +1,110 @@
+"""Faults of quantity: bodies that explode, senders that drip, names without end. Others must not feel it."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import time
+import zlib
+
+from recovery_ops.drill.faults import BATCH, Drill
+from recovery_ops.drill.history import History
+from recovery_ops.drill.senders import deliver, post
+from recovery_ops.drill.story import Story, body_of
+from recovery_ops.drill.world import MOST_NAMES
+from recovery_ops.wire import names
+
+DRIPPING = 200
+_BOMB_BYTES = 200 * 2**20
+_GROWTH_MB = 200.0
+_NAMED = (names.OPERATION, names.ATTRIBUTES["breaker"])
+
+
+class Felt(Exception):
+    """A flood did what it must not."""
+
+
+def bombs(drill: Drill, history: History) -> None:
+    """J11: gzip bombs, truncated and doubled gzip, deflate, a wrong length: 413 or 400, and memory stays bounded."""
+    key, server = drill.key_of(history.environment), drill.servers[0]
+    before_mb = server.rss_mb()
+    body = gzip.decompress(body_of([record for _, record in Story(1).batch(3)], "i-0"))
+    packed = gzip.compress(body, 1)
+    bomb = gzip.compress(bytes(_BOMB_BYTES), 1)
+    expected = [(bomb, "gzip", {413}), (packed[:-9], "gzip", {400}), (b"no gzip", "gzip", {400})]
+    expected += [(zlib.compress(body)[:-5], "deflate", {400}), (packed + b"rubbish", "gzip", {400})]
+    with drill.senders(history, records=BATCH * 4):
+        for content, coding, statuses in expected * 2:
+            status = post(server.address, key, content, content_encoding=coding)
+            if status not in statuses:
+                raise Felt(f"{coding} of {len(content)} bytes was answered {status}")
+    grown = server.rss_mb() - before_mb
+    if grown > _GROWTH_MB:
+        raise Felt(f"the server grew by {grown:.0f} MB")
+    # Two members and deflate are no faults: they are stored.
+    story = Story(drill.chance.randrange(2**40))
+    for squeeze, coding in ((_two_members, "gzip"), (zlib.compress, "deflate")):
+        records = story.batch(BATCH)
+        plain = gzip.decompress(body_of([record for _, record in records], "i-0"))
+        history.note_sent([uid for uid, _ in records])
+        status = post(server.address, key, squeeze(plain), content_encoding=coding)
+        history.note_try(status)
+        if status == 200:
+            history.note_acknowledged([uid for uid, _ in records], 0.0)
+    history.notes.append(f"+{max(0.0, grown):.0f} MB")
+
+
+def _two_members(content: bytes) -> bytes:
+    return gzip.compress(content[:100]) + gzip.compress(content[100:])
+
+
+def dripping_senders(drill: Drill, history: History) -> None:
+    """J12: hundreds of connections that send a byte now and then; the others go on as if they were not there."""
+    dripping = [socket.create_connection(("127.0.0.1", drill.servers[0].port)) for _ in range(DRIPPING)]
+    key = drill.key_of(history.environment)
+    head = f"POST /v1/logs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n".encode()
+    body_head = head + b"Content-Type: application/x-protobuf\r\nContent-Length: 100000\r\n\r\n"
+    for number, one in enumerate(dripping):
+        one.sendall(body_head if number % 2 else head)
+    with drill.senders(history):
+        for _ in range(10):
+            time.sleep(0.15)
+            for number, one in enumerate(dripping):
+                try:
+                    one.sendall(b"\x0a" if number % 2 else b"x")
+                except OSError:
+                    continue
+    for one in dripping:
+        one.close()
+    history.notes.append(f"{DRIPPING} dripping")
+
+
+def endless_names(drill: Drill, history: History) -> None:
+    """J13: an operation for every record. Tables and memory stay small, and a counter says how many were folded.
+
+    `--events 1000000 J13` makes it a million names.
+    """
+    count = max(2000, drill.records) // BATCH * BATCH
+    story = Story(drill.chance.randrange(2**40))
+    key, before_mb = drill.key_of(history.environment), drill.servers[0].rss_mb()
+    for number in range(count // BATCH):
+        operations = (f"op-{drill.chance.randrange(2**60):x}" for _ in range(BATCH))
+        records = [story.record(**dict.fromkeys(_NAMED, operation)) for operation in operations]
+        body = body_of([record for _, record in records], "i-0")
+        deliver([drill.addresses[number % len(drill.addresses)]], key, body, [uid for uid, _ in records], history)
+    grown = drill.servers[0].rss_mb() - before_mb
+    if grown > _GROWTH_MB:
+        raise Felt(f"the server grew by {grown:.0f} MB")
+    folded = _folded(history.environment)
+    least = count - MOST_NAMES * len(drill.servers)
+    if folded < least:
+        raise Felt(f"only {folded:,} of at least {least:,} folded names were counted")
+    history.notes.append(f"{count:,} names, {folded:,} counted as folded, +{max(0.0, grown):.0f} MB")
+
+
+def _folded(environment: str) -> int:
+    """What the Intake page says of operations."""
+    from events.models import Tally
+
+    found = Tally.objects.filter(environment=environment, name="operation").first()
+    return found.count if found is not None else 0

@@ -1,0 +1,49 @@
+"""What was sent and what was acknowledged, as the senders saw it."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class History:
+    """One fault's facts, by their uids. `poisoned` are records that nobody may store; they are not facts."""
+
+    environment: str
+    sent: set[bytes] = field(default_factory=set)
+    acknowledged: set[bytes] = field(default_factory=set)
+    poisoned: int = 0
+    """Requests with a record that has to be set aside."""
+    tries: int = 0
+    times_s: list[float] = field(default_factory=list)
+    """How long each accepted batch took, with all its tries."""
+    statuses: dict[int, int] = field(default_factory=dict)
+    """How often each status was answered; 0 is no answer."""
+    notes: list[str] = field(default_factory=list)
+    is_open: bool = False
+    """Whether facts may be stored that nobody wrote down: an agent was killed before it could say what it kept."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def note_try(self, status: int) -> None:
+        """One request was answered so."""
+        with self._lock:
+            self.tries += 1
+            self.statuses[status] = self.statuses.get(status, 0) + 1
+
+    def note_sent(self, uids: list[bytes]) -> None:
+        """These are on their way, and have to arrive."""
+        with self._lock:
+            self.sent.update(uids)
+
+    def note_acknowledged(self, uids: list[bytes], took_s: float) -> None:
+        """The server answered 200 for these."""
+        with self._lock:
+            self.acknowledged.update(uids)
+            self.times_s.append(took_s)
+
+
+def uid_text(uid: bytes) -> str:
+    """A uid as it travels."""
+    return str(uuid.UUID(bytes=uid))
