@@ -15,3 +15,6 @@ class EventsConfig(AppConfig):
     def ready(self) -> None:
         # `@shared_task` binds to the current Celery app, and `recovery_ops/__init__.py` has to stay empty for agents.
         import_module("recovery_ops.celery")
+        # Tables of their own rooms; `events.models` cannot name them, because they build on it.
+        import_module("events.capacity.models")
+        import_module("events.recoveries.models")

@@ -26,7 +26,7 @@ _INT64 = range(-(2**63), 2**63)
 
 _T = TypeVar("_T")
 
-_SECRET_KEY = re.compile(
+SECRET_KEY = re.compile(
     r"authorization|cookie|passw|passphrase|secret|credential|private[._-]?key|api[._-]?key|access[._-]?key|token$",
     re.I,
 )
@@ -59,14 +59,29 @@ class _Memo(dict[str, _T]):
         return made
 
 
+class _ShortTexts(_Memo[str]):
+    """Short texts without their secrets."""
+
+    def __missing__(self, text: str) -> str:
+        # Identifiers are new each time, so they are told by their letters, and not remembered: no secret that the
+        # patterns know is so short without any sign in it, or has only these.
+        if (len(text) < _SHORTEST_KEY and text.isalnum()) or _IDENTIFIER(text):
+            return text
+        return super().__missing__(text)
+
+
+_SHORTEST_KEY = 16
+_IDENTIFIER = re.compile("[0-9a-f-]+").fullmatch
+
+
 def _named(key: str) -> tuple[str, bool]:
     """The name of an attribute, and whether a value under that name is one to hide, whatever it looks like."""
     name = clean_text(key, KEY_CHARS)
-    return name, _SECRET_KEY.search(name) is not None
+    return name, SECRET_KEY.search(name) is not None
 
 
 # Nearly all values are one of a few words; looking them up is ten times cheaper than looking for secrets in them.
-_short_texts: _Memo[str] = _Memo(masked, 16384)
+_short_texts = _ShortTexts(masked, 16384)
 _names: _Memo[tuple[str, bool]] = _Memo(_named, 4096)
 
 
@@ -90,8 +105,22 @@ def clean_value(value: object, depth: int = 0) -> object:
     return clean_text(str(value))
 
 
+class Cleaned(dict[str, object]):
+    """Attributes whose reader cleaned them, one by one, with `clean_pair`."""
+
+    __slots__ = ()
+
+
+def clean_pair(key: str, value: object) -> tuple[str, object]:
+    """One attribute, cleaned."""
+    name, is_secret = _names[key]
+    return name, MASK if is_secret else clean_value(value)
+
+
 def clean_map(given: Mapping[str, object], most: int, depth: int = 0) -> dict[str, object]:
     """The first `most` attributes, cleaned."""
+    if type(given) is Cleaned and len(given) <= most:
+        return given
     found: dict[str, object] = {}
     for key, value in islice(given.items(), most):
         name, is_secret = _names[key]

@@ -11,22 +11,28 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from events.rows import RANK, MajoritySegment, Segment
 from events.timelines.counts import heat_step
-from events.wording import bin_text, clock_text, share_text, state_word
+from events.wording import NOT_YET, bin_text, clock_text, share_text, state_word
 from recovery_ops.rules.words import State
 
 STRIP_PX = 14
 LANE_PX = 24
 _RAIL_PX = 4
+_STACK_PX = 120
 _FILL_PX = 14
+_MOST_CELLS = 48
+"""More cells than this in a tile are too narrow to count."""
 _CELLS = 128
 """A strip is about this many pixels wide: what is narrower than one shows as one, the worst of what lies in it."""
 _TICK_STEPS_S = (60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)
 _MOST_TICKS = 8
+_LEAST_EMPTY = 0.15
+"""Narrower than this share of a lane, the words for it would not fit."""
 
 Drawn = Segment | MajoritySegment
 
@@ -58,33 +64,53 @@ def strip(segments: Sequence[Drawn], *, start: datetime, end: datetime, label: s
     )
 
 
-def lane(segments: Sequence[Drawn], *, start: datetime, end: datetime, label: str) -> SafeString:
-    """The same as a lane of a chart, 24 px high, over the grid of `ticks`."""
+def lane(segments: Sequence[Drawn], *, start: datetime, end: datetime, label: str, empty: float = 0.0) -> SafeString:
+    """The same as a lane of a chart, 24 px high, over the grid of `ticks`; for `empty` see `not_yet`."""
     return format_html(
-        '<svg height="24" role="img" aria-label="{}">{}{}</svg>',
+        '<svg height="24" role="img" aria-label="{}">{}{}{}</svg>',
         f"{label}, {_in_words(segments, end)}",
         grid(start, end),
         _bars(_spans(segments, start, end), top_px=(LANE_PX - _FILL_PX) // 2),
+        not_yet(empty),
     )
 
 
+def not_yet(share: float) -> SafeString | str:
+    """The words over the first `share` of a lane, in which nobody was there yet; nothing where they would not fit."""
+    if share < _LEAST_EMPTY:
+        return ""
+    return format_html('<text x="{}" y="16" text-anchor="middle">{}</text>', _percent(50 * share), NOT_YET)
+
+
 def heat_row(
-    values: Sequence[int], *, start: datetime, bin_s: int, unknown: Sequence[bool] = (), label: str, hottest: int = 0
+    values: Sequence[int],
+    *,
+    start: datetime,
+    bin_s: int,
+    unknown: Sequence[bool] = (),
+    absent: int = 0,
+    label: str,
+    hottest: int = 0,
+    empty: float = 0.0,
 ) -> SafeString:
-    """A cell per bin: six steps of one hue, dotted where nothing is known. `hottest` is that of all rows together."""
+    """A cell per bin: six steps of one hue, dotted where nothing is known, none in the first `absent` ones.
+
+    `hottest` is that of all rows together; for `empty` see `not_yet`.
+    """
     top = max([hottest, *values], default=0)
     width = 100 / max(1, len(values))
     cells = []
-    for index, value in enumerate(values):
+    for index, value in list(enumerate(values))[absent:]:
         is_unknown = index < len(unknown) and unknown[index]
         at = clock_text(start + timedelta(seconds=index * bin_s), today=start)
         words = f"{at}: unknown" if is_unknown else f"{at}: {value:,} per {bin_text(bin_s)}"
         paint = _UNKNOWN if is_unknown else format_html('class="h{}"', heat_step(value, top))
         cells.append((paint, _percent(index * width), _percent(width * 0.91), words))
     return format_html(
-        '<svg height="24" role="img" aria-label="{}">{}</svg>',
+        '<svg height="24" role="img" aria-label="{}">{}{}</svg>',
         f"{label}, {sum(values):,} in all",
         format_html_join("", '<rect {} x="{}" width="{}" y="3" height="18" rx="1"><title>{}</title></rect>', cells),
+        not_yet(empty),
     )
 
 
@@ -101,6 +127,51 @@ def spark(values: Sequence[int | float | None]) -> SafeString:
             '<polygon class="area" points="{},24 {} {},24"/><polyline class="plot" points="{}"/>',
             [(f"{run[0][0]:.1f}", _points(run), f"{run[-1][0]:.1f}", _points(run)) for run in runs],
         ),
+    )
+
+
+def cells(words: Sequence[str]) -> SafeString | str:
+    """A cell per thing in the pattern of its word (a state, or `wait` for plain ink); of very many, their shares."""
+    if not words:
+        return ""
+    runs = [(word, len(list(run))) for word, run in groupby(words)]
+    parts = [(word, 1) for word in words] if len(words) <= _MOST_CELLS else runs
+    gap, total = 0.8, len(words)
+    found, at = [], 0
+    for word, count in parts:
+        paint = format_html('class="{}"' if word == "wait" else 'fill="url(#p-{})"', word)
+        width = max(0.5, 100 * count / total - (gap if len(parts) > 1 else 0))
+        found.append((paint, _percent(100 * at / total), _percent(width)))
+        at += count
+    return format_html(
+        '<svg class="cells" aria-hidden="true">{}</svg>',
+        format_html_join("", '<rect {} x="{}" width="{}" height="10" rx="1"/>', found),
+    )
+
+
+def stacked(rows: Sequence[tuple[str, Sequence[int]]], patterns: Sequence[str], *, label: str) -> SafeString:
+    """A bar per row (its name, a number for each pattern, the first at the bottom); names stand below some of them.
+
+    What each bar holds stands in the page as a table, too.
+    """
+    top = max((sum(values) for _, values in rows), default=0) or 1
+    width = 100 / max(1, len(rows))
+    every = -(-len(rows) // _MOST_TICKS)
+    bars, names = [], []
+    for place, (name, values) in enumerate(rows):
+        y = float(_STACK_PX)
+        for value, pattern in zip(values, patterns, strict=True):
+            height = _STACK_PX * value / top
+            y -= height
+            if value:
+                bars.append((_percent(place * width), f"{y:.1f}", _percent(width * 0.82), f"{height:.1f}", pattern))
+        if place % every == 0:
+            names.append((_percent((place + 0.41) * width), _STACK_PX + 16, name))
+    return format_html(
+        '<svg class="stacked" role="img" aria-label="{}">{}{}</svg>',
+        f"{label}: {sum(sum(values) for _, values in rows):,} in all, {top:,} at most",
+        format_html_join("", '<rect x="{}" y="{}" width="{}" height="{}" fill="url(#p-{})"/>', bars),
+        format_html_join("", '<text x="{}" y="{}" text-anchor="middle">{}</text>', names),
     )
 
 
@@ -123,7 +194,8 @@ def ticks(start: datetime, end: datetime) -> list[Tick]:
     length = (end - start).total_seconds()
     step = next((one for one in _TICK_STEPS_S if length / one <= _MOST_TICKS), _TICK_STEPS_S[-1])
     step *= max(1, -(-int(length / step) // _MOST_TICKS))
-    first = -(-int(start.timestamp()) // step) * step
+    ahead_s = int((timezone.localtime(end).utcoffset() or timedelta()).total_seconds())  # round for whoever reads it
+    first = -(-(int(start.timestamp()) + ahead_s) // step) * step - ahead_s
     moments = [datetime.fromtimestamp(at, UTC) for at in range(first, int(end.timestamp()) + 1, step)]
     return [
         Tick(x=_percent(100 * (at - start).total_seconds() / length), words=_tick_words(at, step)) for at in moments
@@ -149,6 +221,7 @@ _UNKNOWN = mark_safe('fill="url(#p-unknown)"')  # a constant
 
 
 def _tick_words(at: datetime, step: int) -> str:
+    at = timezone.localtime(at)
     return f"{at.day} {at:%b}" if step >= 86_400 else f"{at:%H:%M}"
 
 
@@ -157,6 +230,8 @@ def _spans(segments: Sequence[Drawn], start: datetime, end: datetime) -> list[_S
     length = (end - start) / timedelta(seconds=1)
     spans = []
     for segment in segments:
+        if isinstance(segment, MajoritySegment) and not segment.is_there:
+            continue
         until = segment.end if segment.end is not None else end
         begin_share = max(0.0, (segment.start - start) / timedelta(seconds=1) / length)
         end_share = min(1.0, (until - start) / timedelta(seconds=1) / length)
@@ -220,6 +295,9 @@ def _in_words(segments: Sequence[Drawn], end: datetime) -> str:
     if not segments:
         return "not reported"
     others: dict[str, timedelta] = {}
+    segments = [one for one in segments if not isinstance(one, MajoritySegment) or one.is_there]
+    if not segments:
+        return "nobody there"
     for segment in segments:
         if segment.state is not State.CLOSED:
             length = (segment.end if segment.end is not None else end) - segment.start

@@ -7,18 +7,32 @@ that were not stored before, so that no order, batching or repetition of deliver
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from operator import add
 from typing import Any, NamedTuple, Self
 
 import orjson
 
-from events.models import NAME_CHARS
+from events.models import DEGRADATION_EVENTS, NAME_CHARS
 from events.records import AgentName, Row
+from events.summing import (
+    CALLS,
+    CAPACITY_429,
+    CAPACITY_529,
+    COUNTER_OF,
+    COUNTERS,
+    FACTS,
+    FAILURES,
+    OVERLOADED,
+    RATE_LIMITED,
+    REJECTIONS,
+    Moves,
+    SumName,
+    Sums,
+)
 from recovery_ops.rules.facts import BreakerStateChanged, DegradationEnded
-from recovery_ops.rules.words import Category, State
+from recovery_ops.rules.words import State
 from recovery_ops.wire import category_of, names, state_of
 
 MOST_COUNT = 10**9
@@ -30,6 +44,7 @@ _MINUTE_US = 60_000_000
 _A = names.ATTRIBUTES
 _STATUS_CODE = _A["status_code"]
 _CHANGE = {name: names.attribute_of(BreakerStateChanged, name) for name in ("calls", "failures", "wait_s")}
+_COUNTED = tuple(_A[name] for name in ("calls", "attempts", "successes"))
 _DEGRADED_CALLS = names.attribute_of(DegradationEnded, "calls")
 
 
@@ -90,8 +105,6 @@ def _unsaid(name: str) -> Group:
 
 
 def _fold_agent(agent: AgentFold, row: Row) -> None:
-    if row.event not in _AGENT_EVENTS:
-        return
     given, position = row.attributes, row.position
     revision = _whole(given.get(_A["revision"]))
     config_hash = _text(given.get(_A["config_hash"]), 64)
@@ -123,6 +136,7 @@ def _heartbeat(row: Row) -> tuple[Any, ...]:
 
 
 _AGENT_EVENTS = frozenset({"instance_heartbeat", "desired_state_applied", "desired_state_rejected"})
+_DEGRADATION_EVENTS = frozenset(DEGRADATION_EVENTS)
 
 
 # -- breakers ----------------------------------------------------------------------------------------------------------
@@ -144,7 +158,7 @@ class BreakerName(NamedTuple):
 
 @dataclass(slots=True)
 class BreakerFold:
-    """When a breaker was last heard of, and the newest change of its state."""
+    """When a breaker was last heard of, in whole minutes, and the newest change of its state."""
 
     seen_us: int
     change: Group
@@ -256,83 +270,6 @@ def marker_of(row: Row) -> tuple[DegradationName, Marker]:
     return name, marker
 
 
-# -- sums --------------------------------------------------------------------------------------------------------------
-
-COUNTERS = (
-    *("facts", "failures", "rate_limited", "overloaded", "retries", "fallbacks", "rejections", "exhausted"),
-    *("degradations", "model_fallbacks", "calls", "attempts", "successes"),
-)
-_COUNTER_OF = {
-    "retry_scheduled": COUNTERS.index("retries"),
-    "fallback_activated": COUNTERS.index("fallbacks"),
-    "exhausted": COUNTERS.index("exhausted"),
-    "degradation_started": COUNTERS.index("degradations"),
-    "model_fallback": COUNTERS.index("model_fallbacks"),
-}
-_FACTS, _FAILURES, _RATE_LIMITED, _OVERLOADED = range(4)
-_REJECTIONS = COUNTERS.index("rejections")
-_CALLS = COUNTERS.index("calls")
-_CAPACITY_429, _CAPACITY_529 = Category.RATE_LIMITED.value, Category.OVERLOADED.value
-
-
-class SumName(NamedTuple):
-    """One row of sums: a minute, and the dimensions."""
-
-    environment: str
-    minute: int
-    service: str
-    operation: str
-    breaker: str
-    source: str
-    is_foreground: bool
-    provider: str
-    model: str
-    category: str
-
-
-@lru_cache(maxsize=65536)
-def dimensions_digest(dimensions: tuple[Any, ...]) -> bytes:
-    """16 bytes for `SumName[2:]`."""
-    return hashlib.blake2b("\x1f".join(map(str, dimensions)).encode(), digest_size=16).digest()
-
-
-def _fold_sum(sums: dict[SumName, list[int]], row: Row) -> None:
-    event = row.event
-    if event == "instance_heartbeat":
-        return
-    name = SumName(
-        row.environment,
-        row.at_us // _MINUTE_US,
-        row.agent.service,
-        row.operation,
-        row.breaker,
-        row.source,
-        row.is_foreground,
-        row.provider,
-        row.model,
-        row.category,
-    )
-    counters = sums.get(name)
-    if counters is None:
-        counters = sums[name] = [0] * len(COUNTERS)
-    if event == "calls_counted":
-        for index, counted in enumerate(("calls", "attempts", "successes"), _CALLS):
-            counters[index] += _count(row.attributes, _A[counted])
-        return
-    counters[_FACTS] += 1
-    if event == "failure_classified":
-        counters[_FAILURES] += 1
-        status_code = row.attributes.get(_STATUS_CODE)
-        counters[_RATE_LIMITED] += status_code == 429 or row.category == _CAPACITY_429
-        counters[_OVERLOADED] += status_code == 529 or row.category == _CAPACITY_529
-    elif event == "breaker_rejected":
-        # What an override let through although the breaker was against it was not rejected.
-        if row.attributes.get(_A["reason"]) != "not_enforced":
-            counters[_REJECTIONS] += _count(row.attributes, _A["count"], missing=1)
-    elif (index := _COUNTER_OF.get(event, -1)) >= 0:
-        counters[index] += 1
-
-
 # -- all together ------------------------------------------------------------------------------------------------------
 
 
@@ -343,7 +280,8 @@ class Folded:
     agents: dict[AgentName, AgentFold] = field(default_factory=dict)
     breakers: dict[BreakerName, BreakerFold] = field(default_factory=dict)
     markers: dict[DegradationName, list[Marker]] = field(default_factory=dict)
-    sums: dict[SumName, list[int]] = field(default_factory=dict)
+    sums: Sums = field(default_factory=dict)
+    moves: Moves = field(default_factory=dict)
 
 
 def fold(rows: Sequence[Row]) -> Folded:
@@ -355,42 +293,111 @@ def fold(rows: Sequence[Row]) -> Folded:
 
 def fold_into(folded: Folded, rows: Iterable[Row]) -> None:
     """Add rows to what others have said."""
-    newest: dict[AgentName, Row] = {}
+    # One agent after the other, because what they have in common need not be looked up for each row.
+    by_agent: dict[AgentName, list[Row]] = {}
     for row in rows:
-        agent = folded.agents.get(row.agent)
-        if agent is None:
-            agent = folded.agents[row.agent] = AgentFold(row.received_us, row.received_us)
-        elif row.received_us > agent.last_seen_us:
+        by_agent.setdefault(row.agent, []).append(row)
+    for agent_name, mine in by_agent.items():
+        _fold_agents_rows(folded, agent_name, mine)
+
+
+def _fold_agents_rows(folded: Folded, name: AgentName, rows: Sequence[Row]) -> None:
+    agent = folded.agents.get(name)
+    if agent is None:
+        agent = folded.agents[name] = AgentFold(rows[0].received_us, rows[0].received_us)
+    newest = rows[0]
+    for row in rows:
+        if row.received_us > agent.last_seen_us:
             agent.last_seen_us = row.received_us
         elif row.received_us < agent.first_seen_us:
             agent.first_seen_us = row.received_us
-        last = newest.get(row.agent)
-        if last is None or row.at_us > last.at_us or (row.at_us == last.at_us and row.position > last.position):
-            newest[row.agent] = row
-        _fold_agent(agent, row)
-        if row.breaker:
-            _fold_breaker(folded.breakers, row)
-        if row.event in ("degradation_started", "degradation_ended"):
-            name, marker = marker_of(row)
-            folded.markers.setdefault(name, []).append(marker)
-        _fold_sum(folded.sums, row)
-    for agent_name, row in newest.items():
-        folded.agents[agent_name].groups["described"].join(Group(row.position, _description(row.attributes)))
+        if row.at_us > newest.at_us or (row.at_us == newest.at_us and row.position > newest.position):
+            newest = row
+        event = row.event
+        if event in _AGENT_EVENTS:
+            _fold_agent(agent, row)
+        elif event in _DEGRADATION_EVENTS:
+            degradation, marker = marker_of(row)
+            folded.markers.setdefault(degradation, []).append(marker)
+    agent.groups["described"].join(Group(newest.position, _description(newest.attributes)))
+    _fold_breakers(folded, name, rows)
+    _fold_sums(folded.sums, name, rows)
 
 
 def _description(given: Mapping[str, Any]) -> tuple[str, str]:
     return _text(given.get(names.SERVICE_VERSION), NAME_CHARS), _text(given.get(names.GROUP), NAME_CHARS)
 
 
-def _fold_breaker(breakers: dict[BreakerName, BreakerFold], row: Row) -> None:
-    name = BreakerName(row.agent, row.breaker)
-    known = breakers.get(name)
-    if known is None:
-        known = breakers[name] = BreakerFold(row.at_us, Group(b"", NEVER_MOVED))
-    elif row.at_us > known.seen_us:
-        known.seen_us = row.at_us
-    if row.event == "breaker_state_changed" and row.state:
-        known.change.join(_change(row))
+def _fold_breakers(folded: Folded, agent: AgentName, rows: Iterable[Row]) -> None:
+    breakers, seen = folded.breakers, dict[str, int]()
+    for row in rows:
+        breaker = row.breaker
+        if breaker:
+            if row.at_us > seen.get(breaker, -1):
+                seen[breaker] = row.at_us
+            if row.event == "breaker_state_changed" and row.state:
+                known = breakers.setdefault(BreakerName(agent, breaker), BreakerFold(0, Group(b"", NEVER_MOVED)))
+                known.change.join(_change(row))
+                which = f"{left_by(row.attributes)}>{row.state}"
+                move = (agent.environment, row.at_us // _MINUTE_US, breaker, which)
+                folded.moves[move] = folded.moves.get(move, 0) + 1
+    for breaker, at_us in seen.items():
+        known = breakers.setdefault(BreakerName(agent, breaker), BreakerFold(0, Group(b"", NEVER_MOVED)))
+        known.seen_us = max(known.seen_us, at_us - at_us % _MINUTE_US)
+
+
+def left_by(attributes: Mapping[str, Any]) -> str:
+    """The state that a move left, by its attributes."""
+    return _spelled(state_of, attributes.get(_A["previous_state"])) or State.CLOSED.value
+
+
+def _fold_sums(sums: Sums, agent: AgentName, rows: Iterable[Row]) -> None:
+    """Count rows by minute and dimensions; here plain tuples are keys, because a named one costs five times as much."""
+    mine: dict[tuple[Any, ...], list[int]] = {}
+    for row in rows:
+        event = row.event
+        if event == "instance_heartbeat":
+            continue
+        key = (
+            row.at_us // _MINUTE_US,
+            row.operation,
+            row.breaker,
+            row.source,
+            row.is_foreground,
+            row.provider,
+            row.model,
+            row.category,
+        )
+        counters = mine.get(key)
+        if counters is None:
+            counters = mine[key] = [0] * len(COUNTERS)
+        _count_row(counters, event, row)
+    for (minute, *dimensions), added in mine.items():
+        name = SumName(agent.environment, minute, agent.service, *dimensions)
+        known = sums.get(name)
+        sums[name] = added if known is None else list(map(add, known, added))
+
+
+def _count_row(counters: list[int], event: str, row: Row) -> None:
+    if event == "failure_classified":
+        counters[FACTS] += 1
+        counters[FAILURES] += 1
+        status_code, category = row.attributes.get(_STATUS_CODE), row.category
+        if status_code == 429 or category == CAPACITY_429:
+            counters[RATE_LIMITED] += 1
+        if status_code == 529 or category == CAPACITY_529:
+            counters[OVERLOADED] += 1
+    elif event == "calls_counted":
+        for index, counted in enumerate(_COUNTED, CALLS):
+            counters[index] += _count(row.attributes, counted)
+    else:
+        counters[FACTS] += 1
+        if event == "breaker_rejected":
+            # What an override let through although the breaker was against it was not rejected.
+            if row.attributes.get(_A["reason"]) != "not_enforced":
+                counters[REJECTIONS] += _count(row.attributes, _A["count"], missing=1)
+        elif (index := COUNTER_OF.get(event, -1)) >= 0:
+            counters[index] += 1
 
 
 # -- values, whatever was sent -----------------------------------------------------------------------------------------

@@ -18,12 +18,15 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from django.db import DataError, IntegrityError, connection, transaction
+from django.db import connection, transaction
 
-from events.cleaning import clean_text
-from events.models import Quarantine
+from events.cardinality import known_names
+from events.quarantine import FAULTS_OF_DATA, request_of_row, set_aside
 from events.records import Intake, Refused, Row
+from events.sent import Encoding
 from events.store import store_facts
+from events.summing import Sums
+from events.traces import settle
 from events.trouble import TroubleLog
 
 logger = logging.getLogger(__name__)
@@ -32,15 +35,6 @@ WAIT_S = 8.0
 """What has waited longer is given up: its sender has, too (the stock exporter after 10 s)."""
 GROUP_ROWS = 8000
 """No more requests join a transaction that has this many rows."""
-QUARANTINE_ROWS = 1000
-"""What is kept of each environment: the newest."""
-QUARANTINE_ROWS_EACH = 100
-"""What is kept of one request. All are counted."""
-CONTENT_CHARS = 4096
-REASON_CHARS = 200
-
-FAULTS_OF_DATA = (DataError, IntegrityError, ValueError, OverflowError)
-"""What a database or its driver raises for a value that it cannot hold. Everything else may be better in a second."""
 
 
 class Busy(Exception):
@@ -111,6 +105,7 @@ class Writer:
             refused = self._store([task.intake for task in waiting])
         except Exception as error:  # whatever it is – away, locked, full, ours – it is not the data's fault
             _troubles.note("cannot store facts", error)
+            known_names.forget()
             with contextlib.suppress(Exception):
                 connection.close()
             for task in waiting:
@@ -124,16 +119,22 @@ class Writer:
         rows = [row for intake in intakes for row in intake.rows]
         try:
             with transaction.atomic():
-                stored = store_facts(rows)
-                _set_aside(intakes)
+                known_names.bound([*rows, *(row for intake in intakes for row in intake.held)])
+                stored = _store_settled(*settle(intakes))
+                set_aside(intakes)
         except FAULTS_OF_DATA:
+            known_names.forget()
             stored = 0
             for intake in intakes:
-                faulty = _store_apart(intake.rows)
-                stored += len(intake.rows) - len(faulty)
-                intake.refused += [Refused(f"cannot be stored: {error}", _written(row)) for row, error in faulty]
+                with transaction.atomic():
+                    settled, corrections = settle([intake])
+                    _store_settled([], corrections)
+                faulty = _store_apart(settled)
+                stored += len(settled) - len(faulty)
+                intake.refused += [_refused(row, error) for row, error in faulty]
             with transaction.atomic():
-                _set_aside(intakes)
+                known_names.bound(rows)
+                set_aside(intakes)
         self._count(intakes, len(rows), stored)
         return [intake.refused for intake in intakes]
 
@@ -141,6 +142,11 @@ class Writer:
         refused = sum(len(intake.refused) for intake in intakes)
         ignored = sum(intake.ignored for intake in intakes)
         self.counts.update(stored=stored, repeated=rows - stored, quarantined=refused, ignored=ignored)
+
+
+def _store_settled(rows: Sequence[Row], corrections: Sums) -> int:
+    """Store these; return how many were new. Corrections of sums are rare."""
+    return store_facts(rows, corrections) if corrections else store_facts(rows)
 
 
 def _next_group(tasks: _Tasks) -> list[_Task] | None:
@@ -173,31 +179,8 @@ def _store_apart(rows: Sequence[Row]) -> list[tuple[Row, Exception]]:
         return _store_apart(rows[:half]) + _store_apart(rows[half:])
 
 
-def _set_aside(intakes: Sequence[Intake]) -> None:
-    """Keep what was refused, masked, and let go of what is too old."""
-    lines = [
-        Quarantine(
-            environment=intake.environment,
-            received_us=intake.received_us,
-            key_prefix=intake.key_prefix,
-            reason=clean_text(refused.reason, REASON_CHARS),
-            size_bytes=len(refused.content),
-            content=clean_text(refused.content[:CONTENT_CHARS].decode(errors="backslashreplace"), CONTENT_CHARS),
-        )
-        for intake in intakes
-        for refused in intake.refused[:QUARANTINE_ROWS_EACH]
-    ]
-    if not lines:
-        return
-    Quarantine.objects.bulk_create(lines)
-    for environment in {line.environment for line in lines}:
-        mine = Quarantine.objects.filter(environment=environment)
-        surplus = mine.order_by("-id").values_list("id", flat=True)[QUARANTINE_ROWS : QUARANTINE_ROWS + 1]
-        mine.filter(id__lte=next(iter(surplus), 0)).delete()
-
-
-def _written(row: Row) -> bytes:
-    return repr(row).encode(errors="backslashreplace")
+def _refused(row: Row, error: Exception) -> Refused:
+    return Refused(f"cannot be stored: {error}", request_of_row(row), Encoding.JSON)
 
 
 _troubles = TroubleLog(logger)

@@ -4,6 +4,7 @@ A key is remembered for `CACHE_S` seconds per process, so that a request costs n
 within that time everywhere.
 
     KeyRefused      401 no such key, 403 a key without this scope: asking again changes nothing
+    KeyBusy         429, more requests than a key may make: a KeyRefused that ends by itself
     KeyStoreAway    it cannot be known now: 503, never 401, which would make a client throw its data away
 """
 
@@ -17,6 +18,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 from django.db.models import Q
 
@@ -24,8 +26,11 @@ from events.models import ENVIRONMENT_CHARS, NAME_CHARS, AgentKey
 
 logger = logging.getLogger(__name__)
 
-SCOPES = ("ingest", "desired", "read", "act")
+SCOPES = ("ingest", "desired", "read", "act", "settings")
 CACHE_S = 10.0
+BURST_S = 4.0
+"""A key that was quiet may ask so many seconds' worth at once."""
+clock = time.monotonic
 USE_NOTED_S = 60.0
 """`last_used_at` is at most this much behind."""
 _MOST_CACHED = 10_000
@@ -48,6 +53,16 @@ class KeyRefused(Exception):
         super().__init__(message)
         self.status = status
         self.message = message
+
+
+class KeyBusy(KeyRefused):
+    """A key asks more often than it may; the next request is served in a second."""
+
+    retry_after_s = 1
+
+    def __init__(self, key: AgentKey, most: int) -> None:
+        message = f"The key {key.prefix} asks too often: {most} requests a second are the most. Try again in a second."
+        super().__init__(429, message)
 
 
 class KeyStoreAway(Exception):
@@ -87,7 +102,33 @@ class _Cache:
             self._noted.clear()
 
 
+class _Pace:
+    """How often each key asks: a bucket that holds `BURST_S` seconds' worth and fills steadily. Used by all threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._left: dict[tuple[int, str], tuple[float, float]] = {}
+
+    def take(self, key: AgentKey, scope: str, most: int) -> None:
+        """Take one request out of the key's bucket. Raises KeyBusy where it is empty; 0 is no limit."""
+        if not most:
+            return
+        now = clock()
+        with self._lock:
+            left, at = self._left.get((key.pk, scope), (most * BURST_S, now))
+            left = min(most * BURST_S, left + (now - at) * most)
+            if left < 1:
+                self._left[key.pk, scope] = (left, now)
+                raise KeyBusy(key, most)
+            self._left[key.pk, scope] = (left - 1, now)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._left.clear()
+
+
 _cache = _Cache()
+_pace = _Pace()
 
 
 def create_key(
@@ -125,6 +166,14 @@ def revoke_key(prefix: str) -> AgentKey | None:
     return AgentKey.objects.filter(prefix=prefix).first()
 
 
+def end_key(key: AgentKey, at: datetime) -> datetime:
+    """Let a key expire at this moment, unless it does so sooner; return when it will."""
+    if key.expires_at is None or key.expires_at > at:
+        AgentKey.objects.filter(pk=key.pk).update(expires_at=at)
+        key.expires_at = at
+    return key.expires_at
+
+
 def find_key(token: str) -> AgentKey | None:
     """The key of this token, unless it was revoked or has expired. Raises KeyStoreAway."""
     if len(token) > _TOKEN_CHARS or not token.isascii():
@@ -141,11 +190,14 @@ def find_key(token: str) -> AgentKey | None:
 def recall(authorization_header: str | None, scope: str) -> AgentKey | None:
     """The key if it is remembered and has the scope; None when only `authenticate` can tell.
 
-    Asks no database: an event loop may call it.
+    Asks no database: an event loop may call it. Raises KeyBusy.
     """
     token = _token_of(authorization_header)
     key = None if token is None else _used(_cache.get(_digest(token)))
-    return key if key is not None and scope in key.scopes.split() else None
+    if key is None or scope not in key.scopes.split():
+        return None
+    _pace.take(key, scope, settings.KEY_REQUESTS_PER_S.get(scope, 0))
+    return key
 
 
 def authenticate(authorization_header: str | None, scope: str) -> AgentKey:
@@ -160,12 +212,14 @@ def authenticate(authorization_header: str | None, scope: str) -> AgentKey:
         raise KeyRefused(401, "This key is unknown, revoked or expired. `manage.py key create` makes a new one.")
     if scope not in key.scopes.split():
         raise KeyRefused(403, f"The key {key.prefix} has no scope `{scope}`; it has: {key.scopes}.")
+    _pace.take(key, scope, settings.KEY_REQUESTS_PER_S.get(scope, 0))
     return key
 
 
 def forget_keys() -> None:
     """Read every key anew from the database at its next use, in this process."""
     _cache.clear()
+    _pace.clear()
 
 
 def _token_of(authorization_header: str | None) -> str | None:

@@ -60,6 +60,11 @@ class LiveDoor:
         self._most_streams = most_streams
         self._open_streams = 0
 
+    @property
+    def open_streams(self) -> int:
+        """How many are open in this process."""
+        return self._open_streams
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         try:

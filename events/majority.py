@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby, pairwise
+from operator import itemgetter
 
 from events.moments import from_us, to_us
 from events.rows import RANK, Fleet, Lanes, MajoritySegment
@@ -13,7 +14,7 @@ from recovery_ops.rules.words import State
 
 Change = tuple[int, State | None, int]
 """At this moment (microseconds since the epoch) so many more instances, or fewer, are in this state."""
-_Counts = Counter[State | None]
+_Counts = dict[State | None, int]
 
 
 def majority(lanes: Lanes) -> Fleet:
@@ -52,10 +53,10 @@ def majority_of(
             state=state,
             start=from_us(begin_us),
             end=from_us(until_us),
-            most=max(counts[state] for _, counts in run),
-            last=last[state],
-            known=last.total() - last[None],
-            unknown=last[None],
+            most=max(counts.get(state, 0) for _, counts in run),
+            last=last.get(state, 0),
+            known=sum(last.values()) - last.get(None, 0),
+            unknown=last.get(None, 0),
             worst=worst,
             worst_count=last[worst] if worst is not None else 0,
         )
@@ -65,16 +66,22 @@ def _standings(
     changes: Iterable[Change], start_us: int, end_us: int, steady: Counter[State | None]
 ) -> Iterator[tuple[int, _Counts]]:
     """How many instances are in each state, at the start and whenever that changes."""
-    counts = steady.copy()
-    ordered = sorted([(start_us, None, 0), *changes], key=lambda change: change[0])
-    for at_us, group in groupby(ordered, key=lambda change: change[0]):
+    counts: _Counts = dict(steady)
+    ordered = sorted([(start_us, None, 0), *changes], key=_moment)
+    for at_us, group in groupby(ordered, key=_moment):
         if at_us >= end_us:
             return
         for _, state, step in group:
-            counts[state] += step
-        yield at_us, Counter({state: count for state, count in counts.items() if count > 0})
+            counts[state] = counts.get(state, 0) + step
+        yield at_us, {state: count for state, count in counts.items() if count > 0}
+
+
+_moment = itemgetter(0)
 
 
 def _winner(counts: _Counts) -> State | None:
-    known = [state for state in counts if state is not None]
-    return max(known, key=lambda state: (counts[state], RANK[state]), default=None)
+    best, most = None, (0, 0)
+    for state, count in counts.items():
+        if state is not None and (count, RANK[state]) > most:
+            best, most = state, (count, RANK[state])
+    return best

@@ -7,6 +7,8 @@ are there to read them. Moments of facts are whole microseconds since the epoch 
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from django.db import models
 from django.db.models import Q
 
@@ -15,6 +17,35 @@ NAME_CHARS = 200
 ENVIRONMENT_CHARS = 64
 POSITION_BYTES = 32
 DEGRADATION_EVENTS = ("degradation_started", "degradation_ended")
+
+
+class View(StrEnum):
+    """Which dimensions a sum keeps."""
+
+    EACH = "each"
+    """All."""
+    CATEGORY = "category"
+    """The category alone; it has all counters."""
+    BACKEND = "backend"
+    """Provider and model; the operation where neither is known, and then only the counters of capacity errors."""
+    OPERATION = "operation"
+    """Operation and breaker, and of the counters `fallbacks` and `rejections`."""
+    EFFORT = "effort"
+    """Operation and source, of the counters `calls`, `attempts`, `failures`, `retries`; in `overloaded` those retries
+    after a capacity failure for which nobody waited."""
+    MOVE = "move"
+    """The breaker, and in `category` which state was left for which, as `closed>open`; `facts` counts the moves."""
+
+
+VIEWS: dict[View, tuple[int, ...]] = {
+    View.EACH: (5, 120),  # single minutes are `MinuteSum`
+    View.CATEGORY: (1, 5, 15, 120),
+    View.BACKEND: (1, 5, 15, 120),
+    View.OPERATION: (1, 5, 15, 120),
+    View.EFFORT: (5, 15, 120),
+    View.MOVE: (5, 15, 120),
+}
+"""The spans over which each view is summed up, in minutes: what the widths of bins are multiples of."""
 
 
 def _name() -> models.CharField[str, str]:
@@ -111,7 +142,7 @@ class Agent(models.Model):
 class Fact(models.Model):
     """One thing that happened, as it was sent: append-only.
 
-    `event` is the short name of wire.names, or `log` for a warning or error that is not one of our events. `attributes`
+    `event` is the short name of wire.names, or `log` for a record that is not one of our events. `attributes`
     holds, under the names of wire.names, what is not a column. `at_us` is never later than `received_us`; what the
     sender's clock said instead is in `stated_us` if it differs. States and categories are stored in our own spelling.
     """
@@ -149,6 +180,7 @@ class Fact(models.Model):
                 name="fact_degradations",
                 condition=Q(event__in=DEGRADATION_EVENTS),
             ),
+            models.Index(fields=["environment", "run", "at_us"], name="fact_by_run", condition=Q(run__gt="")),
         ]
 
     def __str__(self) -> str:
@@ -165,7 +197,7 @@ class BreakerState(models.Model):
     environment = _environment()
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_constraint=False, related_name="+")
     breaker = _name()
-    seen_us = models.BigIntegerField(help_text="When the newest fact that names this breaker happened.")
+    seen_us = models.BigIntegerField(help_text="The minute of the newest fact that names this breaker.")
     position = _position()
     at_us = models.BigIntegerField(null=True, help_text="Since when it is in this state.")
     state = models.CharField(max_length=16, default="closed")
@@ -222,8 +254,8 @@ class Degradation(models.Model):
         return f"{self.operation}: {self.kind} since {self.started_us}"
 
 
-class MinuteSum(models.Model):
-    """What happened in one minute, by dimensions. Folded.
+class _Sum(models.Model):
+    """What happened in a span of time, by dimensions. Folded.
 
     `failures`, `retries` … count facts; `calls`, `attempts` and `successes` add up calls_counted, which carries the
     denominators. A dimension that does not apply is empty. `dimensions` is a digest of all of them, which keeps the
@@ -231,7 +263,6 @@ class MinuteSum(models.Model):
     """
 
     environment = _environment()
-    minute = models.IntegerField(help_text="Whole minutes since the epoch.")
     dimensions = models.BinaryField(max_length=16)
     service = _name()
     operation = _name()
@@ -241,6 +272,9 @@ class MinuteSum(models.Model):
     provider = _name()
     model = _name()
     category = models.CharField(max_length=32, default="")
+    subject = models.CharField(
+        max_length=NAME_CHARS, default="", help_text="The breaker, or the operation without one."
+    )
     facts = models.BigIntegerField(default=0, help_text="Facts of all kinds but calls_counted and heartbeats.")
     failures = models.BigIntegerField(default=0)
     rate_limited = models.BigIntegerField(default=0, help_text="Failures with status 429, or said to be rate_limited.")
@@ -256,16 +290,51 @@ class MinuteSum(models.Model):
     successes = models.BigIntegerField(default=0)
 
     class Meta:
+        abstract = True
+
+
+class MinuteSum(_Sum):
+    """One minute, in all dimensions."""
+
+    minute = models.IntegerField(help_text="Whole minutes since the epoch.")
+
+    class Meta:
         constraints = [
             models.UniqueConstraint(fields=["environment", "minute", "dimensions"], name="minute_sum_once"),
         ]
+        indexes = [models.Index(fields=["environment", "subject", "minute"], name="minute_sum_by_subject")]
 
     def __str__(self) -> str:
         return f"{self.operation} at minute {self.minute}"
 
 
+class SpanSum(_Sum):
+    """A longer span, or fewer dimensions: see `VIEWS`. `operation` is empty in a view that does not keep it."""
+
+    view = models.CharField(max_length=16, help_text="A word of `View`.")
+    minutes = models.SmallIntegerField(help_text="How long the span is.")
+    span = models.IntegerField(help_text="Which one it is: minutes since the epoch ÷ `minutes`.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["environment", "view", "minutes", "span", "dimensions"], name="span_sum_once"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["environment", "view", "subject", "minutes", "span"], name="span_sum_by_subject"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.view} {self.operation or self.category} over {self.minutes} minutes"
+
+
 class Quarantine(models.Model):
-    """What could not be stored and why: the newest of each environment, masked, cut to the first 4 kB."""
+    """What could not be stored and why: the newest of each environment.
+
+    `content` is for people: masked, cut to the first 4 kB. `payload` is for the replay: a whole request with this one
+    record in it, or a body that could not be read, its secrets blotted out; empty where it was too large to be kept.
+    """
 
     environment = _environment()
     received_us = models.BigIntegerField()
@@ -273,9 +342,81 @@ class Quarantine(models.Model):
     reason = models.CharField(max_length=200)
     size_bytes = models.IntegerField(help_text="How long it was before it was cut.")
     content = models.TextField()
+    signal = models.CharField(max_length=8, default="logs", help_text="A word of events.sent.Signal.")
+    encoding = models.CharField(max_length=32, default="", help_text="The media type of the payload.")
+    payload = models.BinaryField(default=b"")
+    tries = models.IntegerField(default=0, help_text="How often it was replayed in vain.")
 
     class Meta:
         indexes = [models.Index(fields=["environment", "received_us"], name="quarantine_by_time")]
 
     def __str__(self) -> str:
         return self.reason
+
+
+class SpanMark(models.Model):
+    """What is remembered of a span for a day, so that an error that climbs through a trace is told once.
+
+    `errors`: for each error that the span tells of its uid, type, whether the span ended with it, when that was, and
+    whether it is told as a failure. See events.traces.
+    """
+
+    environment = _environment()
+    trace_id = models.CharField(max_length=32)
+    span_id = models.CharField(max_length=16)
+    parent_id = models.CharField(max_length=16, default="")
+    ended_ns = models.BigIntegerField(default=0, help_text="0: only its children told of it so far.")
+    is_failed = models.BooleanField(default=False)
+    error_type = models.CharField(max_length=NAME_CHARS, default="")
+    whole_ns = models.BigIntegerField(default=0, help_text="The end of its last child that went well.")
+    errors = models.JSONField(default=list)
+    seen_us = models.BigIntegerField(help_text="When it was last told of.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["environment", "trace_id", "span_id"], name="span_mark_once"),
+        ]
+        indexes = [models.Index(fields=["seen_us"], name="span_mark_by_time")]
+
+    def __str__(self) -> str:
+        return f"{self.trace_id}/{self.span_id}"
+
+
+class KnownName(models.Model):
+    """A name that has a place of its own in an environment's sums and states; of each kind there is a most."""
+
+    environment = _environment()
+    kind = models.CharField(max_length=16, help_text="A word of events.cardinality.Kind.")
+    name = models.CharField(max_length=2 * NAME_CHARS + 1)
+    seen_day = models.IntegerField(help_text="Days since the epoch; a name that is not seen for long gives way.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["environment", "kind", "name"], name="known_name_once")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+class Tally(models.Model):
+    """How often something happened to facts on their way in that nobody may miss: set aside, let go, folded."""
+
+    environment = _environment()
+    name = models.CharField(max_length=32)
+    count = models.BigIntegerField(default=0)
+    last_us = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["environment", "name"], name="tally_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.count}"
+
+
+class NamedFailures(models.Model):
+    """The classification rules of an environment's live policy, for facts that are made here."""
+
+    environment = models.CharField(max_length=ENVIRONMENT_CHARS, unique=True)
+    rules = models.JSONField(default=list, help_text="What unknown failures are, as the policy says.")
+
+    def __str__(self) -> str:
+        return self.environment

@@ -18,10 +18,9 @@ def read_logs(body: bytes, encoding: Encoding) -> list[Batch]:
     return found
 
 
-def count_items(body: bytes, encoding: Encoding, signal: Signal) -> int:
-    """How many spans or data points a request holds. Raises Malformed."""
-    reader = _reader(encoding)
-    count: int = reader.count_spans(body) if signal is Signal.TRACES else reader.count_data_points(body)
+def count_data_points(body: bytes, encoding: Encoding) -> int:
+    """How many data points a request holds. Raises Malformed."""
+    count: int = _reader(encoding).count_data_points(body)
     return count
 
 

@@ -11,7 +11,7 @@ import binascii
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -25,27 +25,60 @@ _METRIC_KINDS = ("gauge", "sum", "histogram", "exponentialHistogram", "summary")
 def read_logs(body: bytes) -> list[Batch]:
     """The log records of an export request. Raises Malformed."""
     batches = []
-    for path, part in _items(_document(body, "resourceLogs"), "resourceLogs", ""):
-        resource = _resource(part, path)
-        for scope_path, scope in _items(part, "scopeLogs", path):
-            about = scope.get("scope") or {}
-            batch = Batch(resource, str(about.get("name") or "") if isinstance(about, dict) else "")
-            for _, record in _items(scope, "logRecords", scope_path, of=object):
-                try:
-                    batch.records.append(_record(record))
-                except (Fault, RecursionError) as fault:
-                    batch.unreadable.append(Unreadable(str(fault), _as_written(record)))
-            batches.append(batch)
+    for head, contents in envelopes(body, LOGS):
+        batch = Batch(head.attributes, head.scope_name)
+        for content in contents:
+            try:
+                batch.records.append(_record(content))
+            except (Fault, RecursionError) as fault:
+                batch.unreadable.append(Unreadable(str(fault), head.alone(content)))
+        batches.append(batch)
     return batches
 
 
-def count_spans(body: bytes) -> int:
-    """How many spans an export request holds. Raises Malformed."""
-    return sum(
-        len(list(_items(scope, "spans", scope_path)))
-        for path, part in _items(_document(body, "resourceSpans"), "resourceSpans", "")
-        for scope_path, scope in _items(part, "scopeSpans", path)
-    )
+class Names(NamedTuple):
+    """What the lists of a signal's request are called, from the outermost in."""
+
+    resources: str
+    scopes: str
+    records: str
+
+
+LOGS = Names("resourceLogs", "scopeLogs", "logRecords")
+SPANS = Names("resourceSpans", "scopeSpans", "spans")
+
+
+class Head(NamedTuple):
+    """What stands before the records of one batch."""
+
+    names: Names
+    resource: object
+    attributes: dict[str, object]
+    scope: object
+
+    @property
+    def scope_name(self) -> str:
+        """Empty where there is none."""
+        return str(self.scope.get("name") or "") if isinstance(self.scope, dict) else ""
+
+    def alone(self, content: object) -> bytes:
+        """A request that holds this one record of the batch, as far as it can be written down."""
+        inner = {"scope": self.scope, self.names.records: [content]}
+        try:
+            return json.dumps(
+                {self.names.resources: [{"resource": self.resource, self.names.scopes: [inner]}]}
+            ).encode()
+        except RecursionError:
+            return b"(nested too deeply to be written down)"
+
+
+def envelopes(body: bytes, names: Names) -> Iterator[tuple[Head, list[Any]]]:
+    """The records of each batch of a request, unread. Raises Malformed."""
+    for path, part in _items(_document(body, names.resources), names.resources, ""):
+        attributes = _resource(part, path)
+        for scope_path, scope in _items(part, names.scopes, path):
+            head = Head(names, part.get("resource") or {}, attributes, scope.get("scope") or {})
+            yield head, [record for _, record in _items(scope, names.records, scope_path, of=object)]
 
 
 def count_data_points(body: bytes) -> int:
@@ -97,7 +130,7 @@ def _resource(part: Mapping[str, Any], path: str) -> dict[str, object]:
     if not isinstance(resource, dict):
         raise Malformed(f"`{path}.resource` is no object.", f"{path}.resource")
     try:
-        return _map(resource.get("attributes"))
+        return plain_map(resource.get("attributes"))
     except Fault as fault:
         raise Malformed(f"`{path}.resource.attributes`: {fault}.", f"{path}.resource.attributes") from fault
 
@@ -106,18 +139,19 @@ def _record(given: object) -> Sent:
     if not isinstance(given, dict):
         raise Fault("is no object")
     return Sent(
-        _text(given.get("eventName"), "eventName"),
-        _time(given.get("timeUnixNano"), "timeUnixNano"),
-        _time(given.get("observedTimeUnixNano"), "observedTimeUnixNano"),
-        _int(given.get("severityNumber") or 0, "severityNumber"),
+        text(given.get("eventName"), "eventName"),
+        moment(given.get("timeUnixNano"), "timeUnixNano"),
+        moment(given.get("observedTimeUnixNano"), "observedTimeUnixNano"),
+        whole(given.get("severityNumber") or 0, "severityNumber"),
         _plain(given.get("body")),
-        _map(given.get("attributes")),
-        _id(given.get("traceId"), 32),
-        _id(given.get("spanId"), 16),
+        plain_map(given.get("attributes")),
+        identifier(given.get("traceId"), 32),
+        identifier(given.get("spanId"), 16),
     )
 
 
-def _map(pairs: object, depth: int = 0) -> dict[str, object]:
+def plain_map(pairs: object, depth: int = 0) -> dict[str, object]:
+    """Attributes as plain values. Raises Fault."""
     if pairs is None:
         return {}
     if not isinstance(pairs, list):
@@ -126,7 +160,7 @@ def _map(pairs: object, depth: int = 0) -> dict[str, object]:
     for pair in pairs:
         if not isinstance(pair, dict):
             raise Fault("an attribute is no object")
-        found[_text(pair.get("key"), "key")] = _plain(pair.get("value"), depth)
+        found[text(pair.get("key"), "key")] = _plain(pair.get("value"), depth)
     return found
 
 
@@ -154,11 +188,11 @@ def _kvlist(given: object, depth: int) -> object:
     check_depth(depth)
     if not isinstance(given, dict):
         raise Fault("kvlistValue is no object")
-    return _map(given.get("values"), depth + 1)
+    return plain_map(given.get("values"), depth + 1)
 
 
 def _int_value(given: object, depth: int) -> object:
-    number = _int(given, "intValue")
+    number = whole(given, "intValue")
     # protobuf cannot hold it either; as a text it is at least not lost.
     return number if number in _INT64 else str(number)
 
@@ -179,16 +213,16 @@ def _bool_value(given: object, depth: int) -> object:
 
 
 def _bytes_value(given: object, depth: int) -> object:
-    text = _text(given, "bytesValue").replace("-", "+").replace("_", "/")
+    encoded = text(given, "bytesValue").replace("-", "+").replace("_", "/")
     try:
-        content = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+        content = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
     except (binascii.Error, ValueError):
         raise Fault("bytesValue is no base64") from None
     return base64.b64encode(content).decode()
 
 
 _MEMBERS: dict[str, Callable[[object, int], object]] = {
-    "stringValue": lambda given, depth: _text(given, "stringValue"),
+    "stringValue": lambda given, depth: text(given, "stringValue"),
     "intValue": _int_value,
     "doubleValue": _double_value,
     "boolValue": _bool_value,
@@ -198,7 +232,8 @@ _MEMBERS: dict[str, Callable[[object, int], object]] = {
 }
 
 
-def _text(given: object, name: str) -> str:
+def text(given: object, name: str) -> str:
+    """A text, empty for nothing. Raises Fault."""
     if given is None:
         return ""
     if not isinstance(given, str):
@@ -206,7 +241,7 @@ def _text(given: object, name: str) -> str:
     return given
 
 
-def _int(given: object, name: str) -> int:
+def whole(given: object, name: str) -> int:
     """A 64-bit integer travels as a number or as a text of digits."""
     try:
         if isinstance(given, str) and len(given) <= 40:
@@ -220,24 +255,18 @@ def _int(given: object, name: str) -> int:
     raise Fault(f"{name} is no whole number")
 
 
-def _time(given: object, name: str) -> int:
-    time_ns = 0 if given is None else _int(given, name)
+def moment(given: object, name: str) -> int:
+    """Nanoseconds since the epoch, 0 for nothing. Raises Fault."""
+    time_ns = 0 if given is None else whole(given, name)
     if not 0 <= time_ns <= _MOST_UINT64:
         raise Fault(f"{name} is no unsigned 64-bit number")
     return time_ns
 
 
-def _id(given: object, digits: int) -> str:
-    text = _text(given, "id")
+def identifier(given: object, digits: int) -> str:
+    """An id of so many hexadecimal digits; empty where it is none. Raises Fault for what is no text."""
+    written = text(given, "id")
     try:
-        return hex_id(bytes.fromhex(text), digits // 2) if len(text) == digits else ""
+        return hex_id(bytes.fromhex(written), digits // 2) if len(written) == digits else ""
     except ValueError:
         return ""
-
-
-def _as_written(given: object) -> bytes:
-    """For the quarantine: as it was, as far as that can be said."""
-    try:
-        return json.dumps(given)[:65536].encode()
-    except RecursionError:
-        return b"(nested too deeply to be written down)"

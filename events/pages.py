@@ -12,15 +12,22 @@ from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 
 FRAGMENT_HEADER = "X-Fragment"
+DRAWN_HEADER = "X-Drawn"
 DIALOG = "dialog"
 """The fragment that a dialog over the page asks for: a form alone."""
 
 _TICKING = re.compile(rb'(<time [^>]*data-tick="[^"]*"[^>]*>)[^<]*(?=</time>)')
+_MASKED = re.compile(rb'(name="csrfmiddlewaretoken" value=")[^"]*')
 
 
 def fragment_of(request: HttpRequest) -> str:
     """The id of the element that a refresh asks for; empty for a whole page."""
     return request.headers.get(FRAGMENT_HEADER, "")
+
+
+def has_drawn(request: HttpRequest) -> bool:
+    """Whether the asker's script has drawn the figure of this page, so that a refresh need not draw it again."""
+    return DRAWN_HEADER in request.headers
 
 
 def render_page(
@@ -44,11 +51,12 @@ def render_page(
 def with_tag(request: HttpRequest, answer: HttpResponse) -> HttpResponse:
     """Give the answer an ETag, or turn it into a 304 when the asker has it already.
 
-    A time that merely ticked on is not a change: what stands inside `<time data-tick>` does not count.
+    A time that merely ticked on is not a change, nor is a form's token, which is masked anew each time and lasts.
     """
-    lasting = _TICKING.sub(rb"\1", answer.content)
+    lasting = _MASKED.sub(rb"\1", _TICKING.sub(rb"\1", answer.content))
     tag = f'"{hashlib.blake2b(lasting, digest_size=12).hexdigest()}"'
-    if answer.status_code == 200 and request.headers.get("If-None-Match") == tag:
+    # Compressed on its way, an answer's tag comes back as a weak one.
+    if answer.status_code == 200 and request.headers.get("If-None-Match", "").removeprefix("W/") == tag:
         answer = _private(HttpResponse(status=304))
     answer["ETag"] = tag
     return answer

@@ -9,11 +9,13 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Self
 from weakref import WeakSet
 
 from django.db import close_old_connections, connections
+
+from events.wakes import Ear
 
 Snapshot = Mapping[str, int]
 
@@ -26,8 +28,9 @@ class Changes:
     def __init__(self, pulse: Pulse) -> None:
         self._pulse = pulse
         self._loop = asyncio.get_running_loop()
-        self._stirred = asyncio.Event()
+        self._waiting: asyncio.Future[None] | None = None
         self._seen = 0
+        self._is_nudged = False
         self._is_over = False
 
     async def __aenter__(self) -> Self:
@@ -43,23 +46,32 @@ class Changes:
     async def __anext__(self) -> Snapshot:
         """Wait for a snapshot that differs from the last one. May be cancelled (a timeout): nothing is lost by it."""
         while not self._is_over:
-            # Cleared before looking: what comes after the look stirs again, so no change falls in between.
-            self._stirred.clear()
             version, snapshot = self._pulse._newest
-            if snapshot is not None and version != self._seen:
-                self._seen = version
+            if snapshot is not None and (version != self._seen or self._is_nudged):
+                self._seen, self._is_nudged = version, False
                 return snapshot
-            await self._stirred.wait()
+            # Nothing runs between the look and the wait, so a stir falls before the look or wakes the wait.
+            self._waiting = self._loop.create_future()
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
         raise StopAsyncIteration
 
     def end(self) -> None:
         """End the iteration. To be called on the follower's own event loop."""
         self._is_over = True
-        self._stirred.set()
+        self.stir()
+
+    def nudge(self) -> None:
+        """Give the newest snapshot once more though it is the same. To be called on the follower's own event loop."""
+        self._is_nudged = True
+        self.stir()
 
     def stir(self) -> None:
         """Look again. To be called on the follower's own event loop."""
-        self._stirred.set()
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
 
 
 class Pulse:
@@ -68,11 +80,18 @@ class Pulse:
     `read` returns a few numbers (newest id, revision per environment, …). It runs in a thread of its own, which lives
     while somebody follows and asks every `interval_s` seconds, or at once after `wake()`. A read that fails is logged
     once and tried again; the followers stay. Each follower holds one place for the newest snapshot, never a queue.
+    `ear` makes what listens for wakes of other processes; it lives as long as the thread.
     """
 
-    def __init__(self, read: Callable[[], Snapshot], interval_s: float = 0.25) -> None:
+    def __init__(
+        self,
+        read: Callable[[], Snapshot],
+        interval_s: float = 0.25,
+        ear: Callable[[Callable[[], None]], Ear | None] = lambda wake: None,
+    ) -> None:
         self._read = read
         self._interval_s = interval_s
+        self._ear = ear
         self._lock = threading.Lock()
         self._awake = threading.Event()
         self._thread: threading.Thread | None = None
@@ -140,10 +159,22 @@ class Pulse:
                 self._awake.set()
 
     def _poll(self) -> None:
-        while self._has_followers():
-            self._awake.clear()
-            self._look()
-            self._awake.wait(self._interval_s)
+        with self._listening():
+            while self._has_followers():
+                self._awake.clear()
+                self._look()
+                self._awake.wait(self._interval_s)
+
+    @contextlib.contextmanager
+    def _listening(self) -> Iterator[None]:
+        ear = self._ear(self.wake)
+        if ear is not None:
+            ear.start()
+        try:
+            yield
+        finally:
+            if ear is not None:
+                ear.stop()
 
     def _has_followers(self) -> bool:
         with self._lock:

@@ -5,6 +5,7 @@ drops its data on nearly every answer but 200 and 503, so what may be better in 
 
     200  committed, or nothing was to be stored; `partial_success` says what was set aside
     400  cannot be read         401, 403  the key        404, 405, 413, 415  the address, method, size, encoding
+    429  with Retry-After: 1    the key asks more often than it may
     503  with Retry-After: 1    no room, too slow, the database is away, busy or full, or a fault of ours
 
 The order is: address, method, encodings, key, room, body. Nothing of a body is read for a sender without a key.
@@ -27,7 +28,8 @@ from events import keys, otlp
 from events.bodies import BodyRefused, Gone, Receive, Room, Share, inflate, read_body
 from events.ingest import WAIT_S, Busy, writer
 from events.models import AgentKey
-from events.records import Intake, Refused, read_records
+from events.reading import read_request
+from events.records import Intake, Refused
 from events.sent import Encoding, Malformed, Signal
 from events.trouble import TroubleLog
 
@@ -134,13 +136,16 @@ class Receiver:
             )
         except Malformed as fault:
             kept = Intake(key.environment, received_us, key.prefix, refused=[Refused(fault.reason, fault.content)])
+            kept.signal, kept.encoding = request.signal, request.encoding
             await asyncio.wrap_future(writer.submit(kept))
             raise _Refusal(400, fault.reason, field=fault.field) from fault
-        if isinstance(found, int):
-            return _nothing_kept(request, found)
+        if request.signal is Signal.METRICS:
+            return _no_metrics(found.ignored, request.encoding)
         if found.rows or found.refused:
             await asyncio.wrap_future(writer.submit(found))
-        return otlp.success(request.encoding, request.signal, rejected=len(found.refused), message=_remarks(found))
+        return otlp.success(
+            request.encoding, request.signal, rejected=len(found.refused), message=_remarks(found, request.signal)
+        )
 
 
 def _read_head(scope: Scope, headers: dict[str, str]) -> _Request:
@@ -170,40 +175,53 @@ def _authenticate(authorization: str | None) -> AgentKey:
         close_old_connections()  # a pooled connection goes back; one that broke is replaced
 
 
-def _decode(
-    request: _Request, key: AgentKey, body: bytes, share: Share, most_bytes: int, received_us: int
-) -> Intake | int:
-    """What a body holds: rows to be stored, or the number of items that are not kept. On a thread of its own."""
+def _decode(request: _Request, key: AgentKey, body: bytes, share: Share, most_bytes: int, received_us: int) -> Intake:
+    """What a body holds. On a thread of its own. Raises Malformed with the inflated content."""
     if request.coding:
         body = inflate(body, request.coding, share, most_bytes=most_bytes)
     try:
-        if request.signal is not Signal.LOGS:
-            return otlp.count_items(body, request.encoding, request.signal)
-        return read_records(otlp.read_logs(body, request.encoding), key.environment, received_us, key.prefix)
+        return read_request(
+            request.signal,
+            request.encoding,
+            body,
+            environment=key.environment,
+            received_us=received_us,
+            key_prefix=key.prefix,
+        )
     except Malformed as fault:
         fault.content = body
         raise
 
 
-def _nothing_kept(request: _Request, count: int) -> bytes:
-    items = "spans" if request.signal is Signal.TRACES else "data points"
-    message = f"{count} {items} were read and none was kept: facts are log events, sent to /v1/logs." if count else ""
-    return otlp.success(request.encoding, request.signal, rejected=count, message=message)
+def _no_metrics(count: int, encoding: Encoding) -> bytes:
+    message = (
+        f"{count} data points were read and none was kept: failures and calls are told by log events (/v1/logs) and by"
+        " spans (/v1/traces), which tell which call it was. Metrics need not be sent here (OTEL_METRICS_EXPORTER=none)."
+    )
+    return otlp.success(encoding, Signal.METRICS, rejected=count, message=message if count else "")
 
 
-def _remarks(intake: Intake) -> str:
+def _remarks(intake: Intake, signal: Signal) -> str:
     """What the sender's developer should know."""
+    item = "span" if signal is Signal.TRACES else "record"
     reasons: dict[str, int] = {}
     for refused in intake.refused:
         reasons[refused.reason] = reasons.get(refused.reason, 0) + 1
-    remarks = [f"{count} × set aside: the record {reason}" for reason, count in reasons.items()]
+    remarks = [f"{count} × set aside: the {item} {reason}" for reason, count in reasons.items()]
+    if intake.ignored:
+        why = (
+            "say nothing about recovery"
+            if signal is Signal.TRACES
+            else "have no event name and no severity of INFO or more"
+        )
+        remarks.append(f"{intake.ignored} {item}s {why} and were not kept")
     return "; ".join([*remarks, *(f"{count} × {warning}" for warning, count in intake.warnings.items())][:10])
 
 
 async def _refuse(send: Send, scope: Scope, encoding: Encoding, refusal: _Refusal) -> None:
     body = otlp.status(encoding, refusal.status, refusal.message, field=refusal.field)
     extra = []
-    if refusal.status == 503:
+    if refusal.status in (429, 503):
         extra.append((b"retry-after", str(RETRY_AFTER_S).encode()))
     if refusal.status == 401:
         extra.append((b"www-authenticate", b"Bearer"))

@@ -1,8 +1,9 @@
 """What a log record that was sent becomes: a row of facts, a line in the quarantine, or nothing.
 
 The choices, in one place:
-- An event of ours, in any spelling of wire.names, is a fact. Of all other records those that warn (severity WARN or
-  higher) or carry an exception are facts named `log`; the rest says nothing about recovery and is counted, not kept.
+- An event of ours, in any spelling of wire.names, is a fact. All other records that have an event name, inform or warn
+  (severity INFO or higher) or carry an exception are facts named `log`; the rest, which is for debugging, is counted
+  and said to the sender, not kept. An exception is a failure, too, beside its `log`.
 - The uid is log.record.uid: a UUID as its 16 bytes, any other text as a digest. A record without one gets a digest of
   its resource, scope, time, event, attributes and body, behind its time in milliseconds, so that a resend is recognised
   and the index grows at its end. Two records that are equal in all of that are one.
@@ -17,6 +18,7 @@ The choices, in one place:
 from __future__ import annotations
 
 import hashlib
+import json
 import struct
 from collections import Counter
 from collections.abc import Iterable
@@ -27,13 +29,16 @@ from typing import Any, NamedTuple
 import orjson
 
 from events.cleaning import MESSAGE_CHARS, clean_map, clean_text, clean_value
+from events.derived import Keys, Rules, derive_from_log, is_exception
+from events.derived.marks import Marks
 from events.models import NAME_CHARS
-from events.sent import Batch, Sent
+from events.rewriting import request_of
+from events.sent import Batch, Encoding, Sent, Signal
 from recovery_ops.rules.words import Category
 from recovery_ops.wire import canonical, category_of, names, state_of
 
 LOG = "log"
-"""The event of a warning or an error that is none of ours."""
+"""The event of a record that is none of ours."""
 ATTRIBUTES = 128
 MOST_ATTRIBUTES = 1024
 ATTRIBUTES_BYTES = 65536
@@ -106,6 +111,8 @@ class Refused:
 
     reason: str
     content: bytes
+    encoding: Encoding | None = None
+    """What it is written in, where that is not what was sent."""
 
 
 @dataclass(slots=True)
@@ -118,7 +125,15 @@ class Intake:
     rows: list[Row] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     ignored: int = 0
+    derived: int = 0
+    """Rows made from logged exceptions."""
     warnings: Counter[str] = field(default_factory=Counter)
+    signal: Signal = Signal.LOGS
+    encoding: Encoding | None = None
+    marks: Marks = field(default_factory=dict)
+    """What is to be remembered of spans, to tell whose error is a failure."""
+    held: list[Row] = field(default_factory=list)
+    """Errors that are no failures as far as this request knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +145,14 @@ class _Origin:
     digest: bytes
 
 
-def read_records(batches: Iterable[Batch], environment: str, received_us: int, key_prefix: str = "") -> Intake:
-    """Turn a request's records into rows, all of this environment; the same records give the same rows, always."""
-    intake = Intake(environment, received_us, key_prefix)
+def read_records(
+    batches: Iterable[Batch], environment: str, received_us: int, key_prefix: str = "", rules: Rules = tuple
+) -> Intake:
+    """Turn a request's records into rows, all of this environment; the same records give the same rows, always.
+
+    `rules` are those of the policy for failures that exceptions in logs tell, asked for when there are any.
+    """
+    intake, keys = Intake(environment, received_us, key_prefix), Keys()
     for batch in batches:
         origin = _origin(batch, environment)
         intake.refused += [Refused(one.reason, one.content) for one in batch.unreadable]
@@ -140,12 +160,18 @@ def read_records(batches: Iterable[Batch], environment: str, received_us: int, k
             try:
                 row = _row(sent, origin, intake)
             except (Unstorable, ValueError, OverflowError) as fault:
-                intake.refused.append(Refused(str(fault), _written(sent)))
+                intake.refused.append(Refused(str(fault), _written(sent, batch), Encoding.JSON))
                 continue
             if row is None:
-                intake.ignored += 1
-            else:
-                intake.rows.append(row)
+                intake.ignored += bool(sent.attributes or sent.body is not None)  # else it is an empty envelope
+                continue
+            intake.rows.append(row)
+            if row.event is LOG and is_exception(sent.attributes):
+                failure = derive_from_log(sent, batch.scope, row.uid, keys, rules())
+                derived = None if failure is None else _row(failure, origin, intake)
+                if derived is not None:
+                    intake.rows.append(derived)
+                    intake.derived += 1
     _keep_order(intake)
     return intake
 
@@ -167,7 +193,7 @@ def _origin(batch: Batch, environment: str) -> _Origin:
 
 
 def _row(sent: Sent, origin: _Origin, intake: Intake) -> Row | None:
-    given = sent.attributes.copy()
+    given = sent.attributes
     if not _ALIASES.isdisjoint(given):
         given = canonical(given)
     if len(given) > ATTRIBUTES:
@@ -175,18 +201,19 @@ def _row(sent: Sent, origin: _Origin, intake: Intake) -> Row | None:
     stated_name = sent.event_name or str(given.get(NOT_OURS) or "")
     event = _event_of(stated_name[:NAME_CHARS])
     if event is None:
-        if sent.severity < names.WARN and not any(key.startswith("exception.") for key in given):
+        if not stated_name and sent.severity < names.INFO and not is_exception(given):
             return None
         event = LOG
-    uid_text = given.pop(names.UID, None)
     attributes = _attributes(given, origin)
+    take = attributes.pop
+    take(names.UID, None)
     if event is LOG:
         attributes[NOT_OURS] = clean_text(stated_name, NAME_CHARS)
     body = _body(sent.body)
     at_us, stated_us = _moment(sent, intake.received_us)
-    uid = _uid(uid_text) or _digest_uid(sent, origin, attributes, body)
-    operation = _name(attributes.pop(names.OPERATION, ""))
-    breaker = _name(attributes.pop(_BREAKER, ""))
+    uid = _uid(given.get(names.UID)) or _digest_uid(sent, origin, attributes, body)
+    operation = _name(take(names.OPERATION, ""))
+    breaker = _name(take(_BREAKER, ""))
     row = Row(
         origin.agent.environment,
         uid,
@@ -194,17 +221,17 @@ def _row(sent: Sent, origin: _Origin, intake: Intake) -> Row | None:
         at_us,
         intake.received_us,
         stated_us,
-        _sequence(attributes.pop(names.SEQUENCE_NUMBER, 0)),
+        _sequence(take(names.SEQUENCE_NUMBER, 0)),
         sent.severity if 0 <= sent.severity <= 24 else 0,
         operation,
         breaker or (operation if event in _BREAKER_EVENTS else ""),
-        _name(attributes.pop(names.QUERY_SOURCE, "")),
-        _is_true(attributes.pop(names.IS_FOREGROUND, False)),
-        _name(attributes.pop(names.RUN, "")),
-        _word(attributes, _CATEGORY, intake),
-        _word(attributes, _STATE, intake),
-        _name(attributes.pop(_PROVIDER, "")),
-        _name(attributes.pop(_MODEL, "")),
+        _name(take(names.QUERY_SOURCE, "")),
+        _is_true(take(names.IS_FOREGROUND, False)),
+        _name(take(names.RUN, "")),
+        _word(attributes, _CATEGORY, intake) if _CATEGORY in attributes else "",
+        _word(attributes, _STATE, intake) if _STATE in attributes else "",
+        _name(take(_PROVIDER, "")),
+        _name(take(_MODEL, "")),
         sent.trace_id,
         sent.span_id,
         "",
@@ -218,7 +245,8 @@ def _row(sent: Sent, origin: _Origin, intake: Intake) -> Row | None:
 
 def _attributes(given: dict[str, object], origin: _Origin) -> dict[str, Any]:
     """All that is to be stored, cleaned."""
-    found = origin.attributes | clean_map(given, ATTRIBUTES)
+    cleaned = clean_map(given, ATTRIBUTES)
+    found: dict[str, Any] = origin.attributes | cleaned if origin.attributes else cleaned.copy()
     message = found.get(_MESSAGE)
     if type(message) is str and len(message) > MESSAGE_CHARS:
         found[_MESSAGE] = message[: MESSAGE_CHARS - 1] + "…"
@@ -281,8 +309,15 @@ def _uid(given: object) -> bytes | None:
 def _digest_uid(sent: Sent, origin: _Origin, attributes: dict[str, Any], body: str) -> bytes:
     time_ns = sent.time_ns or sent.observed_ns
     content = [str(time_ns), sent.event_name, sent.severity, attributes, body, sent.trace_id, sent.span_id]
-    digest = hashlib.sha256(origin.digest + orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).digest()
+    digest = hashlib.sha256(origin.digest + _canonical(content)).digest()
     return (time_ns // 1_000_000 & 0xFFFF_FFFF_FFFF).to_bytes(6, "big") + digest[:10]
+
+
+def _canonical(content: list[Any]) -> bytes:
+    try:
+        return orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+    except (TypeError, ValueError):  # half a surrogate pair, which only a name that was not cleaned can have
+        return json.dumps(content, sort_keys=True).encode("ascii")
 
 
 def _name(given: object) -> str:
@@ -331,5 +366,8 @@ def _json(value: object) -> str:
     return text.decode()
 
 
-def _written(sent: Sent) -> bytes:
-    return repr(sent).encode(errors="backslashreplace")
+def _written(sent: Sent, batch: Batch) -> bytes:
+    try:
+        return request_of(sent, batch.resource, batch.scope)
+    except (orjson.JSONEncodeError, RecursionError):
+        return repr(sent).encode(errors="backslashreplace")

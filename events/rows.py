@@ -5,11 +5,13 @@ Unknown is not zero: what no living instance reported is None, or marked as unkn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple, Self
 
 from recovery_ops.rules.words import Category, Family, State, Trigger
+from recovery_ops.wire import names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,11 @@ class AgentRow:
     outbox_pending: int
     outbox_dropped: int
 
+    @property
+    def is_follower(self) -> bool:
+        """Whether it ever spoke of a desired state: a plain OpenTelemetry sender obeys nobody, and cannot be late."""
+        return self.heartbeat_age_s is not None or self.applied_at is not None or self.rejected_revision is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceState:
@@ -62,6 +69,26 @@ class InstanceState:
     wait_s: float | None
     override_id: str
     revision: int | None
+    operation: str = ""
+    """The operation behind it that was called last."""
+
+    @property
+    def name(self) -> str:
+        """`search_web on research/r-3`."""
+        return f"{self.breaker} on {self.agent.service}/{self.agent.instance}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarter:
+    """What was counted of one breaker in the last quarter of an hour: three whole spans of 5 min and the running one.
+
+    `last_call_at`: the end of the last span in which it was called; None: in none of them. `start` is when they begin.
+    """
+
+    start: datetime
+    attempts: int
+    failures: dict[Category, int]
+    last_call_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +114,10 @@ class BreakerRow:
     failures_per_min: float
     rejected_per_min: float
     last_category: Category | None
+    since_by: dict[State, datetime] = field(default_factory=dict)
+    """When the first instance that is in a state now got into it, by state."""
+    quarter: Quarter | None = None
+    """Where it was asked for."""
 
     @property
     def is_flowing(self) -> bool:
@@ -183,6 +214,11 @@ class MajoritySegment:
         """All instances at its end, known or not."""
         return self.known + self.unknown
 
+    @property
+    def is_there(self) -> bool:
+        """Whether any instance lived then: before the first and after the last there is nothing to know."""
+        return self.state is not None or self.instances > 0
+
 
 class Fleet(dict[str, list[MajoritySegment]]):
     """Breaker → what most of the fleet was in, without gaps from `start` to `end`. `bin_s` as in `Lanes`."""
@@ -199,13 +235,15 @@ class Bins:
     """Counts per bin of `bin_s` seconds, one list per series, all of the same length; the first bin begins at `start`.
 
     `start` lies on a multiple of the bin, so it may be a little before the window, and the last bin may still fill.
-    `unknown` marks the bins in which no instance lived to report: their zeros say nothing.
+    `unknown` marks the bins in which no instance lived to report: their zeros say nothing. The first `absent` of them
+    lie before anybody's first sign of life, so that there was nothing to know.
     """
 
     start: datetime
     bin_s: int
     series: dict[str, list[int]]
     unknown: list[bool]
+    absent: int = 0
 
     @property
     def length(self) -> int:
@@ -219,6 +257,24 @@ class Bins:
     def total(self) -> list[int]:
         """All series added up."""
         return [sum(values) for values in zip(*self.series.values(), strict=True)] or [0] * self.length
+
+    def since(self, began: datetime | None) -> Self:
+        """The same, told when the environment gave its first sign of life."""
+        if began is None:
+            return self
+        before = int((began - self.start).total_seconds() // self.bin_s)
+        unknown_first = next((place for place, gap in enumerate(self.unknown) if not gap), self.length)
+        return replace(self, absent=max(0, min(before, unknown_first)))
+
+    def gaps(self) -> list[tuple[int, int]]:
+        """Runs of bins in which somebody was missed, as (first, last)."""
+        runs: list[tuple[int, int]] = []
+        for index in range(self.absent, self.length):
+            if self.unknown[index] and runs and runs[-1][1] == index - 1:
+                runs[-1] = (runs[-1][0], index)
+            elif self.unknown[index]:
+                runs.append((index, index))
+        return runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +303,32 @@ class DegradationRow:
     """Calls answered so; known only when it has ended."""
 
 
+class Derivation(NamedTuple):
+    """What a fact was made of here that its sender did not tell itself: `span`, `span_event` or `log_record`."""
+
+    kind: str
+    trace_id: str
+    span_id: str
+
+    @staticmethod
+    def of(attributes: object, trace_id: str, span_id: str) -> Derivation | None:
+        """That of a stored fact; None for one that was sent as it is."""
+        kind = attributes.get(names.DERIVED_FROM) if isinstance(attributes, Mapping) else None
+        return Derivation(kind, trace_id, span_id) if isinstance(kind, str) and kind in DERIVED_WORDS else None
+
+    @property
+    def words(self) -> str:
+        """`derived from a span`."""
+        return DERIVED_WORDS[self.kind]
+
+
+DERIVED_WORDS = {
+    "span": "derived from a span",
+    "span_event": "derived from an exception on a span",
+    "log_record": "derived from a logged exception",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureRow:
     """One classified failure."""
@@ -269,6 +351,7 @@ class FailureRow:
     provider: str
     model: str
     retry_after_s: float | None
+    derived: Derivation | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,6 +394,8 @@ class OverviewNumbers:
     breakers: int
     breakers_blocking: tuple[BreakerRow, ...]
     """Those that block calls somewhere, worst first."""
+    breaker_rows: tuple[BreakerRow, ...]
+    """All of them, worst first."""
     breakers_held: tuple[BreakerRow, ...]
     """Those on which a person's override rests somewhere, blocking or not."""
     capacity: tuple[CapacityNow, ...]
@@ -321,6 +406,8 @@ class OverviewNumbers:
     rejected_per_min: float
     fallbacks_per_min: float
     degraded: tuple[DegradationRow, ...]
+    restored: tuple[DegradationRow, ...]
+    """What ended within the last half hour, of operations that are whole everywhere."""
     """Capabilities that are reduced now, oldest first."""
     runs_in_flight: int
     agents_reporting: int

@@ -74,6 +74,40 @@ class Batch:
     unreadable: list[Unreadable] = field(default_factory=list)
 
 
+class SpanEvent(NamedTuple):
+    """Something that was noted on a span."""
+
+    name: str
+    time_ns: int
+    attributes: dict[str, object]
+
+
+class SentSpan(NamedTuple):
+    """One span as it was sent. `kind` and `status` are OpenTelemetry's numbers; ids are empty where there is none."""
+
+    name: str
+    kind: int
+    start_ns: int
+    end_ns: int
+    status: int
+    status_message: str
+    attributes: dict[str, object]
+    events: tuple[SpanEvent, ...]
+    trace_id: str
+    span_id: str
+    parent_id: str
+
+
+@dataclass(slots=True)
+class SpanBatch:
+    """The spans of one resource and one scope of a request."""
+
+    resource: dict[str, object]
+    scope: str
+    spans: list[SentSpan] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+
+
 class Fault(ValueError):
     """Why one record cannot be read."""
 

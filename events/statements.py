@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from functools import cache
 
-from events.fold import AGENT_GROUPS, BREAKER_COLUMNS, COUNTERS, Interval, SumName
+from events.fold import AGENT_GROUPS, BREAKER_COLUMNS, Interval
 from events.models import DEGRADATION_EVENTS
+from events.summing import COUNTERS, DIMENSIONS
 
 FACT_COLUMNS = (
     *("environment", "uid", "agent_id", "event", "at_us", "received_us", "stated_us", "sequence_number", "severity"),
@@ -26,6 +28,51 @@ def _insert(table: str, columns: Sequence[str], *, tail: str = "") -> str:
     return f"INSERT INTO {table} ({_listed(columns)}) VALUES ({', '.join(['%s'] * len(columns))}){tail}"
 
 
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Rows into one table, each inserted or joined to the one with its key.
+
+    SQLite takes many rows in one statement, because it runs without the interpreter's lock and asks for it again after
+    each. PostgreSQL takes them by COPY into a table of this session, and from there in one statement.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    tail: str
+    """What to do with a row whose key is there, from ON CONFLICT on."""
+    order: tuple[str, ...] = ()
+    """In which order PostgreSQL locks rows, against deadlocks."""
+
+    @cache  # noqa: B019  # a handful of constants
+    def insert(self, rows: int) -> str:
+        """So many rows by one statement of SQLite."""
+        values = f"({', '.join(['?'] * len(self.columns))})"
+        into = f"INSERT INTO {self.table} ({_listed(self.columns)})"
+        return f"{into} VALUES {', '.join([values] * rows)} {self.tail}"
+
+    @property
+    def stage(self) -> str:
+        """Make the table of this session."""
+        return (
+            f"CREATE TEMP TABLE IF NOT EXISTS {self.table}_stage ON COMMIT DELETE ROWS"
+            f" AS SELECT {_listed(self.columns)} FROM {self.table} WITH NO DATA"
+        )
+
+    @property
+    def copy(self) -> str:
+        """Fill it."""
+        return f"COPY {self.table}_stage ({_listed(self.columns)}) FROM STDIN"
+
+    @property
+    def from_stage(self) -> str:
+        """Take its rows over."""
+        order = f" ORDER BY {_listed(self.order)}" if self.order else ""
+        return (
+            f"INSERT INTO {self.table} ({_listed(self.columns)}) SELECT {_listed(self.columns)}"
+            f" FROM {self.table}_stage{order} {self.tail}"
+        )
+
+
 def _overwrite(columns: Iterable[str]) -> str:
     return ", ".join(f'"{column}" = excluded."{column}"' for column in columns)
 
@@ -38,46 +85,59 @@ _AGENT_COLUMNS = (
 _BREAKER_COLUMNS = ("seen_us", "position", *BREAKER_COLUMNS)
 INTERVAL_COLUMNS = tuple(one.name for one in fields(Interval))
 _SUM_KEY = ("environment", "minute", "dimensions")
+_SPAN_KEY = ("environment", "view", "minutes", "span", "dimensions")
 
 
-def insert_new(rows: int, place: str = "?") -> str:
-    """Insert so many facts, passing over those that are there, by one statement of SQLite.
-
-    Not INSERT OR IGNORE, which would pass over a row that breaks *any* constraint, and we would acknowledge it.
-    """
-    values = f"({', '.join([place] * len(FACT_COLUMNS))})"
-    return (
-        f"INSERT INTO events_fact ({_listed(FACT_COLUMNS)}) VALUES {', '.join([values] * rows)}"
-        " ON CONFLICT (environment, uid) DO NOTHING"
-    )
+def _added(table: str) -> str:
+    return ", ".join(f'"{name}" = {table}."{name}" + excluded."{name}"' for name in COUNTERS)
 
 
-STAGE = (
-    f"CREATE TEMP TABLE IF NOT EXISTS fact_stage ON COMMIT DELETE ROWS AS"
-    f" SELECT {_listed(FACT_COLUMNS)} FROM events_fact WITH NO DATA"
+# Not INSERT OR IGNORE, which would pass over a row that breaks *any* constraint, and we would acknowledge it.
+FACTS = Merge("events_fact", FACT_COLUMNS, "ON CONFLICT (environment, uid) DO NOTHING")
+"""For SQLite."""
+COPY_FACTS = f"COPY events_fact ({_listed(FACT_COLUMNS)}) FROM STDIN"
+_ID_COLUMNS = ("environment", "uid", "batch", "day")
+IDS = Merge("events_factid", _ID_COLUMNS, "ON CONFLICT DO NOTHING", order=("environment", "uid"))
+"""For PostgreSQL, where a unique index cannot reach over partitions."""
+COPY_IDS = f"COPY events_factid ({_listed(_ID_COLUMNS)}) FROM STDIN"
+IDS_OF_BATCH = (
+    "SELECT environment, uid FROM events_factid JOIN events_factid_stage USING (environment, uid)"
+    " WHERE events_factid.batch = %s"
 )
-COPY = f"COPY fact_stage ({_listed(FACT_COLUMNS)}) FROM STDIN"
-FROM_STAGE = (
-    f"INSERT INTO events_fact ({_listed(FACT_COLUMNS)}) SELECT {_listed(FACT_COLUMNS)} FROM fact_stage"
-    " ON CONFLICT (environment, uid) DO NOTHING RETURNING environment, uid"
+SUMS = Merge(
+    "events_minutesum",
+    (*_SUM_KEY, "subject", *DIMENSIONS, *COUNTERS),
+    f"ON CONFLICT ({_listed(_SUM_KEY)}) DO UPDATE SET {_added('events_minutesum')}",
+    order=_SUM_KEY,
+)
+SPANS = Merge(
+    "events_spansum",
+    (*_SPAN_KEY, "subject", *DIMENSIONS, *COUNTERS),
+    f"ON CONFLICT ({_listed(_SPAN_KEY)}) DO UPDATE SET {_added('events_spansum')}",
+    order=_SPAN_KEY,
+)
+_BREAKER_KEY = ("environment", "breaker", "agent_id")
+BREAKERS = Merge(
+    "events_breakerstate",
+    (*_BREAKER_KEY, *_BREAKER_COLUMNS),
+    f"ON CONFLICT ({_listed(_BREAKER_KEY)}) DO UPDATE SET {_overwrite(_BREAKER_COLUMNS)}",
+    order=_BREAKER_KEY,
+)
+AGENTS = Merge(
+    "events_agent",
+    (*_AGENT_KEY, *_AGENT_COLUMNS),
+    f"ON CONFLICT ({_listed(_AGENT_KEY)}) DO UPDATE SET {_overwrite(_AGENT_COLUMNS)}",
+    order=_AGENT_KEY,
 )
 
 SELECT_AGENTS = (
     f"SELECT id, {_listed((*_AGENT_KEY, *_AGENT_COLUMNS))} FROM events_agent WHERE ({_listed(_AGENT_KEY)}) IN (VALUES "
 )
 INSERT_AGENT = _insert("events_agent", (*_AGENT_KEY, *_AGENT_COLUMNS), tail=" ON CONFLICT DO NOTHING")
-UPDATE_AGENT = "UPDATE events_agent SET " + ", ".join(f'"{name}" = %s' for name in _AGENT_COLUMNS) + " WHERE id = %s"
-
 SELECT_BREAKERS = (
     f"SELECT agent_id, breaker, {_listed(_BREAKER_COLUMNS)} FROM events_breakerstate"
     " WHERE (agent_id, breaker) IN (VALUES "
 )
-UPSERT_BREAKER = _insert(
-    "events_breakerstate",
-    ("environment", "agent_id", "breaker", *_BREAKER_COLUMNS),
-    tail=f" ON CONFLICT (environment, breaker, agent_id) DO UPDATE SET {_overwrite(_BREAKER_COLUMNS)}",
-)
-
 _INTERVAL_OF = "FROM events_degradation WHERE agent_id = %s AND operation = %s AND kind = %s"
 SELECT_INTERVALS_FROM = f"SELECT id {_INTERVAL_OF} AND last_position >= %s"
 SELECT_INTERVAL_BEFORE = (
@@ -88,13 +148,4 @@ INSERT_INTERVAL = _insert("events_degradation", ("environment", "agent_id", "ope
 SELECT_MARKERS = (
     f"SELECT {_listed(FACT_COLUMNS)} FROM events_fact WHERE agent_id = %s AND operation = %s AND at_us >= %s"
     f" AND event IN ({', '.join(map(repr, DEGRADATION_EVENTS))})"
-)
-
-ADD_SUM = _insert(
-    "events_minutesum",
-    (*_SUM_KEY, *SumName._fields[2:], *COUNTERS),
-    tail=(
-        f" ON CONFLICT ({_listed(_SUM_KEY)}) DO UPDATE SET "
-        + ", ".join(f'"{name}" = events_minutesum."{name}" + excluded."{name}"' for name in COUNTERS)
-    ),
 )

@@ -8,14 +8,15 @@ never fold facts of one agent at once. Sums are added up by the database, in the
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import islice
-from operator import attrgetter
+from itertools import chain, islice
+from operator import add, attrgetter
 from typing import Any
 
 import orjson
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 
 from events import statements
@@ -29,35 +30,43 @@ from events.fold import (
     Group,
     Interval,
     Marker,
-    SumName,
-    dimensions_digest,
     fold,
     intervals,
     marker_of,
 )
 from events.records import AgentName, Row
+from events.summing import Sums, dimensions_digest, over_spans
 
 _fact_values = attrgetter(*("attributes_json" if name == "attributes" else name for name in statements.FACT_COLUMNS))
+_DAY_US = 86_400_000_000
 _CHUNK = 200
 """Keys asked for in one statement."""
-_ROWS_EACH = 250
-"""Facts inserted by one statement of SQLite, which takes at most 32,766 values."""
-_INSERT_MANY = statements.insert_new(_ROWS_EACH)
+_ROWS_EACH = 256
+"""Rows inserted by one statement of SQLite, which takes at most 32,766 values. A power of two: see `_parts`."""
 
 
-def store_facts(rows: Sequence[Row]) -> int:
-    """Store the rows that are not there yet, and fold them; return how many those were."""
-    once = list({(row.environment, row.uid): row for row in reversed(rows)}.values())
-    once.reverse()  # of two rows with one uid the first is kept, and the order stays
-    if not once:
+def store_facts(rows: Sequence[Row], corrections: Sums | None = None) -> int:
+    """Store the rows that are not there yet, and fold them; return how many those were.
+
+    `corrections` are added to the sums, too: those of stored facts that are of another kind by now.
+    """
+    if not rows and not corrections:
         return 0
+    once = rows
+    if len({row.uid for row in rows}) < len(rows):
+        once = list({(row.environment, row.uid): row for row in reversed(rows)}.values())
+        once.reverse()  # of two rows with one uid the first is kept, and the order stays
     with connection.cursor() as cursor:
         writer = _Writer(cursor)
         writer.take_agents({row.agent for row in once})
         for row in once:
             row.agent_id = writer.agent_ids[row.agent]
         new = writer.insert(once)
-        writer.join(fold(new))
+        folded = fold(new)
+        for name, counters in (corrections or {}).items():
+            known = folded.sums.get(name)
+            folded.sums[name] = counters if known is None else list(map(add, known, counters))
+        writer.join(folded)
     return len(new)
 
 
@@ -75,36 +84,70 @@ class _Writer:
 
     def insert(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Insert facts; return those that were not there."""
-        new = self._copy(rows) if self._is_postgres else self._insert_new(rows)
-        return rows if new is None else [row for row in rows if (row.environment, row.uid) in new]
+        return self._copy_new(rows) if self._is_postgres else self._insert_new(rows)
 
-    def _insert_new(self, rows: Sequence[Row]) -> set[tuple[str, bytes]] | None:
-        """None when all were new, which is the usual case and needs no second look."""
+    def _insert_new(self, rows: Sequence[Row]) -> Sequence[Row]:
         self._cursor.execute("SELECT COALESCE(MAX(id), 0) FROM events_fact")
         newest = self._cursor.fetchone()[0]
-        inserted = 0
-        # The driver's own cursor, because Django's would rewrite each statement, and many rows in one, because SQLite
-        # runs without the interpreter's lock and asks for it again after every single statement.
-        with connection.wrap_database_errors, closing(connection.connection.cursor()) as cursor:
-            for start in range(0, len(rows), _ROWS_EACH):
-                part = rows[start : start + _ROWS_EACH]
-                statement = _INSERT_MANY if len(part) == _ROWS_EACH else statements.insert_new(len(part))
-                cursor.execute(statement, [value for row in part for value in _fact_values(row)])
-                inserted += cursor.rowcount
+        inserted = self._insert(statements.FACTS, [_fact_values(row) for row in rows])
         if inserted == len(rows):
-            return None
+            return rows  # the usual case, which needs no second look
         # Ids only grow (AUTOINCREMENT), and nobody else writes before this transaction ends.
         self._cursor.execute("SELECT environment, uid FROM events_fact WHERE id > %s", [newest])
-        return {(environment, bytes(uid)) for environment, uid in self._cursor.fetchall()}
+        return self._those_of(rows)
 
-    def _copy(self, rows: Sequence[Row]) -> set[tuple[str, bytes]] | None:
-        self._cursor.execute(statements.STAGE)
-        with connection.wrap_database_errors, self._cursor.copy(statements.COPY) as copy:
+    def _copy_new(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """What is new is told by the ids; only that is sent whole, straight to the day it is of."""
+        batch = secrets.randbits(63)
+        # In order, so that two processes that are sent the same wait for each other and never for ever.
+        ids = sorted((row.environment, row.uid, batch, row.received_us // _DAY_US) for row in rows)
+        if not self._has_taken_all(ids):
+            self._take_over(statements.IDS, ids)
+            if self._cursor.rowcount < len(rows):
+                self._cursor.execute(statements.IDS_OF_BATCH, [batch])
+                rows = self._those_of(rows)
+        if rows:
+            self._copy(statements.COPY_FACTS, map(_fact_values, rows))
+        return rows
+
+    def _has_taken_all(self, ids: Sequence[tuple[Any, ...]]) -> bool:
+        """Take all ids as new, at half the price of asking; False, and nothing done, where one was there."""
+        try:
+            with transaction.atomic():
+                self._copy(statements.COPY_IDS, ids)
+        except IntegrityError:
+            return False
+        return True
+
+    def _those_of(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """The rows whose ids were asked for."""
+        found = {(environment, bytes(uid)) for environment, uid in self._cursor.fetchall()}
+        return [row for row in rows if (row.environment, row.uid) in found]
+
+    def _merge(self, merge: statements.Merge, rows: Sequence[tuple[Any, ...]]) -> None:
+        if rows and self._is_postgres:
+            self._take_over(merge, rows)
+        elif rows:
+            self._insert(merge, rows)
+
+    def _take_over(self, merge: statements.Merge, rows: Iterable[tuple[Any, ...]]) -> None:
+        self._cursor.execute(merge.stage)
+        self._copy(merge.copy, rows)
+        self._cursor.execute(merge.from_stage)
+
+    def _copy(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        with connection.wrap_database_errors, self._cursor.copy(statement) as copy:
             for row in rows:
-                copy.write_row(_fact_values(row))
-        self._cursor.execute(statements.FROM_STAGE)
-        new = {(environment, bytes(uid)) for environment, uid in self._cursor.fetchall()}
-        return None if len(new) == len(rows) else new
+                copy.write_row(row)
+
+    def _insert(self, merge: statements.Merge, rows: Sequence[tuple[Any, ...]]) -> int:
+        count = 0
+        # The driver's own cursor, because Django's would rewrite each statement.
+        with connection.wrap_database_errors, closing(connection.connection.cursor()) as cursor:
+            for part in _parts(rows, _ROWS_EACH):
+                cursor.execute(merge.insert(len(part)), list(chain.from_iterable(part)))
+                count += cursor.rowcount
+        return count
 
     # -- what is folded ------------------------------------------------------------------------------------------------
 
@@ -114,7 +157,7 @@ class _Writer:
         self._join_breakers(folded.breakers)
         for name, markers in sorted(folded.markers.items()):
             self._join_degradations(name, sorted(markers))
-        self._add_sums(folded.sums)
+        self._add_sums(folded)
 
     def take_agents(self, agents: Iterable[AgentName]) -> None:
         """Find these agents, make those that are missing, and keep them to ourselves until the transaction ends."""
@@ -139,8 +182,7 @@ class _Writer:
             known = self._agents[name]
             if known.first_seen_us:  # else it was made a moment ago and has said nothing yet
                 news.join(known)
-        changed = [(*_agent_values(news), self.agent_ids[name]) for name, news in agents.items()]
-        self._cursor.executemany(statements.UPDATE_AGENT, changed)
+        self._merge(statements.AGENTS, [(*name, *_agent_values(news)) for name, news in agents.items()])
         # Its every fact had come before under another name, so it has still said nothing.
         mute = [(self.agent_ids[name],) for name in self._made if name not in agents]
         self._cursor.executemany("DELETE FROM events_agent WHERE id = %s AND first_seen_us = 0", mute)
@@ -149,18 +191,20 @@ class _Writer:
         if not breakers:
             return
         keys = {(self.agent_ids[name.agent], name.breaker): name for name in breakers}
+        settled = set()
         for rows in self._read_by(statements.SELECT_BREAKERS, list(keys)):
             for agent_id, breaker, seen_us, position, *values in rows:
-                known = BreakerFold(seen_us, Group(bytes(position), tuple(values)))
-                breakers[keys[agent_id, breaker]].join(known)
-        self._cursor.executemany(
-            statements.UPSERT_BREAKER,
-            [
-                (name.agent.environment, agent_id, name.breaker, one.seen_us, one.change.position, *one.change.values)
-                for (agent_id, _), name in sorted(keys.items())
-                for one in (breakers[name],)
-            ],
-        )
+                known, news = BreakerFold(seen_us, Group(bytes(position), tuple(values))), keys[agent_id, breaker]
+                breakers[news].join(known)
+                if breakers[news] == known:
+                    settled.add((agent_id, breaker))
+        changed = [
+            (name.agent.environment, name.breaker, key[0], one.seen_us, one.change.position, *one.change.values)
+            for key, name in keys.items()
+            if key not in settled
+            for one in (breakers[name],)
+        ]
+        self._merge(statements.BREAKERS, changed)
 
     def _join_degradations(self, name: DegradationName, markers: Sequence[Marker]) -> None:
         """Continue the open interval; where a marker comes late, shape anew from there on, out of the facts."""
@@ -199,11 +243,17 @@ class _Writer:
         found = (marker_of(row_of(values, name.agent)) for values in self._cursor.fetchall())
         return [marker for whose, marker in found if whose == name and marker.position > after]
 
-    def _add_sums(self, sums: dict[SumName, list[int]]) -> None:
-        rows: list[tuple[Any, ...]] = [
-            (name[0], name[1], dimensions_digest(name[2:]), *name[2:], *added) for name, added in sums.items()
-        ]
-        self._cursor.executemany(statements.ADD_SUM, sorted(rows))
+    def _add_sums(self, folded: Folded) -> None:
+        minutes = (
+            (*name[:2], dimensions_digest(name[2:]), name.breaker or name.operation, *name[2:], *added)
+            for name, added in folded.sums.items()
+        )
+        self._merge(statements.SUMS, list(minutes))
+        spans = (
+            (*name[:4], dimensions_digest(name[4:]), name.breaker or name.operation, *name[4:], *added)
+            for name, added in over_spans(folded.sums, folded.moves).items()
+        )
+        self._merge(statements.SPANS, list(spans))
 
     def _read_by(self, select: str, keys: Sequence[tuple[Any, ...]], tail: str = "") -> Iterator[list[Any]]:
         """The rows whose key is one of these, for a statement that ends in `IN (VALUES `."""
@@ -212,6 +262,15 @@ class _Writer:
             places = ", ".join([f"({', '.join(['%s'] * len(chunk[0]))})"] * len(chunk))
             self._cursor.execute(f"{select}{places}){tail}", [value for key in chunk for value in key])
             yield self._cursor.fetchall()
+
+
+def _parts(rows: Sequence[tuple[Any, ...]], most: int) -> Iterator[Sequence[tuple[Any, ...]]]:
+    """The rows in parts of a power of two each: so few different statements that the driver keeps all of them."""
+    start = 0
+    while start < len(rows):
+        size = min(most, 1 << ((len(rows) - start).bit_length() - 1))
+        yield rows[start : start + size]
+        start += size
 
 
 # -- values to columns and back ----------------------------------------------------------------------------------------

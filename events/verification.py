@@ -12,13 +12,15 @@ from operator import attrgetter
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import F, Value
 
 from events import statements
-from events.fold import AGENT_GROUPS, BREAKER_COLUMNS, COUNTERS, Folded, SumName, fold_into, intervals
-from events.models import Agent, BreakerState, Degradation, Fact, MinuteSum
+from events.fold import AGENT_GROUPS, BREAKER_COLUMNS, Folded, fold_into, intervals
+from events.models import Agent, BreakerState, Degradation, Fact, MinuteSum, SpanSum
 from events.records import AgentName, Row
 from events.retention import SHORTEST, micros
 from events.store import row_of
+from events.summing import COUNTERS, SpanName, SumName, over_spans
 
 _MINUTE_US = 60_000_000
 _CHUNK = 2000
@@ -46,7 +48,7 @@ def refold() -> tuple[Folded, int]:
     """Fold all facts there are; return the result with their number."""
     agents = {one.pk: AgentName(one.environment, one.service, one.instance) for one in Agent.objects.all()}
     folded, count = Folded(), 0
-    found = Fact.objects.order_by("id").values_list(*statements.FACT_COLUMNS)
+    found = Fact.objects.values_list(*statements.FACT_COLUMNS)
     rows: list[Row] = []
     for values in found.iterator(chunk_size=_CHUNK):
         agent_id = values[statements.FACT_COLUMNS.index("agent_id")]
@@ -75,6 +77,7 @@ def stored_tables(since_us: int) -> dict[str, dict[Any, Any]]:
         "breaker": _stored_breakers(names, since_us),
         "degradation": _stored_intervals(names, since_us),
         "sum": _stored_sums(since_us),
+        "span": _stored_spans(since_us),
     }
 
 
@@ -85,6 +88,7 @@ def folded_tables(folded: Folded, since_us: int) -> dict[str, dict[Any, Any]]:
         "breaker": _folded_breakers(folded, since_us),
         "degradation": _folded_intervals(folded, since_us),
         "sum": _folded_sums(folded, since_us),
+        "span": _folded_spans(folded, since_us),
     }
 
 
@@ -177,3 +181,16 @@ def _folded_sums(folded: Folded, since_us: int) -> dict[Any, Any]:
     return {
         tuple(name): tuple(counters) for name, counters in folded.sums.items() if name.minute > since_us // _MINUTE_US
     }
+
+
+def _stored_spans(since_us: int) -> dict[Any, Any]:
+    name, counters = attrgetter(*SpanName._fields), attrgetter(*COUNTERS)
+    found = SpanSum.objects.filter(span__gt=Value(since_us // _MINUTE_US) / F("minutes")).iterator(chunk_size=_CHUNK)
+    # A row of zeros is left where all that it counted turned out to be an error that was passed on.
+    return {name(one): counters(one) for one in found if any(counters(one))}
+
+
+def _folded_spans(folded: Folded, since_us: int) -> dict[Any, Any]:
+    since = since_us // _MINUTE_US
+    found = over_spans(folded.sums, folded.moves).items()
+    return {tuple(name): tuple(counters) for name, counters in found if name.span > since // name.minutes}

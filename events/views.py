@@ -9,27 +9,32 @@ from __future__ import annotations
 from datetime import datetime
 
 import orjson
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 
 from events import queries
-from events.pages import render_page, with_tag
+from events.exports import MARKDOWN, csv_answer, is_asked, markdown_answer
+from events.pages import has_drawn, render_page, with_tag
+from events.stills import still_of
 from events.timelines import Chart, timeline
-from events.window import PRESETS, Window, window_of
+from events.window import PRESETS, Window, window_in
 
 
 def timelines(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """The page: the sentence and the tables here, the figure by script; `view=table` unfolds the tables."""
+    """The page, its figure as rows that plotly replaces when it is there; `view=table` unfolds the tables."""
     now = timezone.now()
-    window = window_of(request, now=now)
+    window = window_in(request, environment, now=now)
     breaker = request.GET.get("breaker", "")
     chart = chart_of(environment, window, breaker=breaker, now=now)
+    if is_asked(request) or is_asked(request, MARKDOWN):
+        return _file(request, environment, chart, window)
     context = {
         "now": now,
         "window": window,
         "presets": PRESETS,
         "breaker": breaker,
         "chart": chart,
+        "still": None if has_drawn(request) else still_of(chart),
         "sentence": chart.captions[1],  # the breakers'
         "breakers": list(dict.fromkeys(str(row[0]) for row in chart.tables[1].rows)),
         "is_table": request.GET.get("view") == "table",
@@ -37,10 +42,23 @@ def timelines(request: HttpRequest, *, environment: str) -> HttpResponse:
     return render_page(request, "events/timelines", context)
 
 
+def _file(request: HttpRequest, environment: str, chart: Chart, window: Window) -> HttpResponse:
+    """Everything as Markdown, or the table of `table=` (a number; without one, what the breakers did) as CSV."""
+    name = f"timelines {environment} {window.start:%Y%m%d %H%M} {window.end:%H%M}"
+    if is_asked(request, MARKDOWN):
+        title = f"Timelines of {environment}, {window.words}"
+        return markdown_answer(request, name, title, chart.captions, chart.tables)
+    number = request.GET.get("table", "1")
+    if number not in {str(place) for place in range(len(chart.tables))}:
+        raise Http404(f"There are {len(chart.tables)} tables, from 0 on.")
+    table = chart.tables[int(number)]
+    return csv_answer(request, f"{name} {table.title}", table.columns, table.rows)
+
+
 def figure(request: HttpRequest, *, environment: str) -> HttpResponse:
     """The same as JSON for plotly: `figure`, `caption`, `height_px`."""
     now = timezone.now()
-    window = window_of(request, now=now)
+    window = window_in(request, environment, now=now)
     chart = chart_of(environment, window, breaker=request.GET.get("breaker", ""), now=now)
     return figure_answer(request, chart)
 
@@ -66,4 +84,5 @@ def chart_of(environment: str, window: Window, *, breaker: str, now: datetime) -
         rejections=sums.rejections(),
         degradations=[row for row in reduced if breaker in ("", row.operation, row.from_name)],
         by="category" if breaker else "family",
+        began=window.began,
     )

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+
+from django.utils import timezone
 
 from events.rows import Transition
 from recovery_ops.rules.words import Category, State, Trigger
 
 UNKNOWN = "unknown"
+NOT_YET = "not yet there"
+"""What is said of the time before the first sign of life: nothing was missed, because there was nobody to miss."""
 
 _TRIGGERED: dict[Trigger, str] = {
     Trigger.SLOW_CALL_RATE: "too many calls were slow",
@@ -33,11 +37,16 @@ def state_word(state: State | None) -> str:
 
 
 def clock_text(moment: datetime, *, today: datetime) -> str:
-    """`14:26:04`; with the day when that is not the day of `today`. UTC."""
-    moment = moment.astimezone(UTC)
-    if moment.date() == today.astimezone(UTC).date():
+    """`14:26:04`; with the day when that is not the day of `today`. In the reader's zone, else in UTC."""
+    moment = timezone.localtime(moment)
+    if moment.date() == timezone.localtime(today).date():
         return f"{moment:%H:%M:%S}"
     return f"{moment.day} {moment:%b %H:%M:%S}"
+
+
+def zone_word(moment: datetime) -> str:
+    """What the reader's zone is called at this moment: `UTC`, `CEST`, `+03`."""
+    return f"{timezone.localtime(moment):%Z}"
 
 
 def span_text(span: timedelta | float) -> str:
@@ -55,6 +64,13 @@ def span_text(span: timedelta | float) -> str:
     return f"{m}m {s:02}s" if minutes else f"{s} s"
 
 
+def lasted_text(seconds: float) -> str:
+    """A short measured time: `46 ms`, `1.4 s`, then as `span_text`."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 10 else span_text(seconds)
+
+
 def bin_text(bin_s: int) -> str:
     """`10 s`, `minute`, `5 minutes`, `hour`, `2 hours`: what a count is per."""
     for unit_s, unit in ((86_400, "day"), (3600, "hour"), (60, "minute")):
@@ -63,10 +79,31 @@ def bin_text(bin_s: int) -> str:
     return f"{bin_s} s"
 
 
+def bins_text(bin_s: int) -> str:
+    """`10 s bins`, `1 min bins`, `5 min bins`, `2 h bins`: how coarse a drawing is."""
+    for unit_s, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if bin_s % unit_s == 0:
+            return f"{bin_s // unit_s} {unit} bins"
+    return f"{bin_s} s bins"
+
+
 def share_text(share: float) -> str:
     """`65 %`; less than one per cent keeps a decimal, so that little is not nothing."""
     percent = share * 100
     return f"{percent:.1f} %" if 0 < percent < 1 else f"{percent:.0f} %"
+
+
+def share_beside(share: float, bound: float) -> str:
+    """`share_text` with as many decimals as it takes to read on its own side of a bound: `10.04 %`, not `10 %`."""
+    if share == bound:
+        return share_text(share)
+    shown = (share_text(share), *(f"{share * 100:.{decimals}f} %" for decimals in range(1, 5)))
+    return next((text for text in shown if text != share_text(bound) and _is_beside(text, share, bound)), shown[-1])
+
+
+def _is_beside(text: str, share: float, bound: float) -> bool:
+    read = float(text.removesuffix(" %")) / 100
+    return read != bound and (read > bound) == (share > bound)
 
 
 def count_text(count: int, one: str, many: str = "") -> str:
@@ -108,15 +145,36 @@ def cause_sentence(cause: Transition | None, *, state: State | None) -> str:
     return "; ".join(words)
 
 
+def evidence_text(rate: float, threshold: float | None) -> str:
+    """How badly calls went when a breaker moved: `65 % of calls failed, limit 50 %`, `5 failures in a row, 30 % of …`.
+
+    A limit above one counts failures in a row; the share stands beside it because the window knows that, too. A limit
+    that was not reached is not what moved it.
+    """
+    share = f"{share_text(rate)} of calls failed"
+    if threshold is None or rate < threshold <= 1:
+        return share
+    if threshold > 1:
+        return f"{threshold:,.0f} failures in a row, {share}"
+    return f"{share}, limit {share_text(threshold)}"
+
+
 def _cause(cause: Transition) -> str:
     if cause.trigger is Trigger.CONSECUTIVE_FAILURES:
-        failures = cause.failures if cause.failures is not None else 0
-        return f"{failures} failures in a row" if failures > 1 else "failures in a row"
+        return _in_a_row(cause)
     if cause.trigger is Trigger.FAILURE_RATE:
         return _rate(cause)
     if cause.trigger is None:
         return f"it reported {state_word(cause.state)}"
     return _TRIGGERED[cause.trigger]
+
+
+def _in_a_row(cause: Transition) -> str:
+    """The limit is how many came in a row; the failures are those of the whole window, of which there may be more."""
+    words = f"{cause.threshold:,.0f} failures in a row" if cause.threshold else "failures in a row"
+    if cause.failures is not None and cause.calls is not None:
+        words = f"{words}, {cause.failures} of the last {count_text(cause.calls, 'call')} failed"
+    return words
 
 
 def _rate(cause: Transition) -> str:

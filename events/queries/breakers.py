@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from django.db.models import BooleanField, Case, Count, F, Min, QuerySet, Sum, Value, When, Window
+from django.db.models import (
+    BooleanField,
+    Case,
+    CharField,
+    Count,
+    F,
+    IntegerField,
+    Max,
+    Min,
+    Q,
+    QuerySet,
+    Sum,
+    Value,
+    When,
+    Window,
+)
 from django.db.models.functions import RowNumber
 
-from events.models import BreakerState, MinuteSum
+from events.models import BreakerState, MinuteSum, SpanSum, View
 from events.moments import MINUTE_S, US_PER_S, from_us, to_us
 from events.queries.fleet import FORGOTTEN_AFTER, STOPPED, agent_row, silent_since_us
 from events.queries.readings import category_or_none, state_or_none, trigger_or_none
-from events.rows import RANK, BreakerRow, InstanceState
-from recovery_ops.rules.words import State
+from events.rows import RANK, BreakerRow, InstanceState, Quarter
+from recovery_ops.rules.words import Category, State
 
 _MEASURES = ("calls", "attempts", "failures", "rejections")
+SPAN_MINUTES, QUARTER_SPANS = 5, 3
+"""The quarter of an hour is read from three whole spans and the one that runs."""
 
 
 @dataclass(slots=True)
@@ -31,12 +48,16 @@ class _Tally:
     services: set[str] = field(default_factory=set)
     measured: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_MEASURES, 0))
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    attempts: int = 0
+    failures: dict[Category, int] = field(default_factory=dict)
+    last_span: int | None = None
 
 
 def breakers(environment: str, *, now: datetime) -> list[BreakerRow]:
-    """Every breaker that a remembered instance reported, the worst first. Three queries.
+    """Every breaker that a remembered instance reported, the worst first, each with its last quarter. Three queries.
 
-    Indexes: `breaker_state_once` with the agents' primary key; `minute_sum_once` over two minutes.
+    Indexes: `breaker_state_once` with the agents' primary key; `minute_sum_once` over two minutes, `span_sum_once`
+    over four spans.
     """
     rows = _rows(environment, now=now)
     return sorted(rows, key=lambda row: (-RANK[row.worst], row.name))
@@ -48,7 +69,7 @@ def breaker(environment: str, name: str, *, now: datetime) -> BreakerRow | None:
     if rows:
         return rows[0]
     if BreakerState.objects.filter(environment=environment, breaker=name).exists():
-        return _row(name, _Tally(), 1.0)
+        return _row(name, _Tally(), 1.0, 0)
     return None
 
 
@@ -60,6 +81,49 @@ def instance_states(environment: str, name: str, *, now: datetime) -> list[Insta
         return one.state is not None, -RANK[one.state], one.agent.service, one.agent.instance
 
     return sorted(found, key=place)
+
+
+def states_of(
+    environment: str, *, now: datetime, names: Iterable[str] | None = None, states: Iterable[State] | None = None
+) -> list[InstanceState]:
+    """Many breakers, instance by instance: those of these names that last said one of these states. One query."""
+    rows = _standing(environment, now, None)
+    if names is not None:
+        rows = rows.filter(breaker__in=list(names))
+    if states is not None:
+        rows = rows.filter(state__in=[state.value for state in states])
+    ordered = rows.select_related("agent").order_by("breaker", "agent__service", "agent__instance")
+    return [_instance_state(row, now) for row in ordered]
+
+
+@dataclass(slots=True)
+class Reported:
+    """One breaker as the instances that can be reached last told of it: how many are in each state."""
+
+    counts: dict[State, int] = field(default_factory=dict)
+    operations: set[str] = field(default_factory=set)
+
+    @property
+    def instances(self) -> int:
+        """How many report it."""
+        return sum(self.counts.values())
+
+    def number(self, *states: State) -> int:
+        """How many are in one of these."""
+        return sum(self.counts.get(state, 0) for state in states)
+
+
+def reported(environment: str, *, now: datetime) -> dict[str, Reported]:
+    """Every breaker that somebody reports now, by name. One query, a few rows per breaker."""
+    found: dict[str, Reported] = {}
+    standing = _standing(environment, now, None).filter(agent__last_seen_us__gte=silent_since_us(now))
+    grouped = standing.values_list("breaker", "state", "operation").annotate(Count("id")).order_by()
+    for breaker_name, said, operation, count in grouped:
+        one = found.setdefault(breaker_name, Reported())
+        state = state_or_none(said) or State.CLOSED
+        one.counts[state] = one.counts.get(state, 0) + count
+        one.operations |= {operation} - {""}
+    return found
 
 
 def _standing(environment: str, now: datetime, name: str | None) -> QuerySet[BreakerState]:
@@ -86,6 +150,7 @@ def _instance_state(row: BreakerState, now: datetime) -> InstanceState:
         wait_s=row.wait_s,
         override_id=row.override_id,
         revision=row.revision,
+        operation=row.operation,
     )
 
 
@@ -100,11 +165,14 @@ def _rows(environment: str, *, now: datetime, name: str | None = None) -> list[B
         if row["breaker"] in tallies:
             tallies[row["breaker"]].evidence = row
     for sums in _lately(environment, now):
-        known = tallies.get(sums["breaker"] or sums["operation"])
-        if known is not None:
+        known = tallies.get(sums.breaker or sums.operation)
+        if known is not None and sums.is_minute:
             _add_sums(known, sums)
+        elif known is not None:
+            _add_quarter(known, sums)
     minutes = 1.0 + to_us(now) / US_PER_S % MINUTE_S / MINUTE_S
-    return [_row(breaker_name, tally, minutes) for breaker_name, tally in tallies.items()]
+    first_span = to_us(now) // US_PER_S // MINUTE_S // SPAN_MINUTES - QUARTER_SPANS
+    return [_row(breaker_name, tally, minutes, first_span) for breaker_name, tally in tallies.items()]
 
 
 def _counted(standing: QuerySet[BreakerState], now: datetime) -> Iterable[Mapping[str, Any]]:
@@ -139,21 +207,57 @@ def _evidence(environment: str, name: str | None) -> Iterable[Mapping[str, Any]]
     return moved.annotate(place=newest).filter(place=1).values("breaker", "failure_rate", "threshold", "last_category")
 
 
-def _lately(environment: str, now: datetime) -> Iterable[Mapping[str, Any]]:
-    """What was counted in the last whole minute and in the one that runs."""
+class _Sums(NamedTuple):
+    """What was counted of one operation: in the last two minutes, or of one category in the spans of the quarter."""
+
+    breaker: str
+    operation: str
+    category: str
+    is_minute: bool
+    last_span: int | None
+    calls: int
+    attempts: int
+    failures: int
+    rejections: int
+
+
+def _lately(environment: str, now: datetime) -> Iterator[_Sums]:
+    """What was counted in the last whole minute and in the one that runs, and over the last quarter. One query."""
     minute = to_us(now) // US_PER_S // MINUTE_S
-    sums = MinuteSum.objects.filter(environment=environment, minute__gte=minute - 1, minute__lte=minute)
-    named = {measure: Sum(measure) for measure in _MEASURES}
-    return sums.values("breaker", "operation").annotate(**named).order_by()
+    sums = {f"all_{measure}": Sum(measure) for measure in _MEASURES}
+    fresh = MinuteSum.objects.filter(environment=environment, minute__gte=minute - 1, minute__lte=minute)
+    fresh_rows = fresh.annotate(kind=Value("", CharField()), is_minute=Value(1)).annotate(
+        last_span=Value(None, IntegerField())
+    )
+    span = minute // SPAN_MINUTES
+    longer = SpanSum.objects.filter(
+        environment=environment, view=View.EACH, minutes=SPAN_MINUTES, span__gte=span - QUARTER_SPANS, span__lte=span
+    )
+    was_called = Q(calls__gt=0) | Q(rejections__gt=0) | Q(failures__gt=0)
+    longer_rows = longer.annotate(kind=F("category"), is_minute=Value(0))
+    keys = ("breaker", "operation", "kind", "is_minute")
+    columns = (*keys, "last_span", *sums)
+    first = fresh_rows.values(*keys, "last_span").annotate(**sums).order_by().values_list(*columns)
+    second = longer_rows.values(*keys).annotate(last_span=Max("span", filter=was_called), **sums).order_by()
+    return map(_Sums._make, first.union(second.values_list(*columns), all=True))
 
 
-def _add_sums(tally: _Tally, sums: Mapping[str, Any]) -> None:
-    tally.operations.update({sums["operation"]} - {""})
+def _add_sums(tally: _Tally, sums: _Sums) -> None:
+    tally.operations.update({sums.operation} - {""})
     for measure in _MEASURES:
-        tally.measured[measure] += sums[measure]
+        tally.measured[measure] += getattr(sums, measure)
 
 
-def _row(name: str, tally: _Tally, minutes: float) -> BreakerRow:
+def _add_quarter(tally: _Tally, sums: _Sums) -> None:
+    tally.attempts += sums.attempts
+    category = category_or_none(sums.category)
+    if category is not None and sums.failures:
+        tally.failures[category] = tally.failures.get(category, 0) + sums.failures
+    if sums.last_span is not None:
+        tally.last_span = max(sums.last_span, tally.last_span or 0)
+
+
+def _row(name: str, tally: _Tally, minutes: float, first_span: int) -> BreakerRow:
     worst = max(tally.counts, key=RANK.__getitem__, default=None)
     since_us = tally.since.get(worst) if worst is not None else None
     return BreakerRow(
@@ -171,7 +275,18 @@ def _row(name: str, tally: _Tally, minutes: float) -> BreakerRow:
         failures_per_min=tally.measured["failures"] / minutes,
         rejected_per_min=tally.measured["rejections"] / minutes,
         last_category=category_or_none(tally.evidence.get("last_category")),
+        since_by={state: from_us(at_us) for state, at_us in tally.since.items()},
+        quarter=Quarter(
+            start=_span_start(first_span),
+            attempts=tally.attempts,
+            failures=tally.failures,
+            last_call_at=None if tally.last_span is None else _span_start(tally.last_span + 1),
+        ),
     )
+
+
+def _span_start(span: int) -> datetime:
+    return from_us(span * SPAN_MINUTES * MINUTE_S * US_PER_S)
 
 
 def _failure_rate(tally: _Tally, worst: State | None) -> float | None:

@@ -16,6 +16,8 @@ from events.rows import AgentRow
 FORGOTTEN_AFTER = timedelta(hours=24)
 """An instance that was silent for longer is no longer missed."""
 STOPPED = "stopped"
+NAMELESS = "(no instance id)"
+"""What a sender is called that does not say which instance of its service it is."""
 
 
 def fleet(environment: str, *, now: datetime, include_stopped: bool = False) -> list[AgentRow]:
@@ -42,7 +44,7 @@ def agent_row(agent: Agent, now: datetime) -> AgentRow:
     return AgentRow(
         id=agent.pk,
         service=agent.service,
-        instance=agent.instance,
+        instance=agent.instance or NAMELESS,
         version=agent.version,
         group=agent.group,
         status=agent.status,

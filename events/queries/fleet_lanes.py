@@ -10,6 +10,7 @@ from datetime import datetime
 from events.majority import Change, majority_of
 from events.models import Fact
 from events.moments import to_us
+from events.queries.fleet_bins import fleet_in_bins
 from events.queries.lanes import reading_of, spans_of
 from events.queries.moves import Pair, Point, Reading, light_points_of
 from events.queries.transitions import moves_of, transition_of
@@ -22,10 +23,13 @@ def fleet_lanes(
 ) -> Fleet:
     """Per breaker, or of one, the state of most instances in [start, end): `majority` of exact `segments`.
 
-    Never past `now`. At most eight queries; indexes as in `segments`. An instance that neither moved, nor was born, nor
-    fell silent in the window is only counted, so the price is that of the moves.
+    Never past `now`. At most nine queries; indexes as in `segments`, and `span_sum_once`. An instance that neither
+    moved, nor was born, nor fell silent in the window is only counted, so the price is that of the moves; of many
+    moves, that of their sums (see `fleet_bins`).
     """
     reading = reading_of(environment, start=start, end=end, breaker=breaker, now=now)
+    if (binned := fleet_in_bins(reading, now)) is not None:
+        return binned
     bin_s, points = light_points_of(reading)
     steady, changes, facts = _changes(reading, points)
     fleet = Fleet(start=reading.start, end=reading.end, bin_s=bin_s)

@@ -21,9 +21,9 @@ from recovery_ops.rules.facts import BreakerStateChanged
 from recovery_ops.rules.words import State
 from recovery_ops.wire import names
 
-MOVES_READ = 5_000
+MOVES_READ = 2_000
 """With more moves than this in a window, the database sums them up in bins instead of handing them out."""
-LIGHT_MOVES_READ = 2 * MOVES_READ
+LIGHT_MOVES_READ = 4 * MOVES_READ
 """Without their evidence moves are so much cheaper."""
 _BINS = 96
 _CELLS = 20_000

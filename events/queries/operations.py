@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, Sum, Value, When
+from django.db.models import Case, Q, QuerySet, Sum, Value, When
 
-from events.models import BreakerState, MinuteSum
+from events.models import BreakerState, MinuteSum, SpanSum, View
 from events.moments import MINUTE_S, US_PER_S, to_us
 from events.rows import OperationRow
 
 LISTED_MINUTES = 60
 RATE_MINUTES = 5
+SPAN_MINUTES = 5
 _MEASURES = ("calls", "attempts", "failures", "fallbacks")
 
 
@@ -29,18 +30,14 @@ class _Tally:
 
 
 def operations(environment: str, *, now: datetime) -> list[OperationRow]:
-    """Every operation of the last hour, and those of which only a breaker is known, by name. Two queries.
+    """Every operation of the last hour, and those of which only a breaker is known, by name. Three queries.
 
-    Rates are over the last five minutes, ratios over the last hour. Indexes: `minute_sum_once`, `breaker_state_once`.
+    Rates are over the last five minutes, ratios over the last hour.
+    Indexes: `minute_sum_once`, `span_sum_once`, `breaker_state_once`.
     """
     tallies: dict[str, _Tally] = {}
     minute = to_us(now) // US_PER_S // MINUTE_S
-    is_recent = Case(When(minute__gt=minute - RATE_MINUTES, then=Value(True)), default=Value(False))
-    sums = MinuteSum.objects.filter(environment=environment, minute__gt=minute - LISTED_MINUTES, minute__lte=minute)
-    grouped = sums.exclude(operation="").values(
-        "operation", "breaker", "service", "source", "is_foreground", is_recent=is_recent
-    )
-    for row in grouped.annotate(**{measure: Sum(measure) for measure in _MEASURES}).order_by():
+    for row in _last_hour(environment, minute):
         _add(tallies.setdefault(row["operation"], _Tally()), row)
     known = BreakerState.objects.filter(environment=environment).values_list("breaker", "operation")
     for breaker, operation in known.distinct().order_by():
@@ -48,6 +45,27 @@ def operations(environment: str, *, now: datetime) -> list[OperationRow]:
             tallies[operation] = _Tally(breaker=breaker)
     minutes = RATE_MINUTES - 1 + to_us(now) / US_PER_S % MINUTE_S / MINUTE_S
     return [_row(name, tallies[name], minutes) for name in sorted(tallies)]
+
+
+def _last_hour(environment: str, minute: int) -> Iterator[Mapping[str, Any]]:
+    """What was counted in it: the minutes at its ends one by one, those between in whole spans."""
+    first, until = minute - LISTED_MINUTES + 1, minute - RATE_MINUTES + 1
+    whole = range(-(-first // SPAN_MINUTES), until // SPAN_MINUTES)
+    ends = MinuteSum.objects.filter(environment=environment).filter(
+        Q(minute__gte=first, minute__lt=whole.start * SPAN_MINUTES)
+        | Q(minute__gte=whole.stop * SPAN_MINUTES, minute__lte=minute)
+    )
+    is_recent = Case(When(minute__gte=until, then=Value(True)), default=Value(False))
+    yield from _grouped(ends.annotate(is_recent=is_recent))
+    between = SpanSum.objects.filter(environment=environment, view=View.EACH, minutes=SPAN_MINUTES)
+    between = between.filter(span__gte=whole.start, span__lt=whole.stop)
+    yield from _grouped(between.annotate(is_recent=Value(False)))
+
+
+def _grouped(sums: QuerySet[Any]) -> Iterable[Mapping[str, Any]]:
+    kept = sums.exclude(operation="").values("operation", "breaker", "service", "source", "is_foreground", "is_recent")
+    found: Iterable[Mapping[str, Any]] = kept.annotate(**{one: Sum(one) for one in _MEASURES}).order_by()
+    return found
 
 
 def _add(tally: _Tally, row: Mapping[str, Any]) -> None:

@@ -7,43 +7,60 @@ from datetime import datetime, timedelta
 from itertools import pairwise, takewhile
 from typing import Any
 
-from django.db.models import F, Q, Sum
+from django.db.models import F, Q, QuerySet, Sum
 
-from events.models import Degradation, MinuteSum
+from events.models import SpanSum, View
 from events.moments import MINUTE_S, US_PER_S, Grid, from_us, to_us
 from events.queries.breakers import breakers
 from events.queries.fleet import STOPPED, fleet, living_spans
 from events.queries.readings import category_or_none
 from events.queries.sums import capacity_name
-from events.queries.trouble import degradation_row
+from events.queries.trouble import open_degradations
 from events.rows import AgentRow, BreakerRow, CapacityNow, DegradationRow, OverviewNumbers
 from recovery_ops.rules.words import FAMILY_OF, OVERRIDES, Category, Family
 
 SPARKS_OVER = timedelta(hours=6)
 SPARK_S = 300
+YOUNG_FOR = timedelta(hours=1)
+YOUNG_SPARK_S = 60
+"""Of a fleet that is younger than an hour each minute is a step: of five minutes each there would be a few points."""
 SPARKS = ("failures", "capacity", "rejections", "fallbacks")
 LOOKED_BACK_MINUTES = 60
+RESTORED_FOR = timedelta(minutes=30)
+"""How long it is news that a capability is whole again."""
 LONGEST_MINUTES = 24 * 60
 """A shortage that lasts for longer is dated to a day ago."""
 QUIET_MINUTES = 5
 """A shortage that paused for this long and came back is a new one."""
-_MEASURES = ("failures", "rate_limited", "overloaded", "fallbacks", "rejections", "calls")
+LONG_SPAN_MINUTES = 15
+"""Of a shortage that began more than an hour ago, a pause has to fill such a span to be seen."""
+_COLUMNS = (
+    *("view", "span", "category", "provider", "model", "operation"),
+    *("failures", "rate_limited", "overloaded", "fallbacks", "rejections", "calls"),
+)
+_SHORT = Q(view=View.BACKEND) & (Q(rate_limited__gt=0) | Q(overloaded__gt=0))
 
 _Row = Mapping[str, Any]
 
 
 def overview_numbers(environment: str, *, now: datetime) -> OverviewNumbers:
-    """Everything the overview's tiles say. Eight queries; indexes as in the questions that it puts together."""
+    """Everything the overview's tiles say. At most nine queries; indexes as in the questions that it puts together."""
     rows = breakers(environment, now=now)
     everyone = fleet(environment, now=now, include_stopped=True)
-    agents = [agent for agent in everyone if agent.status != STOPPED]
-    lately = _lately(environment, now)
+    # Nobody knows whether a sender that only ever sent facts, and sends none now, is missing.
+    agents = [one for one in everyone if one.status != STOPPED and (one.is_follower or one.is_reachable)]
     minutes = 1.0 + to_us(now) / US_PER_S % MINUTE_S / MINUTE_S
     minute = to_us(now) // US_PER_S // MINUTE_S
-    fresh = [row for row in lately if row["minute"] >= minute - 1]
-    capacity = _capacity(environment, lately, minute, minutes)
+    lately = _lately(environment, minute)
+    fresh = [row for row in lately if row["view"] == View.CATEGORY]
+    short = [row for row in lately if row["view"] == View.BACKEND]
+    degraded, restored = _degraded(environment, agents, now)
+    is_young = all(one.first_seen > now - YOUNG_FOR for one in everyone)
+    spark_s = YOUNG_SPARK_S if is_young else SPARK_S
+    capacity = _capacity(environment, short, minute, minutes)
     return OverviewNumbers(
         breakers=len(rows),
+        breaker_rows=tuple(rows),
         breakers_blocking=tuple(row for row in rows if not row.is_flowing),
         breakers_held=tuple(row for row in rows if _is_held(row)),
         capacity=capacity,
@@ -53,14 +70,15 @@ def overview_numbers(environment: str, *, now: datetime) -> OverviewNumbers:
         calls_per_min=_total(fresh, "calls") / minutes,
         rejected_per_min=_total(fresh, "rejections") / minutes,
         fallbacks_per_min=_total(fresh, "fallbacks") / minutes,
-        degraded=_degraded(environment, agents),
+        degraded=degraded,
+        restored=restored,
         runs_in_flight=sum(agent.runs_in_flight for agent in agents if agent.is_reachable),
         agents_reporting=sum(agent.is_reachable for agent in agents),
         agents=len(agents),
         silent=tuple(sorted((one for one in agents if not one.is_reachable), key=lambda one: one.last_seen)),
         fleet=tuple(agents),
-        spark_s=SPARK_S,
-        sparks=_sparks(environment, now, everyone),
+        spark_s=spark_s,
+        sparks=_sparks(environment, now, everyone, over=YOUNG_FOR if is_young else SPARKS_OVER, step_s=spark_s),
     )
 
 
@@ -68,14 +86,18 @@ def _is_held(row: BreakerRow) -> bool:
     return any(row.counts.get(state) for state in OVERRIDES)
 
 
-def _lately(environment: str, now: datetime) -> Sequence[_Row]:
-    """The last hour by minute and kind; index `minute_sum_once`."""
-    minute = to_us(now) // US_PER_S // MINUTE_S
-    sums = MinuteSum.objects.filter(
-        environment=environment, minute__gt=minute - LOOKED_BACK_MINUTES, minute__lte=minute
-    )
-    grouped = sums.values("minute", "category", "provider", "model", "operation")
-    return list(grouped.annotate(**{measure: Sum(measure) for measure in _MEASURES}).order_by())
+def _spans(environment: str, view: View, first: int, last: int, minutes: int = 1) -> QuerySet[SpanSum]:
+    """The sums of a view from one span to another; index `span_sum_once`."""
+    return SpanSum.objects.filter(
+        environment=environment, view=view, minutes=minutes, span__gte=first, span__lte=last
+    ).order_by()
+
+
+def _lately(environment: str, minute: int) -> Sequence[_Row]:
+    """By category what happened in the last two minutes, one of them whole; by backend the last hour's shortages."""
+    sums = SpanSum.objects.filter(environment=environment, view__in=(View.CATEGORY, View.BACKEND), minutes=1)
+    sums = sums.filter(span__gt=minute - LOOKED_BACK_MINUTES, span__lte=minute)
+    return list(sums.filter(Q(view=View.CATEGORY, span__gte=minute - 1) | _SHORT).order_by().values(*_COLUMNS))
 
 
 def _total(rows: Iterable[_Row], measure: str) -> int:
@@ -91,13 +113,13 @@ def _by_family(rows: Iterable[_Row], minutes: float) -> dict[Family, float]:
     return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
 
-def _capacity(environment: str, rows: Sequence[_Row], minute: int, minutes: float) -> tuple[CapacityNow, ...]:
+def _capacity(environment: str, lately: Sequence[_Row], minute: int, minutes: float) -> tuple[CapacityNow, ...]:
     """Who is short of capacity now, the worst first, and since which minute without a longer pause."""
     fresh: dict[str, list[_Row]] = {}
-    for row in rows:
-        if row["minute"] >= minute - 1 and (row["rate_limited"] or row["overloaded"]):
+    for row in lately:
+        if row["span"] >= minute - 1:
             fresh.setdefault(_name(row), []).append(row)
-    began = _began_at(environment, rows, minute, set(fresh))
+    began = _began_at(environment, lately, minute, set(fresh))
     found = [
         CapacityNow(
             name=name,
@@ -115,14 +137,22 @@ def _name(row: _Row) -> str:
 
 
 def _began_at(environment: str, rows: Iterable[_Row], minute: int, names: set[str]) -> dict[str, int]:
-    """The minute in which each shortage began; those that reach past the last hour cost one query more."""
+    """The minute in which each shortage began; those that reach past the last hour cost two queries more."""
     began = {name: _began(minutes) for name, minutes in _short(rows).items() if name in names}
     edge = minute - LOOKED_BACK_MINUTES + QUIET_MINUTES
-    if any(first <= edge for first in began.values()):
-        day = MinuteSum.objects.filter(environment=environment, minute__gt=minute - LONGEST_MINUTES, minute__lte=minute)
-        columns = ("minute", "provider", "model", "operation", "rate_limited", "overloaded")
-        short = day.filter(Q(rate_limited__gt=0) | Q(overloaded__gt=0)).values(*columns)
-        began |= {name: _began(minutes) for name, minutes in _short(short).items() if name in names}
+    older = {name for name, first in began.items() if first <= edge}
+    if older:
+        width = LONG_SPAN_MINUTES
+        day = _spans(environment, View.BACKEND, (minute - LONGEST_MINUTES) // width + 1, minute // width, width)
+        short = _short(day.filter(_SHORT).values("span", "provider", "model", "operation"))
+        first = {name: _began(spans, 1) for name, spans in short.items() if name in older}
+        within = Q()
+        for span in set(first.values()):
+            within |= Q(span__gte=span * width, span__lt=(span + 1) * width)
+        lately = SpanSum.objects.filter(within, _SHORT, environment=environment, view=View.BACKEND, minutes=1)
+        for name, minutes in _short(lately.order_by().values("span", "provider", "model", "operation")).items():
+            if name in first and (mine := {one for one in minutes if one // width == first[name]}):
+                began[name] = _began(mine)
     return began
 
 
@@ -130,42 +160,49 @@ def _short(rows: Iterable[_Row]) -> dict[str, set[int]]:
     """The minutes in which each backend was short of capacity."""
     minutes: dict[str, set[int]] = {}
     for row in rows:
-        if row["rate_limited"] or row["overloaded"]:
-            minutes.setdefault(_name(row), set()).add(row["minute"])
+        minutes.setdefault(_name(row), set()).add(row["span"])
     return minutes
 
 
-def _began(minutes: set[int]) -> int:
-    """The first minute of the run that reaches the newest, over pauses shorter than `QUIET_MINUTES`."""
+def _began(minutes: set[int], most_step: int = QUIET_MINUTES) -> int:
+    """The first minute (or span) of the run that reaches the newest, over no longer steps than these."""
     newest_first = sorted(minutes, reverse=True)
     steps = pairwise(newest_first)
-    unbroken = takewhile(lambda step: step[0] - step[1] <= QUIET_MINUTES, steps)
+    unbroken = takewhile(lambda step: step[0] - step[1] <= most_step, steps)
     return min([newest_first[0], *(earlier for _, earlier in unbroken)])
 
 
-def _degraded(environment: str, agents: Iterable[AgentRow]) -> tuple[DegradationRow, ...]:
-    """What is reduced now; one that died in the middle of it never said so, and says nothing any more."""
+def _degraded(
+    environment: str, agents: Iterable[AgentRow], now: datetime
+) -> tuple[tuple[DegradationRow, ...], tuple[DegradationRow, ...]]:
+    """What is reduced now, and what is whole again since lately and reduced nowhere any more.
+
+    One that died in the middle of it never said that it is over, and says nothing any more.
+    """
     reachable = {(agent.service, agent.instance) for agent in agents if agent.is_reachable}
-    open_ones = Degradation.objects.filter(environment=environment, ended_us__isnull=True).select_related("agent")
-    rows = [degradation_row(one) for one in open_ones.order_by("started_us", "id")]
-    return tuple(row for row in rows if (row.service, row.instance) in reachable)
+    rows = open_degradations(environment, or_ended_since=now - RESTORED_FOR)
+    still = tuple(row for row in rows if row.ended is None and (row.service, row.instance) in reachable)
+    reduced = {row.operation or row.from_name for row in still}
+    whole = (row for row in rows if row.ended is not None and (row.operation or row.from_name) not in reduced)
+    return still, tuple(whole)
 
 
-def _sparks(environment: str, now: datetime, everyone: Iterable[AgentRow]) -> dict[str, list[int | None]]:
-    """Totals per bin of the last hours, None where nobody lived to report; index `minute_sum_once`."""
-    start, width = now - SPARKS_OVER, SPARK_S // MINUTE_S
-    grid = Grid.over(start, now, SPARK_S)
-    first = grid.start_s // MINUTE_S
-    sums = MinuteSum.objects.filter(environment=environment, minute__gte=first, minute__lt=first + width * grid.length)
-    grouped = sums.values(bin=(F("minute") - first) / width).annotate(
-        failures=Sum("failures"),
+def _sparks(
+    environment: str, now: datetime, everyone: Iterable[AgentRow], *, over: timedelta, step_s: int
+) -> dict[str, list[int | None]]:
+    """Totals per bin of the last hours, None where nobody lived to report."""
+    grid, width = Grid.over(now - over, now, step_s), step_s // MINUTE_S
+    first = grid.start_s // step_s
+    sums = _spans(environment, View.CATEGORY, first, first + grid.length - 1, width)
+    grouped = sums.values(bin=F("span") - first).annotate(
+        failed=Sum("failures"),
         capacity=Sum(F("rate_limited") + F("overloaded")),
-        rejections=Sum("rejections"),
-        fallbacks=Sum("fallbacks"),
+        rejected=Sum("rejections"),
+        answered=Sum("fallbacks"),
     )
     unknown = grid.outside(living_spans(everyone))
     sparks: dict[str, list[int | None]] = {name: [None if gap else 0 for gap in unknown] for name in SPARKS}
-    for index, *counts in grouped.order_by().values_list("bin", *SPARKS):
+    for index, *counts in grouped.values_list("bin", "failed", "capacity", "rejected", "answered"):
         for name, count in zip(SPARKS, counts, strict=True):
             sparks[name][index] = count
     return sparks

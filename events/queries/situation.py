@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime
 
-from django.db.models import Count, Max, Q, QuerySet
+from django.db.models import Max
 
-from events.models import Agent, Fact
-from events.moments import from_us, to_us
+from events.capacity.asking import events_going_on
+from events.capacity.rows import CapacityEventRow, Owner
+from events.models import Agent
+from events.moments import from_us
 from events.queries.overview import overview_numbers
-from events.queries.sums import FACTS_READ, FAILED
 from events.rows import BreakerRow, CapacityNow, OverviewNumbers
 from events.wording import category_text, clock_text, count_text, listing, rate_text, span_text, state_word
-from recovery_ops.rules.words import CAPACITY, State
-
-TOUCHED_OVER = timedelta(minutes=5)
+from recovery_ops.rules.words import State
 
 
-def sentence(environment: str, now: datetime, *, numbers: OverviewNumbers | None = None) -> str:
+def sentence(
+    environment: str,
+    now: datetime,
+    *,
+    numbers: OverviewNumbers | None = None,
+    outages: Sequence[CapacityEventRow] | None = None,
+) -> str:
     """Plain words, worst first; honest when nothing is wrong and when nothing is known.
 
-    Pass the `numbers` that the page has anyway: then it takes at most two queries more, on `fact_by_event`.
+    Pass the `numbers` and the `outages` that go on, where the page has them anyway: then nothing is asked, but when
+    the last agent was heard where none is.
     """
     known = numbers if numbers is not None else overview_numbers(environment, now=now)
+    events = outages if outages is not None else events_going_on(environment, now=now)
     if not known.agents_reporting:
         return _nobody(environment, known, now)
     clauses = [
-        *_capacity(environment, known, now),
-        *_blocking(known, now),
-        *_failing(known),
+        *_capacity(known, events, now),
+        *_blocking(known, events, now),
+        *_failing(known, events),
         *_carried(known),
         *_held(known),
         *_silent(known, now),
@@ -52,33 +60,57 @@ def _nobody(environment: str, known: OverviewNumbers, now: datetime) -> str:
     return f"No agent has reported since {clock_text(from_us(last_us), today=now)}; what happens now is not known."
 
 
-def _capacity(environment: str, known: OverviewNumbers, now: datetime) -> list[str]:
-    if not known.capacity:
+def _capacity(known: OverviewNumbers, events: Sequence[CapacityEventRow], now: datetime) -> list[str]:
+    """The worst outage that goes on, as one thing; what is too little for one is told by its rate."""
+    if not events:
+        return _short(known.capacity, now)
+    worst = max(events, key=lambda row: (row.peak_per_min, row.failures))
+    named = {row.name for row in events}
+    others = len(events) - 1 + sum(one.name not in named for one in known.capacity)
+    tail = f", {count_text(others, 'other')} too" if others else ""
+    return [f"{_outage(worst, now)}{_reached(worst)}, {_whose(worst)}{tail}"]
+
+
+def _short(capacity: Sequence[CapacityNow], now: datetime) -> list[str]:
+    if not capacity:
         return []
-    worst = known.capacity[0]
-    short = Fact.objects.filter(environment=environment, event=FAILED, category__in=[one.value for one in CAPACITY])
-    of_it = short.filter(_answers(worst.name), at_us__gte=to_us(worst.since))
-    first_us = of_it.order_by("at_us").values_list("at_us", flat=True).first()
-    since = clock_text(from_us(first_us) if first_us is not None else worst.since, today=now)
-    others = f", {count_text(len(known.capacity) - 1, 'other')} too" if len(known.capacity) > 1 else ""
-    return [f"{worst.name} has been answering {_code(worst)} since {since}{_reached(short, known, now)}{others}"]
+    worst = capacity[0]
+    others = f", {count_text(len(capacity) - 1, 'other')} too" if len(capacity) > 1 else ""
+    since = clock_text(worst.since, today=now).rpartition(":")[0]  # known to the minute
+    return [
+        f"{worst.name} has been answering {_code(worst)} since {since}, {rate_text(worst.per_min)} a minute{others}"
+    ]
 
 
-def _reached(short: QuerySet[Fact], known: OverviewNumbers, now: datetime) -> str:
-    """How many runs and instances met it lately; of a flood, the newest part."""
-    newest = short.filter(at_us__gte=to_us(now - TOUCHED_OVER), at_us__lte=to_us(now)).order_by("-at_us")[:FACTS_READ]
-    runs = Count("run", distinct=True, filter=~Q(run=""))
-    reached = newest.aggregate(runs=runs, agents=Count("agent", distinct=True))
-    if not reached["agents"]:
+def _outage(row: CapacityEventRow, now: datetime) -> str:
+    since = clock_text(row.started, today=now)
+    told = {
+        Owner.PROVIDER: f"{row.name} has been overloaded since {since}",
+        Owner.QUOTA: f"{row.name} has been refusing us for our rate since {since}",
+        Owner.NETWORK: f"{row.name} has been out of reach since {since}",
+        Owner.UNREACHABLE: f"{row.name} has been out of reach since {since}",
+    }
+    return told[row.owner]
+
+
+def _reached(row: CapacityEventRow) -> str:
+    """`, 14 runs on 9 instances so far`."""
+    if not row.is_read:
         return ""
-    instances = f"{min(reached['agents'], known.agents)} of {count_text(known.agents, 'instance')}"
-    return f", to {count_text(reached['runs'], 'run')} on {instances}" if reached["runs"] else f", to {instances}"
+    least = "at least " if row.is_partial else ""
+    instances = count_text(row.instances, "instance")
+    runs = f"{count_text(row.runs, 'run')} on {instances}" if row.runs else instances
+    return f", {least}{runs} so far"
 
 
-def _answers(name: str) -> Q:
-    """The facts of one `capacity_name`."""
-    provider, _, model = name.partition(" / ")
-    return Q(provider=provider, model=model) | Q(provider="", model=name) | Q(provider="", model="", operation=name)
+def _whose(row: CapacityEventRow) -> str:
+    told = {
+        Owner.PROVIDER: "nothing for us to do",
+        Owner.QUOTA: "our quota",
+        Owner.NETWORK: "our network",
+        Owner.UNREACHABLE: "it or the way to it is down",
+    }
+    return told[row.owner]
 
 
 def _code(worst: CapacityNow) -> str:
@@ -89,12 +121,12 @@ def _code(worst: CapacityNow) -> str:
     return "429 and 529"
 
 
-def _blocking(known: OverviewNumbers, now: datetime) -> list[str]:
+def _blocking(known: OverviewNumbers, events: Sequence[CapacityEventRow], now: datetime) -> list[str]:
     by_rule = [row for row in known.breakers_blocking if row.worst in (State.OPEN, State.HALF_OPEN)]
     if not by_rule:
         return []
     worst = by_rule[0]
-    if len(by_rule) > 1 or known.capacity:
+    if len(by_rule) > 1 or known.capacity or events:
         return [f"{listing([_standing(row) for row in by_rule])}"]
     since = f" since {clock_text(worst.since, today=now)}" if worst.since is not None else ""
     why = f", last failure: {category_text(worst.last_category)}" if worst.last_category is not None else ""
@@ -106,9 +138,9 @@ def _standing(row: BreakerRow) -> str:
     return f"{row.name} is {state_word(row.worst)} on {count} of {row.instances}"
 
 
-def _failing(known: OverviewNumbers) -> list[str]:
+def _failing(known: OverviewNumbers, events: Sequence[CapacityEventRow]) -> list[str]:
     """Failures alone: said only when nothing worse explains them."""
-    if known.capacity or known.breakers_blocking or not known.failures_per_min:
+    if events or known.capacity or known.breakers_blocking or not known.failures_per_min:
         return []
     family = next(iter(known.failures_by_family), None)
     kind = f", mostly {family.value.replace('_', ' ')}" if family is not None else ""

@@ -1,4 +1,4 @@
-"""Counts per bin of time, from the per-minute sums; one read answers for failures, capacity, fallbacks and rejections.
+"""Counts per bin of time, from the sums; one read answers for failures, capacity, fallbacks and rejections.
 
 Bins are as wide as the range asks for, at least a minute because the sums are per minute; a range of a quarter of an
 hour gets its failures in bins of 10 s, from the facts themselves, as long as there are few enough of them.
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple
 
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Count, F, Q, QuerySet, Sum
 
-from events.models import Fact, MinuteSum
+from events.models import VIEWS, Fact, MinuteSum, SpanSum, View
 from events.moments import MINUTE_S, US_PER_S, Grid, bin_width_s
 from events.queries.fleet import reporting_spans
 from events.queries.readings import category_or_none
@@ -31,6 +32,14 @@ FAILED = names.EVENTS[FailureClassified].name
 By = Literal["category", "family"]
 
 _MEASURES = ("failures", "rate_limited", "overloaded", "fallbacks", "rejections", "calls")
+_VIEW_OF = {
+    "failures": View.CATEGORY,
+    "rate_limited": View.BACKEND,
+    "overloaded": View.BACKEND,
+    "fallbacks": View.OPERATION,
+    "rejections": View.OPERATION,
+}
+"""Which view tells most about a measure in the fewest rows."""
 _TELLING = (
     Q(failures__gt=0)
     | Q(fallbacks__gt=0)
@@ -41,39 +50,59 @@ _TELLING = (
 )
 """Calls that went well say nothing here, except that a provider answered well; grouping them would cost the most."""
 
-_Row = Mapping[str, Any]
+
+class _Row(NamedTuple):
+    """What was counted in one bin, in the dimensions that its view keeps."""
+
+    bin: int
+    category: str
+    provider: str
+    model: str
+    operation: str
+    breaker: str
+    failures: int
+    rate_limited: int
+    overloaded: int
+    fallbacks: int
+    rejections: int
+    calls: int
+
+
+_KEPT = _Row._fields[1:6]
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What was counted in a window: rows by bin, category, provider, model, operation and breaker."""
+    """What was counted in a window, in each view."""
 
     grid: Grid
     unknown: list[bool]
-    rows: Sequence[_Row]
+    rows: Mapping[View, Sequence[_Row]]
 
     def failures(self, by: By = "category") -> Bins:
         """Failures by category or by family."""
-        return self._bins("failures", lambda row: _kind(row["category"], by))
+        return self._bins("failures", lambda row: _kind(row.category, by))
 
     def fallbacks(self) -> Bins:
         """Answers by an alternative, by operation."""
-        return self._bins("fallbacks", lambda row: str(row["operation"]))
+        return self._bins("fallbacks", lambda row: row.operation)
 
     def rejections(self) -> Bins:
         """Calls that were not made, by breaker."""
-        return self._bins("rejections", lambda row: str(row["breaker"] or row["operation"]))
+        return self._bins("rejections", lambda row: row.breaker or row.operation)
 
     def capacity(self) -> CapacityBins:
         """429 and 529 by "provider / model"; those that were called and never answered so have zeros."""
-        return _capacity(self.grid, self.unknown, self.rows)
+        return _capacity(self.grid, self.unknown, self.rows[View.BACKEND])
 
     def total(self, measure: str) -> int:
         """All of one measure in the window."""
-        return sum(row[measure] for row in self.rows)
+        return sum(getattr(row, measure) for row in self.rows[_VIEW_OF[measure]])
 
     def _bins(self, measure: str, name_of: Callable[[_Row], str]) -> Bins:
-        return _bins(self.grid, self.unknown, ((row["bin"], name_of(row), row[measure]) for row in self.rows))
+        counted = attrgetter(measure)
+        rows = self.rows[_VIEW_OF[measure]]
+        return _bins(self.grid, self.unknown, ((row.bin, name_of(row), counted(row)) for row in rows))
 
 
 def sums_per_bin(
@@ -85,25 +114,68 @@ def sums_per_bin(
     breaker: str | None = None,
     bin_s: int | None = None,
 ) -> Sums:
-    """Everything the sums know of a window. Two queries; index `minute_sum_once`.
+    """Everything the sums know of a window. Two queries; index `span_sum_once`, of a breaker `…_by_subject`.
 
     `bin_s` is a multiple of 60; without it the width follows from the window.
     """
     grid = Grid.over(start, end, bin_s or bin_width_s(end - start))
-    first, per_bin = grid.start_s // MINUTE_S, grid.bin_s // MINUTE_S
-    sums = MinuteSum.objects.filter(
-        environment=environment, minute__gte=first, minute__lt=first + per_bin * grid.length
-    )
-    sums = sums.filter(_TELLING)
-    if operation is not None:
-        sums = sums.filter(operation=operation)
-    if breaker is not None:
-        sums = sums.filter(Q(breaker=breaker) | Q(breaker="", operation=breaker))
-    grouped = sums.values(
-        "category", "provider", "model", "operation", "breaker", bin=(F("minute") - first) / per_bin
-    ).annotate(**{measure: Sum(measure) for measure in _MEASURES})
     unknown = grid.outside(reporting_spans(environment, start=start, end=end))
-    return Sums(grid, unknown, list(grouped.order_by("bin")))
+    if operation is None and breaker is None:
+        rows = _rows_of_all(environment, grid)
+    else:
+        rows = dict.fromkeys(_VIEW_OF.values(), _rows_of_some(environment, grid, operation, breaker))
+    return Sums(grid, unknown, rows)
+
+
+def _rows_of_all(environment: str, grid: Grid) -> Mapping[View, Sequence[_Row]]:
+    """Each measure in the view made for it."""
+    minutes = widest(VIEWS[View.CATEGORY], grid.bin_s // MINUTE_S)
+    found = _in_spans(environment, grid, minutes).filter(view__in=set(_VIEW_OF.values()))
+    found = found.exclude(view=View.CATEGORY, failures=0)
+    rows: dict[View, list[_Row]] = {view: [] for view in _VIEW_OF.values()}
+    for view, *values in _binned(found, "span", minutes, grid, "view"):
+        rows[View(view)].append(_Row(*values))
+    return rows
+
+
+def _rows_of_some(environment: str, grid: Grid, operation: str | None, breaker: str | None) -> Sequence[_Row]:
+    """All measures of one operation or one breaker."""
+    found: QuerySet[Any]
+    minutes = widest((1, *VIEWS[View.EACH]), grid.bin_s // MINUTE_S)
+    if minutes == 1:
+        first = grid.start_s // MINUTE_S
+        found = MinuteSum.objects.filter(environment=environment, minute__gte=first, minute__lt=grid.end_s // MINUTE_S)
+    else:
+        found = _in_spans(environment, grid, minutes).filter(view=View.EACH)
+    found = found.filter(_TELLING)
+    if operation is not None:
+        found = found.filter(operation=operation)
+    if breaker is not None:
+        found = found.filter(subject=breaker)  # its own, and those of its operation that name no breaker
+    return [_Row(*values) for values in _binned(found, "minute" if minutes == 1 else "span", minutes, grid)]
+
+
+def widest(widths: Iterable[int], minutes: int) -> int:
+    """The longest of these spans that so many minutes are made of."""
+    return max(width for width in widths if minutes % width == 0)
+
+
+def _in_spans(environment: str, grid: Grid, minutes: int) -> QuerySet[SpanSum]:
+    first, until = grid.start_s // MINUTE_S // minutes, grid.end_s // MINUTE_S // minutes
+    return SpanSum.objects.filter(environment=environment, minutes=minutes, span__gte=first, span__lt=until)
+
+
+def _binned(found: QuerySet[Any], moment: str, minutes: int, grid: Grid, *more: str) -> Iterable[Any]:
+    """`more`, the bin, the dimensions and the measures; rows of one bin are added up where it has several spans."""
+    first, per_bin = grid.start_s // MINUTE_S // minutes, grid.bin_s // MINUTE_S // minutes
+    rows: Iterable[Any]
+    if per_bin == 1:
+        rows = found.annotate(bin=F(moment) - first).order_by().values_list(*more, "bin", *_KEPT, *_MEASURES)
+    else:
+        sums = {f"all_{measure}": Sum(measure) for measure in _MEASURES}
+        grouped = found.values(*more, *_KEPT, bin=(F(moment) - first) / per_bin).annotate(**sums)
+        rows = grouped.order_by().values_list(*more, "bin", *_KEPT, *sums)
+    return rows
 
 
 def failures_per_bin(
@@ -131,6 +203,16 @@ def failures_per_bin(
     grouped = facts.values("category", bin=(F("at_us") - first_us) / width_us).annotate(count=Count("id")).order_by()
     unknown = [sums.unknown[_index_of(sums.grid, begin)] for begin in range(grid.start_s, grid.end_s, grid.bin_s)]
     return _bins(grid, unknown, ((row["bin"], _kind(row["category"], by), row["count"]) for row in grouped))
+
+
+def calls_between(environment: str, *, start: datetime, end: datetime) -> int:
+    """How many calls were counted in the spans that a window touches. One query; index `span_sum_once`."""
+    width = bin_width_s(end - start)
+    grid = Grid.over(start, end, width)
+    found = _in_spans(environment, grid, widest(VIEWS[View.CATEGORY], grid.bin_s // MINUTE_S)).filter(
+        view=View.CATEGORY
+    )
+    return found.aggregate(calls=Sum("calls"))["calls"] or 0
 
 
 def capacity_per_bin(environment: str, *, start: datetime, end: datetime) -> CapacityBins:
@@ -178,13 +260,13 @@ def _capacity(grid: Grid, unknown: list[bool], rows: Sequence[_Row]) -> Capacity
     kinds: dict[str, dict[str, list[int]]] = {"rate_limited": {}, "overloaded": {}}
     marks = list(unknown)
     for row in rows:
-        is_named = row["provider"] or row["model"]
-        if not (is_named and (row["calls"] or row["failures"])) and not (row["rate_limited"] or row["overloaded"]):
+        is_named = row.provider or row.model
+        if not (is_named and (row.calls or row.failures)) and not (row.rate_limited or row.overloaded):
             continue
-        name = capacity_name(row["provider"], row["model"], row["operation"])
-        marks[row["bin"]] = False
+        name = capacity_name(row.provider, row.model, row.operation)
+        marks[row.bin] = False
         for kind, lanes in kinds.items():
-            lanes.setdefault(name, [0] * grid.length)[row["bin"]] += row[kind]
+            lanes.setdefault(name, [0] * grid.length)[row.bin] += getattr(row, kind)
     both = {
         name: [sum(pair) for pair in zip(kinds["rate_limited"][name], kinds["overloaded"][name], strict=True)]
         for name in kinds["rate_limited"]

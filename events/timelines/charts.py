@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from events.wording import NOT_YET
+
 MARGIN = {"l": 172, "r": 92, "t": 8, "b": 28}
 NARROW_MARGIN = {"l": 136, "r": 16, "t": 8, "b": 28}
 """Below 640 px: labels are shorter there, and the values at the right are left out."""
@@ -49,6 +51,11 @@ class Chart:
     captions: tuple[str, ...]
     """The sentence of each band; `caption` is all of them."""
     height_px: int
+    bands: tuple[Band, ...]
+    start: datetime
+    end: datetime
+    began: datetime | None = None
+    """The first sign of life, before which nothing is drawn."""
 
     @property
     def table(self) -> Table:
@@ -78,6 +85,8 @@ class Band:
     value: str = ""
     table: Table
     caption: str
+    is_named_empty: bool = True
+    """Whether the words for the time before the first sign of life may stand in it; not where it has lanes then."""
 
     @property
     def height_px(self) -> int:
@@ -101,9 +110,18 @@ def to_ms(moment: datetime) -> int:
 
 
 def compose(
-    bands: Sequence[Band], *, start: datetime, end: datetime, has_headings: bool = True, hover: str = "closest"
+    bands: Sequence[Band],
+    *,
+    start: datetime,
+    end: datetime,
+    has_headings: bool = True,
+    hover: str = "closest",
+    began: datetime | None = None,
 ) -> Chart:
-    """The bands below each other over one time axis, each under its heading; a single one is named by its panel."""
+    """The bands below each other over one time axis, each under its heading; a single one is named by its panel.
+
+    Left of `began`, the first sign of life, stands that nothing was there yet.
+    """
     plot_px = sum(band.height_px + (HEADING_PX if has_headings else 0) for band in bands)
     height_px = plot_px + MARGIN["t"] + MARGIN["b"]
     layout = _layout(start, end, height_px) | {"hovermode": hover}
@@ -118,6 +136,7 @@ def compose(
         layout[axis.replace("y", "yaxis")] = _y_axis(band, (max(0.0, 1 - below_px / plot_px), top))
         data += [{**_hovered(trace, hover), "xaxis": "x", "yaxis": axis} for trace in band.traces]
         annotations += _notes(band, axis, top, has_heading=has_headings)
+        annotations += _not_yet(band, axis, start, end, began)
     layout["xaxis"]["anchor"] = axis
     layout["annotations"] = annotations
     caption = " ".join(band.caption for band in bands if band.caption)
@@ -127,6 +146,10 @@ def compose(
         caption=caption,
         captions=tuple(band.caption for band in bands if band.caption),
         height_px=height_px,
+        bands=tuple(bands),
+        start=start,
+        end=end,
+        began=began,
     )
 
 
@@ -229,6 +252,16 @@ def _notes(band: Band, axis: str, top: float, *, has_heading: bool) -> list[dict
     return notes
 
 
+def _not_yet(band: Band, axis: str, start: datetime, end: datetime, began: datetime | None) -> list[dict[str, Any]]:
+    """The words in the middle of the empty span, where it is wide enough for them and the band is not empty anyway."""
+    if began is None or not start < began or not band.is_named_empty or not (band.lanes or band.top):
+        return []
+    if (min(began, end) - start) / (end - start) < _LEAST_EMPTY:
+        return []
+    middle = start + (min(began, end) - start) / 2
+    return [_note("absent", NOT_YET, xref="x", x=to_ms(middle), yref=f"{axis} domain", y=0.5, **_ABSENT)]
+
+
 def _note(name: str, text: str, **place: Any) -> dict[str, Any]:
     """A text beside the plots; what it does not say itself is `_NOTE`'s. `name` tells the page's script which it is."""
     return {"name": name, "text": text, **place}
@@ -260,5 +293,8 @@ _VALUE: dict[str, Any] = {
 """It ends at the right edge of the panel."""
 _SCALE: dict[str, Any] = {"yanchor": "top", "font": {"size": 11, "color": "token:--ink-3"}}
 """The one label of a scale: its upper end, inside the plot."""
+_ABSENT: dict[str, Any] = {"xanchor": "center", "font": {"size": 12, "color": "token:--ink-3"}}
+_LEAST_EMPTY = 0.12
+"""Narrower than this share of the axis, the words would not fit."""
 _EMPTY: dict[str, Any] = {"font": {"size": 12, "color": "token:--ink-3"}}
 """Why a band has no lanes; it keeps the height of one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from events.rows import Bins, CapacityBins
@@ -17,7 +18,8 @@ By = Literal["category", "family"]
 HEAT = ("token:--sunken", "token:--open/18", "token:--open/38", "token:--open/58", "token:--open/78", "token:--open")
 LEAST_HEAT = 10
 """The hottest colour stands for at least this many errors in a bin: one 429 is not a storm."""
-MOST_SERIES = 6
+MOST_SERIES = 4
+"""As many as there are inks that can be told apart."""
 OTHERS = "other"
 
 _FAMILY_INK = {
@@ -46,7 +48,7 @@ def failures_band(bins: Bins, *, label: str = "all operations", by: By = "family
         value=_newest(total, bins),
         has_scale=any(total),
         traces=(*traces, *_unknown_columns(bins, top)),
-        table=_counts_table(title, Bins(start=bins.start, bin_s=bins.bin_s, series=series, unknown=bins.unknown)),
+        table=_counts_table(title, replace(bins, series=series)),
         caption=_counts_caption([_words(name) for name in series], total, bins, "failure"),
     )
 
@@ -158,7 +160,7 @@ def _steps(values: Sequence[int], bins: Bins) -> tuple[list[int], list[int | Non
 
 def _unknown_columns(bins: Bins, top: float) -> list[Trace]:
     """Hatched columns where nobody lived to report."""
-    spans = _gaps(bins.unknown)
+    spans = bins.gaps()
     if not spans:
         return []
     return [
@@ -176,7 +178,7 @@ def _unknown_columns(bins: Bins, top: float) -> list[Trace]:
 
 
 def _unknown_cells(bins: Bins) -> list[Trace]:
-    spans = [(name, first, last) for name in bins.series for first, last in _gaps(bins.unknown)]
+    spans = [(name, first, last) for name in bins.series for first, last in bins.gaps()]
     if not spans:
         return []
     return [
@@ -199,17 +201,6 @@ _UNKNOWN = {
     "line": {"width": 0},
     "pattern": {"shape": ".", "fgcolor": "token:--unknown", "fillmode": "overlay", "size": 8, "solidity": 0.15},
 }
-
-
-def _gaps(unknown: Sequence[bool]) -> list[tuple[int, int]]:
-    """Runs of unknown bins as (first, last)."""
-    runs: list[tuple[int, int]] = []
-    for index, is_unknown in enumerate(unknown):
-        if is_unknown and runs and runs[-1][1] == index - 1:
-            runs[-1] = (runs[-1][0], index)
-        elif is_unknown:
-            runs.append((index, index))
-    return runs
 
 
 def _fewer(series: dict[str, list[int]]) -> dict[str, list[int]]:
@@ -245,6 +236,8 @@ def _counts_table(title: str, bins: Bins, series: dict[str, list[int]] | None = 
     starts = bins.starts()
     for index, start in enumerate(starts):
         counts = [values[index] for values in shown.values()]
+        if index < bins.absent:
+            continue
         if bins.unknown[index]:
             rows.append((clock_text(start, today=starts[-1]), *("unknown" for _ in counts)))
         elif any(counts):
@@ -274,7 +267,7 @@ def _capacity_caption(bins: CapacityBins) -> str:
 
 
 def _unknown_words(bins: Bins) -> str:
-    missing = sum(bins.unknown)
-    if not missing:
+    missing = sum(bins.unknown) - bins.absent
+    if missing <= 0:
         return ""
-    return f"; in {missing} of {count_text(bins.length, 'bin')} nobody lived to report"
+    return f"; in {missing} of {count_text(bins.length - bins.absent, 'bin')} nobody lived to report"

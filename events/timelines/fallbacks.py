@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
+from django.utils import timezone
+
 from events.rows import DegradationRow
 from events.timelines.charts import Band, Lane, Table, Trace, plain, to_ms
 from events.wording import clock_text, count_text, listing, span_text
@@ -82,7 +84,9 @@ def fallbacks_band(rows: Iterable[DegradationRow], *, start: datetime, end: date
     """A lane per operation that was reduced in the window."""
     spans = reduced_spans(rows, start=start, end=end)
     names = sorted({span.operation for span in spans})
-    lanes = tuple(Lane(name=name, value=_standing([one for one in spans if one.operation == name])) for name in names)
+    lanes = tuple(
+        Lane(name=name, value=_standing([one for one in spans if one.operation == name], end)) for name in names
+    )
     title = "Fallbacks and reduced service"
     return Band(
         title=title,
@@ -93,9 +97,12 @@ def fallbacks_band(rows: Iterable[DegradationRow], *, start: datetime, end: date
     )
 
 
-def _standing(spans: Sequence[Reduced]) -> str:
+def _standing(spans: Sequence[Reduced], end: datetime) -> str:
     going_on = sum(span.instances for span in spans if span.end is None)
-    return f"{going_on} now" if going_on else "–"
+    if going_on:
+        return f"{going_on} now"
+    whole_at = max((span.end for span in spans if span.end is not None), default=None)
+    return "–" if whole_at is None else f"whole {timezone.localtime(whole_at):%H:%M}"
 
 
 def _traces(kind: str, spans: Sequence[Reduced], end: datetime) -> list[Trace]:

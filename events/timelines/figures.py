@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from events.majority import majority
@@ -27,7 +28,14 @@ def _fleet(lanes: Fleet | Lanes) -> Fleet:
     return majority(lanes) if isinstance(lanes, Lanes) else lanes
 
 
-def instance_lanes(lanes: Lanes, breaker: str, *, desired: Sequence[Bar] = (), most_lanes: int = LANES_MOST) -> Chart:
+def instance_lanes(
+    lanes: Lanes,
+    breaker: str,
+    *,
+    desired: Sequence[Bar] = (),
+    most_lanes: int = LANES_MOST,
+    began: datetime | None = None,
+) -> Chart:
     """The lanes of one breaker: what people want, what most of the fleet was in, and the instances that moved most.
 
     `desired` covers the window, oldest first; its `why` says who and why. Beyond `most_lanes` instances are left out,
@@ -37,8 +45,8 @@ def instance_lanes(lanes: Lanes, breaker: str, *, desired: Sequence[Bar] = (), m
     fleet = majority(lanes).get(breaker, [])
     rows: list[tuple[Lane, Sequence[Bar]]] = []
     if desired:
-        wanted = [Bar(lane=DESIRED, state=one.state, start=one.start, end=one.end, why=one.why) for one in desired]
-        rows.append((Lane(name=DESIRED, value=state_word(wanted[-1].state)), wanted))
+        wanted = [replace(one, lane=DESIRED) for one in desired]
+        rows.append((Lane(name=DESIRED, value=wanted[-1].word), wanted))
     if fleet:
         rows.append((Lane(name=OBSERVED, value=standing(fleet)), majority_bars(OBSERVED, fleet, lanes.end)))
     shown = sorted(instances, key=lambda name: (-len(instances[name]), name))[:most_lanes]
@@ -48,16 +56,22 @@ def instance_lanes(lanes: Lanes, breaker: str, *, desired: Sequence[Bar] = (), m
     title = f"{count_text(len(instances), 'instance')}"
     if len(shown) < len(instances):
         title = f"{len(shown)} of {count_text(len(instances), 'instance')}, those that moved most"
-    whole = state_band("Desired and observed", rows, end=lanes.end, caption=_instances_caption(breaker, lanes, title))
-    return compose([whole, state_band(title, each, end=lanes.end, caption="")], start=lanes.start, end=lanes.end)
+    caption = _instances_caption(breaker, lanes)
+    whole = state_band("Desired and observed", rows, end=lanes.end, caption=caption, is_named_empty=False)
+    return compose(
+        [whole, state_band(title, each, end=lanes.end, caption="")], start=lanes.start, end=lanes.end, began=began
+    )
 
 
-def _instances_caption(breaker: str, lanes: Lanes, title: str) -> str:
+def _instances_caption(breaker: str, lanes: Lanes) -> str:
     instances = lanes.get(breaker, {})
     if not instances:
         return f"No instance reported {breaker} in this range."
     moves = sum(len(segments) - 1 for segments in instances.values())
-    return f"{breaker} changed its state {count_text(moves, 'time')} on {count_text(len(instances), 'instance')}."
+    where = count_text(len(instances), "instance")
+    if not moves:
+        return f"{breaker} did not change its state on any of {where}."
+    return f"{breaker} changed its state {count_text(moves, 'time')} on {where}."
 
 
 def failure_bars(
@@ -92,14 +106,18 @@ def timeline(
     rejections: Bins,
     degradations: Iterable[DegradationRow],
     by: By = "family",
+    began: datetime | None = None,
 ) -> Chart:
-    """Everything that went on in one window, band under band, so that one glance down a moment tells the story."""
+    """Everything that went on in one window, band under band, so that one glance down a moment tells the story.
+
+    Before `began`, the environment's first sign of life, nothing is drawn, because nothing could be known.
+    """
     start, end = lanes.start, lanes.end
     bands = (
-        capacity_band(capacity),
+        capacity_band(capacity.since(began)),
         breakers_band(_fleet(lanes)),
-        failures_band(failures, by=by),
-        rejections_band(rejections),
+        failures_band(failures.since(began), by=by),
+        rejections_band(rejections.since(began)),
         fallbacks_band(degradations, start=start, end=end),
     )
-    return compose(bands, start=start, end=end)
+    return compose(bands, start=start, end=end, began=began)

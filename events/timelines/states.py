@@ -29,6 +29,7 @@ PATTERNS: dict[State | None, str] = {
     State.METRICS_ONLY: "-",
     None: ".",
 }
+AUTO = "auto"
 _SHORT = {State.FORCED_OPEN: "forced", State.METRICS_ONLY: "metrics"}
 """The column at the right is 92 px wide; the whole word stands in the hover and in the table."""
 COLUMNS = ("Lane", "State", "Instances", "Start", "End", "Duration", "Why")
@@ -46,6 +47,13 @@ class Bar:
     instances: str = ""
     """`28 of 40` where the lane speaks for many."""
     fact_id: int | None = None
+    is_auto: bool = False
+    """What is desired while nobody holds it: the rules decide, so no state is."""
+
+    @property
+    def word(self) -> str:
+        """What it is called, in the hover and in the table."""
+        return AUTO if self.is_auto else state_word(self.state)
 
 
 def bars_of(lane: str, segments: Sequence[Segment]) -> list[Bar]:
@@ -64,7 +72,7 @@ def bars_of(lane: str, segments: Sequence[Segment]) -> list[Bar]:
 
 
 def majority_bars(lane: str, segments: Sequence[MajoritySegment], end: datetime) -> list[Bar]:
-    """The fleet's segments as bars; the last one that reaches `end` goes on."""
+    """The fleet's segments as bars; the last one that reaches `end` goes on. Where nobody lived, nothing is drawn."""
     return [
         Bar(
             lane=lane,
@@ -75,6 +83,7 @@ def majority_bars(lane: str, segments: Sequence[MajoritySegment], end: datetime)
             instances=f"{segment.most} of {segment.instances}" if segment.state is not None else "",
         )
         for segment in segments
+        if segment.is_there
     ]
 
 
@@ -92,43 +101,38 @@ def standing(segments: Sequence[MajoritySegment]) -> str:
     """What the fleet is in at the end: the worst state that anybody is in, so that one of forty is not hidden."""
     last = segments[-1]
     if last.worst is None:
-        return "unknown"
+        return "unknown" if last.is_there else "nobody there"
     if last.worst_count == last.instances and last.worst not in (State.OPEN, State.CLOSED):
         return last.worst.value
     return f"{_SHORT.get(last.worst, last.worst.value)} {last.worst_count}/{last.instances}"
 
 
-def state_band(title: str, lanes: Sequence[tuple[Lane, Sequence[Bar]]], *, end: datetime, caption: str) -> Band:
+def state_band(
+    title: str,
+    lanes: Sequence[tuple[Lane, Sequence[Bar]]],
+    *,
+    end: datetime,
+    caption: str,
+    is_named_empty: bool = True,
+) -> Band:
     """Lanes of states. Bars end at `end` at the latest, which is now for those that go on."""
     bars = [bar for _, drawn in lanes for bar in drawn]
     return Band(
         title=title,
         lanes=tuple(lane for lane, _ in lanes),
-        traces=tuple(trace for state in COLOURS for trace in _traces(state, bars, end)),
+        traces=(*(trace for state in COLOURS for trace in _traces(state, bars, end)), *_auto(bars, end)),
         table=_table(title, bars, end),
         caption=caption,
+        is_named_empty=is_named_empty,
     )
 
 
 def _traces(state: State | None, bars: Sequence[Bar], end: datetime) -> list[Trace]:
     """One trace per state: width, colour and pattern belong to it, and so to the legend under the plot."""
-    mine = [bar for bar in bars if bar.state is state]
+    mine = [bar for bar in bars if bar.state is state and not bar.is_auto]
     if not mine:
         return []
-    word = state_word(state)
-    trace: Trace = {
-        "type": "bar",
-        "orientation": "h",
-        "name": word,
-        "y": [plain(bar.lane) for bar in mine],
-        "base": [to_ms(bar.start) for bar in mine],
-        "x": [max(1, to_ms(bar.end or end) - to_ms(bar.start)) for bar in mine],
-        "width": RAIL if state is State.CLOSED else FULL,
-        "marker": _marker(state),
-        "customdata": [_said(bar, end) for bar in mine],
-        "hovertemplate": f"<b>%{{y}}</b> {word}%{{customdata[5]}}<br>%{{customdata[0]}} – %{{customdata[1]}}, "
-        "%{customdata[2]}<br>%{customdata[3]}<extra></extra>",
-    }
+    trace = _trace(mine, end, width=RAIL if state is State.CLOSED else FULL, marker=_marker(state))
     if state is not State.DISABLED:
         return [trace]
     # Traffic flows, and a person sees to it: a rail inside an outline.
@@ -137,6 +141,30 @@ def _traces(state: State | None, bars: Sequence[Bar], end: datetime) -> list[Tra
         {**rail, "width": RAIL, "marker": {"color": COLOURS[state]}, "hoverinfo": "skip"},
         {**trace, "marker": {"color": TRANSPARENT, "line": {"color": COLOURS[state], "width": 1.5}}},
     ]
+
+
+def _auto(bars: Sequence[Bar], end: datetime) -> list[Trace]:
+    """A hairline: nothing is imposed there."""
+    mine = [bar for bar in bars if bar.is_auto]
+    line: dict[str, object] = {"color": "token:--line-strong", "line": {"width": 0}}
+    return [_trace(mine, end, width=RAIL / 2, marker=line)] if mine else []
+
+
+def _trace(bars: Sequence[Bar], end: datetime, *, width: float, marker: dict[str, object]) -> Trace:
+    word = bars[0].word
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": word,
+        "y": [plain(bar.lane) for bar in bars],
+        "base": [to_ms(bar.start) for bar in bars],
+        "x": [max(1, to_ms(bar.end or end) - to_ms(bar.start)) for bar in bars],
+        "width": width,
+        "marker": marker,
+        "customdata": [_said(bar, end) for bar in bars],
+        "hovertemplate": f"<b>%{{y}}</b> {word}%{{customdata[5]}}<br>%{{customdata[0]}} – %{{customdata[1]}}, "
+        "%{customdata[2]}<br>%{customdata[3]}<extra></extra>",
+    }
 
 
 def _marker(state: State | None) -> dict[str, object]:
@@ -170,7 +198,7 @@ def _table(title: str, bars: Sequence[Bar], end: datetime) -> Table:
         rows=tuple(
             (
                 bar.lane,
-                state_word(bar.state),
+                bar.word,
                 bar.instances,
                 clock_text(bar.start, today=end),
                 "so far" if bar.end is None else clock_text(bar.end, today=end),

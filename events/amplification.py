@@ -1,0 +1,188 @@
+"""Amplification: how many attempts a logical operation takes, by operation and query source, and who spends the rest.
+
+What is spent are the attempts that retries and stand-ins add to a provider's load.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from django.db.models import Q, QuerySet, Sum
+
+from events.models import VIEWS, MinuteSum, SpanSum, View
+from events.moments import MINUTE_S, US_PER_S, to_us
+from recovery_ops.rules.words import CAPACITY
+
+FACTOR_MOST = 1.5
+"""Above this many attempts for each call there is a finding."""
+CALLS_LEAST = 20
+"""Of fewer calls nobody concludes anything."""
+
+_WIDTHS_MIN = VIEWS[View.EFFORT]
+_CAPACITY = [category.value for category in CAPACITY]
+_MEASURES = ("calls", "attempts", "failures", "retries")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmplificationRow:
+    """One operation as one source calls it. `spent_share` is its part of all that is spent.
+
+    `calls` are all that were begun; those that a breaker, a gate or a person refused made no attempt.
+    """
+
+    operation: str
+    source: str
+    is_foreground: bool
+    calls: int
+    attempts: int
+    failures: int
+    retries: int
+    spent_share: float
+
+    @property
+    def factor(self) -> float | None:
+        """Attempts for each call that was attempted; None where none was."""
+        return self.attempts / self.attempted if self.attempted else None
+
+    @property
+    def attempted(self) -> int:
+        """The calls that made an attempt: as many as there are first attempts."""
+        return max(0, self.attempts - self.extra)
+
+    @property
+    def extra(self) -> int:
+        """Attempts beyond the first of each call; all those of what only ever stands in for something else."""
+        return _spent(self.calls, self.attempts, self.retries)
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether somebody should look at it."""
+        return self.attempted >= CALLS_LEAST and self.factor is not None and self.factor > FACTOR_MOST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amplification:
+    """All rows of a window, those that spend most first."""
+
+    rows: tuple[AmplificationRow, ...]
+    background_capacity_retries: int
+    """Retries after a capacity failure for which nobody waited: the rules make none."""
+
+    @property
+    def calls(self) -> int:
+        return sum(row.calls for row in self.rows)
+
+    @property
+    def attempts(self) -> int:
+        return sum(row.attempts for row in self.rows)
+
+    @property
+    def attempted(self) -> int:
+        """The calls that made an attempt."""
+        return sum(row.attempted for row in self.rows)
+
+    @property
+    def factor(self) -> float | None:
+        """Attempts for each call that was attempted, over everything."""
+        return self.attempts / self.attempted if self.attempted else None
+
+    @property
+    def extra(self) -> int:
+        """What is spent, over everything."""
+        return sum(row.extra for row in self.rows)
+
+    @property
+    def background_share(self) -> float | None:
+        """The share of what is spent that nobody waits for; None where nothing is."""
+        return sum(row.extra for row in self.rows if not row.is_foreground) / self.extra if self.extra else None
+
+    @property
+    def retry_share(self) -> float | None:
+        """Retries for each call that was attempted, which is what a retry budget bounds; None where none was."""
+        return sum(row.retries for row in self.rows) / self.attempted if self.attempted else None
+
+    @property
+    def findings(self) -> tuple[AmplificationRow, ...]:
+        """The rows that somebody should look at, the highest factor first."""
+        return tuple(sorted((row for row in self.rows if row.is_finding), key=lambda row: -(row.factor or 0)))
+
+
+def amplification(environment: str, *, start: datetime, end: datetime) -> Amplification:
+    """What was called and attempted between two moments, to the minute. At most four queries over sums.
+
+    Indexes: `minute_sum_once`, `span_sum_once`.
+    """
+    counts: dict[tuple[str, str, bool], dict[str, int]] = defaultdict(lambda: dict.fromkeys(_MEASURES, 0))
+    refused = 0
+    for row in _grouped(environment, start, end):
+        one = counts[row["operation"], row["source"], row["is_foreground"]]
+        for measure in _MEASURES:
+            one[measure] += row[measure]
+        refused += row["refused"] or 0
+    spent = {name: _spent(one["calls"], one["attempts"], one["retries"]) for name, one in counts.items()}
+    extra = sum(spent.values())
+    rows = [
+        AmplificationRow(
+            operation=operation,
+            source=source,
+            is_foreground=is_foreground,
+            **one,
+            spent_share=spent[operation, source, is_foreground] / extra if extra else 0.0,
+        )
+        for (operation, source, is_foreground), one in counts.items()
+        if any(one.values())
+    ]
+    rows.sort(key=lambda row: (-row.extra, -row.attempts, row.operation, row.source))
+    return Amplification(rows=tuple(rows), background_capacity_retries=refused)
+
+
+def _spent(calls: int, attempts: int, retries: int) -> int:
+    """Calls that were refused made no attempt, so attempts beyond calls alone would hide retries.
+
+    Senders that tell no retries one by one are taken at their word that every call made its attempt.
+    """
+    return max(retries, attempts - calls)
+
+
+def _grouped(environment: str, start: datetime, end: datetime) -> Iterator[Mapping[str, Any]]:
+    """The widest sums that fit: two hours in the middle, shorter ones beside it, minutes at the ends."""
+    first, last = (to_us(moment) // US_PER_S // MINUTE_S for moment in (start, end))
+    pieces = _pieces(first, last + 1)
+    effort = SpanSum.objects.filter(environment=environment, view=View.EFFORT)
+    for width in _WIDTHS_MIN:
+        found = Q()
+        for piece in pieces.get(width, ()):
+            found |= Q(span__gte=piece.start // width, span__lt=piece.stop // width)
+        if found:
+            yield from _added_up(effort.filter(found, minutes=width), Sum("overloaded"))
+    refused = Sum("retries", filter=Q(category__in=_CAPACITY, is_foreground=False))
+    for piece in pieces.get(1, ()):
+        minutes = MinuteSum.objects.filter(environment=environment, minute__gte=piece.start, minute__lt=piece.stop)
+        yield from _added_up(minutes, refused)
+
+
+def _pieces(first: int, until: int) -> Mapping[int, Sequence[range]]:
+    """The minutes from `first` on, before `until`, as ranges by the width of the spans that cover each."""
+    found: dict[int, list[range]] = {}
+    inner = range(first, until)
+    for before, width in pairwise((1, *_WIDTHS_MIN)):
+        start, stop = -(-inner.start // width) * width, inner.stop // width * width
+        whole = range(start, stop) if start < stop else range(inner.start, inner.start)
+        sides = (range(inner.start, whole.start), range(whole.stop, inner.stop))
+        found[before] = [side for side in sides if side]
+        inner = whole
+    found[_WIDTHS_MIN[-1]] = [inner] if inner else []
+    return found
+
+
+def _added_up(sums: QuerySet[Any], refused: Sum) -> Iterable[Mapping[str, Any]]:
+    kept = sums.exclude(operation="").values("operation", "source", "is_foreground")
+    # First what reads `retries`: afterwards that name is a sum.
+    counted = kept.annotate(refused=refused).annotate(**{one: Sum(one) for one in _MEASURES})
+    found: Iterable[Mapping[str, Any]] = counted.order_by()
+    return found

@@ -1,0 +1,109 @@
+"""The table of capacity events, and what is remembered between two looks at the facts."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+
+from events.models import ENVIRONMENT_CHARS, NAME_CHARS
+
+
+class CapacityEvent(models.Model):
+    """One outage of one backend: a provider's model, or an operation of which nobody said what answers it.
+
+    Kept for good, unlike the facts it was made of. The interval only grows; `rules.outages` says how. Numbers are what
+    was read of the facts within it; runs and instances are at least so many where `is_partial`.
+    """
+
+    environment = models.CharField(max_length=ENVIRONMENT_CHARS)
+    provider = models.CharField(max_length=NAME_CHARS, default="", blank=True)
+    model = models.CharField(max_length=NAME_CHARS, default="", blank=True)
+    operation = models.CharField(max_length=NAME_CHARS, default="", help_text="Only where provider and model are not.")
+    started_us = models.BigIntegerField(help_text="The first failure of the first hot moment.")
+    last_us = models.BigIntegerField(help_text="The last failure of the last hot moment.")
+    merged_into = models.ForeignKey("self", null=True, on_delete=models.PROTECT, related_name="+", db_index=False)
+    part_of = models.ForeignKey(
+        "self",
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,
+        help_text="The event that people say it is one with; it goes on growing by itself.",
+    )
+
+    read_us = models.BigIntegerField(default=0, help_text="Up to which failure the numbers below were read.")
+    is_partial = models.BooleanField(default=False)
+    failures = models.BigIntegerField(default=0)
+    categories = models.JSONField(default=dict, help_text="Failures by category.")
+    operations = models.JSONField(default=dict, help_text="Failures by operation, the twenty with most.")
+    foreground = models.BigIntegerField(default=0, help_text="Failures for which somebody waited.")
+    runs = models.IntegerField(default=0)
+    instances = models.IntegerField(default=0)
+    peak_per_min = models.IntegerField(default=0)
+    peak_us = models.BigIntegerField(default=0, help_text="The beginning of the worst minute.")
+    longest_wait_s = models.FloatField(null=True, help_text="The longest Retry-After that was seen.")
+    breakers = models.JSONField(default=dict, help_text="How often each breaker opened in its course.")
+    fallbacks = models.BigIntegerField(default=0, help_text="Answers by an alternative in its course.")
+    is_ours = models.BooleanField(
+        default=False, help_text="Most of what never reached the service failed on our side: no name, no route."
+    )
+
+    followed_us = models.BigIntegerField(default=0, help_text="When the runs it reached were last asked.")
+    follow_until_us = models.BigIntegerField(default=0, help_text="Until when they are asked again.")
+    waits = models.JSONField(default=list, help_text="Until when each run waits whose last word is a wait.")
+    tokens = models.BigIntegerField(default=0, help_text="What those that ended said they used.")
+    tokens_runs = models.IntegerField(default=0, help_text="How many said it.")
+    cost_usd = models.FloatField(default=0.0, help_text="What those that ended said they cost.")
+    cost_runs = models.IntegerField(default=0, help_text="How many said it.")
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["environment", "last_us"], name="capacity_by_last", condition=Q(merged_into=None)),
+            models.Index(fields=["environment"], name="capacity_parts", condition=Q(part_of__isnull=False)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.provider} {self.model} {self.operation}".strip()
+
+
+class CapacityArrangement(models.Model):
+    """What a person said of capacity events: these two are one, or here one ends and another begins.
+
+    In force until it is taken back (`ended_at`). Every look for outages keeps to it.
+    """
+
+    MERGE, CUT = "merge", "cut"
+
+    environment = models.CharField(max_length=ENVIRONMENT_CHARS)
+    kind = models.CharField(max_length=8)
+    event = models.ForeignKey(CapacityEvent, on_delete=models.PROTECT, related_name="+", help_text="The later one.")
+    other = models.ForeignKey(CapacityEvent, on_delete=models.PROTECT, related_name="+")
+    provider = models.CharField(max_length=NAME_CHARS, default="", help_text="Of a cut: whose outage it is.")
+    model = models.CharField(max_length=NAME_CHARS, default="")
+    operation = models.CharField(max_length=NAME_CHARS, default="")
+    at_us = models.BigIntegerField(null=True, help_text="Of a cut: what happened from then on is the later one's.")
+    made_at = models.DateTimeField()
+    made_by = models.CharField(max_length=NAME_CHARS)
+    reason = models.CharField(max_length=500)
+    ended_at = models.DateTimeField(null=True)
+    ended_by = models.CharField(max_length=NAME_CHARS, default="")
+
+    class Meta:
+        indexes = [models.Index(fields=["environment", "ended_at"], name="arrangement_by_end")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.pk}"
+
+
+class CapacityLook(models.Model):
+    """What was seen of one environment: failures by hour, so that an hour to which late facts came is looked at again.
+
+    The row is locked while events are written: two workers never make one event twice.
+    """
+
+    environment = models.CharField(max_length=ENVIRONMENT_CHARS, unique=True)
+    bounds = models.JSONField(default=dict, help_text="When many failures are one outage, as the policy says.")
+    hours = models.JSONField(default=dict, help_text="Failures by hour since the epoch, as they were at the last look.")
+
+    def __str__(self) -> str:
+        return self.environment

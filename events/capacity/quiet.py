@@ -1,0 +1,42 @@
+"""Where an outage was quietest: the moment at which it is most likely two."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db.models import Sum
+
+from events.capacity.rows import CapacityEventRow
+from events.models import MinuteSum
+from events.moments import MINUTE_S, US_PER_S, from_us, to_us
+from recovery_ops.rules.outages import OUTAGE_COUNTS
+
+_MINUTE_US = MINUTE_S * US_PER_S
+_READ_FOR = timedelta(hours=24)
+
+
+def quietest_minute(environment: str, row: CapacityEventRow) -> datetime:
+    """The middle of its longest run of minutes with the fewest failures, of at most its last day. One query."""
+    first, last = to_us(max(row.started, row.last - _READ_FOR)) // _MINUTE_US, to_us(row.last) // _MINUTE_US
+    if last - first < 2:
+        return row.started + (row.last - row.started) / 2
+    sums = MinuteSum.objects.filter(
+        environment=environment,
+        minute__gte=first,
+        minute__lte=last,
+        category__in=[one.value for one in OUTAGE_COUNTS],
+        provider=row.provider,
+        model=row.model,
+    )
+    if row.operation:
+        sums = sums.filter(operation=row.operation)
+    counts = dict(sums.values_list("minute").annotate(Sum("failures")).order_by())
+    inner = range(first + 1, last)
+    fewest = min(counts.get(minute, 0) for minute in inner)
+    best = run = 0
+    end = first + 1
+    for minute in inner:
+        run = run + 1 if counts.get(minute, 0) == fewest else 0
+        if run > best:
+            best, end = run, minute
+    return from_us((end - best // 2) * _MINUTE_US)

@@ -1,0 +1,207 @@
+"""What an outage reached: read from the facts within its interval, while they are kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, QuerySet, Sum
+
+from events.capacity.bounds import bounds_of
+from events.capacity.models import CapacityEvent
+from events.capacity.rows import OF_THE_WAY
+from events.models import Fact, MinuteSum
+from events.moments import MINUTE_S, US_PER_S, to_us
+from events.queries.readings import MOVED, Attributes, number_or_none, text_of
+from events.queries.sums import FAILED
+from recovery_ops.rules.evidence.our_side import failed_on_our_side
+from recovery_ops.rules.facts import FailureClassified, FallbackActivated
+from recovery_ops.rules.outages import OUTAGE_COUNTS
+from recovery_ops.rules.words import State
+from recovery_ops.wire import names
+
+READ_MOST = 5_000
+"""Failures read one by one; of more, the counts come from the sums, and runs and instances are "at least" so many."""
+READ_EVERY_S = 15
+"""How far an outage grows before its numbers are read again, while it goes on."""
+OPERATIONS_MOST = 20
+FOLLOWED_S = 3600
+"""How long after its last failure the runs that it reached are followed."""
+_SAID_READ = 200
+"""The newest failures that are asked for the wait that the server wanted, and on whose side they failed."""
+
+_COUNTED = [category.value for category in OUTAGE_COUNTS]
+_FELL_BACK = names.EVENTS[FallbackActivated].name
+_SAID = Attributes(FailureClassified, "retry_after_s", "exception_type", "message")
+_MINUTE_US = MINUTE_S * US_PER_S
+
+
+def read_reach(environment: str, now: datetime) -> int:
+    """Read the numbers of the events that grew since; return of how many. At most four queries each."""
+    count = 0
+    bounds = bounds_of(environment)
+    for event in CapacityEvent.objects.filter(environment=environment, merged_into=None, read_us__lt=F("last_us")):
+        is_over = to_us(now) - event.last_us > bounds.quiet_s * US_PER_S
+        if is_over or event.last_us - event.read_us >= READ_EVERY_S * US_PER_S:
+            numbers = _numbers(event)
+            # Only if it is still the event that was read: one that was merged meanwhile is read as a whole.
+            same = CapacityEvent.objects.filter(pk=event.pk, started_us=event.started_us, merged_into=None)
+            until_us = max(event.follow_until_us, event.last_us + FOLLOWED_S * US_PER_S)
+            count += same.update(read_us=event.last_us, follow_until_us=until_us, **numbers)
+    return count
+
+
+def read_anew(environment: str, start_us: int, end_us: int, *, is_thorough: bool) -> int:
+    """Have those events between two moments read again to which failures came late; return how many.
+
+    A thorough look also sees fallbacks and openings that came alone. One query, and another for each event there, or
+    four. Numbers of facts that are gone by now stay as they were.
+    """
+    near = CapacityEvent.objects.filter(
+        environment=environment,
+        merged_into=None,
+        read_us__gte=F("last_us"),
+        last_us__gte=start_us,
+        started_us__lte=end_us,
+    )
+    late = [event.pk for event in near if _failures_of(event) > event.failures or (is_thorough and _has_more(event))]
+    return CapacityEvent.objects.filter(pk__in=late).update(read_us=0) if late else 0
+
+
+def _has_more(event: CapacityEvent) -> bool:
+    """Whether more stood in, or opened, within it than was known when its numbers were read."""
+    within = _within(event)
+    if _fallbacks(within, event.operations) > event.fallbacks:
+        return True
+    known = sum(event.breakers.values())
+    return _opened(within, _breakers_of(event)).total() > int(known)
+
+
+def _breakers_of(event: CapacityEvent) -> list[str]:
+    """The breakers of what failed: what opened late may be none of those that had opened when the event was read."""
+    named = failures_of(event).exclude(breaker="").order_by()
+    return sorted(named.values_list("breaker", flat=True).distinct())
+
+
+def _fallbacks(within: QuerySet[Fact], operations: Collection[str]) -> int:
+    return within.filter(event=_FELL_BACK, operation__in=sorted(operations)).count()
+
+
+def _failures_of(event: CapacityEvent) -> int:
+    """How many there are now, counted as they were when they were read."""
+    return _Counts.of_sums(event).failures if event.is_partial else failures_of(event).count()
+
+
+def failures_of(event: CapacityEvent) -> QuerySet[Fact]:
+    """The failures that it is made of, as far as they are kept; index `fact_by_event`."""
+    return _failed(_within(event), event)
+
+
+def _within(event: CapacityEvent) -> QuerySet[Fact]:
+    return Fact.objects.filter(environment=event.environment, at_us__gte=event.started_us, at_us__lte=event.last_us)
+
+
+def _failed(facts: QuerySet[Fact], event: CapacityEvent) -> QuerySet[Fact]:
+    return _of_subject(facts.filter(event=FAILED, category__in=_COUNTED), event)
+
+
+def _numbers(event: CapacityEvent) -> dict[str, Any]:
+    within = _within(event)
+    failed = failures_of(event)
+    newest = failed.order_by("-at_us")
+    rows = list(
+        newest.values_list("operation", "breaker", "run", "agent_id", "category", "is_foreground", "at_us")[:READ_MOST]
+    )
+    is_partial = len(rows) == READ_MOST
+    if is_partial:
+        counts = _Counts.of_sums(event)
+    else:
+        counts = _Counts()
+        for operation, _, _, _, category, is_foreground, at_us in rows:
+            counts.add(operation, category, is_foreground=is_foreground, minute=at_us // _MINUTE_US)
+    return counts.numbers() | {
+        "is_partial": is_partial,
+        "runs": len({row[2] for row in rows} - {""}),
+        "instances": len({row[3] for row in rows}),
+        **_said(newest),
+        "breakers": _opened(within, sorted({row[1] for row in rows} - {""})),
+        "fallbacks": _fallbacks(within, counts.operations),
+    }
+
+
+class _Counts:
+    """Failures, counted four ways."""
+
+    def __init__(self) -> None:
+        self.operations: Counter[str] = Counter()
+        self._categories: Counter[str] = Counter()
+        self._minutes: Counter[int] = Counter()
+        self._foreground = 0
+
+    @staticmethod
+    def of_sums(event: CapacityEvent) -> _Counts:
+        """Exact to the minute in which it began and the one in which it ended. One query."""
+        counts = _Counts()
+        sums = MinuteSum.objects.filter(
+            environment=event.environment,
+            minute__gte=event.started_us // _MINUTE_US,
+            minute__lte=event.last_us // _MINUTE_US,
+            category__in=_COUNTED,
+            provider=event.provider,
+            model=event.model,
+            failures__gt=0,
+        )
+        if not (event.provider or event.model):
+            sums = sums.filter(operation=event.operation)
+        grouped = sums.values_list("operation", "category", "is_foreground", "minute").annotate(Sum("failures"))
+        for operation, category, is_foreground, minute, count in grouped.order_by():
+            counts.add(operation, category, is_foreground=is_foreground, minute=minute, count=count)
+        return counts
+
+    def add(self, operation: str, category: str, *, is_foreground: bool, minute: int, count: int = 1) -> None:
+        self.operations[operation] += count
+        self._categories[category] += count
+        self._minutes[minute] += count
+        self._foreground += count if is_foreground else 0
+
+    @property
+    def failures(self) -> int:
+        return self._categories.total()
+
+    def numbers(self) -> dict[str, Any]:
+        """The columns that they fill."""
+        # The earliest of the worst minutes, so that reading again moves it only for a worse one.
+        peak = min(self._minutes, key=lambda minute: (-self._minutes[minute], minute), default=0)
+        return {
+            "failures": self.failures,
+            "categories": dict(self._categories),
+            "operations": dict(self.operations.most_common(OPERATIONS_MOST)),
+            "foreground": self._foreground,
+            "peak_per_min": self._minutes[peak],
+            "peak_us": peak * _MINUTE_US,
+        }
+
+
+def _of_subject(facts: QuerySet[Fact], event: CapacityEvent) -> QuerySet[Fact]:
+    one = facts.filter(provider=event.provider, model=event.model)
+    return one if event.provider or event.model else one.filter(operation=event.operation)
+
+
+def _said(newest: QuerySet[Fact]) -> dict[str, Any]:
+    """The columns that the newest failures' own words fill. One query."""
+    said = [(category, _SAID.of(one)) for category, one in newest.values_list("category", "attributes")[:_SAID_READ]]
+    waits = [wait for _, one in said if (wait := number_or_none(one["retry_after_s"])) is not None]
+    ours = [
+        failed_on_our_side(text_of(one["exception_type"]), text_of(one["message"]))
+        for category, one in said
+        if category in OF_THE_WAY
+    ]
+    return {"longest_wait_s": max(waits, default=None), "is_ours": 2 * sum(ours) > len(ours)}
+
+
+def _opened(within: QuerySet[Fact], breakers: list[str]) -> Counter[str]:
+    """How often each of these breakers opened; index `fact_by_breaker`."""
+    moves = within.filter(event=MOVED, breaker__in=breakers, state=State.OPEN.value)
+    return Counter(moves.values_list("breaker", flat=True))

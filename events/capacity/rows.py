@@ -1,0 +1,189 @@
+"""Capacity events as pages and programs read them, and the words for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TypeVar
+
+from recovery_ops.rules.words import Category
+
+
+class Owner(StrEnum):
+    """Whose trouble it is: who could end it."""
+
+    PROVIDER = "provider"
+    QUOTA = "quota"
+    NETWORK = "network"
+    UNREACHABLE = "unreachable"
+
+
+OWNER_WORDS: dict[Owner, str] = {
+    Owner.PROVIDER: "Provider overloaded, nothing for us to do",
+    Owner.QUOTA: "Our quota",
+    Owner.NETWORK: "Our network: no name or no route from here",
+    Owner.UNREACHABLE: "Not reachable from here",
+}
+OWNER_CHIPS: dict[Owner, str] = {
+    Owner.PROVIDER: "provider overloaded",
+    Owner.QUOTA: "our quota",
+    Owner.NETWORK: "our network",
+    Owner.UNREACHABLE: "not reachable",
+}
+
+_OF_THE_PROVIDER = (Category.OVERLOADED, Category.SERVER_ERROR)
+OF_THE_WAY = (Category.NETWORK, Category.TIMEOUT)
+"""What never reached the service, or never came back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What the runs that an outage reached used in all, by those that said so at their end."""
+
+    tokens: int = 0
+    tokens_runs: int = 0
+    cost_usd: float = 0.0
+    cost_runs: int = 0
+
+    def tokens_of(self, runs: int) -> int | None:
+        """Estimated for so many runs: as many each as those that said it. None where none did."""
+        return round(self.tokens * max(1.0, runs / self.tokens_runs)) if self.tokens_runs else None
+
+    def cost_usd_of(self, runs: int) -> float | None:
+        """The same in US dollars."""
+        return self.cost_usd * max(1.0, runs / self.cost_runs) if self.cost_runs else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityEventRow:
+    """One outage. Numbers are "at least" where `is_partial`, and zero until they have been read (`is_read`)."""
+
+    id: int
+    name: str
+    provider: str
+    model: str
+    operation: str
+    started: datetime
+    last: datetime
+    is_over: bool
+    owner: Owner
+    is_read: bool
+    is_partial: bool
+    failures: int
+    categories: Mapping[Category, int]
+    operations: Mapping[str, int]
+    foreground: int
+    runs: int
+    instances: int
+    peak_per_min: int
+    peak_at: datetime | None
+    longest_wait_s: float | None
+    breakers: Mapping[str, int]
+    fallbacks: int
+    waiting: int
+    """Runs whose last word is a wait that is not over."""
+    spent: Spent
+    merged_into: int | None
+    parts: tuple[CapacityEventRow, ...] = ()
+    """What people made one event of, the lowest number first; empty for an event that is by itself."""
+
+    @property
+    def number(self) -> str:
+        """What people call it."""
+        return f"CE-{self.id}"
+
+    def lasted(self, now: datetime) -> timedelta:
+        """From its first to its last failure; to `now` while it goes on."""
+        return (self.last if self.is_over else max(now, self.last)) - self.started
+
+    @property
+    def background(self) -> int:
+        return self.failures - self.foreground
+
+    @property
+    def tokens(self) -> int | None:
+        """Estimated: what the runs that it reached used in all. None where none of them said it."""
+        return self.spent.tokens_of(self.runs)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Estimated: what the runs that it reached cost in all. None where none of them said it."""
+        return self.spent.cost_usd_of(self.runs)
+
+
+def united(number: int, parts: Sequence[CapacityEventRow]) -> CapacityEventRow:
+    """Several events as the one that people say they are.
+
+    A run that met two of them is not counted twice: runs, instances, what they used and how many wait are at least
+    those of the part with most.
+    """
+    ordered = sorted(parts, key=lambda part: part.id)
+    worst = max(ordered, key=lambda part: part.peak_per_min)
+    most = max(ordered, key=lambda part: part.runs)
+    categories = _added([part.categories for part in ordered])
+    waits = [part.longest_wait_s for part in ordered if part.longest_wait_s is not None]
+    return replace(
+        ordered[0],
+        id=number,
+        name=", ".join(dict.fromkeys(part.name for part in ordered)),
+        started=min(part.started for part in ordered),
+        last=max(part.last for part in ordered),
+        is_over=all(part.is_over for part in ordered),
+        owner=max(ordered, key=lambda part: part.failures).owner,
+        is_read=all(part.is_read for part in ordered),
+        is_partial=True,
+        failures=sum(part.failures for part in ordered),
+        categories=categories,
+        operations=_added([part.operations for part in ordered]),
+        foreground=sum(part.foreground for part in ordered),
+        runs=max(part.runs for part in ordered),
+        instances=max(part.instances for part in ordered),
+        peak_per_min=worst.peak_per_min,
+        peak_at=worst.peak_at,
+        longest_wait_s=max(waits, default=None),
+        breakers=_added([part.breakers for part in ordered]),
+        fallbacks=sum(part.fallbacks for part in ordered),
+        waiting=max(part.waiting for part in ordered),
+        spent=most.spent,
+        merged_into=None,
+        parts=tuple(ordered),
+    )
+
+
+_Key = TypeVar("_Key", bound=str)
+
+
+def _added(counts: Sequence[Mapping[_Key, int]]) -> dict[_Key, int]:
+    total: dict[_Key, int] = {}
+    for one in counts:
+        for key, count in one.items():
+            total[key] = total.get(key, 0) + count
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def owner_of(categories: Mapping[Category, int], *, is_ours: bool) -> Owner:
+    """Who could end it, by what most of its own failures are, whatever else fails in the same minute.
+
+    What never reached the service is our network's only where most of it failed on our side (`is_ours`): a service
+    that is down itself refuses and resets connections too.
+    """
+    provider = sum(categories.get(one, 0) for one in _OF_THE_PROVIDER)
+    quota = categories.get(Category.RATE_LIMITED, 0)
+    way = sum(categories.get(one, 0) for one in OF_THE_WAY)
+    if way > max(provider, quota):
+        return Owner.NETWORK if is_ours else Owner.UNREACHABLE
+    return Owner.QUOTA if quota > provider else Owner.PROVIDER
+
+
+def categories_of(stored: object) -> dict[Category, int]:
+    """The stored counts by category, the most frequent first."""
+    given: Mapping[str, int] = stored if isinstance(stored, Mapping) else {}
+    known = {Category(word): count for word, count in given.items() if word in set(Category)}
+    return dict(sorted(known.items(), key=lambda item: (-item[1], item[0])))
+
+
+def going_on(rows: Sequence[CapacityEventRow]) -> list[CapacityEventRow]:
+    """Those that are not over."""
+    return [row for row in rows if not row.is_over]

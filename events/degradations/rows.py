@@ -1,0 +1,154 @@
+"""Reduced capabilities as pages and programs read them: the intervals of all instances put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from recovery_ops.rules.words import Category
+
+KIND_WORDS = {
+    "fallback": "answered by",
+    "model": "answered by the model",
+    "feature": "without",
+    "withdrawn": "withdrawn",
+}
+"""How each kind of reduction reads before what stands in."""
+
+
+class Standing(StrEnum):
+    """How a reduction stands."""
+
+    REDUCED = "reduced"
+    NOT_KNOWN = "not known"
+    """Every instance that did not say it is over stopped reporting."""
+    WHOLE = "whole again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What finished runs cost on average, in US dollars, over those that said so; None where none did."""
+
+    mean_usd: float | None
+    runs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduction:
+    """A capability that was reduced in one way, from the first instance that began to the last that was whole again.
+
+    `answers` and `runs` are those that got the weaker answer, or none where it was withdrawn; at least so many where
+    `is_partial`. `warning` and `data_age_s` are what the newest
+    weaker answer said of its own quality.
+    """
+
+    operation: str
+    kind: str
+    from_name: str
+    to_name: str
+    reason: str
+    category: Category | None
+    started: datetime
+    ended: datetime | None
+    """None: some instance has not said that it is over."""
+    standing: Standing
+    instances: tuple[str, ...]
+    """`service/instance` of each, by name."""
+    services: tuple[str, ...]
+    answers: int
+    runs: tuple[str, ...]
+    is_partial: bool
+    warning: str
+    data_age_s: float | None
+
+    @property
+    def key(self) -> str:
+        """What tells two rows of one list apart."""
+        return f"{self.operation}-{self.kind}-{self.to_name}-{self.started:%Y%m%d%H%M%S%f}"
+
+    @property
+    def words(self) -> str:
+        """`answered by search_cache`."""
+        return f"{KIND_WORDS.get(self.kind, self.kind)} {self.to_name}".strip()
+
+    def lasted(self, now: datetime) -> timedelta:
+        """From its beginning to its end, or to now."""
+        return (self.ended or now) - self.started
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capability:
+    """One capability over a window: how it stands, how often and for how long it was reduced, and in which ways."""
+
+    operation: str
+    standing: Standing
+    stand_ins: tuple[str, ...]
+    times: int
+    reduced_for: timedelta
+    """In all, counting overlapping ways once."""
+    answers: int
+    runs: int
+    is_partial: bool
+    """Whether answers and runs are at least so many."""
+    last: datetime | None
+    """When it was whole again; None where it is not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unaccounted:
+    """Weaker answers of one operation that lie in no interval: their sender reports answers and no degradations."""
+
+    operation: str
+    to_name: str
+    answers: int
+    instances: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Degradations:
+    """What was reduced in a window: what goes on first, then the newest end first."""
+
+    rows: tuple[Reduction, ...]
+    unaccounted: tuple[Unaccounted, ...]
+    with_weaker: Cost
+    without_weaker: Cost
+    is_partial: bool
+    """Whether there were more weaker answers, or finished runs, than are read: the counts are at least so many."""
+
+    def capabilities(self, now: datetime) -> list[Capability]:
+        """The same by capability: what is reduced first, then what was so for longest."""
+        by_name: dict[str, list[Reduction]] = {}
+        for row in self.rows:
+            by_name.setdefault(row.operation, []).append(row)
+        found = [_capability(operation, rows, now) for operation, rows in by_name.items()]
+        return sorted(found, key=lambda one: (_ORDER.index(one.standing), -one.reduced_for, one.operation))
+
+    @property
+    def reduced(self) -> tuple[Reduction, ...]:
+        """What is not whole again."""
+        return tuple(row for row in self.rows if row.standing is not Standing.WHOLE)
+
+
+_ORDER = (Standing.REDUCED, Standing.NOT_KNOWN, Standing.WHOLE)
+
+
+def _capability(operation: str, rows: list[Reduction], now: datetime) -> Capability:
+    standing = min((row.standing for row in rows), key=_ORDER.index)
+    total, until = timedelta(), None
+    for row in sorted(rows, key=lambda row: row.started):
+        ended = row.ended or now
+        begins = row.started if until is None else max(row.started, until)
+        total += max(timedelta(), ended - begins)
+        until = ended if until is None else max(until, ended)
+    return Capability(
+        operation=operation,
+        standing=standing,
+        stand_ins=tuple(sorted({row.to_name or "nothing" for row in rows})),
+        times=len(rows),
+        reduced_for=total,
+        answers=sum(row.answers for row in rows),
+        runs=len({run for row in rows for run in row.runs}),
+        is_partial=any(row.is_partial for row in rows),
+        last=until if standing is Standing.WHOLE else None,
+    )

@@ -1,0 +1,168 @@
+"""What the attributes of a span or an exception say about an error, in the words that the rules classify by.
+
+Only a vendor's own words count: a status that stands where an SDK puts it, a body that follows an SDK's prefix. A
+number somewhere in a sentence is no status.
+"""
+
+from __future__ import annotations
+
+import ast
+import errno
+import json
+import re
+
+from events.derived.readings import Attributes, text_of, whole_of
+from recovery_ops.rules.evidence.bodies import codes_in, innermost, message_in, status_in
+from recovery_ops.rules.evidence.codes import normal_code
+from recovery_ops.rules.failures import Signal
+from recovery_ops.wire import foreign
+
+MESSAGE_CHARS = 8192
+_MOST_HEADERS = 32
+
+_SAID_STATUS = re.compile(
+    r"\A(?:Error code: |HTTP Error |(?:Client|Server) error ')?([45]\d\d)(?= - |: | [A-Z{]|\.|'|\Z)"
+)
+"""openai and anthropic, urllib, httpx, requests, google-genai and openai for JavaScript."""
+_SAID_BODY = re.compile(r"\A(?:Error code: \d{3} - |\d{3} [A-Z_]+\. |\d{3} )(?=\{)")
+
+_TIMEOUT, _REFUSED, _RESET = "TimeoutError", "ConnectionRefusedError", "ConnectionResetError"
+_NAME_UNKNOWN, _UNREADABLE = "socket.gaierror", "json.JSONDecodeError"
+_AS_IN_PYTHON = {
+    # Java and Kotlin
+    "java.net.SocketTimeoutException": _TIMEOUT,
+    "java.net.http.HttpTimeoutException": _TIMEOUT,
+    "java.net.http.HttpConnectTimeoutException": _TIMEOUT,
+    "java.util.concurrent.TimeoutException": _TIMEOUT,
+    "io.netty.handler.timeout.ReadTimeoutException": _TIMEOUT,
+    "java.net.ConnectException": _REFUSED,
+    "java.net.UnknownHostException": _NAME_UNKNOWN,
+    "java.net.SocketException": _RESET,
+    "java.io.EOFException": _RESET,
+    "javax.net.ssl.SSLException": "ssl.SSLError",
+    "javax.net.ssl.SSLHandshakeException": "ssl.SSLError",
+    "com.fasterxml.jackson.core.JsonParseException": _UNREADABLE,
+    "java.util.concurrent.CancellationException": "asyncio.exceptions.CancelledError",
+    "java.lang.NullPointerException": "AttributeError",
+    "java.lang.IllegalArgumentException": "ValueError",
+    "java.lang.IllegalStateException": "AssertionError",
+    "java.lang.OutOfMemoryError": "MemoryError",
+    # .NET
+    "System.TimeoutException": _TIMEOUT,
+    "System.Net.Sockets.SocketException": "ConnectionError",
+    "System.Net.Http.HttpRequestException": "ConnectionError",
+    "System.IO.IOException": "ConnectionError",
+    "System.Text.Json.JsonException": _UNREADABLE,
+    "System.NullReferenceException": "AttributeError",
+    "System.ArgumentException": "ValueError",
+    "System.OperationCanceledException": "asyncio.exceptions.CancelledError",
+    # Go
+    "context.deadlineExceededError": _TIMEOUT,
+    "*net.DNSError": _NAME_UNKNOWN,
+    "*net.OpError": "ConnectionError",
+    "*json.SyntaxError": _UNREADABLE,
+    "*json.UnmarshalTypeError": _UNREADABLE,
+    # JavaScript: names of classes, and codes of Node's
+    "APIConnectionTimeoutError": _TIMEOUT,
+    "ETIMEDOUT": _TIMEOUT,
+    "ESOCKETTIMEDOUT": _TIMEOUT,
+    "UND_ERR_CONNECT_TIMEOUT": _TIMEOUT,
+    "UND_ERR_HEADERS_TIMEOUT": _TIMEOUT,
+    "UND_ERR_BODY_TIMEOUT": _TIMEOUT,
+    "UND_ERR_SOCKET": _RESET,
+    "ENOTFOUND": _NAME_UNKNOWN,
+    "EAI_AGAIN": _NAME_UNKNOWN,
+    "ReferenceError": "NameError",
+    "RangeError": "ValueError",
+}
+"""Exceptions of other languages → what the rules know them by."""
+_GRPC = (
+    *("", "cancelled", "grpc_unknown", "invalid_argument", "deadline_exceeded", "not_found", "already_exists"),
+    *("permission_denied", "resource_exhausted", "failed_precondition", "aborted", "out_of_range", "unimplemented"),
+    *("internal", "unavailable", "data_loss", "unauthenticated"),
+)
+"""The codes of gRPC by number."""
+_VENDORS_SDK = {"openai": "openai", "anthropic": "anthropic"}
+
+
+def signal_of(given: Attributes, message: str) -> Signal:
+    """The error that these attributes describe; `message` for where it is not among them."""
+    told = (text_of(given, (foreign.EXCEPTION_MESSAGE,)) or message)[:MESSAGE_CHARS]
+    error_type = text_of(given, (foreign.ERROR_TYPE,))
+    exception_type = text_of(given, (foreign.EXCEPTION_TYPE,)) or (error_type if _is_a_type(error_type) else "")
+    body = innermost(_body_in(told))
+    said = _SAID_STATUS.match(told)
+    status = whole_of(given, foreign.HTTP_STATUS) or whole_of(given, (foreign.ERROR_TYPE,)) or status_in(body)
+    codes = [*codes_in(body), *_codes(given, error_type)]
+    return Signal(
+        types=(_names(exception_type, text_of(given, foreign.PROVIDER)),) if exception_type else (),
+        code=codes[0] if codes else None,
+        other_codes=tuple(codes[1:]),
+        status_code=status if status and 100 <= status <= 599 else int(said[1]) if said else None,
+        headers=_headers(given),
+        message=(message_in(body) or told)[:MESSAGE_CHARS],
+        body=body,
+        errno=_errno(exception_type),
+    )
+
+
+def _is_a_type(error_type: str) -> bool:
+    """`error.type` may be a status, a code, or the name of a class."""
+    last = error_type.rpartition(".")[2].lstrip("*")
+    return error_type in _AS_IN_PYTHON or (last[:1].isupper() and not last.isupper())
+
+
+def _names(exception_type: str, provider: str) -> tuple[str, ...]:
+    """The type and what else it may be known by: some SDKs leave the module away."""
+    name = exception_type[:200]
+    known = _AS_IN_PYTHON.get(name)
+    if known is not None:
+        return (name, known)
+    library = _VENDORS_SDK.get(provider.lower())
+    return (name, f"{library}.{name}") if library and "." not in name else (name,)
+
+
+def _errno(exception_type: str) -> int | None:
+    """Node names errors by their number's word: ECONNRESET."""
+    number = getattr(errno, exception_type, None) if exception_type[:1] == "E" and exception_type.isupper() else None
+    return number if type(number) is int else None
+
+
+def _codes(given: Attributes, error_type: str) -> list[str]:
+    found = []
+    if error_type and not error_type.isdecimal() and error_type != "_OTHER":
+        found.append(normal_code(error_type))
+    number = whole_of(given, foreign.RPC_STATUS)
+    word = _GRPC[number] if number is not None and 0 < number < len(_GRPC) else ""
+    word = word or normal_code(text_of(given, foreign.RPC_STATUS))
+    state = text_of(given, foreign.DB_STATUS)
+    if word:
+        found.append("grpc_unknown" if word == "unknown" else word)
+    if len(state) == 5:
+        found.append(f"sqlstate_{state.lower()}")
+    return found
+
+
+def _headers(given: Attributes) -> dict[str, str]:
+    """Headers of the answer, which instrumentation records as lists."""
+    found: dict[str, str] = {}
+    for name, value in given.items():
+        if name.startswith(foreign.HTTP_HEADER_PREFIX) and len(found) < _MOST_HEADERS:
+            one = value[0] if type(value) is list and value else value
+            if type(one) is str:
+                found[name.removeprefix(foreign.HTTP_HEADER_PREFIX).lower().replace("_", "-")] = one[:200]
+    return found
+
+
+def _body_in(message: str) -> object:
+    """The body that an SDK wrote behind the status: JSON, or a dictionary as Python writes it."""
+    prefix = _SAID_BODY.match(message)
+    if prefix is None:
+        return None
+    text = message[prefix.end() :].rstrip()
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            continue
+    return None

@@ -1,0 +1,124 @@
+"""Derived facts as records: the rules' own facts, encoded like an agent's, with a mark and a key of their own.
+
+The key of a failure is made of its trace, its span, the type of the error and the second that it happened in.
+Instrumentation often tells of one exception twice, on the span and as a log; both have the same key, so it is one fact,
+in whatever order, batch or process they arrive. A number tells equal errors of one second and one request apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+
+from events.derived.evidence import signal_of
+from events.derived.naming import Identity
+from events.derived.readings import Attributes, text_of, whole_of
+from events.sent import Sent
+from recovery_ops.rules.classification import ClassificationRule
+from recovery_ops.rules.facts import Fact, FailureClassified, ModelFallback, Record
+from recovery_ops.rules.failures import Failure, classify
+from recovery_ops.rules.words import Category
+from recovery_ops.wire import encode, foreign, names
+
+_NS_PER_S = 1_000_000_000
+
+
+class Keys:
+    """Keys of the derived facts of one request."""
+
+    def __init__(self) -> None:
+        self._given: Counter[tuple[str, str, int]] = Counter()
+
+    def of_failure(self, where: str, error_type: str, at_ns: int) -> str:
+        """The key of a failure; `where` is its trace and span, or what else tells it from others."""
+        second = at_ns // _NS_PER_S
+        error = error_type.rpartition(".")[2]
+        self._given[where, error, second] += 1
+        return key_of("failure", where, error, str(self._given[where, error, second]), at_ns=second * _NS_PER_S)
+
+
+def key_of(*parts: str, at_ns: int) -> str:
+    """A uid that is the same for the same parts: the time in milliseconds, then a digest."""
+    digest = hashlib.sha256("\x1f".join(("derived", *parts)).encode(errors="replace")).digest()
+    head = (at_ns // 1_000_000 & 0xFFFF_FFFF_FFFF).to_bytes(6, "big")
+    return str(uuid.UUID(bytes=head + digest[:10]))
+
+
+def failure_of(
+    given: Attributes, message: str, at_ns: int, identity: Identity, rules: Sequence[ClassificationRule]
+) -> Failure | None:
+    """What went wrong, by the rules and by those of the policy; None for what was only cancelled."""
+    failure = classify(
+        signal_of(given, message),
+        now=at_ns / _NS_PER_S,
+        rules=rules,
+        operation=identity.operation,
+        provider=identity.provider,
+    )
+    return None if failure.category is Category.CANCELLED else failure
+
+
+def failure_fact(
+    failure: Failure, identity: Identity, given: Attributes, *, duration_s: float | None
+) -> FailureClassified:
+    """A failure as the fact that an agent with our runtime would have told."""
+    resends = whole_of(given, foreign.HTTP_RESENDS) or 0
+    overflow = failure.overflow
+    return FailureClassified(
+        operation=identity.operation,
+        category=failure.category,
+        evidence=failure.evidence,
+        retryable=failure.can_retry,
+        attempt=resends + 1 if 0 <= resends < 1000 else 1,
+        verdict=failure.verdict,
+        status_code=failure.status_code,
+        error_type=failure.error_type,
+        exception_type=failure.exception_type,
+        message=failure.message,
+        fingerprint=failure.fingerprint,
+        retry_after_s=failure.retry_after_s,
+        duration_s=duration_s,
+        input_tokens=overflow.input_tokens if overflow else None,
+        limit_tokens=overflow.limit_tokens if overflow else None,
+        provider=identity.provider or None,
+        model=identity.model or None,
+        tool=identity.tool or None,
+        request_id=failure.request_id,
+        error_code=failure.code,
+        rule=failure.rule,
+        instead_of=failure.instead_of,
+    )
+
+
+def model_fallback(asked: str, answered: str, identity: Identity) -> ModelFallback:
+    """Another model answered than the one that was asked; nobody said why."""
+    return ModelFallback(
+        operation=identity.operation,
+        from_model=asked,
+        to_model=answered,
+        category=Category.UNKNOWN,
+        consecutive=0,
+        provider=identity.provider or None,
+    )
+
+
+def record_of(
+    fact: Fact, *, uid: str, at_ns: int, origin: str, given: Attributes, trace_id: str = "", span_id: str = ""
+) -> Sent:
+    """A derived fact as a record that was sent. `origin` says what it was derived from."""
+    run = text_of(given, foreign.CONVERSATION)
+    event = encode(
+        Record(fact=fact, uid=uid, sequence_number=0, at_ns=at_ns, run=run, trace_id=trace_id, span_id=span_id)
+    )
+    attributes = event.attributes | _also_said(given) | {names.DERIVED_FROM: origin}
+    for unsaid in (names.SEQUENCE_NUMBER, names.POLICY_VERSION):
+        attributes.pop(unsaid, None)
+    return Sent(event.event_name, at_ns, 0, event.severity, event.body, attributes, trace_id, span_id)
+
+
+def _also_said(given: Attributes) -> dict[str, object]:
+    """A few more words of the instrumentation, for whoever looks for the cause."""
+    spellings = (foreign.KIND_OF_WORK, foreign.AGENT, foreign.CALL, foreign.SERVER)
+    return {names_of[0]: said for names_of in spellings if (said := text_of(given, names_of))}

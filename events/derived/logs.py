@@ -1,0 +1,41 @@
+"""What an exception that was logged says about recovery."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from events.derived.facts import Keys, failure_fact, failure_of, record_of
+from events.derived.naming import bounded, identity_of
+from events.derived.readings import text_of
+from events.sent import Sent
+from recovery_ops.rules.classification import ClassificationRule
+from recovery_ops.wire import foreign
+
+
+def is_exception(attribute_names: Iterable[str]) -> bool:
+    """Whether a record with these attributes tells of an exception."""
+    return any(name.startswith(foreign.EXCEPTION_PREFIX) for name in attribute_names)
+
+
+def derive_from_log(
+    sent: Sent, scope: str, uid: bytes, keys: Keys, rules: Sequence[ClassificationRule] = ()
+) -> Sent | None:
+    """The failure that a record with an exception tells of, beside the record itself, whose key is `uid`."""
+    given, at_ns = sent.attributes, sent.time_ns or sent.observed_ns
+    if not text_of(given, (foreign.EXCEPTION_TYPE, foreign.EXCEPTION_MESSAGE)):
+        return None
+    identity = identity_of(given, bounded(scope))
+    failure = failure_of(given, sent.body if isinstance(sent.body, str) else "", at_ns, identity, rules)
+    if failure is None:
+        return None
+    fact = failure_fact(failure, identity, given, duration_s=None)
+    where = f"{sent.trace_id}{sent.span_id}" if sent.trace_id and sent.span_id else uid.hex()
+    return record_of(
+        fact,
+        uid=keys.of_failure(where, failure.error_type, at_ns),
+        at_ns=at_ns,
+        origin="log_record",
+        given=given,
+        trace_id=sent.trace_id,
+        span_id=sent.span_id,
+    )

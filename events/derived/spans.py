@@ -1,0 +1,308 @@
+"""What the spans of one request say about recovery: failures, models that stood in, and how many calls there were.
+
+An error climbs: the request to a model's vendor fails, so the call of the model fails, so the agent's turn fails, and
+each has a span with an error. The innermost is the failure; a span whose last child failed only passes it on. The
+failure is told under the name of the call of a model or a tool that it happened in, where there is one.
+
+Only what is in one request is looked at here, so that a request that is sent again says the same again. What of it is a
+failure when other spans of the trace came in other requests is decided by `marks` where facts are stored: with each
+error goes what has to be remembered of its span, and what only passes an error on within the request is held ready.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from events.derived.facts import Keys, failure_fact, failure_of, key_of, model_fallback, record_of
+from events.derived.marks import Error, Mark, Marks, Place, told
+from events.derived.naming import NAME_CHARS, Identity, identity_of, is_operation
+from events.derived.readings import Attributes, text_of, whole_of
+from events.derived.same_model import is_other_model
+from events.sent import Batch, Sent, SentSpan, SpanBatch, SpanEvent
+from recovery_ops.rules.classification import ClassificationRule
+from recovery_ops.rules.facts import CallsCounted
+from recovery_ops.wire import foreign, names
+
+Rules = Callable[[], Sequence[ClassificationRule]]
+CLIENT, OK, ERROR = 3, 1, 2
+"""A span's kind and the two statuses that say something."""
+_HIGHEST = 32
+"""How many parents up the call of a model or a tool is looked for."""
+_MINUTE_NS = 60_000_000_000
+_MOST_NS = 2**63 - 1
+
+
+@dataclass(slots=True)
+class Derived:
+    """What came of a request's spans: records like any other, and how many spans say nothing about recovery.
+
+    `held` are failures that only pass on what another span of the request tells.
+    """
+
+    batches: list[Batch] = field(default_factory=list)
+    held: list[Batch] = field(default_factory=list)
+    marks: Marks = field(default_factory=dict)
+    spans: int = 0
+    silent: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """A span in its trace."""
+
+    span: SentSpan
+    parent: _Node | None = None
+    children: list[_Node] = field(default_factory=list)
+
+    @property
+    def is_failed(self) -> bool:
+        span = self.span
+        if span.status in (OK, ERROR):
+            return span.status == ERROR
+        status = whole_of(span.attributes, foreign.HTTP_STATUS) or 0
+        return foreign.ERROR_TYPE in span.attributes or (span.kind == CLIENT and status >= 400)
+
+    @property
+    def exceptions(self) -> list[SpanEvent]:
+        return [event for event in self.span.events if event.name == foreign.EXCEPTION_EVENT]
+
+    @property
+    def where(self) -> str:
+        """What tells this span from all others."""
+        span = self.span
+        if span.trace_id and span.span_id:
+            return f"{span.trace_id}{span.span_id}"
+        return hashlib.sha256(repr((span.name, span.start_ns, span.end_ns)).encode(errors="replace")).hexdigest()
+
+    @property
+    def place(self) -> Place:
+        """Where its mark stands, also for a span without ids."""
+        span = self.span
+        return Place(span.trace_id, span.span_id) if span.trace_id and span.span_id else Place("", self.where)
+
+
+_ERROR_TYPES = (foreign.EXCEPTION_TYPE, foreign.ERROR_TYPE)
+
+
+def derive_from_spans(batches: Sequence[SpanBatch], rules: Rules = tuple) -> Derived:
+    """The facts that the spans of a request tell; what could not be read of it goes along.
+
+    `rules` are those of the policy, asked for when something failed.
+    """
+    derived, keys = Derived(), Keys()
+    trees = _trees(batches)
+    errors = [[list(_failures(node, keys, rules)) for node in nodes] for nodes in trees]
+    for nodes, theirs in zip(trees, errors, strict=True):
+        for node, mine in zip(nodes, theirs, strict=True):
+            _mark(node, mine, derived.marks)
+    failures = told(derived.marks)
+    for batch, nodes, theirs in zip(batches, trees, errors, strict=True):
+        found, held = (
+            Batch(batch.resource, batch.scope, unreadable=batch.unreadable),
+            Batch(batch.resource, batch.scope),
+        )
+        calls: dict[tuple[Identity, int], _Calls] = {}
+        for node, mine in zip(nodes, theirs, strict=True):
+            failed = [one for one in mine if one.error.uid in failures]
+            for one in failed:
+                calls.setdefault((one.identity, one.at_ns // _MINUTE_NS), _Calls()).failures[one.category] += 1
+            said = [*_ours(node), *(one.sent for one in failed), *_stand_in(node)]
+            _count(node, calls)
+            derived.silent += not said and not is_operation(node.span.attributes)
+            found.records += said
+            held.records += [one.sent for one in mine if one.error.uid not in failures]
+        found.records += [calls[name].record(name[0]) for name in calls if calls[name].spans]
+        derived.spans += len(nodes)
+        derived.batches.append(found)
+        if held.records:
+            derived.held.append(held)
+    derived.marks = {place: mark for place, mark in derived.marks.items() if place.trace_id}
+    return derived
+
+
+def _mark(node: _Node, errors: Sequence[_Failed], marks: Marks) -> None:
+    """Remember of a span what tells whose error it is; of one that went well, only that its parent had one such."""
+    span, place = node.span, node.place
+    if node.is_failed or errors:
+        last_words = text_of(_last_words(node), _ERROR_TYPES)
+        mark = Mark(span.parent_id, max(1, min(span.end_ns, _MOST_NS)), node.is_failed, last_words[:NAME_CHARS])
+        mark.errors = {one.error.uid: one.error for one in errors}
+        marks.setdefault(place, Mark()).join(mark)
+    if not node.is_failed and span.parent_id and place.trace_id and span.parent_id != span.span_id:
+        marks.setdefault(Place(span.trace_id, span.parent_id), Mark()).join(Mark(whole_ns=min(span.end_ns, _MOST_NS)))
+
+
+def _trees(batches: Sequence[SpanBatch]) -> list[list[_Node]]:
+    """The spans of each batch, joined to their parents wherever these are in the request."""
+    trees = [[_Node(span) for span in batch.spans] for batch in batches]
+    known = {(node.span.trace_id, node.span.span_id): node for nodes in trees for node in nodes if node.span.span_id}
+    for nodes in trees:
+        for node in nodes:
+            parent = known.get((node.span.trace_id, node.span.parent_id)) if node.span.parent_id else None
+            if parent is not None and parent is not node:
+                node.parent = parent
+                parent.children.append(node)
+    return trees
+
+
+def _last_words(node: _Node) -> Attributes:
+    """Everything that is said of the error of a span."""
+    exceptions = node.exceptions
+    return node.span.attributes | exceptions[-1].attributes if exceptions else node.span.attributes
+
+
+def _caller(node: _Node) -> _Node | None:
+    """The call of a model or a tool that this span is, or happened in."""
+    at: _Node | None = node
+    for _ in range(_HIGHEST):
+        if at is None or is_operation(at.span.attributes):
+            return at
+        at = at.parent
+    return None
+
+
+def _ours(node: _Node) -> Iterator[Sent]:
+    """Events of ours that were put on a span instead of into a log."""
+    span = node.span
+    for index, event in enumerate(span.events):
+        if event.name.startswith(names.PREFIX) and names.event_name_of(event.name) is not None:
+            uid = event.attributes.get(names.UID) or key_of("event", node.where, str(index), at_ns=event.time_ns)
+            given = event.attributes | {names.UID: uid}
+            yield Sent(event.name, event.time_ns, 0, names.INFO, "", given, span.trace_id, span.span_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """One error of a span as the failure that it may be."""
+
+    error: Error
+    sent: Sent
+    identity: Identity
+    category: str
+    at_ns: int
+
+
+def _failures(node: _Node, keys: Keys, rules: Rules) -> Iterator[_Failed]:
+    span = node.span
+    caller = _caller(node)
+    identity = _identity(caller or node)
+    for event, given, message, at_ns in _errors(node):
+        failure = failure_of(given, message, at_ns, identity, rules())
+        if failure is None:
+            continue
+        duration_s = round(max(0, span.end_ns - span.start_ns) / 1e9, 4) if event is None else None
+        context = given if caller is None else {**caller.span.attributes, **given}
+        uid = keys.of_failure(node.where, failure.error_type, at_ns)
+        sent = record_of(
+            failure_fact(failure, identity, given, duration_s=duration_s),
+            uid=uid,
+            at_ns=at_ns,
+            origin="span" if event is None else "span_event",
+            given=context,
+            trace_id=span.trace_id,
+            span_id=span.span_id,
+        )
+        error_type = "" if event is None else text_of(event.attributes, _ERROR_TYPES)[:NAME_CHARS]
+        error = Error(uuid.UUID(uid).bytes, error_type, is_own=event is None)
+        yield _Failed(error, sent, identity, failure.category.value, at_ns)
+
+
+_Error = tuple[SpanEvent | None, Attributes, str, int]
+
+
+def _errors(node: _Node) -> Iterator[_Error]:
+    """The errors of one span: exceptions it dealt with, and at last its own."""
+    span, own = node.span, node.span.attributes
+    handled = node.exceptions
+    is_failed = node.is_failed
+    last = handled.pop() if is_failed and handled else None
+    for event in handled:
+        yield event, _without_error(own) | event.attributes, "", event.time_ns or span.end_ns
+    if is_failed:
+        given = own if last is None else own | last.attributes
+        yield None, given, span.status_message, (last.time_ns if last is not None else 0) or span.end_ns
+
+
+def _without_error(own: Attributes) -> dict[str, object]:
+    """A span's attributes without what is said of how it ended."""
+    ended = {foreign.ERROR_TYPE, *foreign.HTTP_STATUS, *foreign.RPC_STATUS, *foreign.DB_STATUS}
+    return {name: value for name, value in own.items() if name not in ended}
+
+
+def _stand_in(node: _Node) -> Iterator[Sent]:
+    """Another model answered than was asked."""
+    span, given = node.span, node.span.attributes
+    asked, answered = text_of(given, foreign.REQUEST_MODEL), text_of(given, foreign.RESPONSE_MODEL)
+    if not node.is_failed and is_other_model(asked, answered, text_of(given, foreign.PROVIDER)):
+        yield record_of(
+            model_fallback(asked, answered, identity_of(given, span.name)),
+            uid=key_of("model", node.where, at_ns=span.end_ns),
+            at_ns=span.end_ns,
+            origin="span",
+            given=given,
+            trace_id=span.trace_id,
+            span_id=span.span_id,
+        )
+
+
+# -- how many calls there were -----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Calls:
+    """The calls of one operation that ended in one minute."""
+
+    spans: list[str] = field(default_factory=list)
+    successes: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    start_ns: int = 0
+    end_ns: int = 0
+    tokens: Counter[str] = field(default_factory=Counter)
+    given: Mapping[str, object] = field(default_factory=dict)
+
+    def add(self, node: _Node) -> None:
+        span = node.span
+        self.spans.append(node.where)
+        self.successes += not node.is_failed
+        self.start_ns = min(self.start_ns or span.start_ns, span.start_ns)
+        self.end_ns = max(self.end_ns, span.end_ns)
+        self.given = span.attributes
+        for name, spellings in (("input", foreign.INPUT_TOKENS), ("output", foreign.OUTPUT_TOKENS)):
+            self.tokens[name] += max(0, whole_of(span.attributes, spellings) or 0)
+
+    def record(self, identity: Identity) -> Sent:
+        """Told once for the request, under a key made of the spans that were counted."""
+        fact = CallsCounted(
+            operation=identity.operation,
+            interval_s=round(max(0, self.end_ns - self.start_ns) / 1e9, 3),
+            calls=len(self.spans),
+            attempts=self.successes + sum(self.failures.values()),
+            successes=self.successes,
+            failures=dict(self.failures),
+            input_tokens=self.tokens["input"] or None,
+            output_tokens=self.tokens["output"] or None,
+            provider=identity.provider or None,
+            model=identity.model or None,
+        )
+        uid = key_of("calls", identity.operation, *sorted(self.spans), at_ns=self.end_ns)
+        kind = text_of(self.given, foreign.KIND_OF_WORK)
+        return record_of(
+            fact, uid=uid, at_ns=self.end_ns, origin="span", given={foreign.KIND_OF_WORK[0]: kind} if kind else {}
+        )
+
+
+def _count(node: _Node, calls: dict[tuple[Identity, int], _Calls]) -> None:
+    if not is_operation(node.span.attributes):
+        return
+    identity = _identity(node)
+    # A framework's span around a vendor's, both for one call: the inner one is the call.
+    if not any(is_operation(child.span.attributes) and _identity(child) == identity for child in node.children):
+        calls.setdefault((identity, node.span.end_ns // _MINUTE_NS), _Calls()).add(node)
+
+
+def _identity(node: _Node) -> Identity:
+    return identity_of(node.span.attributes, node.span.name)

@@ -1,0 +1,307 @@
+"""The questions asked of failures: of a range the newest ones are read, counted and put together by their fingerprint.
+
+So many are read and no more, whatever is looked for in them, and the answer says how far back that reaches: the price
+of a page does not grow with the store. Index: `fact_by_event`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, NamedTuple
+
+from django.db import connection
+from django.db.models import Count, Max, Min, Q, QuerySet, TextField
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
+
+from events.cardinality import Kind
+from events.failures.grouping import AS_SENT, Grouping
+from events.failures.rows import Course, Field, Fingerprint, Marked, Sample, Seen, Tally, Trait, by_values, counted
+from events.models import Agent, Fact, KnownName
+from events.moments import from_us, to_us
+from events.queries.readings import Attributes, category_or_none, text_of, whole_or_none
+from events.queries.sums import FAILED, capacity_name
+from events.queries.trouble import failure_row
+from events.rows import FailureRow
+from recovery_ops.rules.facts import FailureClassified
+from recovery_ops.rules.words import Category
+from recovery_ops.wire import names
+
+READ = 2_000
+SHOWN = 50
+BINS = 24
+_FINGERPRINT = names.attribute_of(FailureClassified, "fingerprint")
+_SAID = Attributes(FailureClassified, "message", "error_type", "status_code")
+_COLUMNS = (
+    *("pk", "at_us", "mark", "run", "category", "operation", "provider", "model", "is_foreground", "origin"),
+    "agent_id",
+)
+_UNNAMED = "unnamed-"
+_TOLD_BY_US = "derived"
+_LEAST_SHARE = 0.05
+
+
+_SETTLES_IN = timedelta(seconds=5)
+_UNSETTLED_MOST = 500_000
+"""So many facts do not come in while others settle."""
+
+
+class Came(NamedTuple):
+    """How often a cause failed, and when last."""
+
+    number: int
+    last: datetime
+
+    def with_other(self, other: Came) -> Came:
+        """Both together."""
+        return Came(self.number + other.number, max(self.last, other.last))
+
+
+def read_failures(environment: str, *, start: datetime, end: datetime) -> Sample:
+    """The newest failures in [start, end). Two queries."""
+    newest = _failures(environment, start, end).order_by("-at_us", "-id")
+    rows: list[tuple[Any, ...]] = list(newest.values_list(*_COLUMNS)[: READ + 1])
+    # Their senders are looked up once each, not once for each failure.
+    senders = Agent.objects.in_bulk({row[-1] for row in rows})
+
+    @cache  # failures that are alike share them
+    def values_of(*kind: Any) -> Mapping[Field, str]:
+        category, operation, provider, model, is_foreground, origin, agent_id = kind
+        sender = senders.get(agent_id)
+        service, instance = (sender.service, sender.instance) if sender else ("", "")
+        return _values(category, operation, provider, model, is_foreground, origin, service, instance)
+
+    seen = []
+    for fact_id, at_us, mark, run, *kind in rows:
+        category, operation, *_ = kind
+        seen.append(Seen(fact_id, at_us, named_mark(mark, category, operation), run, values_of(*kind)))
+    is_cut = len(seen) > READ
+    seen = seen[:READ]
+    return Sample(seen=seen, is_cut=is_cut, since=from_us(seen[-1].at_us) if is_cut else start)
+
+
+def _failures(environment: str, start: datetime, end: datetime) -> QuerySet[Any]:
+    facts = Fact.objects.filter(environment=environment, event=FAILED, at_us__gte=to_us(start), at_us__lt=to_us(end))
+    return facts.annotate(
+        mark=KeyTextTransform(_FINGERPRINT, "attributes"), origin=KeyTextTransform(names.DERIVED_FROM, "attributes")
+    )
+
+
+def named_mark(mark: str | None, category: str, operation: str) -> str:
+    """The fingerprint; of a sender that gives none, its failures of the same operation and category are one."""
+    return mark or f"{_UNNAMED}{category or Category.UNKNOWN.value}-{operation}"
+
+
+def _values(
+    category: str,
+    operation: str,
+    provider: str,
+    model: str,
+    is_foreground: bool,
+    origin: str | None,
+    service: str,
+    instance: str,
+) -> Mapping[Field, str]:
+    return {
+        Field.CATEGORY: category or Category.UNKNOWN.value,
+        Field.OPERATION: operation,
+        Field.BACKEND: capacity_name(provider, model, ""),
+        Field.SERVICE: service,
+        Field.WAITS: "foreground" if is_foreground else "background",
+        Field.INSTANCE: instance,
+        Field.TOLD_BY: _TOLD_BY_US if origin else "its agent",
+    }
+
+
+def named_marks(environment: str, *, start: datetime, end: datetime) -> list[Marked]:
+    """Every fingerprint in [start, end) and when it came first and last. One query; index `fact_by_event`."""
+    facts = _failures(environment, start, end).values_list("mark", "category", "operation")
+    found: dict[str, Marked] = {}
+    for mark, category, operation, first_us, last_us in facts.annotate(first=Min("at_us"), last=Max("at_us")):
+        name = named_mark(mark, category, operation)
+        one = Marked(name, category or Category.UNKNOWN.value, operation, from_us(first_us), from_us(last_us))
+        found[name] = one if name not in found else one.with_other(found[name])
+    return sorted(found.values(), key=lambda one: (one.first, one.fingerprint))
+
+
+def is_unnamed(fingerprint: str) -> bool:
+    """Whether it is not the sender's, but made here of category and operation."""
+    return fingerprint.startswith(_UNNAMED)
+
+
+def counts_before(
+    environment: str, *, start: datetime, end: datetime, grouping: Grouping = AS_SENT
+) -> Counter[str] | None:
+    """Failures by cause in the range of the same length before; None where that has too many to read. One query.
+
+    Only the marks are read, so it costs less than the range itself.
+    """
+    facts = _failures(environment, start - (end - start), start)
+    marks = facts.values_list(*_KINDS).order_by("-at_us", "-id")[: READ + 1]
+    counts = Counter(cause_of(grouping, *kind) for kind in marks)
+    return None if counts.total() > READ else counts
+
+
+def counts_between(after: int, upto: int, *, environment: str, grouping: Grouping = AS_SENT) -> Mapping[str, Came]:
+    """How often each cause failed by the facts numbered in (after, upto]. One query; index: the primary key.
+
+    By number and not by moment, because what comes late counts like the rest. Only the numbers stand in the condition:
+    with the environment there, too, SQLite would look through all failures that it ever had.
+    """
+    ours = Q(environment=environment, event=FAILED)
+    facts = Fact.objects.filter(pk__gt=after, pk__lte=upto).order_by()
+    marked = facts.annotate(mark=KeyTextTransform(_FINGERPRINT, "attributes")).values_list(*_KINDS)
+    found: dict[str, Came] = {}
+    for *kind, number, last_us in marked.annotate(number=Count("id", filter=ours), last=Max("at_us", filter=ours)):
+        if number:
+            name, came = cause_of(grouping, *kind), Came(number, from_us(last_us))
+            found[name] = came if name not in found else came.with_other(found[name])
+    return found
+
+
+def last_number() -> int:
+    """The number of the newest fact; 0 where there is none. One query, which reads one row of an index."""
+    return Fact.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+
+
+def settled_number(now: datetime) -> int:
+    """The number up to which every fact has come. Two queries at most.
+
+    On PostgreSQL one transaction may still hold a lower number than another that is over: what was received a moment
+    ago has to settle.
+    """
+    newest = last_number()
+    if connection.vendor != "postgresql":
+        return newest
+    unsettled = Fact.objects.filter(pk__gt=newest - _UNSETTLED_MOST, received_us__gte=to_us(now - _SETTLES_IN))
+    first: int | None = unsettled.aggregate(first=Min("pk"))["first"]
+    return newest if first is None else first - 1
+
+
+def is_known(environment: str, fingerprint: str, *, since: datetime) -> bool:
+    """Whether a failure of this fingerprint has a place among the names, or was taken in since then. Two queries."""
+    facts = Fact.objects.filter(environment=environment, event=FAILED, at_us__gte=to_us(since))
+    if is_unnamed(fingerprint):
+        category, _, operation = fingerprint.removeprefix(_UNNAMED).partition("-")
+        said = (category, "") if category == Category.UNKNOWN else (category,)
+        return facts.filter(operation=operation, category__in=said).exists()
+    known = KnownName.objects.filter(environment=environment, kind=Kind.FINGERPRINT.value, name=fingerprint)
+    # Cast, or the comparison would be one of JSON values.
+    marked = facts.annotate(mark=Cast(KeyTextTransform(_FINGERPRINT, "attributes"), TextField()))
+    return known.exists() or marked.filter(mark=fingerprint).exists()
+
+
+_KINDS = ("mark", "category", "operation", "provider", "model")
+
+
+def cause_of(grouping: Grouping, mark: str | None, category: str, operation: str, provider: str, model: str) -> str:
+    """The name of the cause that a failure belongs to."""
+    values = {Field.OPERATION: operation, Field.BACKEND: capacity_name(provider, model, "")}
+    return grouping.name_of(named_mark(mark, category, operation), values)
+
+
+def fingerprints(
+    sample: Sample, *, start: datetime, end: datetime, before: Mapping[str, int] | None, limit: int = SHOWN
+) -> list[Fingerprint]:
+    """The fingerprints of a sample, the most frequent first. One query, for the newest of each."""
+    tallies: dict[str, Tally] = {}
+    start_us, length_us = to_us(start), max(1, to_us(end) - to_us(start))
+    unread = (to_us(sample.since) - start_us) * BINS // length_us
+    for one in sample.seen:
+        tally = tallies.setdefault(one.fingerprint, Tally(bins=[0] * BINS))
+        _add(tally, one, min(BINS - 1, (one.at_us - start_us) * BINS // length_us))
+    ordered = sorted(tallies.items(), key=lambda item: (-len(item[1].seen), -item[1].seen[0].at_us))[:limit]
+    told = _said_of(tally.seen[0].fact_id for _, tally in ordered)
+    return [
+        _fingerprint(name, tally, told.get(tally.seen[0].fact_id, {}), before, unread, start=start, end=end)
+        for name, tally in ordered
+    ]
+
+
+def _add(tally: Tally, one: Seen, place: int) -> None:
+    tally.seen.append(one)
+    tally.bins[place] += 1
+    if one.run:
+        tally.runs.add(one.run)
+
+
+def _said_of(ids: Iterable[int]) -> dict[int, dict[str, Any]]:
+    found = Fact.objects.filter(pk__in=list(ids)).values_list("pk", "attributes")
+    return {pk: _SAID.of(attributes) for pk, attributes in found}
+
+
+def _fingerprint(
+    name: str,
+    tally: Tally,
+    said: Mapping[str, Any],
+    before: Mapping[str, int] | None,
+    unread: int,
+    *,
+    start: datetime,
+    end: datetime,
+) -> Fingerprint:
+    newest, oldest = tally.seen[0], tally.seen[-1]
+    last = from_us(newest.at_us)
+    earlier = None if before is None else before.get(name, 0)
+    shared = list(by_values(tally.seen))
+
+    def top(name: Field) -> list[str]:
+        return [value for value, _ in counted(shared, name).most_common(3)]
+
+    return Fingerprint(
+        fingerprint=name,
+        category=category_or_none(top(Field.CATEGORY)[0]) or Category.UNKNOWN,
+        message=text_of(said.get("message")),
+        error_type=text_of(said.get("error_type")),
+        status_code=whole_or_none(said.get("status_code")),
+        count=len(tally.seen),
+        before=earlier,
+        runs=len(tally.runs),
+        instances=len(counted(shared, Field.INSTANCE)),
+        derived=counted(shared, Field.TOLD_BY)[_TOLD_BY_US],
+        first=from_us(oldest.at_us),
+        last=last,
+        course=course_of(len(tally.seen), earlier, quiet_for=end - last, length=end - start),
+        operations=top(Field.OPERATION),
+        backends=[one for one in top(Field.BACKEND) if one],
+        bins=[*([None] * unread), *tally.bins[unread:]],
+    )
+
+
+def course_of(count: int, before: int | None, *, quiet_for: timedelta, length: timedelta) -> Course:
+    """Quiet after a quarter of the range without one; new, rising or falling against the range before."""
+    if quiet_for > length / 4:
+        return Course.QUIET
+    if before is None:
+        return Course.ONGOING
+    if not before:
+        return Course.NEW
+    if count >= 2 * before:
+        return Course.RISING
+    return Course.FALLING if 2 * count <= before else Course.ONGOING
+
+
+def traits(sample: Sample, fingerprint: str, *, most: int = 10) -> list[Trait]:
+    """What its failures have in common that the others have not, the most telling first."""
+    mine = [one for one in sample.seen if one.fingerprint == fingerprint]
+    shared = list(by_values(mine))
+    found = []
+    for name in Field:
+        if name is Field.CATEGORY:
+            continue  # it is a part of the fingerprint
+        everywhere = sample.counts(name)
+        for value, count in counted(shared, name).most_common(5):
+            share, baseline = count / len(mine), everywhere[value] / len(sample.seen)
+            if value and share >= _LEAST_SHARE:
+                found.append(Trait(name=name, value=value, share=share, baseline=baseline))
+    return sorted(found, key=lambda one: (one.baseline - one.share, -one.share))[:most]
+
+
+def occurrences(sample: Sequence[Seen], *, limit: int = SHOWN) -> list[FailureRow]:
+    """The newest of these, in full. One query."""
+    ids = [one.fact_id for one in sample[:limit]]
+    found = Fact.objects.filter(pk__in=ids).select_related("agent").order_by("-at_us", "-id")
+    return [failure_row(fact) for fact in found]

@@ -1,0 +1,127 @@
+"""The facts' table on PostgreSQL: a partition for each day, made ahead, and a last one for what fits into none.
+
+A unique index of a partitioned table would have to hold the time, so ids live in a table beside it, `events_factid`,
+and a fact is new if its id is new there, whatever day it is of. SQLite has one table and one unique index, and none of
+this.
+"""
+
+# ruff: noqa: S608  (tables are named by us; no value ever becomes part of a statement)
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from django.db import DatabaseError, connection, transaction
+
+logger = logging.getLogger(__name__)
+
+AHEAD_DAYS = 3
+"""A scheduler that is away for less leaves no gap; what falls into one is kept in the last partition."""
+BEHIND_DAYS = 8
+LAST = "events_fact_rest"
+_LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
+"""Facts that come in wait behind us for the table's lock: give up instead, the next sweep tries again."""
+_DAY = timedelta(days=1)
+_EPOCH = date(1970, 1, 1)
+_DAY_US = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Day:
+    """The partition of one day (UTC)."""
+
+    date: date
+
+    @property
+    def table(self) -> str:
+        """What it is called."""
+        return f"events_fact_{self.date:%Y%m%d}"
+
+    @property
+    def start_us(self) -> int:
+        """Its first microsecond since the epoch."""
+        return (self.date - _EPOCH).days * _DAY_US
+
+    @property
+    def end_us(self) -> int:
+        """The first one after it."""
+        return self.start_us + _DAY_US
+
+
+def is_partitioned() -> bool:
+    """Whether this database has partitions."""
+    return connection.vendor == "postgresql"
+
+
+def days() -> list[Day]:
+    """The days that have a partition, in order."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT relname FROM pg_inherits JOIN pg_class ON oid = inhrelid WHERE inhparent = 'events_fact'::regclass"
+        )
+        names = [name for (name,) in cursor.fetchall() if name != LAST]
+    return sorted(Day(datetime.strptime(name[-8:], "%Y%m%d").replace(tzinfo=UTC).date()) for name in names)
+
+
+def make_ahead(today: date, *, behind: int = 0) -> int:
+    """Make the partitions of the coming days that are missing; return how many."""
+    if not is_partitioned():
+        return 0
+    wanted = (Day(today + _DAY * number) for number in range(-behind, AHEAD_DAYS + 1))
+    there = set(days())
+    return sum(_make(day) for day in wanted if day not in there)
+
+
+def _make(day: Day) -> bool:
+    bounds = f"FROM ({day.start_us}) TO ({day.end_us})"
+    return _altered(
+        f"make {day.table}", f"CREATE TABLE IF NOT EXISTS {day.table} PARTITION OF events_fact FOR VALUES {bounds}"
+    )
+
+
+def drop(day: Day, kept_events: Sequence[str], kept_since_us: int) -> bool:
+    """Let go of a day, but for facts of these kinds and facts received since then, which go to the last partition."""
+    return _altered(
+        f"drop {day.table}",
+        f"ALTER TABLE events_fact DETACH PARTITION {day.table}",
+        f"INSERT INTO events_fact SELECT * FROM {day.table} WHERE event = ANY(%s) OR received_us >= %s",
+        f"DROP TABLE {day.table}",
+        values={1: [list(kept_events), kept_since_us]},
+    )
+
+
+def tables_before(before_us: int) -> list[str]:
+    """The tables that may hold facts of before this moment."""
+    if not is_partitioned():
+        return ["events_fact"]
+    return [*(day.table for day in days() if day.start_us < before_us), LAST]
+
+
+def _altered(what: str, *statements: str, values: dict[int, list[Any]] | None = None) -> bool:
+    """Run these in one transaction. What cannot be done now, because of a lock or of late facts, is left for later."""
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(_LOCK_TIMEOUT)
+            for place, statement in enumerate(statements):
+                cursor.execute(statement, (values or {}).get(place))
+    except DatabaseError as error:
+        logger.warning("could not %s: %s", what, error)
+        return False
+    return True
+
+
+def forget_ids(before_us: int, step_rows: int, may_go_on: Callable[[], bool]) -> None:
+    """Forget which facts there were before this moment, in steps; resent after that, they are new."""
+    count = step_rows
+    while is_partitioned() and count == step_rows and may_go_on():
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "DELETE FROM events_factid WHERE ctid = ANY(ARRAY("
+                "SELECT ctid FROM events_factid WHERE day < %s LIMIT %s))",
+                [before_us // _DAY_US, step_rows],
+            )
+            count = cursor.rowcount

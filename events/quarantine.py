@@ -1,0 +1,180 @@
+"""What could not be read or stored: kept with its reason, within bounds, to be looked at, replayed or dropped.
+
+A line is replayed by the same path that its request came by, at the time it was received then, so a fact has the same
+key and moment as if it had been taken the first time.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db import DataError, IntegrityError, transaction
+
+from events import tallies
+from events.blotting import blot
+from events.cardinality import known_names
+from events.cleaning import clean_text
+from events.models import Quarantine
+from events.reading import read_request
+from events.records import LOG, NOT_OURS, Intake, Refused, Row
+from events.rewriting import request_of
+from events.sent import Encoding, Malformed, Sent, Signal
+from events.store import store_facts
+from recovery_ops.wire import names
+
+ROWS = 1000
+"""What is kept of each environment: the newest."""
+ROWS_EACH = 100
+"""What is kept of one request. All are counted."""
+CONTENT_CHARS = 4096
+REASON_CHARS = 200
+PAYLOAD_BYTES = 65_536
+"""What is larger is shown in part and cannot be replayed."""
+
+FAULTS_OF_DATA = (DataError, IntegrityError, ValueError, OverflowError)
+"""What a database or its driver raises for a value that it cannot hold. Everything else may be better in a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of lines: `stored` facts that are new, `settled` lines that are gone, `left` ones that stay."""
+
+    stored: int
+    settled: int
+    left: int
+
+
+def set_aside(intakes: Sequence[Intake]) -> None:
+    """Keep what was refused, masked, and let go of what is too old. In the caller's transaction."""
+    lines = [_line(intake, refused) for intake in intakes for refused in intake.refused[:ROWS_EACH]]
+    if not lines:
+        return
+    Quarantine.objects.bulk_create(lines)
+    counts: Counter[tuple[str, str]] = Counter()
+    for intake in intakes:
+        counts[intake.environment, tallies.SET_ASIDE] += len(intake.refused)
+        counts[intake.environment, tallies.LET_GO] += max(0, len(intake.refused) - ROWS_EACH)
+    for environment in {line.environment for line in lines}:
+        mine = Quarantine.objects.filter(environment=environment)
+        surplus = mine.order_by("-id").values_list("id", flat=True)[ROWS : ROWS + 1]
+        counts[environment, tallies.LET_GO] += mine.filter(id__lte=next(iter(surplus), 0)).delete()[0]
+    tallies.add(counts, max(intake.received_us for intake in intakes))
+
+
+def _line(intake: Intake, refused: Refused) -> Quarantine:
+    is_whole, encoding = len(refused.content) <= PAYLOAD_BYTES, refused.encoding or intake.encoding or Encoding.JSON
+    payload = blot(refused.content, encoding) if is_whole else b""
+    shown = payload[:CONTENT_CHARS] if is_whole else blot(refused.content[:CONTENT_CHARS], encoding)
+    return Quarantine(
+        environment=intake.environment,
+        received_us=intake.received_us,
+        key_prefix=intake.key_prefix,
+        reason=clean_text(refused.reason, REASON_CHARS),
+        size_bytes=len(refused.content),
+        content=clean_text(shown.decode(errors="backslashreplace"), CONTENT_CHARS),
+        signal=intake.signal.value,
+        encoding=encoding.value if is_whole else "",
+        payload=payload,
+    )
+
+
+def replay(lines: Iterable[Quarantine], *, now_us: int) -> Settled:
+    """Take these lines in once more. In the caller's transaction, which is left usable whatever the database says."""
+    read = [(line, _read(line)) for line in lines]
+    rows = [row for _, found in read if isinstance(found, Intake) for row in found.rows]
+    try:
+        faults: dict[int, str] = {}
+        stored = _stored(rows)
+    except FAULTS_OF_DATA:
+        stored, faults = _stored_apart([(line, found.rows) for line, found in read if isinstance(found, Intake)])
+    counts: Counter[tuple[str, str]] = Counter()
+    for line, found in read:
+        fault = found if isinstance(found, str) else faults.get(line.pk)
+        if fault is None:
+            counts[line.environment, tallies.REPLAYED] += 1
+            line.delete()
+        else:
+            line.reason = clean_text(fault, REASON_CHARS)
+            line.tries += 1
+            line.save(update_fields=["reason", "tries"])
+    tallies.add(counts, now_us)
+    settled = sum(counts.values())
+    return Settled(stored, settled, len(read) - settled)
+
+
+def drop(lines: Collection[Quarantine], *, now_us: int) -> Settled:
+    """Forget these lines for good. In the caller's transaction."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for line in lines:
+        line.delete()
+        counts[line.environment, tallies.DROPPED] += 1
+    tallies.add(counts, now_us)
+    return Settled(0, len(lines), 0)
+
+
+def _read(line: Quarantine) -> Intake | str:
+    """What a line says now, or why it still cannot be read."""
+    if not line.encoding:
+        return line.reason
+    try:
+        intake = read_request(
+            Signal(line.signal),
+            Encoding(line.encoding),
+            bytes(line.payload),
+            environment=line.environment,
+            received_us=line.received_us,
+            key_prefix=line.key_prefix,
+        )
+    except Malformed as fault:
+        return fault.reason
+    return intake.refused[0].reason if intake.refused else intake
+
+
+def _stored(rows: Sequence[Row]) -> int:
+    """Store these or none; return how many are new."""
+    try:
+        with transaction.atomic():
+            known_names.bound(rows)
+            return store_facts(rows)
+    except FAULTS_OF_DATA:
+        known_names.forget()
+        raise
+
+
+def _stored_apart(read: Sequence[tuple[Quarantine, list[Row]]]) -> tuple[int, dict[int, str]]:
+    """Store each line by itself; return how many facts are new, and what is wrong with which line."""
+    stored, faults = 0, {}
+    for line, rows in read:
+        try:
+            stored += _stored(rows)
+        except FAULTS_OF_DATA as error:
+            faults[line.pk] = f"cannot be stored: {error}"
+    return stored, faults
+
+
+def request_of_row(row: Row) -> bytes:
+    """A request that gives this row again, under the same key."""
+    ours = names.ATTRIBUTES
+    columns = {
+        names.UID: str(uuid.UUID(bytes=row.uid)),
+        names.SEQUENCE_NUMBER: row.sequence_number,
+        names.OPERATION: row.operation,
+        ours["breaker"]: row.breaker,
+        names.QUERY_SOURCE: row.source,
+        names.IS_FOREGROUND: row.is_foreground,
+        names.RUN: row.run,
+        ours["category"]: row.category,
+        ours["state"]: row.state,
+        ours["provider"]: row.provider,
+        ours["model"]: row.model,
+    }
+    attributes = {**{name: value for name, value in columns.items() if value not in ("", 0, False)}, **row.attributes}
+    event = str(attributes.pop(NOT_OURS, "")) if row.event == LOG else names.PREFIX + row.event
+    at_us = row.at_us if row.stated_us is None else row.stated_us
+    sent = Sent(event, at_us * 1000, 0, row.severity, row.body, attributes, row.trace_id, row.span_id)
+    origin = {names.SERVICE_NAME: row.agent.service, names.SERVICE_INSTANCE_ID: row.agent.instance}
+    described = {key: row.attributes[key] for key in (names.SERVICE_VERSION, names.GROUP) if key in row.attributes}
+    return request_of(sent, origin | described, "")

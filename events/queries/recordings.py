@@ -1,0 +1,163 @@
+"""What happened in a window, instance by instance in order: for deciding it again under another policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+from django.db import connection
+from django.db.models import Count, Max, Min
+
+from events.models import Agent, Fact
+
+EVENTS = (
+    "failure_classified",
+    "retry_scheduled",
+    "attempt_succeeded",
+    "exhausted",
+    "fallback_activated",
+    "breaker_rejected",
+    "breaker_state_changed",
+    "calls_counted",
+    "model_fallback",
+    "degradation_started",
+    "escalated",
+    "run_stopped",
+    "run_finished",
+    "guard_tripped",
+    "permission_denied",
+    "compensation_finished",
+)
+"""What deciding again needs of a recording."""
+
+_CHUNK = 2000
+_COLUMNS = (
+    *("event", "at_us", "operation", "breaker", "source", "is_foreground", "run", "category", "state", "provider"),
+    "model",
+)
+
+
+class Told(NamedTuple):
+    """One fact of a recording; `attributes` by the names of wire.names."""
+
+    event: str
+    at_us: int
+    operation: str
+    breaker: str
+    source: str
+    is_foreground: bool
+    run: str
+    category: str
+    state: str
+    provider: str
+    model: str
+    attributes: dict[str, Any]
+
+
+class Speaker(NamedTuple):
+    """The instance that told it."""
+
+    service: str
+    instance: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Which facts: a window of one environment, in microseconds since the epoch; an empty filter leaves nothing out."""
+
+    environment: str
+    start_us: int
+    end_us: int
+    service: str = ""
+    operation: str = ""
+
+
+def count_recorded(part: Part) -> int:
+    """How many facts `recordings` would go through."""
+    facts = Fact.objects.filter(
+        environment=part.environment, event__in=EVENTS, at_us__gte=part.start_us, at_us__lt=part.end_us
+    )
+    if part.operation:
+        facts = facts.filter(operation=part.operation)
+    if part.service:
+        facts = facts.filter(agent_id__in=_ids(part))
+    return facts.count()
+
+
+def recordings(part: Part) -> Iterator[tuple[Speaker, Iterator[Told]]]:
+    """Each instance with its facts in the order in which they happened. Use them before asking for the next one."""
+    agents = Agent.objects.filter(environment=part.environment)
+    speakers = {pk: Speaker(*rest) for pk, *rest in agents.values_list("id", "service", "instance", "group")}
+    rows = _rows(part)
+    row = next(rows, None)
+    while row is not None:
+        agent_id = row[0]
+        following: list[Any] = [row]
+
+        def told(agent_id: int = agent_id, following: list[Any] = following) -> Iterator[Told]:
+            while following[0] is not None and following[0][0] == agent_id:
+                yield _told(following[0])
+                following[0] = next(rows, None)
+
+        own = told()
+        yield speakers.get(agent_id, Speaker("", "", "")), own
+        for _ in own:  # whatever the caller left
+            pass
+        row = following[0]
+
+
+def recorded_run(environment: str, run: str, *, lead_s: float, most: int) -> tuple[Speaker, list[Told]] | None:
+    """A run with what else its instance told while it went on, and for some seconds before; the newest `most` facts.
+
+    None where no fact of that run is one that a policy decides about. Of a run that moved on, the instance that told
+    most of it. Three queries; index `fact_by_run`.
+    """
+    own = Fact.objects.filter(environment=environment, run=run, run__gt="", event__in=EVENTS)
+    spans = own.values("agent_id").annotate(count=Count("id"), first=Min("at_us"), last=Max("at_us"))
+    span = spans.order_by("-count", "agent_id").first()
+    if span is None:
+        return None
+    around = Fact.objects.filter(
+        environment=environment,
+        event__in=EVENTS,
+        agent_id=span["agent_id"],
+        at_us__gte=span["first"] - int(lead_s * 1e6),
+        at_us__lte=span["last"],
+    )
+    rows = around.order_by("-at_us", "-sequence_number").values_list(*_COLUMNS, "attributes")[:most]
+    speaker = Agent.objects.filter(pk=span["agent_id"]).values_list("service", "instance", "group").first()
+    return Speaker(*(speaker or ("", "", ""))), [Told(*row) for row in reversed(rows)]
+
+
+def _told(row: Sequence[Any]) -> Told:
+    attributes = row[-1]
+    return Told._make((*row[1:-1], orjson.loads(attributes) if isinstance(attributes, str | bytes) else attributes))
+
+
+def _rows(part: Part) -> Iterator[Sequence[Any]]:
+    text = "attributes::text" if connection.vendor == "postgresql" else "attributes"
+    places = ", ".join(["%s"] * len(EVENTS))
+    where = f"environment = %s AND event IN ({places}) AND at_us >= %s AND at_us < %s"
+    values: list[Any] = [part.environment, *EVENTS, part.start_us, part.end_us]
+    if part.operation:
+        where += " AND operation = %s"
+        values.append(part.operation)
+    if part.service:
+        ids = _ids(part) or [0]
+        where += f" AND agent_id IN ({', '.join(['%s'] * len(ids))})"
+        values += ids
+    # Only names of our own columns are put together here; every value is a parameter.
+    columns = ", ".join(f'"{column}"' for column in _COLUMNS)
+    select = f"SELECT agent_id, {columns}, {text} FROM events_fact WHERE {where}"  # noqa: S608
+    with connection.chunked_cursor() as cursor:
+        cursor.execute(f"{select} ORDER BY agent_id, at_us, sequence_number", values)
+        while rows := cursor.fetchmany(_CHUNK):
+            yield from rows
+
+
+def _ids(part: Part) -> list[int]:
+    agents = Agent.objects.filter(environment=part.environment, service=part.service)
+    return list(agents.values_list("id", flat=True))

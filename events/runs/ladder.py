@@ -1,0 +1,321 @@
+"""The ladder of a run as SVG: rungs from top to bottom in the order of their price, time from left to right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from events.runs.rows import RUNG_WORDS, RUNGS, Kind, Piece, RunStory
+from events.wording import count_text, lasted_text, span_text
+from recovery_ops.rules.words import Rung
+
+HEAD_PX = 34
+RUNG_PX = 46
+HEIGHT_PX = HEAD_PX + RUNG_PX * len(RUNGS) + 24
+MOST_PIECES = 400
+_BAR_PX = 14
+_FILLS = {
+    Kind.FAILED: "url(#p-open)",
+    Kind.SUCCEEDED: "url(#p-closed)",
+    Kind.WAITING: "url(#p-wait)",
+    Kind.SECOND_BEST: "url(#p-half_open)",
+    Kind.ASKED: "url(#p-wait)",
+    Kind.GAVE_UP: "url(#p-open)",
+}
+_LEAST = 0.45
+"""Per cent: what is shorter is drawn so wide, or nobody would see it."""
+_LEAST_SMALL = 2.5
+_CHAR = 0.68
+"""Per cent of the drawing that a letter of a label takes, about."""
+_TICK_STEPS_S = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 86_400)
+_MOST_TICKS = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RungLine:
+    """A rung as the column beside the drawing names it."""
+
+    number: int
+    word: str
+    detail: str
+
+
+def rung_lines(story: RunStory) -> list[RungLine]:
+    """What was done on each rung, and which were not reached."""
+    details = {
+        Rung.RETRY: _retries(story),
+        Rung.FALLBACK: f"{count_text(len(story.stood_in), 'stand-in')}" if story.stood_in else "",
+        Rung.DEGRADE: _count(story, Rung.DEGRADE, "operation"),
+        Rung.ASK: count_text(story.questions, "question") if story.questions else "",
+        Rung.FAIL: _count(story, Rung.FAIL, "operation"),
+    }
+    return [
+        RungLine(number=place, word=RUNG_WORDS[rung], detail=details[rung] or "not reached")
+        for place, rung in enumerate(RUNGS, start=1)
+    ]
+
+
+def _retries(story: RunStory) -> str:
+    if not story.failed_attempts:
+        return ""
+    saved = sum(piece.kind is Kind.SUCCEEDED for piece in story.pieces)
+    return f"{story.failed_attempts} failed, {saved} saved" if saved else f"{story.failed_attempts} failed"
+
+
+def _count(story: RunStory, rung: Rung, word: str) -> str:
+    operations = {piece.operation for piece in story.pieces if piece.rung is rung}
+    return count_text(len(operations), word) if operations else ""
+
+
+def drawn(story: RunStory, now: datetime) -> SafeString:
+    """The whole ladder. Its steps stand below it as a list, which says the same."""
+    scale = _Scale(story, now)
+    pieces = _fitting(story.pieces)
+    return format_html(
+        '<svg height="{}" role="img" aria-label="Ladder of {}; the list below says the same">{}{}{}{}{}{}</svg>',
+        HEIGHT_PX,
+        story.run,
+        format_html_join("", "{}", ((one,) for one in _grid(scale))),
+        format_html_join("", "{}", ((one,) for one in _moves(story, scale))),
+        format_html_join("", "{}", ((_bar(piece, scale),) for piece in pieces)),
+        format_html_join("", "{}", ((one,) for one in _climbs(pieces, scale))),
+        format_html_join("", "{}", ((one,) for one in _labels(pieces, scale))),
+        format_html_join("", "{}", ((one,) for one in _axis(scale))),
+    )
+
+
+def small(story: RunStory, now: datetime) -> SafeString:
+    """The same for a table row: a staircase, the higher the worse."""
+    scale = _Scale(story, now, least=_LEAST_SMALL)
+    parts = [
+        (_FILLS[piece.kind], scale.x(piece.start), scale.width(piece), 16 - 4 * RUNGS.index(piece.rung))
+        for piece in _fitting(story.pieces)
+    ]
+    words = "nothing failed" if story.rung is None else f"reached rung {story.level}, {RUNG_WORDS[story.rung].lower()}"
+    return format_html(
+        '<svg class="strip" data-tall="yes" role="img" aria-label="{}">'
+        '<line class="gridline" x2="100%" y1="19.5" y2="19.5"/>{}</svg>',
+        words,
+        format_html_join("", '<rect fill="{}" x="{}" width="{}" y="{}" height="4"/>', parts),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationRow:
+    """One operation over the time of the run. `href` is empty: a lane of a run leads nowhere else."""
+
+    label: str
+    drawing: SafeString
+    value: str
+    href: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationLanes:
+    """A row for each operation, and the labels of the time axis under them."""
+
+    rows: Sequence[OperationRow]
+    axis: SafeString
+
+
+def by_operation(story: RunStory, now: datetime) -> OperationLanes:
+    """The same pieces by what was called instead of by rung, in the order in which operations first appear."""
+    scale = _Scale(story, now)
+    mine: dict[str, list[Piece]] = {}
+    for piece in sorted(_fitting(story.pieces), key=lambda piece: piece.start):
+        mine.setdefault(piece.operation, []).append(piece)
+    grid = format_html_join(
+        "", '<line class="gridline" x1="{}" x2="{}" y1="0" y2="24"/>', ((x, x) for x, _ in _ticks(scale))
+    )
+    labels = [(x, "middle" if place else "start", words) for place, (x, words) in enumerate(_ticks(scale))]
+    axis = format_html(
+        '<svg height="20" aria-hidden="true">{}</svg>',
+        format_html_join("", '<text x="{}" y="14" text-anchor="{}">{}</text>', labels),
+    )
+    rows = [_operation_row(name, pieces, scale, grid) for name, pieces in mine.items()]
+    return OperationLanes(rows=rows, axis=axis)
+
+
+def _operation_row(name: str, pieces: Sequence[Piece], scale: _Scale, grid: SafeString) -> OperationRow:
+    bars = [
+        (
+            _FILLS[piece.kind],
+            scale.x(piece.start),
+            scale.width(piece),
+            f"{RUNG_WORDS[piece.rung]}: {piece.words}, {_at(piece.start, scale)}",
+        )
+        for piece in pieces
+    ]
+    highest = max(pieces, key=lambda piece: RUNGS.index(piece.rung)).rung
+    words = f"{name or 'the run'}: {count_text(len(pieces), 'step')}, as far as {RUNG_WORDS[highest].lower()}"
+    drawing = format_html(
+        '<svg height="24" role="img" aria-label="{}">{}{}</svg>',
+        words,
+        grid,
+        format_html_join(
+            "", '<rect fill="{}" x="{}" width="{}" y="5" height="14" rx="1"><title>{}</title></rect>', bars
+        ),
+    )
+    failed = sum(piece.kind is Kind.FAILED for piece in pieces)
+    value = f"{failed} failed" if failed else RUNG_WORDS[highest].lower()
+    return OperationRow(label=name or "the run", drawing=drawing, value=value)
+
+
+class _Scale:
+    """Where a moment lies, in per cent of the width."""
+
+    def __init__(self, story: RunStory, now: datetime, *, least: float = _LEAST) -> None:
+        self._least = least
+        self.start = min([story.started, *(piece.start for piece in story.pieces)])
+        ends = [piece.end for piece in story.pieces if piece.end is not None]
+        self.end = max([story.until(now), *ends])
+        self.length_s = max(0.001, (self.end - self.start).total_seconds())
+
+    def share(self, at: datetime) -> float:
+        return min(100.0, max(0.0, 100 * (at - self.start).total_seconds() / self.length_s))
+
+    def x(self, at: datetime) -> str:
+        return _percent(min(self.share(at), 100 - self._least))
+
+    def width(self, piece: Piece) -> str:
+        return _percent(max(self._least, self.share(piece.end or self.end) - self.share(piece.start)))
+
+
+def _fitting(pieces: Sequence[Piece]) -> Sequence[Piece]:
+    """Of very many the first and the last, which tell how it began and how it ended."""
+    half = MOST_PIECES // 2
+    return pieces if len(pieces) <= MOST_PIECES else [*pieces[:half], *pieces[-half:]]
+
+
+def _top(rung: Rung) -> int:
+    return HEAD_PX + RUNG_PX * RUNGS.index(rung)
+
+
+def _bar(piece: Piece, scale: _Scale) -> SafeString:
+    return format_html(
+        '<rect fill="{}" x="{}" width="{}" y="{}" height="{}" rx="1"><title>{}</title></rect>{}',
+        _FILLS[piece.kind],
+        scale.x(piece.start),
+        scale.width(piece),
+        _top(piece.rung) + 18,
+        _BAR_PX,
+        f"{piece.words}, {_at(piece.start, scale)}",
+        _pin(piece, scale) if piece.kind is Kind.ASKED else "",
+    )
+
+
+def _pin(piece: Piece, scale: _Scale) -> SafeString:
+    """A diamond: here a person was asked."""
+    return format_html(
+        '<svg x="{}" y="{}"><path class="pin" d="M0-8 8 0 0 8-8 0z"/></svg>',
+        scale.x(piece.start),
+        _top(piece.rung) + 25,
+    )
+
+
+def _at(moment: datetime, scale: _Scale) -> str:
+    return f"{lasted_text((moment - scale.start).total_seconds())} after the start"
+
+
+def _climbs(pieces: Sequence[Piece], scale: _Scale) -> Iterator[SafeString]:
+    """An arrow from the last piece of an operation on a lower rung to its first on a higher one."""
+    below: dict[str, Piece] = {}
+    for piece in pieces:
+        last = below.get(piece.operation)
+        if last is not None and RUNGS.index(last.rung) < RUNGS.index(piece.rung):
+            x = scale.x(piece.start)
+            yield format_html(
+                '<line class="climb" x1="{}" x2="{}" y1="{}" y2="{}" marker-end="url(#arrow)"/>',
+                x,
+                x,
+                _top(last.rung) + 18 + _BAR_PX + 1,
+                _top(piece.rung) + 17,
+            )
+        below[piece.operation] = piece
+
+
+def _labels(pieces: Sequence[Piece], scale: _Scale) -> Iterator[SafeString]:
+    """What each stretch of one operation is, over it, as long as there is room."""
+    for rung in RUNGS:
+        until = -1.0
+        mine = [piece for piece in pieces if piece.rung is rung]
+        for operation, group in groupby(mine, key=lambda piece: piece.operation):
+            stretch = list(group)
+            words = _label(rung, operation, stretch)
+            x = scale.share(stretch[0].start)
+            is_late = x > 70
+            left = x - _CHAR * len(words) if is_late else x
+            if left < until:
+                continue
+            until = x + 1 if is_late else x + _CHAR * len(words) + 1
+            yield format_html(
+                '<text class="strong" x="{}" y="{}"{}>{}</text>',
+                _percent(x if rung is Rung.RETRY else x - 0.8 if is_late else x + 0.8),
+                _top(rung) + 13,
+                format_html(' text-anchor="{}"', "end") if is_late else "",
+                words,
+            )
+
+
+def _label(rung: Rung, operation: str, stretch: Sequence[Piece]) -> str:
+    if rung is not Rung.RETRY:
+        return stretch[0].words
+    failed = sum(piece.kind is Kind.FAILED for piece in stretch)
+    return f"{operation}, {failed} failed" if failed else operation
+
+
+def _moves(story: RunStory, scale: _Scale) -> Iterator[SafeString]:
+    until = -1.0
+    for at, words in story.moves:
+        x = scale.share(at)
+        yield format_html(
+            '<line class="limit" x1="{}" x2="{}" y1="22" y2="{}"/>',
+            _percent(x),
+            _percent(x),
+            HEAD_PX + RUNG_PX * len(RUNGS),
+        )
+        is_late = x > 70
+        left = x - _CHAR * len(words) if is_late else x
+        if left > until:
+            until = x + 1 if is_late else x + _CHAR * len(words) + 1
+            anchor = format_html(' text-anchor="{}"', "end") if is_late else ""
+            offset = -0.5 if is_late else 0.5
+            yield format_html('<text x="{}" y="29"{}>{}</text>', _percent(x + offset), anchor, words)
+
+
+def _grid(scale: _Scale) -> Iterator[SafeString]:
+    bottom = HEAD_PX + RUNG_PX * len(RUNGS)
+    for x, _ in _ticks(scale):
+        yield format_html('<line class="gridline" x1="{}" x2="{}" y1="{}" y2="{}"/>', x, x, HEAD_PX, bottom)
+    for place in range(len(RUNGS) + 1):
+        y = HEAD_PX + RUNG_PX * place
+        yield format_html('<line class="gridline" x2="100%" y1="{}" y2="{}"/>', y, y)
+
+
+def _axis(scale: _Scale) -> Iterable[SafeString]:
+    y = HEIGHT_PX - 8
+    for place, (x, words) in enumerate(_ticks(scale)):
+        yield format_html('<text x="{}" y="{}" text-anchor="{}">{}</text>', x, y, "middle" if place else "start", words)
+
+
+def _ticks(scale: _Scale) -> list[tuple[str, str]]:
+    """Round spans since the start."""
+    step = next((one for one in _TICK_STEPS_S if scale.length_s / one <= _MOST_TICKS), _TICK_STEPS_S[-1])
+    count = min(_MOST_TICKS, int(scale.length_s / step))
+    marks = [step * place for place in range(count + 1) if step * place <= 0.96 * scale.length_s]
+    return [(_percent(100 * mark / scale.length_s), _tick_words(mark, step)) for mark in marks]
+
+
+def _tick_words(mark_s: float, step_s: float) -> str:
+    if step_s < 1:
+        return f"{mark_s:.2f} s" if step_s < 0.1 else f"{mark_s:.1f} s"
+    return span_text(mark_s)
+
+
+def _percent(number: float) -> str:
+    return f"{number:.2f}".rstrip("0").rstrip(".") + "%"

@@ -1,0 +1,79 @@
+"""Everything that is stored of a run as it was sent: for its trace, its attributes, and for files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from events.models import Fact
+from events.moments import from_us
+from recovery_ops.wire import names
+
+RECORDS_MOST = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """One fact. `attributes` are under the names that travel; ids are lower-case hexadecimal, or empty."""
+
+    fact_id: int
+    at: datetime
+    event: str
+    severity: int
+    operation: str
+    category: str
+    instance: str
+    trace_id: str
+    span_id: str
+    body: str
+    attributes: Mapping[str, Any]
+
+    @property
+    def is_error(self) -> bool:
+        """Whether its severity is that of an error (OpenTelemetry: 17 and above)."""
+        return self.severity >= 17
+
+    @property
+    def full_name(self) -> str:
+        """The event as it travels."""
+        return f"{names.PREFIX}{self.event}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """One trace of a run: its records by span, in order of their first record."""
+
+    trace_id: str
+    spans: Sequence[tuple[str, Sequence[RunRecord]]]
+
+
+def records_of(environment: str, run: str) -> list[RunRecord]:
+    """The first facts of a run, in order; one more than `RECORDS_MOST` where it has more. One query; `fact_by_run`."""
+    found = Fact.objects.filter(environment=environment, run=run, run__gt="").select_related("agent")
+    return [
+        RunRecord(
+            fact_id=one.pk,
+            at=from_us(one.at_us),
+            event=one.event,
+            severity=one.severity,
+            operation=one.operation,
+            category=one.category,
+            instance=one.agent.instance,
+            trace_id=one.trace_id,
+            span_id=one.span_id,
+            body=one.body,
+            attributes=one.attributes if isinstance(one.attributes, dict) else {},
+        )
+        for one in found.order_by("at_us", "sequence_number", "pk")[: RECORDS_MOST + 1]
+    ]
+
+
+def traces_of(records: Iterable[RunRecord]) -> list[Traced]:
+    """The traces that the records name; those that name none are left out."""
+    traces: dict[str, dict[str, list[RunRecord]]] = {}
+    for one in records:
+        if one.trace_id:
+            traces.setdefault(one.trace_id, {}).setdefault(one.span_id, []).append(one)
+    return [Traced(trace_id=trace, spans=list(spans.items())) for trace, spans in traces.items()]

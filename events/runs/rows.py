@@ -1,0 +1,157 @@
+"""What a run is told with: frozen rows, times as aware UTC datetimes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from events.rows import Derivation
+from recovery_ops.rules.words import Category, Rung, RunStatus
+
+RUNGS: tuple[Rung, ...] = tuple(Rung)
+RUNG_WORDS: dict[Rung, str] = {
+    Rung.RETRY: "Retry",
+    Rung.FALLBACK: "Fallback",
+    Rung.DEGRADE: "Degrade",
+    Rung.ASK: "Ask a person",
+    Rung.FAIL: "Fail",
+}
+LOST = "lost"
+"""How a run stands whose instance fell silent before it ended."""
+
+
+def level_of(rung: Rung | None) -> int:
+    """1 for the cheapest rung; 0 where none was climbed."""
+    return 0 if rung is None else RUNGS.index(rung) + 1
+
+
+class RunFact(NamedTuple):
+    """One stored fact of a run. `said` holds its attributes under the names that travel."""
+
+    fact_id: int
+    at: datetime
+    event: str
+    operation: str
+    breaker: str
+    category: Category | None
+    state: str
+    provider: str
+    model: str
+    source: str
+    is_foreground: bool
+    service: str
+    instance: str
+    version: str
+    said: Mapping[str, Any]
+    trace_id: str = ""
+    span_id: str = ""
+
+
+class Kind(StrEnum):
+    """What a piece of the ladder is."""
+
+    FAILED = "failed"
+    SUCCEEDED = "succeeded"
+    WAITING = "waiting"
+    SECOND_BEST = "second_best"
+    ASKED = "asked"
+    GAVE_UP = "gave_up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Something that took a while, on one rung. `end` None: so far."""
+
+    rung: Rung
+    kind: Kind
+    operation: str
+    start: datetime
+    end: datetime | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One line of the story. `mark` is the state whose mark stands before it."""
+
+    fact_id: int
+    at: datetime
+    mark: str
+    title: str
+    operation: str = ""
+    detail: str = ""
+    fingerprint: str = ""
+    derived: Derivation | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStory:
+    """A run from its first known fact to its last. `ended` None: it goes on, or nobody told its end."""
+
+    run: str
+    name: str
+    service: str
+    instance: str
+    version: str
+    source: str
+    is_foreground: bool
+    policy: str
+    started: datetime
+    is_start_known: bool
+    ended: datetime | None
+    status: RunStatus | None
+    """What it said of itself at its end."""
+    pieces: Sequence[Piece]
+    steps: Sequence[Step]
+    moves: Sequence[tuple[datetime, str]]
+    """Breakers that moved while it ran, for the marks over the ladder."""
+    failures: Mapping[Category, int]
+    """Failed attempts by category, the most frequent first."""
+    retries: int
+    waited_s: float
+    stood_in: Mapping[str, str]
+    """Operation → who answered instead."""
+    gave_up: Sequence[str]
+    """Operations that no rung could save."""
+    questions: int
+    numbers: Mapping[str, float]
+    """`turns`, `attempts`, `input_tokens`, `output_tokens`, `cost_usd`, as far as it said."""
+    fingerprints: Sequence[str]
+    last_failed: datetime | None = None
+    is_cut: bool = False
+    """Whether it has more facts than were read."""
+
+    @property
+    def rung(self) -> Rung | None:
+        """The highest rung it climbed to; None where nothing failed."""
+        reached = {piece.rung for piece in self.pieces}
+        return next((rung for rung in reversed(RUNGS) if rung in reached), None)
+
+    @property
+    def level(self) -> int:
+        return level_of(self.rung)
+
+    @property
+    def derived_steps(self) -> int:
+        """Lines that its agent did not tell itself."""
+        return sum(step.derived is not None for step in self.steps)
+
+    @property
+    def failed_attempts(self) -> int:
+        return sum(self.failures.values())
+
+    @property
+    def took(self) -> timedelta | None:
+        """How long it took, once it has told its end."""
+        return None if self.ended is None else max(self.ended - self.started, timedelta())
+
+    def until(self, now: datetime) -> datetime:
+        """Its end, or `now` while it goes on."""
+        return self.ended if self.ended is not None else now
+
+    def length(self, now: datetime) -> timedelta:
+        """How long it took, or takes so far."""
+        return max(self.until(now) - self.started, timedelta())

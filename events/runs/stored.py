@@ -1,0 +1,118 @@
+"""Reads the facts of runs: of each run some, however many it has, so that the price of a list is that of its rows."""
+
+# ruff: noqa: S608  (only names of our own columns and events are put together; every value is a parameter)
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import orjson
+from django.db import connection
+
+from events.moments import from_us
+from events.queries.readings import category_or_none
+from events.runs.rows import RunFact
+from events.runs.story import TOLD
+
+_COLUMNS = (
+    *("id", "at_us", "event", "operation", "breaker", "category", "state", "provider", "model", "source"),
+    *("is_foreground", "trace_id", "span_id"),
+)
+_WANTED = ", ".join((*_COLUMNS, "run", "agent_id", "sequence_number"))
+# The words stand in the statement itself: SQLite uses a partial index only for a condition it can read. And without
+# `likely` it would look for all runs after '' in the index, instead of for this one.
+_IS_INDEXED = {"sqlite": "likely(run > '')", "postgresql": "run > ''"}
+_OF_RUN = (
+    f"SELECT {_WANTED}, attributes FROM events_fact WHERE environment = %s AND run = {{run}} AND {{is_indexed}}"
+    f" AND event IN ({', '.join(map(repr, TOLD))})"
+    " ORDER BY at_us {way}, sequence_number {way}, id {way} LIMIT %s"
+)
+
+
+def facts_of(environment: str, runs: Sequence[str], *, first: int, newest: int) -> Iterator[tuple[str, RunFact]]:
+    """The first and the newest facts of each of these runs, each once, in order. One query; index `fact_by_run`."""
+    if not runs:
+        return
+    ends = [end for end in (("ASC", first), ("DESC", newest)) if end[1]]
+    if connection.vendor == "postgresql":
+        found, values = _of_all(environment, runs, ends)
+    else:
+        found, values = _of_each(environment, runs, ends)
+    columns = ", ".join(f"f.{column}" for column in _COLUMNS)
+    said = "f.attributes::text" if connection.vendor == "postgresql" else "f.attributes"
+    statement = (
+        f"SELECT f.run, {columns}, a.service, a.instance, a.version, {said} FROM ({found}) f"
+        " JOIN events_agent a ON a.id = f.agent_id ORDER BY f.at_us, f.sequence_number, f.id"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        rows = cursor.fetchall()
+    seen: set[int] = set()
+    for run, fact_id, *rest in rows:
+        if fact_id not in seen:
+            seen.add(fact_id)
+            yield run, _fact(fact_id, *rest)
+
+
+def _of_run(run: str, way: str) -> str:
+    return _OF_RUN.format(run=run, way=way, is_indexed=_IS_INDEXED[connection.vendor])
+
+
+_Ends = Sequence[tuple[str, int]]
+"""From which ends of a run, ascending or descending, how many facts."""
+
+
+def _of_each(environment: str, runs: Sequence[str], ends: _Ends) -> tuple[str, list[Any]]:
+    """A statement with a part for each run, which SQLite plans in no time."""
+    parts = [(run, way, count) for run in runs for way, count in ends]
+    found = (f"SELECT * FROM ({_of_run('%s', way)})" for _, way, _ in parts)
+    return " UNION ALL ".join(found), [value for run, _, count in parts for value in (environment, run, count)]
+
+
+def _of_all(environment: str, runs: Sequence[str], ends: _Ends) -> tuple[str, list[Any]]:
+    """One plan for all runs: PostgreSQL would take longer to plan each of them, in every partition, than to read it."""
+    named = "SELECT o.* FROM unnest(%s::text[]) AS r(name), LATERAL"
+    found = (f"{named} ({_of_run('r.name', way)}) o" for way, _ in ends)
+    return " UNION ALL ".join(found), [value for _, count in ends for value in (list(runs), environment, count)]
+
+
+def _fact(
+    fact_id: int,
+    at_us: int,
+    event: str,
+    operation: str,
+    breaker: str,
+    category: str,
+    state: str,
+    provider: str,
+    model: str,
+    source: str,
+    is_foreground: bool,
+    trace_id: str,
+    span_id: str,
+    service: str,
+    instance: str,
+    version: str,
+    attributes: str,
+) -> RunFact:
+    said = orjson.loads(attributes)
+    return RunFact(
+        fact_id,
+        from_us(at_us),
+        event,
+        operation,
+        breaker,
+        category_or_none(category),
+        state,
+        provider,
+        model,
+        source,
+        bool(is_foreground),
+        service,
+        instance,
+        version,
+        said if isinstance(said, dict) else {},
+        trace_id,
+        span_id,
+    )

@@ -1,0 +1,217 @@
+"""Makes up facts of a fleet that had trouble, as many as are asked for: to measure with, and to look at full pages.
+
+The same numbers give the same facts. They go in by the store's own door, in the order of their moments, so that what
+is folded is right; only the way from the socket is left out. Each kind of fact is encoded and read once, as if an agent
+had sent it, and then told again and again with other names and moments.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from events.moments import to_us
+from events.records import AgentName, Row, read_records
+from events.sent import Batch, Sent
+from events.store import store_facts
+from recovery_ops.rules import facts
+from recovery_ops.rules.words import Category, DelaySource, Evidence, RunStatus, State, Trigger
+from recovery_ops.wire import encode
+
+GROUP_ROWS = 8_000
+_SOURCES = ("main_agent", "sub_agent", "background", "evaluation")
+_BACKENDS = (("helios", "helios-large"), ("helios", "helios-small"), ("selene", "selene-2"))
+_SERVICES = ("research", "billing", "support", "triage")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How much of what, spread evenly from `start` to `end`."""
+
+    facts: int
+    agents: int
+    breakers: int
+    runs: int
+    start: datetime
+    end: datetime
+    environment: str
+    seed: int = 1
+
+
+def seed(plan: Plan) -> Iterator[int]:
+    """Store what was planned; yield how many facts there are after each transaction."""
+    made = 0
+    for rows in _grouped(_rows(plan)):
+        with transaction.atomic():
+            store_facts(rows)
+        made += len(rows)
+        yield made
+
+
+def _grouped(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    group: list[Row] = []
+    for row in rows:
+        group.append(row)
+        if len(group) == GROUP_ROWS:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _rows(plan: Plan) -> Iterator[Row]:
+    """All facts in the order of their moments."""
+    chance = random.Random(plan.seed)  # made up, and the same each time
+    kinds = [_kinds(*backend) for backend in _BACKENDS]
+    services = min(len(_SERVICES), plan.agents)
+    fleet = [
+        AgentName(plan.environment, _SERVICES[number % services], f"agent-{number:04d}")
+        for number in range(plan.agents)
+    ]
+    start_us, length_us = to_us(plan.start), to_us(plan.end) - to_us(plan.start)
+    steps: dict[tuple[int, int, int], int] = {}
+    for number, kind in enumerate(_chosen(chance, list(_weights()), plan.facts)):
+        at_us = start_us + length_us * number // plan.facts
+        # An operation is of one service, asks one backend and is called by one source, as they mostly are.
+        which = int(chance.random() * plan.breakers)
+        agent = min(plan.agents - 1, which % services + services * int(chance.random() * plan.agents / services))
+        step = steps.get((agent, which, kind), 0)
+        steps[agent, which, kind] = step + 1
+        cycle = kinds[which % len(_BACKENDS)][kind]
+        told = cycle[step % len(cycle)]
+        name = f"operation_{which:03d}" if told.has_operation else ""
+        yield Row(
+            **told.values,
+            environment=plan.environment,
+            uid=_uid(at_us, plan.seed, number),
+            at_us=at_us,
+            received_us=at_us,
+            sequence_number=number,
+            operation=name,
+            breaker=name if told.has_breaker else "",
+            source=_SOURCES[which % len(_SOURCES)] if told.has_operation else "",
+            run=f"run-{int(chance.random() * plan.runs)}" if told.has_run else "",
+            agent=fleet[agent],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What all facts that are like one have in common."""
+
+    values: dict[str, Any]
+    has_operation: bool
+    has_breaker: bool
+    has_run: bool
+
+
+_OWN = frozenset(
+    {
+        *("environment", "uid", "at_us", "received_us", "sequence_number", "operation", "breaker", "source", "run"),
+        *("agent", "agent_id"),
+    }
+)
+
+
+def _told(fact: facts.Fact) -> _Told:
+    """The fact as an agent would send it and the store would read it."""
+    event = encode(facts.Record(fact=fact, uid=str(UUID(int=1)), sequence_number=1, at_ns=0, run="run"))
+    sent = Sent(event.event_name, 10**18, 0, event.severity, event.body, event.attributes, "", "")
+    [row] = read_records([Batch({"service.version": "1.4.2"}, "seed", [sent])], "", 10**15).rows
+    values = {one.name: getattr(row, one.name) for one in fields(Row) if one.name not in _OWN}
+    return _Told(values, bool(row.operation), bool(row.breaker), bool(row.run))
+
+
+def _chosen(chance: random.Random, weights: Sequence[float], count: int) -> Iterator[int]:
+    for done in range(0, count, GROUP_ROWS):
+        yield from chance.choices(range(len(weights)), weights, k=min(GROUP_ROWS, count - done))
+
+
+_TROUBLES = (
+    (Category.OVERLOADED, 529, 0.24),
+    (Category.RATE_LIMITED, 429, 0.12),
+    (Category.TIMEOUT, None, 0.08),
+    (Category.SERVER_ERROR, 502, 0.04),
+)
+
+
+def _weights() -> Iterator[float]:
+    """How often each kind is told beside the others; in the order of `_kinds`."""
+    for _, _, weight in _TROUBLES:
+        yield from (weight, weight / 2)
+    yield from (0.08, 0.12, 0.02, 0.02, 0.005, 0.005, 0.03, 0.006, 0.004)
+
+
+def _kinds(provider: str, model: str) -> list[Sequence[_Told]]:
+    """Everything that is told of an operation with this backend: single facts, and some that follow each other."""
+    found: list[Sequence[facts.Fact]] = []
+    for category, code, _ in _TROUBLES:
+        failed = facts.FailureClassified(
+            **_NAMES,
+            category=category,
+            evidence=Evidence.HTTP_STATUS,
+            retryable=True,
+            attempt=1,
+            status_code=code,
+            message=f"{provider} answered {code or 'nothing in time'}",
+            provider=provider,
+            model=model,
+            duration_s=1.5,
+        )
+        retried = facts.RetryScheduled(
+            operation="o", attempt=2, delay_s=1.5, delay_source=DelaySource.BACKOFF, category=category, max_retries=3
+        )
+        found += [[failed], [retried]]
+    found += [
+        [facts.AttemptSucceeded(**_NAMES, attempt=2, duration_s=0.4)],
+        [facts.CallsCounted(**_NAMES, interval_s=10.0, calls=40, attempts=46, successes=37)],
+        [facts.BreakerRejected(**_NAMES, state=State.OPEN, count=7)],
+        [facts.FallbackActivated(**_NAMES, fallback="cache", level=1, category=Category.OVERLOADED)],
+        [facts.RunStarted(name="answer")],
+        [facts.RunFinished(status=RunStatus.SUCCEEDED, duration_s=30.0, turns=4)],
+        [_HEARTBEAT],
+        list(_moves()),
+        _DEGRADED,
+    ]
+    return [[_told(fact) for fact in cycle] for cycle in found]
+
+
+_NAMES: dict[str, Any] = {"operation": "o", "breaker": "o"}
+_HEARTBEAT = facts.InstanceHeartbeat(
+    interval_s=60.0, uptime_s=3600.0, revision=3, config_hash="seeded", schema_version=1, status="running"
+)
+_DEGRADED = (
+    facts.DegradationStarted(operation="o", kind="fallback", reason="breaker_open", to_name="cache"),
+    facts.DegradationEnded(operation="o", kind="fallback", duration_s=60.0, to_name="cache", calls=12),
+)
+
+
+def _moves() -> Iterator[facts.BreakerStateChanged]:
+    """A breaker opens, tries, and closes again."""
+    path = (State.CLOSED, State.OPEN, State.HALF_OPEN, State.CLOSED)
+    triggers = (Trigger.FAILURE_RATE, Trigger.WAIT_ELAPSED, Trigger.PROBE_SUCCEEDED)
+    for before, after, trigger in zip(path, path[1:], triggers, strict=False):
+        yield facts.BreakerStateChanged(
+            **_NAMES,
+            state=after,
+            previous_state=before,
+            trigger=trigger,
+            calls=20,
+            failures=12,
+            failure_rate=0.6,
+            threshold=0.5,
+            last_category=Category.OVERLOADED,
+            wait_s=30.0,
+        )
+
+
+def _uid(at_us: int, seed: int, number: int) -> bytes:
+    """Sixteen bytes with the moment in front, as a UUID of version 7 has them."""
+    return (at_us // 1000).to_bytes(6, "big") + struct.pack(">HQ", 0x7000 | seed & 0xFFF, 1 << 63 | number)

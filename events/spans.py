@@ -1,0 +1,141 @@
+"""Reads the spans of OpenTelemetry requests, in either encoding, to plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# protobuf ships no types; opentelemetry-proto does.
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from events import otlp_json, otlp_protobuf
+from events.sent import Encoding, Fault, Malformed, SentSpan, SpanBatch, SpanEvent, Unreadable, hex_id
+
+EVENTS = 128
+"""The most events of one span that are looked at: the first and, because they tell how it ended, the last."""
+
+
+def read_spans(body: bytes, encoding: Encoding) -> list[SpanBatch]:
+    """The spans of a request. Raises Malformed."""
+    return _read_json(body) if encoding is Encoding.JSON else _read_protobuf(body)
+
+
+# -- protobuf ----------------------------------------------------------------------------------------------------------
+
+
+def _read_protobuf(body: bytes) -> list[SpanBatch]:
+    try:
+        request = ExportTraceServiceRequest.FromString(body)
+    except DecodeError as error:
+        return _salvage(body, error)
+    batches = []
+    for part in request.resource_spans:
+        resource = otlp_protobuf.readable_map(part.resource.attributes)
+        for scope in part.scope_spans:
+            batch = SpanBatch(resource, scope.scope.name)
+            head = otlp_protobuf.Head(part.resource.SerializeToString(), scope.scope.SerializeToString())
+            for span in scope.spans:
+                _take(batch, span, head)
+            batches.append(batch)
+    return batches
+
+
+def _salvage(body: bytes, cause: DecodeError) -> list[SpanBatch]:
+    """The spans that can be read by themselves, where one spoils the request."""
+    batches = []
+    try:
+        for head, contents in otlp_protobuf.envelopes(body):
+            batch = SpanBatch(*otlp_protobuf.origin(head))
+            for content in contents:
+                try:
+                    _take(batch, Span.FromString(content), head)
+                except DecodeError as error:
+                    batch.unreadable.append(Unreadable(f"is no Span in protobuf: {error}", head.alone(content)))
+            batches.append(batch)
+    except DecodeError:
+        batches = []
+    if not any(batch.spans for batch in batches):
+        raise Malformed(f"The body is no ExportTraceServiceRequest in protobuf: {cause}.") from cause
+    return batches
+
+
+def _take(batch: SpanBatch, span: Span, head: otlp_protobuf.Head) -> None:
+    try:
+        events = tuple(
+            SpanEvent(event.name, event.time_unix_nano, otlp_protobuf.plain_map(event.attributes))
+            for event in _ends(span.events)
+        )
+        batch.spans.append(
+            SentSpan(
+                span.name,
+                span.kind,
+                span.start_time_unix_nano,
+                span.end_time_unix_nano,
+                span.status.code,
+                span.status.message,
+                otlp_protobuf.plain_map(span.attributes),
+                events,
+                hex_id(span.trace_id, 16),
+                hex_id(span.span_id, 8),
+                hex_id(span.parent_span_id, 8),
+            )
+        )
+    except Fault as fault:
+        batch.unreadable.append(Unreadable(str(fault), head.alone(span.SerializeToString())))
+
+
+def _ends(events: Any) -> list[Any]:
+    return list(events) if len(events) <= EVENTS else [*events[: EVENTS // 2], *events[-EVENTS // 2 :]]
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
+
+
+def _read_json(body: bytes) -> list[SpanBatch]:
+    batches = []
+    for head, contents in otlp_json.envelopes(body, otlp_json.SPANS):
+        batch = SpanBatch(head.attributes, head.scope_name)
+        for content in contents:
+            try:
+                batch.spans.append(_span(content))
+            except (Fault, RecursionError) as fault:
+                batch.unreadable.append(Unreadable(str(fault), head.alone(content)))
+        batches.append(batch)
+    return batches
+
+
+def _span(given: object) -> SentSpan:
+    span = _object(given, "a span")
+    status = _object(span.get("status") or {}, "status")
+    events = span.get("events") or []
+    if not isinstance(events, list):
+        raise Fault("events are no list")
+    return SentSpan(
+        otlp_json.text(span.get("name"), "name"),
+        otlp_json.whole(span.get("kind") or 0, "kind"),
+        otlp_json.moment(span.get("startTimeUnixNano"), "startTimeUnixNano"),
+        otlp_json.moment(span.get("endTimeUnixNano"), "endTimeUnixNano"),
+        otlp_json.whole(status.get("code") or 0, "status.code"),
+        otlp_json.text(status.get("message"), "status.message"),
+        otlp_json.plain_map(span.get("attributes")),
+        tuple(_event(_object(event, "an event")) for event in _ends(events)),
+        otlp_json.identifier(span.get("traceId"), 32),
+        otlp_json.identifier(span.get("spanId"), 16),
+        otlp_json.identifier(span.get("parentSpanId"), 16),
+    )
+
+
+def _event(given: Mapping[str, Any]) -> SpanEvent:
+    return SpanEvent(
+        otlp_json.text(given.get("name"), "name"),
+        otlp_json.moment(given.get("timeUnixNano"), "timeUnixNano"),
+        otlp_json.plain_map(given.get("attributes")),
+    )
+
+
+def _object(given: object, name: str) -> Mapping[str, Any]:
+    if not isinstance(given, dict):
+        raise Fault(f"{name} is no object")
+    return given

@@ -1,0 +1,231 @@
+"""A figure as rows of SVG: what a page shows until plotly has loaded, and where it never does.
+
+Drawn from the same bands, in the same places and with the same patterns, so that nothing moves when plotly takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from events import drawing
+from events.timelines.charts import LANE_PX, PLOT_PX, TRANSPARENT, Band, Chart, Trace, plain, to_ms
+from events.wording import NOT_YET
+
+_NEAR = 0.2
+"""Bars of one kind that are closer than this (per cent of the width) cannot be told apart, and are one."""
+_LEAST_WIDTH = 0.3
+_LEAST_EMPTY = 12.0
+"""In per cent of the width; narrower, the words for the time before the first sign of life would not fit."""
+_INKS = {"22": "n1", "42": "n2", "62": "n3", "85": "n4"}
+_PAPER = 1000
+"""The width of what is not drawn in per cent: lines, which stretch with the column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row: a heading without a drawing, or a lane or plot with what it says now at its right."""
+
+    label: str
+    value: str = ""
+    drawing: SafeString | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Still:
+    """All rows, top to bottom, and the labels of the time axis under them."""
+
+    rows: Sequence[Row]
+    axis: SafeString
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Where moments lie, in per cent of the width."""
+
+    start_ms: int
+    end_ms: int
+    empty: float
+    """How much of it lies before the first sign of life."""
+
+    def at(self, moment_ms: float) -> float:
+        share = 100 * (moment_ms - self.start_ms) / (self.end_ms - self.start_ms)
+        return max(0.0, min(100.0, share))
+
+
+def still_of(chart: Chart) -> Still:
+    """The rows of a figure over one time axis."""
+    start_ms, end_ms = to_ms(chart.start), to_ms(chart.end)
+    scale = _Scale(start_ms, end_ms, 0.0)
+    if chart.began is not None:
+        scale = _Scale(start_ms, end_ms, scale.at(to_ms(chart.began)))
+    lines = [(tick.x, tick.x) for tick in drawing.ticks(chart.start, chart.end)]
+    grid = format_html_join("", '<line class="gridline" x1="{}" x2="{}" y1="0" y2="100%"/>', lines)
+    rows = [row for band in chart.bands for row in _rows(band, scale, grid)]
+    return Still(rows=rows, axis=drawing.axis(chart.start, chart.end))
+
+
+def _rows(band: Band, scale: _Scale, grid: SafeString) -> Iterator[Row]:
+    yield Row(label=band.title)
+    if band.lanes:
+        yield from _lanes(band, scale, grid)
+    elif band.top:
+        words = _not_yet(scale, PLOT_PX // 2) if band.is_named_empty else ""
+        scale_end = format_html('<text x="2" y="12">{}</text>', f"{band.top:,.0f}") if band.has_scale else ""
+        body = format_html_join("", "{}", ((part,) for part in _plot(band, scale)))
+        yield Row(label=band.label, value=band.value, drawing=_svg(PLOT_PX, grid, body, words, scale_end))
+    else:
+        said = format_html('<text x="0" y="16">{}</text>', band.caption)
+        yield Row(label="", drawing=_svg(LANE_PX, grid, said))
+
+
+def _lanes(band: Band, scale: _Scale, grid: SafeString) -> Iterator[Row]:
+    drawn: dict[str, list[SafeString]] = {}
+    for trace in band.traces:
+        parts = _cells(trace, scale) if trace["type"] == "heatmap" else _bars(trace, scale)
+        for name, part in parts:
+            drawn.setdefault(name, []).append(part)
+    middle = (len(band.lanes) - 1) // 2
+    for place, lane in enumerate(band.lanes):
+        words = _not_yet(scale, 16) if band.is_named_empty and place == middle else ""
+        body = format_html_join("", "{}", ((part,) for part in drawn.get(plain(lane.name), [])))
+        yield Row(label=lane.name, value=lane.value, drawing=_svg(LANE_PX, grid, body, words))
+
+
+def _svg(height_px: int, *parts: SafeString | str) -> SafeString:
+    body = format_html_join("", "{}", ((part,) for part in parts))
+    return format_html('<svg height="{}" aria-hidden="true">{}</svg>', height_px, body)
+
+
+def _not_yet(scale: _Scale, y: int) -> SafeString | str:
+    if scale.empty < _LEAST_EMPTY:
+        return ""
+    return format_html('<text x="{}" y="{}" text-anchor="middle">{}</text>', _percent(scale.empty / 2), y, NOT_YET)
+
+
+def _bars(trace: Trace, scale: _Scale) -> Iterator[tuple[str, SafeString]]:
+    """The bars of a trace that lies in lanes, by lane."""
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for name, base, length in zip(trace["y"], trace["base"], trace["x"], strict=True):
+        spans.setdefault(name, []).append((scale.at(base), scale.at(base + length)))
+    height = LANE_PX * trace["width"]
+    paint = _paint(trace)
+    for name, found in spans.items():
+        for begin, end in _merged(found):
+            width = max(end - begin, _LEAST_WIDTH)
+            place = (_percent(min(begin, 100 - width)), _percent(width), _px((LANE_PX - height) / 2), _px(height))
+            yield name, format_html('<rect {} x="{}" width="{}" y="{}" height="{}"/>', paint, *place)
+
+
+def _merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    whole: list[tuple[float, float]] = []
+    for begin, end in sorted(spans):
+        if whole and begin - whole[-1][1] < _NEAR:
+            whole[-1] = (whole[-1][0], max(whole[-1][1], end))
+        else:
+            whole.append((begin, end))
+    return whole
+
+
+def _paint(trace: Trace) -> SafeString:
+    """Its pattern of the sprite; an outline where a person holds a breaker whose calls flow."""
+    name = trace["name"]
+    if name == "auto":
+        return format_html('class="{}"', "track")
+    if trace["marker"]["color"] == TRANSPARENT:
+        return format_html('class="edge f-{}"', name)
+    return format_html('fill="url(#p-{})"', name)
+
+
+def _cells(trace: Trace, scale: _Scale) -> Iterator[tuple[str, SafeString]]:
+    """The cells of a heat row: one track for all that is known, and a cell for each bin that is warmer than none."""
+    starts, bin_ms = trace["x"], trace["xperiod"]
+    for name, steps in zip(trace["y"], trace["z"], strict=True):
+        known = [
+            (scale.at(at), scale.at(at + bin_ms)) for at, step in zip(starts, steps, strict=True) if step is not None
+        ]
+        for begin, end in _merged(known):
+            yield name, _cell(0, begin, end)
+        for at, step in zip(starts, steps, strict=True):
+            if step:
+                yield name, _cell(step, scale.at(at), scale.at(at + bin_ms * 0.92))
+
+
+def _cell(step: int, begin: float, end: float) -> SafeString:
+    text = '<rect class="h{}" x="{}" width="{}" y="3" height="18"/>'
+    return format_html(text, step, _percent(begin), _percent(end - begin))
+
+
+def _plot(band: Band, scale: _Scale) -> Iterator[SafeString]:
+    below: dict[int, float] = {}
+    for trace in band.traces:
+        if trace["type"] == "scatter":
+            yield _line(trace, band.top, scale)
+        elif "base" in trace:
+            yield from _gaps(trace, scale)
+        else:
+            yield from _columns(trace, band.top, scale, below)
+
+
+def _columns(trace: Trace, top: float, scale: _Scale, below: dict[int, float]) -> Iterator[SafeString]:
+    """Columns on top of those that were drawn before, whose heights are in `below`."""
+    ink = str(trace["marker"]["color"]).rpartition("/")[2]
+    paint = format_html('class="{}"', _INKS[ink]) if ink in _INKS else format_html('fill="url(#p-{})"', "unknown")
+    for place, value in enumerate(trace["y"]):
+        if not value:
+            continue
+        begin = trace["x0"] + place * trace["dx"] + trace["offset"]
+        height = PLOT_PX * value / top
+        below[place] = below.get(place, 0.0) + height
+        left, right = scale.at(begin), scale.at(begin + trace["width"])
+        where = (_percent(left), _percent(right - left), _px(PLOT_PX - below[place]), _px(height))
+        yield format_html('<rect {} x="{}" width="{}" y="{}" height="{}"/>', paint, *where)
+
+
+def _gaps(trace: Trace, scale: _Scale) -> Iterator[SafeString]:
+    for middle, width in zip(trace["x"], trace["width"], strict=True):
+        begin, end = scale.at(middle - width / 2), scale.at(middle + width / 2)
+        text = '<rect fill="url(#p-unknown)" x="{}" width="{}" height="100%"/>'
+        yield format_html(text, _percent(begin), _percent(end - begin))
+
+
+def _line(trace: Trace, top: float, scale: _Scale) -> SafeString:
+    """A step line with its area; what is not known interrupts it."""
+    runs: list[list[tuple[float, float]]] = [[]]
+    for at, value in zip(trace["x"], trace["y"], strict=True):
+        if value is None:
+            runs.append([])
+        else:
+            runs[-1].append((scale.at(at) * _PAPER / 100, PLOT_PX - (PLOT_PX - 2) * value / top))
+    drawn = [(_points(run), f"{run[0][0]:.1f}", f"{run[-1][0]:.1f}") for run in runs if run]
+    return format_html(
+        '<svg viewBox="0 0 {} {}" preserveAspectRatio="none">{}</svg>',
+        _PAPER,
+        PLOT_PX,
+        format_html_join(
+            "",
+            '<polygon class="area" points="{},{} {} {},{}"/><polyline class="plot" points="{}"/>',
+            ((first, PLOT_PX, points, last, PLOT_PX, points) for points, first, last in drawn),
+        ),
+    )
+
+
+def _points(run: Sequence[tuple[float, float]]) -> str:
+    """The corners of a line; in a level stretch only its ends."""
+    kept = [
+        point
+        for place, point in enumerate(run)
+        if place in (0, len(run) - 1) or not run[place - 1][1] == point[1] == run[place + 1][1]
+    ]
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in kept)
+
+
+def _percent(number: float) -> str:
+    return f"{number:.2f}".rstrip("0").rstrip(".") + "%"
+
+
+def _px(number: float) -> str:
+    return f"{number:.1f}".removesuffix(".0")
