@@ -12,13 +12,19 @@ Channel = Literal["web", "api", "cli", "task"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """`may` answers for a permission of `roles.LEAST_ROLE` and an environment. `key_prefix` says which key it is."""
+    """`may` answers for a permission of `roles.LEAST_ROLE` and an environment. `key_prefix` says which key it is.
+
+    `may_for_group` answers for one group of agents, where somebody may hold a role for no more. `is_fresh`: a person
+    has signed in, or confirmed who they are, a short time ago; programs always are.
+    """
 
     name: str
     kind: Kind
     channel: Channel
     may: Callable[[str, str], bool]
     user_id: int | None = None
+    is_fresh: bool = True
+    may_for_group: Callable[[str, str, str], bool] | None = None
     key_prefix: str = ""
     ip: str = ""
     user_agent: str = ""

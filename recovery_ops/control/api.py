@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from django.db.models import Q
@@ -10,19 +11,25 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from events.queries import breaker, breakers, fleet, instance_states
-from recovery_ops.control import actions, documents
-from recovery_ops.control.api_requests import Api, said
-from recovery_ops.control.desired import apply_status, current_revision, live_policy
-from recovery_ops.control.models import AuditEntry, Override
-from recovery_ops.control.refusals import INVALID, UNKNOWN, Refused
+from recovery_ops.control import actions, documents, documents_intent
+from recovery_ops.control.actions import bulk, checks
+from recovery_ops.control.actions.overrides import resting_id
+from recovery_ops.control.actions.probes import probe
+from recovery_ops.control.api_requests import WHY, Api, Takes, assumed, page_of, whole_of
+from recovery_ops.control.desired import apply_status, current_revision, live_policy, read
+from recovery_ops.control.impact import impact_of_all
+from recovery_ops.control.models import AuditEntry, LoadShed, Override
+from recovery_ops.control.precedence import verdict_of
+from recovery_ops.control.refusals import UNKNOWN, Refused
+from recovery_ops.control.stuck import findings_of, stuck_among
 from recovery_ops.rules.knobs import KNOBS
 from recovery_ops.rules.policy import knobs_document, parse_policy
+from recovery_ops.rules.quorum import rule_for
 from recovery_ops.rules.scope import ANY, Place, Scope
 
 PARTS = {"service": str, "instance": str, "group": str}
-WHY: dict[str, type] = {"reason": str, "dry_run": bool}
-IMPOSING = WHY | PARTS | {"expires_in_s": float, "ahead": bool}
 AUDIT_MOST = 500
+IMPOSE_MORE: dict[str, type] = {"expires_in_s": float, "starts_in_s": float, "ahead": bool, "confirm": str}
 
 
 class Status(Api):
@@ -32,6 +39,7 @@ class Status(Api):
         now, here = timezone.now(), self.environment
         agents, rows = fleet(here, now=now), breakers(here, now=now)
         revision = current_revision(here)
+        shed = LoadShed.objects.in_force(here, now).first()
         return Response(
             {
                 "environment": here,
@@ -40,6 +48,7 @@ class Status(Api):
                 "agents": {"total": len(agents), "reporting": sum(row.is_reachable for row in agents)},
                 "breakers": {"total": len(rows), "not_flowing": sum(not row.is_flowing for row in rows)},
                 "overrides": Override.objects.in_force(here, now).count(),
+                "shed": None if shed is None else documents_intent.of_shed(shed),
                 "applying": documents.of_applying(apply_status(here, revision, Scope(), now=now, agents=agents)),
             }
         )
@@ -60,23 +69,60 @@ class Fleet(Api):
 
 
 class Breakers(Api):
-    """`GET /api/v1/breakers`: every breaker, the worst first."""
+    """`/api/v1/breakers`: GET every breaker, the worst first; POST one `verb` for each of `names`, each by itself.
+
+    A POST (trip, disable, observe, release, extend, reset or probe) answers with a result for each: `done`, or the
+    `problem` that stopped this one and no other; and in `impact` with what all of them touch together. A reset of more
+    than one that is not closed is one `ramp` for all of them. `confirm` repeats the environment's name where one of
+    them would ask for a confirmation.
+    """
+
+    takes = {
+        "POST": Takes(
+            WHY | PARTS | {"verb": str, "names": list} | IMPOSE_MORE,
+            needed=("reason", "verb", "names"),
+        )
+    }
 
     def get(self, request: Request) -> Response:
         now, here = timezone.now(), self.environment
         held = list(Override.objects.in_force(here, now))
         rows = breakers(here, now=now)
-        return Response(
-            {
-                "environment": here,
-                "revision": current_revision(here),
-                "breakers": [documents.of_breaker(row, _resting_on((row.name, *row.operations), held)) for row in rows],
-            }
-        )
+        stuck = stuck_among(rows, parse_policy(live_policy(here).document), now=now)
+        told = [
+            documents.of_breaker(row, _resting_on((row.name, *row.operations), held), stuck.get(row.name, ()))
+            for row in rows
+        ]
+        return Response({"environment": here, "revision": current_revision(here), "breakers": told})
+
+    def post(self, request: Request) -> Response:
+        body = self.body(request)
+        verb, names = body["verb"], body["names"]
+        if verb not in bulk.VERBS:
+            raise Refused("invalid", f"verb is one of {', '.join(bulk.VERBS)}.", fields={"verb": "is not known"})
+        if not 1 <= len(names) <= bulk.MOST or not all(isinstance(name, str) and name for name in names):
+            fault = f"is a list of 1 to {bulk.MOST} names"
+            raise Refused("invalid", f"names {fault}.", fields={"names": fault})
+        where = {part: body[part] for part in PARTS if part in body}
+        more = {one: body[one] for one in IMPOSE_MORE if one in body}
+        asked = self.asked(request, body)
+        scopes = [Scope(operation=name, **where) for name in dict.fromkeys(names)]
+        impact = impact_of_all(self.environment, scopes, now=timezone.now())
+        results = bulk.each(verb, names, asked, where=where, **more)
+        answer = {
+            "environment": self.environment,
+            "results": [_told(one) for one in results],
+            "refused": sum(one.refusal is not None for one in results),
+            "dry_run": asked.get("dry_run", False),
+            "impact": documents.of_impact(impact),
+        }
+        return Response(answer | (assumed(body) if verb in bulk.IMPOSING else {}))
 
 
 class Breaker(Api):
     """`GET /api/v1/breakers/<name>`: instance by instance, and who obeys `?revision=` (else the newest)."""
+
+    asks = {"revision": "who obeys this one"}
 
     def get(self, request: Request, name: str) -> Response:
         now, here = timezone.now(), self.environment
@@ -87,10 +133,14 @@ class Breaker(Api):
             if not overrides:
                 detail = f"No instance in {here} has ever reported a breaker called {name}."
                 raise Refused("unknown_breaker", detail, status=UNKNOWN)
-            found = {"name": name, "instances": 0, "overrides": [documents.of_override(one) for one in overrides]}
+            held = [documents_intent.of_override(one) for one in overrides]
+            found = {"name": name, "instances": 0, "overrides": held}
         else:
-            found = documents.of_breaker(row, _resting_on((row.name, *row.operations), overrides))
-        wanted = _whole(request, "revision", current_revision(here))
+            policy = parse_policy(live_policy(here).document)
+            stuck = findings_of(row, policy, now=now)
+            found = documents.of_breaker(row, _resting_on((row.name, *row.operations), overrides), stuck)
+            found["quorum"] = documents.of_quorum(rule_for(policy.quorum, row.name, row.operations), row)
+        wanted = whole_of(request, "revision", current_revision(here))
         summary = apply_status(here, wanted, Scope(operation=name), now=now)
         return Response(
             {
@@ -104,23 +154,30 @@ class Breaker(Api):
 
 
 class Impose(Api):
-    """`POST /api/v1/breakers/<name>/trip`, `/disable`, `/observe`."""
+    """`POST /api/v1/breakers/<name>/trip`, `/disable`, `/observe`: until `expires_in_s` is over.
+
+    Where it is not said, that is an hour, and the answer says so in `assumed`. `confirm` repeats the breaker's name for
+    all services of an environment whose name begins with `prod`, and the environment's name for every breaker (`*`).
+    """
 
     verb = ""
+    takes = {"POST": Takes(WHY | PARTS | IMPOSE_MORE)}
 
     def post(self, request: Request, name: str) -> Response:
-        body = said(request, IMPOSING, needed=["reason"])
-        rest: dict[str, Any] = {one: body[one] for one in ("expires_in_s", "ahead") if one in body}
+        body = self.body(request)
+        rest: dict[str, Any] = {one: body[one] for one in IMPOSE_MORE if one in body}
         impose = {"trip": actions.trip, "disable": actions.disable, "observe": actions.observe}[self.verb]
         done = impose(**self.asked(request, body), **rest, scope=_scope(name, body))
-        return Response(documents.of_done(done))
+        return Response(documents.of_done(done) | assumed(body))
 
 
 class Release(Api):
     """`POST /api/v1/breakers/<name>/release`: ends the override of exactly the scope given, or `override_id`."""
 
+    takes = {"POST": Takes(WHY | PARTS | {"override_id": str})}
+
     def post(self, request: Request, name: str) -> Response:
-        body = said(request, WHY | PARTS | {"override_id": str}, needed=["reason"])
+        body = self.body(request)
         override_id = _override_id(self.environment, name, body)
         return Response(documents.of_done(actions.release(**self.asked(request, body), override_id=override_id)))
 
@@ -128,9 +185,12 @@ class Release(Api):
 class Extend(Api):
     """`POST /api/v1/breakers/<name>/extend`: lets it end `expires_in_s` from now."""
 
+    takes = {
+        "POST": Takes(WHY | PARTS | {"override_id": str, "expires_in_s": float}, needed=("reason", "expires_in_s"))
+    }
+
     def post(self, request: Request, name: str) -> Response:
-        fields = WHY | PARTS | {"override_id": str, "expires_in_s": float}
-        body = said(request, fields, needed=["reason", "expires_in_s"])
+        body = self.body(request)
         override_id = _override_id(self.environment, name, body)
         asked = self.asked(request, body)
         done = actions.extend(**asked, override_id=override_id, expires_in_s=body["expires_in_s"])
@@ -138,11 +198,68 @@ class Extend(Api):
 
 
 class Reset(Api):
-    """`POST /api/v1/breakers/<name>/reset`: closes it with a fresh window."""
+    """`POST /api/v1/breakers/<name>/reset`: closes it with a fresh window.
+
+    Where it is not closed on more than one instance, it goes in steps: the answer has a `ramp` in place of a `reset`,
+    and `/api/v1/resets/<number>` says how far it has come.
+    """
+
+    takes = {"POST": Takes(WHY | PARTS)}
 
     def post(self, request: Request, name: str) -> Response:
-        body = said(request, WHY | PARTS, needed=["reason"])
+        body = self.body(request)
         return Response(documents.of_done(actions.reset(**self.asked(request, body), scope=_scope(name, body))))
+
+
+class Probe(Api):
+    """`POST /api/v1/breakers/<name>/probe`: lets one call through an open breaker now."""
+
+    takes = {"POST": Takes(WHY | PARTS)}
+
+    def post(self, request: Request, name: str) -> Response:
+        body = self.body(request)
+        return Response(documents.of_done(probe(**self.asked(request, body), scope=_scope(name, body))))
+
+
+class Overrides(Api):
+    """`GET /api/v1/overrides`: those that hold, and those that are to begin."""
+
+    def get(self, request: Request) -> Response:
+        now, here = timezone.now(), self.environment
+        live = Override.objects.live(here).filter(expires_at__gt=now)
+        return Response(
+            {
+                "environment": here,
+                "revision": current_revision(here),
+                "overrides": [documents_intent.of_override(one) for one in live if one.starts_at <= now],
+                "ahead": [documents_intent.of_override(one) for one in live if one.starts_at > now],
+            }
+        )
+
+
+class Explain(Api):
+    """`GET /api/v1/explain`: which override and which rule wins at a place, and why."""
+
+    asks = {
+        "operation": "whose knobs and breaker",
+        "breaker": "where it is called otherwise than the operation",
+        "service": "in which service",
+        "instance": "in which instance",
+        "group": "in which group",
+        "kind": "operation, model, tool, document, sandbox",
+    }
+
+    def get(self, request: Request) -> Response:
+        said = {name: request.query_params.get(name, "") for name in self.asks}
+        place = Place(
+            operation=said["operation"],
+            breaker=said["breaker"] or said["operation"],
+            service=said["service"],
+            instance=said["instance"],
+            group=said["group"],
+        )
+        found = verdict_of(read(self.environment), place, now=timezone.now(), kind=said["kind"] or "operation")
+        return Response({"environment": self.environment, "place": asdict(place), **asdict(found)})
 
 
 class OperationPolicy(Api):
@@ -152,8 +269,16 @@ class OperationPolicy(Api):
     over the defaults, and that is not known here.
     """
 
+    asks = {"service": "the policy in one service"}
+    takes = {
+        "PATCH": Takes(
+            WHY | {"knobs": dict, "service": str, "ahead": bool, "break_glass": bool}, needed=("reason", "knobs")
+        )
+    }
+
     def get(self, request: Request, operation: str) -> Response:
         service = request.query_params.get("service", ANY)
+        checks.refuse(checks.faults_of_scope(Scope(operation=operation, service=service)))
         live = live_policy(self.environment)
         place = Place(service=service, instance="", operation=operation)
         effective = parse_policy(live.document, version=live.version).for_operation(place)
@@ -171,7 +296,7 @@ class OperationPolicy(Api):
         )
 
     def patch(self, request: Request, operation: str) -> Response:
-        body = said(request, WHY | {"knobs": dict, "service": str, "ahead": bool}, needed=["reason", "knobs"])
+        body = self.body(request)
         if not body["knobs"]:
             raise Refused("invalid", f"No knob was given; there are {', '.join(KNOBS)}.", fields={"knobs": "is empty"})
         done = actions.set_operation_policy(
@@ -180,6 +305,7 @@ class OperationPolicy(Api):
             service=body.get("service", ANY),
             knobs=body["knobs"],
             ahead=body.get("ahead", False),
+            break_glass=body.get("break_glass", False),
         )
         return Response(documents.of_done(done))
 
@@ -188,13 +314,11 @@ class Audit(Api):
     """`GET /api/v1/audit`: the newest rows first; `limit`, `before` (a row's number), `operation`."""
 
     needs = "see_audit"
+    asks = {"limit": f"from 1 to {AUDIT_MOST}", "before": "a row's number", "operation": "rows about one operation"}
 
     def get(self, request: Request) -> Response:
-        limit = _whole(request, "limit", 50)
-        if not 1 <= limit <= AUDIT_MOST:
-            raise Refused("invalid", f"limit is from 1 to {AUDIT_MOST}.", fields={"limit": "is out of bounds"})
+        limit, before = page_of(request, most=AUDIT_MOST)
         entries = AuditEntry.objects.filter(environment=self.environment)
-        before = _whole(request, "before", 0)
         if before:
             entries = entries.filter(number__lt=before)
         if operation := request.query_params.get("operation"):
@@ -211,6 +335,18 @@ class Nothing(Api):
         raise Refused("not_found", f"There is nothing at {request.path}.", status=UNKNOWN)
 
 
+def _told(result: bulk.Result) -> dict[str, Any]:
+    if result.done is not None:
+        return {"name": result.name, "done": documents.of_done(result.done)}
+    refusal = result.refusal
+    if refusal is None:
+        raise ValueError(result.name)
+    problem = documents.of_problem(
+        refusal.status, refusal.code, refusal.detail, fields=refusal.fields, changes=refusal.changes
+    )
+    return {"name": result.name, "problem": problem}
+
+
 def _scope(name: str, body: dict[str, Any]) -> Scope:
     return Scope(operation=name, **{part: body[part] for part in PARTS if part in body})
 
@@ -222,20 +358,7 @@ def _resting_on(names: tuple[str, ...], overrides: list[Override]) -> list[Overr
 
 
 def _override_id(environment: str, name: str, body: dict[str, Any]) -> str:
-    """The override that a request means: by its id, or the newest that rests, or rested, on exactly its scope."""
+    """The override that a request means: by its id, or by its scope."""
     if "override_id" in body:
         return str(body["override_id"])
-    newest = Override.objects.filter(environment=environment).in_scope(_scope(name, body)).order_by("-revision").first()
-    if newest is None:
-        detail = f"No override rests on exactly this scope of {name}. Name a part of it, or the override's id."
-        raise Refused("nothing_held", detail, status=UNKNOWN)
-    return newest.pk
-
-
-def _whole(request: Request, name: str, default: int) -> int:
-    given = request.query_params.get(name, "")
-    if not given:
-        return default
-    if not (given.isascii() and given.isdigit() and len(given) < 19):
-        raise Refused("invalid", f"{name} is a whole number.", status=INVALID, fields={name: "is a whole number"})
-    return int(given)
+    return resting_id(environment, _scope(name, body))

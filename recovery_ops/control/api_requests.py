@@ -17,10 +17,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from events.keys import KeyRefused, KeyStoreAway, authenticate
+from events.keys import KeyBusy, KeyRefused, KeyStoreAway, authenticate
 from events.models import AgentKey
 from recovery_ops.control import documents
-from recovery_ops.control.actions import Asked
+from recovery_ops.control.actions import DEFAULT_EXPIRY_S, Asked
 from recovery_ops.control.actors import Actor
 from recovery_ops.control.context import actor_of, environment_of, origin_of
 from recovery_ops.control.refusals import Refused
@@ -29,7 +29,28 @@ from recovery_ops.control.roles import may_of_key
 logger = logging.getLogger(__name__)
 
 RETRY_AFTER_S = 5
-_CODES = {401: "not_signed_in", 403: "forbidden", 404: "not_found", 405: "method_not_allowed", 415: "unsupported"}
+WHY: dict[str, type] = {"reason": str, "dry_run": bool}
+"""What the body of every change may hold."""
+COHORT: dict[str, type] = {"share": float, "for_s": float, "service": str, "group": str, "least_calls": int}
+"""To whom a proposal goes first, and for how long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """What a body holds: the type of each field, `object` for any, and which of them it needs."""
+
+    fields: Mapping[str, type]
+    needed: tuple[str, ...] = ("reason",)
+
+
+_CODES = {
+    401: "not_signed_in",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    415: "unsupported",
+    429: "too_often",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +63,14 @@ class KeyHolder:
 
 
 class KeyAuthentication(BaseAuthentication):
-    """`Authorization: Bearer <key>`: scope `read` to look, `act` to change."""
+    """`Authorization: Bearer <key>`: scope `read` to look; to change `act`, or what the view names."""
 
     def authenticate(self, request: Request) -> tuple[KeyHolder, AgentKey] | None:
         header = request.headers.get("Authorization")
         if header is None:
             return None
-        key = authenticate(header, "read" if request.method in SAFE_METHODS else "act")
+        view = request.parser_context["view"]
+        key = authenticate(header, "read" if view.is_looking(request) else view.changes_with)
         return KeyHolder(key), key
 
     def authenticate_header(self, request: Request) -> str:
@@ -65,6 +87,18 @@ class Api(APIView):
     permission_classes = []
     needs = "see"
     """The permission that looking here takes."""
+    changes_with = "act"
+    """The scope that a key needs to change something here."""
+    is_reading = False
+    """Whether a POST here changes nothing either."""
+    is_open = False
+    """Whether anybody may look."""
+    takes: Mapping[str, Takes] = {}
+    """What a body holds, by method."""
+    asks: Mapping[str, str] = {}
+    """The parameters of GET, and what each is."""
+    answers: Mapping[str, int] = {}
+    """The status of a success where it is not 200, by method."""
 
     environment: str
     actor: Actor
@@ -75,15 +109,36 @@ class Api(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        if self.is_open:
+            return
         if not request.user.is_authenticated:
             raise exceptions.NotAuthenticated("Sign in, or send the header `Authorization: Bearer <key>`.")
         self.environment, self.actor = _asker(request)
-        if request.method in SAFE_METHODS and not self.actor.may(self.needs, self.environment):
+        if self.is_looking(request) and not self.actor.may(self.needs, self.environment):
             raise PermissionDenied(f"{self.actor.name} may not {self.needs.replace('_', ' ')} in {self.environment}.")
+
+    def is_looking(self, request: Request) -> bool:
+        """Whether this request changes nothing."""
+        return request.method in SAFE_METHODS or self.is_reading
+
+    def body(self, request: Request) -> dict[str, Any]:
+        """The body as this method takes it. Raises Refused (400) by field."""
+        takes = self.takes[str(request.method)]
+        return said(request, takes.fields, needed=takes.needed)
+
+    def tagged(self, answer: Mapping[str, Any], number: int) -> Response:
+        """The answer with the ETag that a change gives back as If-Match; 304 for whoever has it already."""
+        tag = f'"{number}"'
+        given = {one.strip().removeprefix("W/") for one in self.request.headers.get("If-None-Match", "").split(",")}
+        if tag in given:
+            return Response(status=304, headers={"ETag": tag})
+        return Response(answer, headers={"ETag": tag})
 
     def handle_exception(self, exc: Exception) -> Response:
         """Every error as a problem document: never a page, never a redirect."""
         answer = problem_of(exc)
+        if answer.status_code == 405:
+            answer["Allow"] = ", ".join(self.allowed_methods)
         if answer.status_code == 401:
             answer["WWW-Authenticate"] = "Bearer"
         answer.exception = True
@@ -101,12 +156,20 @@ class Api(APIView):
         )
 
 
+def assumed(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What an answer says was taken for granted, because the body did not say it."""
+    return {} if "expires_in_s" in body else {"assumed": {"expires_in_s": DEFAULT_EXPIRY_S}}
+
+
 def problem_of(error: Exception) -> Response:
     """An error as a problem document with its status."""
     if isinstance(error, Refused):
         return _problem(error.status, error.code, error.detail, fields=error.fields, changes=error.changes)
     if isinstance(error, KeyRefused):
-        return _problem(error.status, _CODES[error.status], error.message)
+        refused = _problem(error.status, _CODES[error.status], error.message)
+        if isinstance(error, KeyBusy):
+            refused["Retry-After"] = str(error.retry_after_s)
+        return refused
     if isinstance(error, KeyStoreAway | OperationalError | InterfaceError):
         answer = _problem(503, "away", "The store cannot be reached now. Try again in a few seconds.")
         answer["Retry-After"] = str(RETRY_AFTER_S)
@@ -124,9 +187,13 @@ def problem_of(error: Exception) -> Response:
 def said(request: Request, fields: Mapping[str, type], *, needed: Collection[str] = ()) -> dict[str, Any]:
     """The fields of a JSON body, each of its type. Raises Refused (400) naming every one that is not.
 
-    `float` takes any number. A name that is not in `fields` is refused: a misspelt `expires_in_s` must not pass.
+    `float` takes any number, `object` anything. A name that is not in `fields` is refused: a misspelt `expires_in_s`
+    must not pass.
     """
-    body = request.data
+    try:
+        body = request.data
+    except RecursionError:
+        raise Refused("invalid", "The body is nested deeper than anybody reads.") from None
     if not isinstance(body, Mapping):
         raise Refused("invalid", "The body is not a JSON object.")
     faults = {name: f"is not known; there are {', '.join(sorted(fields))}" for name in body if name not in fields}
@@ -145,12 +212,34 @@ _KINDS: dict[type, str] = {
     bool: "is true or false",
     float: "is a number",
     dict: "is an object",
+    int: "is a whole number",
+    list: "is a list",
 }
+
+
+def page_of(request: Request, *, most: int, usual: int = 50) -> tuple[int, int]:
+    """`limit` and `before` of a list, 0 for no `before`. Raises Refused (400) for what is no such number."""
+    limit = whole_of(request, "limit", usual)
+    if not 1 <= limit <= most:
+        raise Refused("invalid", f"limit is from 1 to {most}.", fields={"limit": "is out of bounds"})
+    return limit, whole_of(request, "before", 0)
+
+
+def whole_of(request: Request, name: str, default: int) -> int:
+    """A parameter that is a whole number from 0. Raises Refused (400) for anything else."""
+    given = request.query_params.get(name, "")
+    if not given:
+        return default
+    if not (given.isascii() and given.isdigit() and len(given) < 19):
+        raise Refused("invalid", f"{name} is a whole number.", fields={name: "is a whole number"})
+    return int(given)
 
 
 def _is(value: object, kind: type) -> bool:
     if kind is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
     return isinstance(value, kind)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from django.apps import AppConfig
 
 
@@ -9,3 +11,7 @@ class ControlConfig(AppConfig):
     name = "recovery_ops.control"
     label = "control"
     verbose_name = "what people want"
+
+    def ready(self) -> None:
+        import_module("recovery_ops.control.beats").follow()
+        import_module("recovery_ops.control.sign_in.signals").follow()

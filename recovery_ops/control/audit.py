@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -37,6 +37,15 @@ class Deed:
     revision: int | None = None
     code: str = ""
     key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The end of a chain as it was at some time, to be kept where whoever writes to the database cannot."""
+
+    environment: str
+    number: int
+    hash: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +153,27 @@ def verify(environment: str) -> ChainReport:
     if not number and Revision.objects.filter(environment=environment, number__gt=0).exists():
         return broken(1, "There were changes, and no row tells of any.")
     return ChainReport(environment=environment, verified=number, head_hash=previous_hash)
+
+
+def anchors() -> list[Anchor]:
+    """Where each environment's chain ends now; environments in which nothing was written yet have no end."""
+    heads = AuditHead.objects.filter(number__gt=0).order_by("environment")
+    return [Anchor(head.environment, head.number, head.hash) for head in heads]
+
+
+def refuted(kept: Iterable[Anchor]) -> list[Anchor]:
+    """Those of the kept ends that the log denies: it was written anew since, however whole it looks."""
+    return [
+        one
+        for one in kept
+        if not AuditEntry.objects.filter(environment=one.environment, number=one.number, hash=one.hash).exists()
+    ]
+
+
+def told(entry: AuditEntry) -> dict[str, Any]:
+    """One row in full, as it is exported: the hashed fields by name, and the hash."""
+    values = {name: getattr(entry, name) for name in _HASHED}
+    return {**values, "at": entry.at.astimezone(UTC).isoformat(timespec="microseconds"), "hash": entry.hash}
 
 
 def chains() -> list[str]:

@@ -14,12 +14,16 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
+from events.capacity.asking import count_going_on
 from events.models import AgentKey
 from events.queries import breakers, fleet
+from events.window import carried
 from recovery_ops.control.actors import Actor, Channel
 from recovery_ops.control.desired import current_revision
+from recovery_ops.control.escalations.asking import unacknowledged
 from recovery_ops.control.models import EVERYWHERE, NAME_CHARS, Revision
 from recovery_ops.control.roles import Grants, Role, grants_of
+from recovery_ops.control.sign_in.sessions import FORM_S, is_fresh
 
 PARAMETER = "environment"
 _SESSION_KEY = "environment"
@@ -72,7 +76,9 @@ def actor_of(request: HttpRequest, channel: Channel = "web") -> Actor:
         kind="person",
         channel=channel,
         may=visit_of(request).grants.may,
+        may_for_group=visit_of(request).grants.may,
         user_id=user.pk,
+        is_fresh=is_fresh(request, slack_s=FORM_S),
         **origin_of(request),
     )
 
@@ -97,10 +103,12 @@ def origin_of(request: HttpRequest) -> Origin:
 
 
 def console(request: HttpRequest) -> dict[str, Any]:
-    """What every template may use: `environment`, `environments`, `role`, `may`, `revision`, `nav`.
+    """What every template may use: `environment`, `environments`, `role`, `may`, `revision`, `nav`, `carried`.
 
     `may.trip` and so on are the permissions of `roles.LEAST_ROLE`. `nav.breakers` counts those that do not flow,
-    `nav.agents` those that do not report. What a page does not print is not asked for.
+    `nav.agents` those that do not report, `nav.capacity` the outages that go on, `nav.escalations` what nobody has
+    taken. `carried` is the range the address asks for, for links to other screens. What a page does not print is not
+    asked for.
     """
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return {}
@@ -112,6 +120,7 @@ def console(request: HttpRequest) -> dict[str, Any]:
         "may": visit.grants.permissions(visit.environment),
         "revision": SimpleLazyObject(partial(current_revision, visit.environment)),
         "nav": SimpleLazyObject(partial(_nav, visit)),
+        "carried": carried(request),
     }
 
 
@@ -138,9 +147,11 @@ def _visit(request: HttpRequest) -> Visit:
 
 def _nav(visit: Visit) -> dict[str, int]:
     if not visit.grants.may("see", visit.environment):
-        return {"breakers": 0, "agents": 0}
+        return {"breakers": 0, "agents": 0, "capacity": 0, "escalations": 0}
     now = timezone.now()
     return {
         "breakers": sum(not row.is_flowing for row in breakers(visit.environment, now=now)),
         "agents": sum(not row.is_reachable for row in fleet(visit.environment, now=now)),
+        "capacity": count_going_on(visit.environment, now=now),
+        "escalations": unacknowledged(visit.environment, now),
     }

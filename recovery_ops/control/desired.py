@@ -14,7 +14,19 @@ from typing import Any
 from events.queries import fleet
 from events.rows import AgentRow
 from recovery_ops import wire
-from recovery_ops.control.models import AuditEntry, Override, PolicyRelease, Reset, Revision
+from recovery_ops.control.models import (
+    AuditEntry,
+    BreakerProbe,
+    Escalation,
+    LoadShed,
+    Override,
+    PolicyRelease,
+    PolicyRollout,
+    Reset,
+    Revision,
+)
+from recovery_ops.rules.cohorts import WHOLE, Cohort, Spared
+from recovery_ops.rules.intent import Answer, Probe, Shed
 from recovery_ops.rules.intent import Override as DesiredOverride
 from recovery_ops.rules.intent import Reset as DesiredReset
 from recovery_ops.rules.policy import BUILT_IN, document_of
@@ -23,6 +35,10 @@ from recovery_ops.rules.words import ApplyStatus
 
 RESETS_KEPT = timedelta(days=7)
 """An agent that was away for less than this still learns of a reset when it comes back."""
+PROBES_KEPT = timedelta(hours=1)
+"""A probe is for now: whoever comes back later has other news by then."""
+ANSWERS_KEPT = timedelta(days=2)
+"""For how long a run that was away still finds the answer to its question."""
 EXPIRED_KEPT = timedelta(days=1)
 """Should nobody note that overrides have ended: for how long agents go on hearing of them."""
 
@@ -37,6 +53,8 @@ class Who:
 
     def is_in(self, scope: Scope) -> bool:
         """Whether the scope reaches this instance, or could."""
+        if self.service is not None and self.instance is not None and self.group is not None:
+            return scope.reaches(service=self.service, instance=self.instance, group=self.group)
         known = Scope(
             service=ANY if self.service is None else scope.service,
             instance=ANY if self.instance is None else scope.instance,
@@ -53,14 +71,36 @@ class LivePolicy:
     document: Mapping[str, Any]
     version: str
 
+    @property
+    def name(self) -> str:
+        """In words: `policy 3`, `the built-in policy`, or `canary-2`, which is none of the releases."""
+        if self.release is not None:
+            return f"policy {self.version}"
+        return "the built-in policy" if self.version == BUILT_IN.version else self.version
+
     @staticmethod
     def built_in() -> LivePolicy:
         """What holds where nothing was ever released."""
         return LivePolicy(release=None, document=document_of(BUILT_IN), version=BUILT_IN.version)
 
 
-Reach = tuple[tuple[int, ...], tuple[int, ...]]
-"""Which overrides and which resets of a snapshot concern somebody, by their places in it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """The policy that a cohort obeys instead of the live one."""
+
+    cohort: Cohort
+    policy: LivePolicy
+
+    def is_for(self, who: Who) -> bool:
+        """Whether it is for this instance; whoever does not say who they are gets the live policy."""
+        if who.service is None or not who.instance:
+            return False
+        return self.cohort.holds(service=who.service, instance=who.instance, group=who.group or "")
+
+
+Reach = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...], bool]
+"""Which overrides, resets, answers and probes of a snapshot concern somebody, by their places in it, and whether they
+obey the canary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +112,14 @@ class Snapshot:
     policy: LivePolicy
     overrides: tuple[DesiredOverride, ...] = ()
     resets: tuple[DesiredReset, ...] = ()
+    answers: tuple[Answer, ...] = ()
+    probes: tuple[Probe, ...] = ()
+    shed: Shed | None = None
+    canary: Canary | None = None
+    spared: Mapping[str, Spared] = field(default_factory=dict)
+    """Whom an override lets out, by its id."""
+    bands: Mapping[tuple[int, Scope], Cohort] = field(default_factory=dict)
+    """For whom alone a reset is, by its revision and scope: a step of a ramp."""
 
     @staticmethod
     def of_nothing(environment: str) -> Snapshot:
@@ -81,21 +129,51 @@ class Snapshot:
     def reach(self, who: Who) -> Reach:
         """What of it concerns an instance. Two with the same reach have the same document."""
         return (
-            tuple(index for index, one in enumerate(self.overrides) if who.is_in(one.scope)),
-            tuple(index for index, one in enumerate(self.resets) if who.is_in(one.scope)),
+            tuple(index for index, one in enumerate(self.overrides) if who.is_in(one.scope) and self._holds(one, who)),
+            tuple(index for index, one in enumerate(self.resets) if who.is_in(one.scope) and self._is_for(one, who)),
+            tuple(index for index, one in enumerate(self.answers) if who.is_in(Scope(service=one.service))),
+            tuple(index for index, one in enumerate(self.probes) if who.is_in(one.scope)),
+            self.canary is not None and self.canary.is_for(who),
         )
+
+    def lets_out(self, override_id: str, who: Who) -> bool:
+        """Whether an override leaves this instance to its own rules; who does not say who they are is held."""
+        spared = self.spared.get(override_id)
+        if spared is None or who.service is None or not who.instance:
+            return False
+        return spared.holds(service=who.service, instance=who.instance)
+
+    def _holds(self, override: DesiredOverride, who: Who) -> bool:
+        return not self.lets_out(override.id, who)
+
+    def _is_for(self, reset: DesiredReset, who: Who) -> bool:
+        """Whoever does not say who they are is of the last step."""
+        band = self.bands.get((reset.revision, reset.scope))
+        if band is None:
+            return True
+        if who.service is None or not who.instance:
+            return band.limit == WHOLE
+        return band.holds(service=who.service, instance=who.instance)
+
+    def policy_for(self, who: Who) -> LivePolicy:
+        """The policy that an instance obeys: the canary in its cohort, elsewhere the live one."""
+        return self.canary.policy if self.canary is not None and self.canary.is_for(who) else self.policy
 
     def document(self, reach: Reach, *, issued_at: float) -> dict[str, Any]:
         """The document for those with this reach; `issued_at` in seconds since the epoch."""
-        overrides, resets = reach
+        overrides, resets, answers, probes, is_canary = reach
+        policy = self.canary.policy if is_canary and self.canary is not None else self.policy
         return wire.desired_document(
             environment=self.environment,
             revision=self.revision,
-            policy=self.policy.document,
-            policy_version=self.policy.version,
+            policy=policy.document,
+            policy_version=policy.version,
             overrides=[self.overrides[index] for index in overrides],
             resets=[self.resets[index] for index in resets],
             issued_at=issued_at,
+            answers=[self.answers[index] for index in answers],
+            probes=[self.probes[index] for index in probes],
+            shed=self.shed,
         )
 
 
@@ -124,20 +202,65 @@ def read(environment: str) -> Snapshot:
 def _read(environment: str, revision: Revision | None) -> Snapshot:
     if revision is None:
         return Snapshot.of_nothing(environment)
-    live = Override.objects.live(environment).filter(expires_at__gt=revision.changed_at - EXPIRED_KEPT)
+    live = list(Override.objects.live(environment).filter(expires_at__gt=revision.changed_at - EXPIRED_KEPT))
+    resets = _resets(environment, revision.changed_at - RESETS_KEPT)
     return Snapshot(
         environment=environment,
         revision=revision.number,
         policy=live_policy(environment),
         overrides=tuple(one.as_desired() for one in live),
-        resets=_resets(environment, revision.changed_at - RESETS_KEPT),
+        resets=tuple(one.as_desired() for one in resets),
+        answers=_answers(environment, revision),
+        probes=_probes(environment, revision.changed_at - PROBES_KEPT),
+        shed=_shed(environment, revision.changed_at - EXPIRED_KEPT),
+        canary=_canary(environment),
+        spared={one.pk: one.spared for one in live if one.spares},
+        bands={(one.revision, one.scope): one.cohort for one in resets if one.cohort is not None},
     )
 
 
-def _resets(environment: str, since: datetime) -> tuple[DesiredReset, ...]:
-    kept = Reset.objects.filter(environment=environment, at__gt=since).order_by("revision")
+def _shed(environment: str, since: datetime) -> Shed | None:
+    held = LoadShed.objects.live(environment).filter(expires_at__gt=since).first()
+    return None if held is None else held.as_desired()
+
+
+def _canary(environment: str) -> Canary | None:
+    found = PolicyRollout.objects.running(environment).first()
+    if found is None:
+        return None
+    policy = LivePolicy(release=None, document=found.document, version=found.version)
+    return Canary(cohort=found.cohort, policy=policy)
+
+
+def _answers(environment: str, revision: Revision) -> tuple[Answer, ...]:
+    """What was decided about questions that runs wait for, up to this revision."""
+    decided = Escalation.objects.filter(
+        environment=environment,
+        revision__lte=revision.number,
+        resolved_at__gt=revision.changed_at - ANSWERS_KEPT,
+    )
+    return tuple(one.as_answer() for one in decided.order_by("revision", "pk"))
+
+
+def _probes(environment: str, since: datetime) -> tuple[Probe, ...]:
+    kept = BreakerProbe.objects.filter(environment=environment, at__gt=since).order_by("revision")
     newest = {one.scope: one.as_desired() for one in kept}
     return tuple(sorted(newest.values(), key=lambda one: one.revision))
+
+
+def _resets(environment: str, since: datetime) -> list[Reset]:
+    """Of several of one scope the newest; the steps of a ramp stand together, and what is reset for all is newer."""
+    kept: dict[Scope, list[Reset]] = {}
+    for one in Reset.objects.filter(environment=environment, at__gt=since).order_by("revision", "pk"):
+        before = kept.get(one.scope, [])
+        is_for_all = one.cohort is None
+        is_last_step = one.limit == WHOLE
+        if is_for_all:
+            before = []
+        elif is_last_step:
+            before = [other for other in before if other.salt == one.salt]
+        kept[one.scope] = [*before, one]
+    return sorted((one for rows in kept.values() for one in rows), key=lambda one: (one.revision, one.pk))
 
 
 def document(
@@ -200,11 +323,17 @@ def apply_status(
     """
     agents = fleet(environment, now=now) if agents is None else agents
     made_at = AuditEntry.objects.filter(environment=environment, revision=revision).values_list("at", flat=True).first()
+    members = [row for row in agents if row.is_follower and who_is(row).is_in(scope)]
+    return apply_status_of(members, revision, Standards(read(environment)), made_at=made_at)
+
+
+def apply_status_of(
+    agents: Iterable[AgentRow], revision: int, standards: Standards, *, made_at: datetime | None = None
+) -> ApplySummary:
+    """Who of these obeys at least this revision."""
     summary = ApplySummary(revision=revision, made_at=made_at)
-    standards = Standards(read(environment))
     for row in agents:
-        if _who(row).is_in(scope):
-            getattr(summary, standards.status_of(row, revision).value).append(row)
+        getattr(summary, standards.status_of(row, revision).value).append(row)
     return summary
 
 
@@ -230,7 +359,7 @@ class Standards:
         current = self._snapshot.revision
         if row.revision != current or not row.config_hash or not current:
             return row.revision > current
-        return row.config_hash != self._hash_for(_who(row))
+        return row.config_hash != self._hash_for(who_is(row))
 
     def _hash_for(self, who: Who) -> str:
         reach = self._snapshot.reach(who)
@@ -239,5 +368,6 @@ class Standards:
         return self._hashes[reach]
 
 
-def _who(row: AgentRow) -> Who:
+def who_is(row: AgentRow) -> Who:
+    """An instance, as it asks for its document."""
     return Who(service=row.service, instance=row.instance, group=row.group)

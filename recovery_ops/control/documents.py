@@ -3,49 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any
 
 from events.rows import AgentRow, BreakerRow, InstanceState
 from recovery_ops.control.actions import Done
 from recovery_ops.control.desired import ApplySummary, LivePolicy
+from recovery_ops.control.differences import Part
+from recovery_ops.control.documents_intent import moment, of_override, of_probe, of_ramp, of_reset, of_shed
 from recovery_ops.control.impact import Impact
-from recovery_ops.control.models import AuditEntry, Override, PolicyRelease, Reset
-from recovery_ops.rules.words import ApplyStatus
-from recovery_ops.wire import scope_document
+from recovery_ops.control.models import (
+    AuditEntry,
+    BreakerProbe,
+    BreakGlassReview,
+    EnvironmentRules,
+    Feedback,
+    GoldenCase,
+    GoldenResult,
+    LoadShed,
+    Override,
+    PolicyProposal,
+    PolicyRelease,
+    PolicyRollout,
+    ProposalNote,
+    Replay,
+    Reset,
+    ResetRamp,
+    UnknownCause,
+)
+from recovery_ops.rules.fleet_bounds import QuorumRule, bounds_document
+from recovery_ops.rules.lint import Finding
+from recovery_ops.rules.quorum import needed_of
+from recovery_ops.rules.stuck import Finding as Stuck
+from recovery_ops.rules.words import ApplyStatus, State
 
 Document = dict[str, Any]
-
-
-def of_override(one: Override) -> Document:
-    """An override, live or ended."""
-    return {
-        "id": one.pk,
-        "mode": one.mode,
-        "scope": scope_document(one.scope),
-        "by": one.by,
-        "reason": one.reason,
-        "starts_at": _moment(one.starts_at),
-        "expires_at": _moment(one.expires_at),
-        "revision": one.revision,
-        "ramp_s": one.ramp_s,
-        "ended_at": _moment(one.ended_at),
-        "ended_by": one.ended_by,
-        "end_reason": one.end_reason,
-        "end_revision": one.end_revision,
-    }
-
-
-def of_reset(one: Reset) -> Document:
-    """A reset."""
-    return {
-        "scope": scope_document(one.scope),
-        "by": one.by,
-        "reason": one.reason,
-        "at": _moment(one.at),
-        "revision": one.revision,
-        "ramp_s": one.ramp_s,
-    }
 
 
 def of_release(one: PolicyRelease) -> Document:
@@ -55,9 +46,134 @@ def of_release(one: PolicyRelease) -> Document:
         "summary": one.summary,
         "by": one.by,
         "reason": one.reason,
-        "created_at": _moment(one.created_at),
+        "created_at": moment(one.created_at),
         "revision": one.revision,
+        "proposal": None if one.proposal is None else one.proposal.number,
+        "returns_to": one.returns_to,
+        "is_break_glass": one.is_break_glass,
     }
+
+
+def of_proposal(one: PolicyProposal) -> Document:
+    """A proposal, without its document. `step` is what If-Match names."""
+    return {
+        "number": one.number,
+        "title": one.title,
+        "state": one.state,
+        "base_version": one.base_version,
+        "edition": one.edition,
+        "step": one.step,
+        "by": one.by,
+        "created_at": moment(one.created_at),
+        "changed_at": moment(one.changed_at),
+        "approved_by": one.approved_by,
+        "approved_at": moment(one.approved_at),
+        "go_live_at": moment(one.go_live_at),
+        "cohort": one.cohort,
+    }
+
+
+def of_golden(one: GoldenCase) -> Document:
+    """A run that proposals are tried on, without its facts."""
+    return {
+        "number": one.number,
+        "name": one.name,
+        "must": one.must,
+        "run": one.run,
+        "service": one.service,
+        "instance": one.instance,
+        "by": one.by,
+        "created_at": moment(one.created_at),
+        "retired_at": moment(one.retired_at),
+    }
+
+
+def of_golden_result(one: GoldenResult) -> Document:
+    """What a proposal does to a golden run."""
+    named = {"number": one.case.number, "name": one.case.name, "must": one.case.must}
+    return named | {"is_same": one.is_same, "difference": one.difference}
+
+
+def of_feedback(one: Feedback) -> Document:
+    """What somebody found badly handled."""
+    return {
+        "number": one.number,
+        "operation": one.operation,
+        "service": one.service,
+        "run": one.run,
+        "fingerprint": one.fingerprint,
+        "want": one.want,
+        "reason": one.reason,
+        "by": one.by,
+        "at": moment(one.at),
+        "state": one.state,
+        "proposal": None if one.proposal is None else one.proposal.number,
+    }
+
+
+def of_unknown_cause(one: UnknownCause) -> Document:
+    """What somebody said of a cause that nobody could name."""
+    return {
+        "fingerprint": one.fingerprint,
+        "state": one.state,
+        "reason": one.reason,
+        "by": one.by,
+        "at": moment(one.at),
+        "proposal": None if one.proposal is None else one.proposal.number,
+    }
+
+
+def of_rollout(one: PolicyRollout) -> Document:
+    """A proposal that some instances obey first; `said` and `figures` are what the health gate said and saw last."""
+    return {
+        "number": one.number,
+        "proposal": one.proposal.number,
+        "state": one.state,
+        "step": one.step,
+        "version": one.version,
+        "base_version": one.base_version,
+        "share": one.share,
+        "service": one.service,
+        "group": one.group,
+        "least_calls": one.least_calls,
+        "by": one.by,
+        "reason": one.reason,
+        "revision": one.revision,
+        "started_at": moment(one.started_at),
+        "ends_at": moment(one.ends_at),
+        "health": one.health,
+        "said": one.said,
+        "figures": one.figures,
+        "judged_at": moment(one.judged_at),
+        "ended_at": moment(one.ended_at),
+        "ended_by": one.ended_by,
+        "end_reason": one.end_reason,
+        "end_revision": one.end_revision,
+        "is_break_glass": one.is_break_glass,
+    }
+
+
+def of_note(one: ProposalNote) -> Document:
+    """One thing that was done to a proposal, or said about it."""
+    return {
+        "step": one.step,
+        "edition": one.edition,
+        "verb": one.verb,
+        "state": one.state,
+        "by": one.by,
+        "at": moment(one.at),
+        "text": one.text,
+    }
+
+
+def of_finding(one: Finding) -> Document:
+    """What a careful colleague would ask about a policy."""
+    return {"level": one.level.value, "path": one.path, "code": one.code, "message": one.message}
+
+
+def of_part(one: Part) -> Document:
+    """One value that differs between two policies; null where it is not there. `words` is for people."""
+    return {"path": one.path, "before": one.before, "after": one.after, "words": one.words}
 
 
 def of_policy(live: LivePolicy) -> Document:
@@ -76,10 +192,56 @@ def of_done(done: Done[Any]) -> Document:
     }
 
 
-def _changed(row: Override | Reset | PolicyRelease) -> Document:
+def of_replay(one: Replay) -> Document:
+    """A replay and how far it has come, without its documents and its result."""
+    return {
+        "number": one.number,
+        "state": one.state,
+        "proposal": None if one.proposal is None else one.proposal.number,
+        "edition": one.edition,
+        "old_version": one.old_version,
+        "start": moment(one.start_at),
+        "end": moment(one.end_at),
+        "service": one.service,
+        "operation": one.operation,
+        "by": one.by,
+        "asked_at": moment(one.asked_at),
+        "started_at": moment(one.started_at),
+        "finished_at": moment(one.finished_at),
+        "done_facts": one.done_facts,
+        "total_facts": one.total_facts,
+        "problem": one.problem,
+    }
+
+
+def _changed(row: object) -> Document:
     if isinstance(row, Override):
         return {"override": of_override(row)}
-    return {"reset": of_reset(row)} if isinstance(row, Reset) else {"policy": of_release(row)}
+    if isinstance(row, LoadShed):
+        return {"shed": of_shed(row)}
+    if isinstance(row, PolicyProposal):
+        return {"proposal": of_proposal(row)}
+    if isinstance(row, UnknownCause):
+        return {"cause": of_unknown_cause(row)}
+    if isinstance(row, EnvironmentRules):
+        return {"rules": {"is_review_needed": row.is_review_needed}}
+    if isinstance(row, BreakGlassReview):
+        return {"review": {"version": row.release.version, "by": row.by, "at": moment(row.at), "reason": row.reason}}
+    if isinstance(row, ResetRamp):
+        return {"ramp": of_ramp(row)}
+    if isinstance(row, BreakerProbe):
+        return {"probe": of_probe(row)}
+    if isinstance(row, Replay):
+        return {"replay": of_replay(row)}
+    if isinstance(row, GoldenCase):
+        return {"golden": of_golden(row)}
+    if isinstance(row, Feedback):
+        return {"feedback": of_feedback(row)}
+    if isinstance(row, PolicyRollout):
+        return {"rollout": of_rollout(row)}
+    if isinstance(row, PolicyRelease):
+        return {"policy": of_release(row)}
+    return {"reset": of_reset(row)} if isinstance(row, Reset) else {}
 
 
 def of_impact(impact: Impact) -> Document:
@@ -90,18 +252,45 @@ def of_impact(impact: Impact) -> Document:
         "unreachable": impact.unreachable,
         "in_scope": impact.in_scope,
         "states": {state.value: count for state, count in impact.states.items()},
+        "not_closed": impact.not_closed,
+        "runs_in_flight": impact.runs_in_flight,
         "calls_per_min": _rounded(impact.calls_per_min),
         "rejected_per_min": _rounded(impact.rejected_per_min),
         "fallbacks_per_min": _rounded(impact.fallbacks_per_min),
         "fallbacks": list(impact.fallbacks),
         "is_withdrawn": impact.is_withdrawn,
         "consequence": impact.consequence,
+        "operations": [
+            {
+                "operation": one.operation,
+                "calls_per_min": _rounded(one.calls_per_min),
+                "fallbacks": list(one.fallbacks),
+                "is_withdrawn": one.is_withdrawn,
+                "is_covered": one.is_covered,
+                "sentence": one.sentence,
+            }
+            for one in impact.operations
+        ],
     }
 
 
-def of_breaker(row: BreakerRow, overrides: Iterable[Override]) -> Document:
-    """A breaker across the fleet: what it is (`counts` by state), and what is wanted of it (`overrides`)."""
+def of_quorum(rule: QuorumRule | None, row: BreakerRow) -> Document | None:
+    """The quorum rule of a breaker and how far it is from it; null where no rule of the policy speaks of it."""
+    if rule is None:
+        return None
+    reporting = sum(row.counts.values())
     return {
+        **bounds_document(rule),
+        "opened": row.counts.get(State.OPEN, 0) + row.counts.get(State.HALF_OPEN, 0),
+        "reporting": reporting,
+        "needed": needed_of(rule, reporting),
+    }
+
+
+def of_breaker(row: BreakerRow, overrides: Iterable[Override], stuck: Iterable[Stuck] = ()) -> Document:
+    """A breaker across the fleet: what it is (`counts` by state), what is wanted of it, and how it is stuck."""
+    return {
+        "stuck": [{"kind": one.kind.value, "sentence": one.sentence, "advice": one.advice} for one in stuck],
         "name": row.name,
         "operations": list(row.operations),
         "services": list(row.services),
@@ -109,7 +298,7 @@ def of_breaker(row: BreakerRow, overrides: Iterable[Override]) -> Document:
         "counts": {state.value: count for state, count in row.counts.items()},
         "unknown": row.unknown,
         "instances": row.instances,
-        "since": _moment(row.since),
+        "since": moment(row.since),
         "failure_rate": row.failure_rate,
         "threshold": row.threshold,
         "calls_per_min": _rounded(row.calls_per_min),
@@ -127,11 +316,11 @@ def of_instance(one: InstanceState) -> Document:
         "instance": one.agent.instance,
         "state": None if one.state is None else one.state.value,
         "reported_state": one.reported_state.value,
-        "since": _moment(one.since),
+        "since": moment(one.since),
         "trigger": None if one.trigger is None else one.trigger.value,
         "override_id": one.override_id,
         "revision": one.revision,
-        "last_seen": _moment(one.agent.last_seen),
+        "last_seen": moment(one.agent.last_seen),
     }
 
 
@@ -143,11 +332,11 @@ def of_agent(row: AgentRow) -> Document:
         "version": row.version,
         "group": row.group,
         "status": row.status,
-        "last_seen": _moment(row.last_seen),
+        "last_seen": moment(row.last_seen),
         "is_reachable": row.is_reachable,
         "revision": row.revision,
         "config_hash": row.config_hash,
-        "applied_at": _moment(row.applied_at),
+        "applied_at": moment(row.applied_at),
         "rejected_revision": row.rejected_revision,
         "rejected_reason": row.rejected_reason,
         "clamped": list(row.clamped),
@@ -167,7 +356,7 @@ def of_applying(summary: ApplySummary) -> Document:
     failed = {f"{row.service}/{row.instance}": row.rejected_reason for row in summary.by_status[ApplyStatus.FAILED]}
     return {
         "revision": summary.revision,
-        "made_at": _moment(summary.made_at),
+        "made_at": moment(summary.made_at),
         "total": summary.total,
         "counts": counts,
         **names,
@@ -180,7 +369,7 @@ def of_entry(entry: AuditEntry) -> Document:
     actor = {"kind": entry.actor_kind, "name": entry.actor_name, "id": entry.actor_id}
     return {
         "number": entry.number,
-        "at": _moment(entry.at),
+        "at": moment(entry.at),
         "actor": actor,
         "verb": entry.verb,
         "object": entry.object,
@@ -217,16 +406,15 @@ _TITLES = {
     401: "Not signed in",
     403: "Not allowed",
     404: "Not found",
+    406: "Not acceptable",
+    413: "Too large",
+    429: "Too many requests",
     405: "Method not allowed",
     409: "Conflict",
     415: "Unsupported media type",
     500: "Internal error",
     503: "Away",
 }
-
-
-def _moment(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat(timespec="milliseconds")
 
 
 def _rounded(rate: float | None) -> float | None:

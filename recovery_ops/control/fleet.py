@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +13,14 @@ from django.conf import settings
 
 from events.keys import create_key, find_key
 from recovery_ops.children import Child
+from recovery_ops.control.actions.attempt import Asked
+from recovery_ops.control.actions.notifying import save_chain, save_channel, save_rule
+from recovery_ops.control.actors import system
+from recovery_ops.control.models import Channel
+from recovery_ops.control.notify.triggers import TRIGGERS
 
 KEY_NAME = "demonstration fleet"
+RECEIVER = "demonstration"
 SCOPES = ("ingest", "desired")
 
 
@@ -28,6 +36,7 @@ def demonstration_fleet(url: str, *, data: Path, environment: str, say: Callable
     # The fleet plays strangers: what we know of our own database and secrets is not for them.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RECOVERY_OPS_")}
     ours = {
+        **demonstration_receiver(environment),
         "RECOVERY_OPS_URL": url,
         "RECOVERY_OPS_KEY": fleet_key(folder, environment),
         "RECOVERY_OPS_DEMO_DIR": str(folder),
@@ -41,6 +50,39 @@ def demonstration_fleet(url: str, *, data: Path, environment: str, say: Callable
             f"the demonstration fleet ended by itself (code {code}); its last words are in {log}"
         ),
     )
+
+
+def demonstration_receiver(environment: str) -> dict[str, str]:
+    """Set up a channel that leads to the fleet's own receiver, and return what that one has to know.
+
+    Only where people have set up no channel of their own, and have not removed this one; nothing where the worker
+    lives in another process, which would not know that it may send to this machine.
+    """
+    channels = Channel.objects.filter(environment=environment)
+    held = channels.filter(name=RECEIVER, removed_at=None).first()
+    if not settings.EMBEDDED or (held is None and channels.exists()):
+        return {}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    secret, by = secrets.token_urlsafe(24), system("demonstration")
+    settings.NOTIFY_HOSTS = [*settings.NOTIFY_HOSTS, f"127.0.0.1:{port}"]
+    asked: Asked = {"by": by, "environment": environment, "reason": "The demonstration shows what is told."}
+    channel = save_channel(
+        **asked,
+        name=RECEIVER,
+        number=held.pk if held else None,
+        kind=Channel.WEBHOOK,
+        address=f"http://127.0.0.1:{port}/",
+        secret=secret,
+    ).object
+    if held is None:
+        # The chain asks about escalations already.
+        triggers = [one for one in TRIGGERS if one != "escalation"]
+        save_rule(**asked, name=RECEIVER, channel=channel.pk, words={"triggers": triggers})
+        steps = [{"after_s": after_s, "channel": channel.pk} for after_s in (0, 120, 600)]
+        save_chain(**asked, name="*", steps=steps)
+    return {"RECOVERY_OPS_DEMO_PORT": str(port), "RECOVERY_OPS_DEMO_SECRET": secret}
 
 
 def fleet_key(folder: Path, environment: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
 from django.http import QueryDict
+from django.utils import timezone
 
 from recovery_ops.rules.knobs import KNOBS, Knob, fault_of
 from recovery_ops.rules.scope import Scope
@@ -17,8 +19,9 @@ REASON_CHARS = 10
 REASON_MOST_CHARS = 500
 EXPIRIES: list[tuple[int, str]] = [(900, "15 m"), (1800, "30 m"), (3600, "1 h"), (14_400, "4 h"), (86_400, "24 h")]
 DEFAULT_EXPIRY_S = 3600
-WHERE = [("all", "All services"), ("service", "One service"), ("instance", "One instance")]
-MAIN_KNOBS = ("max_retries", "base_delay_s", "retry_capacity_errors")
+WHERE = [("all", "All services"), ("service", "One service"), ("group", "One group"), ("instance", "One instance")]
+_PARTS = ("service", "group", "instance")
+MAIN_KNOBS = ("max_retries", "max_retries_background", "base_delay_s", "retry_capacity_errors")
 """What the form of one operation shows at once; the other knobs are folded away."""
 
 
@@ -47,37 +50,63 @@ class ExtendForm(ReasonForm):
         error_messages={"required": "Choose when it ends.", "invalid_choice": "Choose one of the lengths offered."},
     )
 
+    @property
+    def shown_expiry(self) -> str:
+        """The length to mark as chosen: what was typed, the usual one where that is none of those offered."""
+        typed = str(self["expires_in_s"].value())
+        return typed if typed in {str(seconds) for seconds, _ in EXPIRIES} else str(DEFAULT_EXPIRY_S)
+
+
+class BeginForm(forms.Form):
+    """When an override begins: a moment in UTC, or nothing for at once."""
+
+    starts_at = forms.DateTimeField(
+        required=False,
+        input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
+        error_messages={"invalid": "Write a moment in UTC like 2026-01-31T22:00, or nothing for at once."},
+    )
+
+    def starts_in_s(self, now: datetime) -> float:
+        """How long until it begins, in seconds; 0 for at once and for a moment that has just gone by."""
+        starts_at: datetime | None = self.cleaned_data.get("starts_at")
+        return 0.0 if starts_at is None else max(0.0, (starts_at - now).total_seconds())
+
+    def clean_starts_at(self) -> datetime | None:
+        """A moment long gone is a slip of the hand."""
+        starts_at: datetime | None = self.cleaned_data["starts_at"]
+        if starts_at is not None and starts_at < timezone.now() - timedelta(minutes=5):
+            raise forms.ValidationError("That moment has gone by. Leave it empty to begin at once.")
+        return starts_at
+
 
 class ScopeForm(ReasonForm):
-    """A reason and which part of the environment: everything, one service or one instance."""
+    """A reason and which part of the environment: everything, one service, one group or one instance."""
 
     scope = forms.ChoiceField(
         choices=WHERE, error_messages={"required": "Choose where.", "invalid_choice": "Choose where."}
     )
     service = forms.CharField(max_length=200, required=False)
+    group = forms.CharField(max_length=200, required=False)
     instance = forms.CharField(max_length=200, required=False)
 
     def clean(self) -> dict[str, Any]:
-        """One service needs its name, and so does one instance."""
+        """One service needs its name, and so does one group or instance."""
         cleaned: dict[str, Any] = self.cleaned_data
         where = cleaned.get("scope")
-        if where in ("service", "instance") and not cleaned.get(where):
+        if where in _PARTS and not cleaned.get(where):
             self.add_error(where, f"Choose the {where}.")
         return cleaned
 
     def scope_of(self, breaker: str) -> Scope:
         """The scope of rules.scope that the choice stands for."""
-        cleaned = self.cleaned_data
-        where = cleaned["scope"]
-        return Scope(
-            operation=breaker,
-            service=cleaned["service"] if where == "service" else "*",
-            instance=cleaned["instance"] if where == "instance" else "*",
-        )
+        where = self.cleaned_data["scope"]
+        return Scope(operation=breaker, **({where: self.cleaned_data[where]} if where in _PARTS else {}))
 
 
-class OverrideForm(ScopeForm, ExtendForm):
-    """Trip, disable or observe. `confirm` has to repeat the breaker's name for all of a production environment."""
+class OverrideForm(ScopeForm, ExtendForm, BeginForm):
+    """Trip, disable or observe. `confirm` has to repeat the breaker's name where all of a production environment, or
+    every breaker, is meant.
+    """
 
     confirm = forms.CharField(max_length=200, required=False)
 
@@ -92,6 +121,76 @@ class OverrideForm(ScopeForm, ExtendForm):
         cleaned = super().clean()
         if "confirm" in self.fields and cleaned.get("scope") == "all" and cleaned.get("confirm", "") != self._breaker:
             self.add_error("confirm", f"Type {self._breaker} exactly as it stands here.")
+        return cleaned
+
+
+class BulkForm(ScopeForm, ExtendForm, BeginForm):
+    """One verb for several breakers. `confirm` has to name the environment where all of production is meant."""
+
+    verb = forms.ChoiceField(
+        choices=[
+            ("trip", "Trip"),
+            ("disable", "Disable"),
+            ("observe", "Only observe"),
+            ("release", "Return to auto"),
+            ("extend", "Extend"),
+            ("reset", "Reset"),
+        ],
+        error_messages={"required": "Choose what to do.", "invalid_choice": "Choose what to do."},
+    )
+    name = forms.MultipleChoiceField(
+        error_messages={"required": "Choose at least one breaker.", "invalid_choice": "%(value)s is not known here."}
+    )
+    confirm = forms.CharField(max_length=200, required=False)
+
+    def __init__(self, *args: Any, names: Sequence[str], environment: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["name"].choices = [(one, one) for one in names]  # type: ignore[attr-defined]
+        self.fields["expires_in_s"].required = False
+        self._environment = environment
+        if not environment.startswith("prod"):
+            del self.fields["confirm"]
+
+    def clean(self) -> dict[str, Any]:
+        """A length is needed for what holds for a time; the environment's name where everybody would feel it."""
+        cleaned = super().clean()
+        if (
+            cleaned.get("verb") not in ("reset", "release")
+            and not cleaned.get("expires_in_s")
+            and "expires_in_s" not in self.errors
+        ):
+            self.add_error("expires_in_s", "Choose when it ends.")
+        is_felt = cleaned.get("scope") == "all" and cleaned.get("verb") in ("trip", "disable", "observe")
+        if "confirm" in self.fields and is_felt and cleaned.get("confirm") != self._environment:
+            self.add_error("confirm", f"Type {self._environment} exactly as it stands here.")
+        return cleaned
+
+
+class ShedForm(ExtendForm):
+    """What is to happen to less important work, until when, and the environment's name: everybody in it feels it."""
+
+    act = forms.ChoiceField(
+        error_messages={"required": "Choose what is to happen.", "invalid_choice": "Choose what is to happen."}
+    )
+    confirm = forms.CharField(max_length=200, required=False)
+
+    SHED = (("critical", "Shed all that nobody waits for"), ("sheddable_plus", "Shed only what is least important"))
+    HELD = (("pass", "Let everything pass"), ("extend", "Let it go on for longer"))
+
+    def __init__(self, *args: Any, environment: str, is_shedding: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["act"].choices = [*(self.HELD if is_shedding else ()), *self.SHED]  # type: ignore[attr-defined]
+        self.fields["expires_in_s"].required = False
+        self._environment = environment
+
+    def clean(self) -> dict[str, Any]:
+        """Letting everything pass needs no end, and neither that nor going on a confirmation."""
+        cleaned: dict[str, Any] = self.cleaned_data
+        act = cleaned.get("act")
+        if act and act != "pass" and not cleaned.get("expires_in_s") and "expires_in_s" not in self.errors:
+            self.add_error("expires_in_s", "Choose when it ends.")
+        if act in dict(self.SHED) and cleaned.get("confirm") != self._environment:
+            self.add_error("confirm", f"Type {self._environment} exactly as it stands here.")
         return cleaned
 
 
@@ -137,7 +236,7 @@ def knobs_typed(data: QueryDict) -> tuple[dict[str, object], dict[str, str]]:
     faults: dict[str, str] = {}
     for name, knob in KNOBS.items():
         text = data.get(name, "").strip()
-        value = _parsed(knob, text)
+        value = knob_typed(knob, text)
         fault = fault_of(knob, value) if text else ""
         if fault:
             faults[name] = f"{label_of(name)} {fault}."
@@ -146,8 +245,8 @@ def knobs_typed(data: QueryDict) -> tuple[dict[str, object], dict[str, str]]:
     return values, faults
 
 
-def _parsed(knob: Knob, text: str) -> object:
-    """The value that a text stands for; the text itself where it stands for none, so that `fault_of` can refuse it."""
+def knob_typed(knob: Knob, text: str) -> object:
+    """The value that a text stands for, None for an empty one; the text itself where `fault_of` has to refuse it."""
     if not text:
         return None
     if knob.kind == "flag":

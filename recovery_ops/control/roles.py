@@ -8,8 +8,10 @@ from enum import StrEnum
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser
+from django.utils import timezone
 
 from recovery_ops.control.models import EVERYWHERE, RoleGrant
+from recovery_ops.rules.scope import ANY
 
 
 class Role(StrEnum):
@@ -28,13 +30,27 @@ ROLES = tuple(Role)
 LEAST_ROLE: dict[str, Role] = {
     "see": Role.VIEWER,
     "see_audit": Role.VIEWER,
+    "share_view": Role.RESPONDER,  # a saved view for everybody in the environment
+    "respond": Role.RESPONDER,  # take, hand on, put off and resolve what is put to people, and causes of failures
+    "decide": Role.RESPONDER,  # approve or reject what an agent proposes
+    "arrange": Role.RESPONDER,  # merge and split capacity events and causes of failures
     "trip": Role.OPERATOR,
     "disable": Role.OPERATOR,
     "observe": Role.OPERATOR,
     "release": Role.OPERATOR,
     "extend": Role.OPERATOR,
     "reset": Role.OPERATOR,
-    "edit_policy": Role.OPERATOR,  # one operation's knobs, live
+    "probe": Role.OPERATOR,
+    "shed": Role.OPERATOR,  # let less important work fail fast for a time, prolong it and take it back
+    "mend_intake": Role.OPERATOR,  # replay or drop what could not be taken in
+    "edit_policy": Role.OPERATOR,  # one operation's knobs, live where the environment asks for no review
+    "propose_policy": Role.OPERATOR,  # draft, edit, comment on and send to review
+    "release_policy": Role.OPERATOR,  # what was approved; anything where the environment asks for no review
+    "roll_back_policy": Role.OPERATOR,  # to what was live before: an emergency waits for nobody
+    "break_glass": Role.EDITOR,  # release without approval where it is asked for; lands in the list for review
+    "approve_policy": Role.APPROVER,  # somebody else's
+    "manage_notifications": Role.EDITOR,  # channels, what they are told, and chains of who is asked
+    "set_rules": Role.ADMIN,  # whether an environment asks for review
     "override_for_long": Role.ADMIN,  # longer than 24 h
     "manage_keys": Role.ADMIN,
     "manage_accounts": Role.ADMIN,
@@ -43,30 +59,85 @@ LEAST_ROLE: dict[str, Role] = {
 
 KEY_PERMISSIONS: dict[str, frozenset[str]] = {
     "read": frozenset({"see", "see_audit"}),
-    "act": frozenset({"trip", "disable", "observe", "release", "extend", "reset", "edit_policy"}),
+    "act": frozenset(
+        {
+            "trip",
+            "disable",
+            "observe",
+            "release",
+            "extend",
+            "reset",
+            "probe",
+            "shed",
+            "edit_policy",
+            "propose_policy",
+            "release_policy",
+            "roll_back_policy",
+            "respond",
+            "decide",
+            "arrange",
+        }
+    ),
+    # Apart from `act`: a channel makes the server send what happens here to wherever the key says.
+    "settings": frozenset({"see", "manage_notifications"}),
 }
-"""What the scopes of an API key stand for, in the key's own environment."""
+"""What the scopes of an API key stand for, in the key's own environment. Approval and broken glass are for people."""
+
+
+OF_A_PART = frozenset({"trip", "disable", "observe", "release", "extend", "reset", "probe"})
+"""What is done to a part of an environment, and so by whoever holds a role for one group of agents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """What one person holds: a role by environment; `*` is every environment."""
+    """What one person holds: a role by environment, and by environment and group of agents; `*` is all of them.
+
+    Whoever holds a role for one group may look at the whole environment: what fails for one group is often to be seen
+    in another. They may change only what concerns no agent outside of their group.
+    """
 
     by_environment: Mapping[str, Role] = field(default_factory=dict)
+    by_group: Mapping[tuple[str, str], Role] = field(default_factory=dict)
 
-    def role(self, environment: str) -> Role | None:
-        """The higher one of the role held there and the role held everywhere; None where neither is held."""
+    def role(self, environment: str, group: str = ANY) -> Role | None:
+        """The highest of the roles held there; None where none is held."""
         held = [self.by_environment[name] for name in (environment, EVERYWHERE) if name in self.by_environment]
+        if group != ANY:
+            held += [role for place, role in self.by_group.items() if place in _places(environment, group)]
+        elif self.groups(environment):
+            held.append(Role.VIEWER)
         return max(held, key=ROLES.index, default=None)
 
-    def may(self, permission: str, environment: str) -> bool:
-        """Whether the table says so. A permission that is not in the table is a mistake in the code: KeyError."""
-        least, held = LEAST_ROLE[permission], self.role(environment)
+    def groups(self, environment: str) -> dict[str, Role]:
+        """The groups of agents for which a role is held there."""
+        found: dict[str, Role] = {}
+        for (where, group), role in self.by_group.items():
+            if where in (environment, EVERYWHERE):
+                found[group] = _higher(found.get(group), role)
+        return found
+
+    def may(self, permission: str, environment: str, group: str = ANY) -> bool:
+        """Whether the table says so, for all agents or a group of them.
+
+        A permission that is not in the table is a mistake in the code: KeyError.
+        """
+        least, held = LEAST_ROLE[permission], self.role(environment, group)
         return held is not None and ROLES.index(held) >= ROLES.index(least)
 
+    def may_in_part(self, permission: str, environment: str) -> bool:
+        """Whether it may be done at least for one group of agents: then its form is offered."""
+        return self.may(permission, environment) or any(
+            self.may(permission, environment, group) for group in self.groups(environment)
+        )
+
     def permissions(self, environment: str) -> dict[str, bool]:
-        """Every permission and whether it is held there, for templates."""
-        return {permission: self.may(permission, environment) for permission in LEAST_ROLE}
+        """Every permission and whether it is held there, at least for a group where that is enough, for templates."""
+        return {
+            permission: self.may_in_part(permission, environment)
+            if permission in OF_A_PART
+            else self.may(permission, environment)
+            for permission in LEAST_ROLE
+        }
 
 
 def grants_of(user: AbstractBaseUser | AnonymousUser) -> Grants:
@@ -75,8 +146,30 @@ def grants_of(user: AbstractBaseUser | AnonymousUser) -> Grants:
         return Grants()
     if getattr(user, "is_superuser", False):
         return Grants({EVERYWHERE: Role.ADMIN})
-    granted = RoleGrant.objects.filter(user_id=user.pk).values_list("environment", "role")
-    return Grants({environment: Role(role) for environment, role in granted if role in ROLES})
+    granted = RoleGrant.objects.in_force(timezone.now()).filter(user_id=user.pk)
+    return grants_from(granted.values_list("environment", "group", "role"))
+
+
+def grants_from(granted: Iterable[tuple[str, str, str]]) -> Grants:
+    """Grants from rows of environment, group and role; of several for one place the highest counts."""
+    everyone: dict[str, Role] = {}
+    groups: dict[tuple[str, str], Role] = {}
+    for environment, group, role in granted:
+        if role not in ROLES:
+            continue
+        if group == ANY:
+            everyone[environment] = _higher(everyone.get(environment), Role(role))
+        else:
+            groups[environment, group] = _higher(groups.get((environment, group)), Role(role))
+    return Grants(everyone, groups)
+
+
+def _higher(one: Role | None, other: Role) -> Role:
+    return other if one is None else max(one, other, key=ROLES.index)
+
+
+def _places(environment: str, group: str) -> tuple[tuple[str, str], ...]:
+    return (environment, group), (EVERYWHERE, group)
 
 
 def may(user: AbstractBaseUser | AnonymousUser, permission: str, environment: str) -> bool:

@@ -14,7 +14,6 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import parse_qs
 
 from django.conf import settings
@@ -23,9 +22,11 @@ from events import keys
 from events.keys import KeyRefused, KeyStoreAway
 from events.models import AgentKey
 from events.pulse import Changes, Pulse, let_go
+from events.wakes import ear_of
+from recovery_ops.control.alarm import Alarm
 from recovery_ops.control.desired import Reach, Snapshot, Who, read
 from recovery_ops.control.models import NAME_CHARS, Revision
-from recovery_ops.doors import Receive, Scope, Send, answer
+from recovery_ops.doors import Message, Receive, Scope, Send, answer
 
 logger = logging.getLogger(__name__)
 
@@ -119,6 +120,11 @@ class DesiredDoor:
         self._most_streams = most_streams
         self._open_streams = 0
 
+    @property
+    def open_streams(self) -> int:
+        """How many are open in this process."""
+        return self._open_streams
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             if scope["method"] != "GET":
@@ -161,23 +167,34 @@ class DesiredDoor:
 
     async def _stream(self, agent: _Agent, receive: Receive, send: Send) -> None:
         loop = asyncio.get_running_loop()
-        async with self._pulse.follow() as changes:
-            gone = asyncio.ensure_future(_disconnected(receive))
-            gone.add_done_callback(lambda _: changes.end())
-            recheck_at = loop.time() + RECHECK_S
-            try:
-                await _send(send, {"type": "http.response.start", "status": 200, "headers": _HEADERS})
-                async with contextlib.aclosing(self._chunks(agent, changes)) as chunks:
-                    async for chunk in chunks:
-                        await _send(send, {"type": "http.response.body", "body": chunk, "more_body": True})
-                        if loop.time() >= recheck_at:
-                            recheck_at = loop.time() + RECHECK_S
-                            await _recheck(agent.authorization)
-            except Refused:
-                logger.info("a stream ended: its key lets it in no more")
-            finally:
-                gone.cancel()
-        await _send(send, {"type": "http.response.body", "body": b"", "more_body": False})
+        async with self._pulse.follow() as changes, asyncio.timeout(None) as limit:
+            with contextlib.closing(Alarm(loop, lambda: limit.reschedule(loop.time()))) as patience:
+
+                async def send_in_time(message: Message) -> None:
+                    patience.set(loop.time() + SEND_TIMEOUT_S)
+                    await send(message)
+                    patience.off()
+
+                gone = asyncio.ensure_future(_disconnected(receive))
+                gone.add_done_callback(lambda _: changes.end())
+                try:
+                    await send_in_time({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+                    await self._send_chunks(agent, changes, send_in_time)
+                except Refused:
+                    logger.info("a stream ended: its key lets it in no more")
+                finally:
+                    gone.cancel()
+                await send_in_time({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_chunks(self, agent: _Agent, changes: Changes, send: Send) -> None:
+        loop = asyncio.get_running_loop()
+        recheck_at = loop.time() + RECHECK_S
+        async with contextlib.aclosing(self._chunks(agent, changes)) as chunks:
+            async for chunk in chunks:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                if loop.time() >= recheck_at:
+                    recheck_at = loop.time() + RECHECK_S
+                    await _recheck(agent.authorization)
 
     async def _chunks(self, agent: _Agent, changes: Changes) -> AsyncGenerator[bytes]:
         # Something at once, also for an agent that is up to date: a proxy in between must not look like silence.
@@ -185,22 +202,23 @@ class DesiredDoor:
         loop = asyncio.get_running_loop()
         sent = agent.last_revision
         silent_until = loop.time() + settings.HEARTBEAT_S
-        while True:
-            try:
-                # Until, not for: what happens in other environments is no sign of life for this one.
-                async with asyncio.timeout_at(silent_until):
-                    await anext(changes)
-            except TimeoutError:
-                yield b": heartbeat\n\n"
+        silence = Alarm(loop, changes.nudge)
+        silence.set(silent_until)
+        try:
+            async for _ in changes:
+                revision, message = self._board.message(agent.environment, agent.who)
+                if revision != sent:  # also a lower one: after a restore from a backup, agents have to hear of it
+                    sent = revision
+                    yield message
+                # What happens in other environments is no sign of life for this one.
+                elif loop.time() >= silent_until:
+                    yield b": heartbeat\n\n"
+                else:
+                    continue
                 silent_until = loop.time() + settings.HEARTBEAT_S
-                continue
-            except StopAsyncIteration:
-                return
-            revision, message = self._board.message(agent.environment, agent.who)
-            if revision != sent:  # also a lower one: after a restore from a backup, agents have to hear of it
-                sent = revision
-                yield message
-                silent_until = loop.time() + settings.HEARTBEAT_S
+                silence.set(silent_until)
+        finally:
+            silence.close()
 
 
 _HEADERS = [
@@ -262,11 +280,6 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-async def _send(send: Send, message: dict[str, Any]) -> None:
-    async with asyncio.timeout(SEND_TIMEOUT_S):
-        await send(message)
-
-
 _board = Board()
-app = DesiredDoor(_board, Pulse(_board.read))
+app = DesiredDoor(_board, Pulse(_board.read, ear=ear_of))
 wake, close = app.wake, app.close

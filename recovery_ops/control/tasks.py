@@ -5,13 +5,104 @@ from __future__ import annotations
 from celery import shared_task
 from django.utils import timezone
 
-from recovery_ops.control.actions import end_expired
-from recovery_ops.control.models import Override
+from recovery_ops.control.actions import end_expired, keep_ramps, keep_rollouts, release_due
+from recovery_ops.control.actions.failures_due import keep_failures
+from recovery_ops.control.actions.quorum import keep_quorum
+from recovery_ops.control.actions.shedding import end_expired_shed
+from recovery_ops.control.context import known_environments
+from recovery_ops.control.escalations.due import keep_deadlines
+from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.models import LoadShed, Override
+from recovery_ops.control.notify.budgets import watch
+from recovery_ops.control.notify.keeping import forget_old
+from recovery_ops.control.notify.sending import send_due
+from recovery_ops.control.notify.telling import tell
+from recovery_ops.control.replay import job
+from recovery_ops.control.retention import sweep_replays
 
 
 @shared_task
 def end_expired_overrides() -> int:
-    """Note which overrides have ended by their time; return how many."""
+    """Note which overrides have ended by their time, and where load is shed no more; return how many."""
     now = timezone.now()
     due = Override.objects.filter(ended_at=None, expires_at__lte=now).values_list("environment", flat=True)
-    return sum(len(end_expired(environment, now=now)) for environment in sorted(set(due)))
+    ended = sum(len(end_expired(environment, now=now)) for environment in sorted(set(due)))
+    shedding = LoadShed.objects.filter(ended_at=None, expires_at__lte=now).values_list("environment", flat=True)
+    return ended + sum(end_expired_shed(environment, now=now) is not None for environment in list(shedding))
+
+
+@shared_task
+def release_due_policies() -> int:
+    """Release the proposals whose hour has come; return how many."""
+    return len(release_due(now=timezone.now()))
+
+
+@shared_task
+def keep_policy_rollouts() -> int:
+    """Ask the health gate about every rollout that goes on; return how many were promoted or taken back."""
+    return len(keep_rollouts(now=timezone.now()))
+
+
+@shared_task
+def keep_reset_ramps() -> int:
+    """Ask of every reset that goes in steps whether the next one may come; return to how many something was done."""
+    return len(keep_ramps(now=timezone.now()))
+
+
+@shared_task
+def keep_quorums() -> int:
+    """Trip, prolong and release by the quorum rules of each environment; return how much that was."""
+    now = timezone.now()
+    return sum(keep_quorum(name, now=now) for name in known_environments())
+
+
+@shared_task
+def sweep_old_replays() -> int:
+    """Delete replays that are older than their time; return how many."""
+    return sweep_replays(timezone.now())
+
+
+@shared_task
+def keep_escalations() -> int:
+    """Put what was asked to people, and carry out what is due; return how much that was."""
+    now = timezone.now()
+    return sum(open_escalations(name, now) + keep_deadlines(name, now) for name in known_environments())
+
+
+@shared_task
+def keep_failure_cases() -> int:
+    """Bring back what was archived for long enough, and note what is back after it was resolved; return how many."""
+    now = timezone.now()
+    return sum(keep_failures(name, now=now) for name in known_environments())
+
+
+@shared_task
+def start_replays() -> bool:
+    """Start the next replay in a process of its own; return whether there was one to start."""
+    return job.start_next(now=timezone.now(), start=job.in_child) is not None
+
+
+@shared_task
+def tell_people() -> int:
+    """Make a message of what rules and chains tell; return how many that was."""
+    now = timezone.now()
+    return sum(tell(name, now) for name in known_environments())
+
+
+@shared_task
+def send_messages() -> int:
+    """Send what is due; return how many tries were made."""
+    return send_due()
+
+
+@shared_task
+def watch_retry_budgets() -> int:
+    """Note which retry budgets are spent too fast, and which no more; return how many that changed."""
+    now = timezone.now()
+    return sum(watch(name, now) for name in known_environments())
+
+
+@shared_task
+def forget_old_messages() -> int:
+    """Delete messages that are over for long; return how many."""
+    return forget_old(timezone.now())

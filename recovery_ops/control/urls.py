@@ -4,18 +4,51 @@ from __future__ import annotations
 
 from functools import partial
 
-from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
 from events import urls as events_urls
-from recovery_ops.control.views import accounts, acts, agents, audit, breaker, breakers, figures, overview, policies
+from recovery_ops.control import notification_urls, policy_urls, run_urls, settings_urls, sign_in_urls
+from recovery_ops.control.opamp.view import opamp
+from recovery_ops.control.views import (
+    accounts,
+    acts,
+    agents,
+    amplification,
+    arranging,
+    audit,
+    breaker,
+    breakers,
+    bulk,
+    capacity,
+    degradations,
+    escalations,
+    figures,
+    find,
+    intake,
+    overview,
+    ramps,
+    recovered,
+    report,
+    saved,
+    shedding,
+    wallboard,
+)
 from recovery_ops.control.views.door import seeing
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", seeing(overview.overview), name="overview"),
     path("overview/strip", seeing(overview.strip), name="overview-strip"),
+    path("views", seeing(saved.saved), name="saved"),
+    path("find", seeing(find.find), name="find"),
+    path("wallboard", seeing(wallboard.wallboard), name="wallboard"),
     path("counts", seeing(overview.counts), name="counts"),
+    path("report/monthly", seeing(recovered.monthly), name="monthly-report"),
+    path("report/monthly/", seeing(recovered.monthly)),
     path("breakers", seeing(breakers.breakers), name="breakers"),
+    path("bulk", seeing(bulk.bulk), name="breakers-bulk"),
+    path("resets", seeing(ramps.ramps), name="reset-ramps"),
+    path("resets/<number:number>", seeing(ramps.ramp), name="reset-ramp"),
+    path("shed", seeing(shedding.shedding), name="shed"),
     *(
         path(f"breakers/<path:name>/{verb}", seeing(partial(acts.act, verb=verb)), name=f"breaker-{verb}")
         for verb in acts.ACTS
@@ -24,12 +57,27 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("breakers/<path:name>/tables", seeing(figures.tables), name="breaker-tables"),
     path("breakers/<path:name>", seeing(breaker.breaker), name="breaker"),
     *events_urls.pages(seeing),
-    path("policies", seeing(policies.policies), name="policies"),
-    path("policies/operations/<path:operation>", seeing(policies.policy), name="policy"),
+    *run_urls.pages(seeing),
+    path("capacity", seeing(capacity.capacity), name="capacity"),
+    path("capacity/arrange/<str:verb>", seeing(arranging.arrange), name="capacity-arrange"),
+    path("capacity/<int:number>", seeing(capacity.one_event), name="capacity-event"),
+    path("amplification", seeing(amplification.amplified), name="amplification"),
+    path("amplification.csv", seeing(amplification.amplified_csv), name="amplification-csv"),
+    path("degradations", seeing(degradations.degradations), name="degradations"),
+    path("degradations.csv", seeing(degradations.degradations_csv), name="degradations-csv"),
+    path("escalations", seeing(escalations.escalations), name="escalations"),
+    path("escalations/act/<str:verb>", seeing(escalations.respond), name="respond"),
+    path("escalations/<int:number>", seeing(escalations.escalation), name="escalation"),
+    path("report", seeing(report.report), name="report"),
+    path("report.csv", seeing(report.report_csv), name="report-csv"),
+    *policy_urls.pages(seeing),
     path("agents", seeing(agents.agents), name="agents"),
+    path("agents/intake", seeing(intake.intake), name="intake"),
     path("audit", seeing(audit.audit), name="audit"),
-    path("sign-in", accounts.SignIn.as_view(), name="sign-in"),
-    path("sign-out", LogoutView.as_view(), name="sign-out"),
-    path("theme", accounts.theme, name="theme"),
+    *sign_in_urls.urlpatterns,
+    *settings_urls.pages(seeing),
+    *notification_urls.pages(seeing),
+    path("look", accounts.look, name="look"),
+    path("v1/opamp", opamp, name="opamp"),
     path("api/v1/", include("recovery_ops.control.api_urls")),
 ]

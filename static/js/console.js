@@ -33,12 +33,16 @@
     }
   }
 
-  // -- theme: a cookie, so that the server writes it into the page and nothing flashes --------------------------------
-  function setTheme(theme) {
-    if (theme === "system") delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = theme;
+  // -- looks: cookies, so that the server writes them into the page and nothing flashes --------------------------------
+  function prefer(name, value) {
+    if (value) document.documentElement.dataset[name] = value;
+    else delete document.documentElement.dataset[name];
     const secure = location.protocol === "https:" ? "; secure" : "";
-    document.cookie = `recovery-theme=${theme}; path=/; max-age=31536000; samesite=lax${secure}`;
+    document.cookie = `recovery-${name}=${value}; path=/; max-age=${value ? 31536000 : 0}; samesite=lax${secure}`;
+  }
+
+  function setTheme(theme) {
+    prefer("theme", theme);
     for (const button of document.querySelectorAll("button[name=theme]")) {
       if (button.value === theme) button.setAttribute("aria-current", "true");
       else button.removeAttribute("aria-current");
@@ -52,23 +56,68 @@
     return isDark ? "light" : "dark";
   }
 
+  // -- time zones: the server writes every moment in the chosen one, this clock follows ---------------------------------
+  const ownZone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  ops.zone = document.documentElement.dataset.zone || "UTC";
+  const parts = new Intl.DateTimeFormat("en-GB", { timeZone: ops.zone, hourCycle: "h23", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  ops.clock = (ms) => parts.format(new Date(ms));
+  ops.day = (ms) => new Intl.DateTimeFormat("sv-SE", { timeZone: ops.zone }).format(new Date(ms));
+  for (const button of document.querySelectorAll("[data-own-zone]")) {
+    button.value = ownZone;
+    button.title = ownZone;
+  }
+
   // -- shortcuts: single keys, dead in fields, and can be switched off (WCAG 2.1.4) -----------------------------------
   const keys = new Map();
-  const areKeysOff = () => localStorage.getItem("recovery-keys") === "off";
+  const areKeysOff = () => document.documentElement.dataset.keys === "off";
   ops.onKey = (key, act) => keys.set(key, act);
 
   function showKeys() {
-    const button = document.querySelector("[data-keys]");
+    const button = document.querySelector("[data-keys-toggle]");
     if (!button) return;
     button.hidden = false;
     button.setAttribute("aria-pressed", String(!areKeysOff()));
     button.querySelector("span").textContent = areKeysOff() ? "Shortcuts are off" : "Shortcuts are on";
   }
 
+  // `g` and then a letter goes to a page, `t` and then a key to another range; they stand on the links themselves.
+  const PREFIXES = { g: (key) => `.nav a[data-go="${key}"]`, t: (key) => `a[data-range-key="${key}"]` };
+  let prefix = "";
+  let prefixUntil = 0;
+  for (const key of Object.keys(PREFIXES))
+    ops.onKey(key, () => {
+      prefix = key;
+      prefixUntil = Date.now() + 1_500;
+    });
+  ops.onKey("?", () => document.querySelector("a[data-help]")?.click());
+  ops.onKey("v", () => document.querySelector("a[data-views]")?.click());
+  ops.onKey("l", () => copy({ dataset: { copyLink: document.querySelector("[data-copy-link]")?.dataset.copyLink ?? location.href }, focus() {} }));
+  ops.onKey("D", () => prefer("density", document.documentElement.dataset.density ? "" : "compact"));
+
+  function go(key) {
+    prefixUntil = 0;
+    const link = document.querySelector(PREFIXES[prefix](CSS.escape(key)));
+    link?.click();
+    return Boolean(link);
+  }
+
+  // The next thing that went wrong on this page, and after the last the first again.
+  ops.onKey(".", () => {
+    const every = [...document.querySelectorAll("main [data-trouble]")];
+    const next = every[(every.indexOf(document.activeElement) + 1) % every.length];
+    next?.focus({ preventScroll: true });
+    next?.scrollIntoView({ block: "center" });
+  });
+
+  // A key that stands on a button or a link presses it.
+  const pressed = (key) => document.querySelector(`main [data-press="${CSS.escape(key)}"]:not([hidden])`);
+
   document.addEventListener("keydown", (event) => {
-    const isTyping = event.target.closest?.("input, select, textarea, [contenteditable]");
+    const isTyping = event.target.closest?.("input:not([type=checkbox]), select, textarea, [contenteditable]");
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey || areKeysOff() || document.querySelector("dialog[open]")) return;
-    keys.get(event.key)?.(event);
+    if (Date.now() < prefixUntil && go(event.key)) return event.preventDefault();
+    if (keys.has(event.key)) keys.get(event.key)(event);
+    else pressed(event.key)?.click();
   });
 
   // -- links to copy ---------------------------------------------------------------------------------------------------
@@ -103,19 +152,36 @@
   document.querySelectorAll("#toasts .notice").forEach((toast) => expire(toast, 10_000));
 
   document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-copy-link], [data-copy-text], button[name=theme], [data-theme-toggle], [data-keys], [data-dismiss]");
+    const button = event.target.closest("[data-copy-link], [data-copy-text], button[name=theme], [data-theme-toggle], [data-keys-toggle], [data-take-zone], [data-dismiss], [data-print]");
     if (!button) return;
     if (button.matches("[data-copy-link], [data-copy-text]")) copy(button);
+    else if (button.matches("[data-print]")) window.print();
     else if (button.matches("[data-theme-toggle]")) setTheme(otherTheme());
     else if (button.matches("[data-dismiss]")) button.closest(".notice").remove();
-    else if (button.matches("[data-keys]")) {
-      localStorage.setItem("recovery-keys", areKeysOff() ? "on" : "off");
+    else if (button.matches("[data-take-zone]")) document.getElementById("zone").value = ownZone;
+    else if (button.matches("[data-keys-toggle]")) {
+      prefer("keys", areKeysOff() ? "" : "off");
       showKeys();
     } else {
       event.preventDefault();
       setTheme(button.value);
     }
   });
+
+  // -- a story that goes on, followed to its newest line -----------------------------------------------------------------
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-follow]");
+    if (!button) return;
+    button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
+    follow();
+  });
+
+  function follow() {
+    const button = document.querySelector("[data-follow][aria-pressed=true]");
+    button?.closest(".panel").querySelector("li:last-child")?.scrollIntoView({ block: "center" });
+  }
+
+  document.addEventListener("ops:refreshed", follow);
 
   // -- wide panels open at their newest end ------------------------------------------------------------------------------
   for (const lanes of document.querySelectorAll(".lanes, .chart")) lanes.scrollLeft = lanes.scrollWidth;

@@ -11,7 +11,7 @@
     dialog.setAttribute("aria-labelledby", "act-title");
     ops.reveal();
     showEnd();
-    const first = dialog.querySelector("[aria-invalid=true], [data-problem]") ?? dialog.querySelector("[data-close]");
+    const first = dialog.querySelector("[aria-invalid=true], [data-problem]") ?? dialog.querySelector("[data-first]") ?? dialog.querySelector("[data-close]");
     first?.focus();
   }
 
@@ -33,14 +33,14 @@
     return html.includes('<form class="act"') ? fill(html) : location.assign(form.action);
   }
 
-  // "Ends at 15:26:04 UTC", beside the choice of how long.
+  // "Ends at 15:26:04 UTC", in the reader's zone, beside the choice of how long.
   function showEnd() {
     const output = document.querySelector("output[data-ends]");
     const seconds = Number(output?.form?.elements.expires_in_s?.value);
     if (!output || !seconds) return;
-    const end = new Date(ops.now() + seconds * 1000).toISOString();
-    const isToday = end.slice(0, 10) === new Date(ops.now()).toISOString().slice(0, 10);
-    output.textContent = `${isToday ? "" : `${end.slice(0, 10)} `}${end.slice(11, 19)} UTC`;
+    const end = ops.now() + seconds * 1000;
+    const isToday = ops.day(end) === ops.day(ops.now());
+    output.textContent = `${isToday ? "" : `${ops.day(end)} `}${ops.clock(end)} ${ops.zone}`;
   }
 
   if (dialog) {

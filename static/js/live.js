@@ -9,6 +9,8 @@
   const ANNOUNCE_GAP_MS = 5_000;
 
   const tags = new Map(); // refresh address → ETag of what is shown
+  const fetchedAt = new Map(); // refresh address → when it was last asked for
+  let later = 0;
   let isPaused = false;
   let isSignedOut = false;
   let isRefreshing = false;
@@ -20,14 +22,14 @@
   const light = document.querySelector("[data-live]");
   const banner = document.getElementById("live-banner");
 
-  const clock = () => new Date(ops.now()).toISOString().slice(11, 19);
+  const clock = () => ops.clock(ops.now());
 
   function show(state, word) {
     if (!light) return;
     light.hidden = false;
     light.dataset.live = state;
     light.querySelector("[data-word]").textContent = word;
-    light.setAttribute("aria-pressed", String(isPaused));
+    if (light.matches("button")) light.setAttribute("aria-pressed", String(isPaused));
   }
 
   function stamp() {
@@ -56,11 +58,19 @@
     announcedAt = performance.now();
   }
 
+  function wordsOf({ fresh, gone, isReordered }) {
+    const parts = [fresh && `${fresh} new`, gone && `${gone} gone`].filter(Boolean);
+    return parts.join(", ") || (isReordered ? "New order" : "");
+  }
+
+  // What waits stands on a button of the panel, which comes along where the panel's head is out of sight.
   function whenHeld(rows, waiting, apply) {
     const pill = rows.closest(".panel")?.querySelector("[data-pending-pill]");
     if (!pill) return;
-    pill.hidden = waiting === 0;
-    pill.textContent = waiting === 1 ? "1 change" : `${waiting} changes`;
+    const words = waiting ? wordsOf(waiting) : "";
+    pill.hidden = !words;
+    pill.textContent = words;
+    pill.toggleAttribute("data-floating", rows.getBoundingClientRect().top < 0);
     pill.onclick = () => {
       apply();
       pill.hidden = true;
@@ -79,9 +89,23 @@
     ops.reveal();
   }
 
+  // `data-gap-s` spares the server: what changes slowly, or is dear to ask for, is asked for less often.
+  function isTooSoon(element, url) {
+    const wait = (fetchedAt.get(url) ?? -Infinity) + 1000 * Number(element.dataset.gapS ?? 0) - performance.now();
+    if (wait <= 0) return false;
+    later ||= setTimeout(() => {
+      later = 0;
+      if (!isPaused && !document.hidden) refresh();
+    }, wait);
+    return true;
+  }
+
   async function fetchOne(element) {
     const url = element.dataset.refreshUrl;
+    if (isTooSoon(element, url)) return;
+    fetchedAt.set(url, performance.now());
     const headers = { "X-Fragment": element.id };
+    if (element.querySelector(".js-plotly-plot")) headers["X-Drawn"] = "yes"; // the server need not draw it again
     if (tags.has(url)) headers["If-None-Match"] = tags.get(url);
     const answer = await fetch(url, { headers, cache: "no-store", redirect: "manual" });
     if (answer.type === "opaqueredirect" || answer.status === 401) {
@@ -104,6 +128,12 @@
     const wait = refreshedAt + LEAST_GAP_MS - performance.now();
     isRefreshing = true;
     if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
+    if (document.hidden) {
+      // The tab was left meanwhile; who comes back has the page refreshed at once.
+      isRefreshing = false;
+      isDue = true;
+      return;
+    }
     isDue = false;
     refreshedAt = performance.now();
     try {
@@ -171,8 +201,10 @@
     setInterval(() => {
       if (!isPaused && !document.hidden && performance.now() - aliveAt > SILENCE_MS) refresh();
     }, POLL_MS);
-    light?.addEventListener("click", togglePause);
-    ops.onKey("p", togglePause);
+    if (light?.matches("button")) {
+      light.addEventListener("click", togglePause);
+      ops.onKey("p", togglePause);
+    }
     for (const part of document.querySelectorAll("[data-lazy]")) fetchOne(part).catch(() => {});
     announce();
     stamp();

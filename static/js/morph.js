@@ -1,8 +1,9 @@
 // Turns one element into another in place, so that focus, selection, open menus, hover and scroll survive a refresh.
 //
 // Children are matched by `id` or `data-key`, the rest by position. `data-keep` on an element leaves it alone. Inside
-// `data-rows` nothing is added, removed or moved while the pointer, the focus or a selection is in there: cells change,
-// and what waits is counted (`whenHeld`).
+// `data-rows` nothing is added, removed or moved while somebody is at it (the pointer, the focus, a selection or a
+// chosen row is in there, or its beginning is scrolled out of sight): cells change, what is gone is marked, and what
+// waits is counted (`whenHeld`).
 "use strict";
 {
   const ops = (globalThis.recoveryOps ??= {});
@@ -14,7 +15,10 @@
   function isHeld(rows) {
     const selection = document.getSelection();
     const isSelecting = selection && !selection.isCollapsed && rows.contains(selection.anchorNode);
-    return rows.matches(":hover") || rows.contains(document.activeElement) || Boolean(isSelecting);
+    const { top, bottom } = rows.getBoundingClientRect();
+    const isReadFurtherDown = top < 0 && bottom > 0;
+    const isChosen = rows.querySelector("input:checked");
+    return rows.matches(":hover") || rows.contains(document.activeElement) || Boolean(isSelecting || isChosen || isReadFurtherDown);
   }
 
   function copyAttributes(old, fresh) {
@@ -37,16 +41,18 @@
 
   function morphKept(old, fresh, options) {
     const freshByKey = new Map([...fresh.children].map((child) => [keyOf(child), child]));
-    let waiting = 0;
+    const here = [...old.children].map(keyOf);
+    const waiting = { fresh: [...freshByKey.keys()].filter((key) => !here.includes(key)).length, gone: 0, isReordered: false };
     for (const child of [...old.children]) {
       const match = freshByKey.get(keyOf(child));
       if (match && isSameKind(child, match)) morph(child, match, options);
-      else waiting += 1;
-      freshByKey.delete(keyOf(child));
+      else {
+        child.dataset.gone = "";
+        waiting.gone += 1;
+      }
     }
-    waiting += freshByKey.size;
-    const order = (parent) => [...parent.children].map(keyOf).join("\n");
-    if (waiting === 0 && order(old) !== order(fresh)) waiting = 1;
+    const there = [...freshByKey.keys()].filter((key) => here.includes(key));
+    waiting.isReordered = there.join("\n") !== here.filter((key) => freshByKey.has(key)).join("\n");
     options.whenHeld?.(old, waiting);
   }
 
@@ -92,7 +98,7 @@
     if (old.hasAttribute("data-rows") && !options.isForced && isHeld(old)) morphKept(old, fresh, options);
     else {
       morphChildren(old, fresh, options);
-      if (old.hasAttribute("data-rows")) options.whenHeld?.(old, 0);
+      if (old.hasAttribute("data-rows")) options.whenHeld?.(old, null);
     }
     if (before !== old.textContent) outline(old);
   }

@@ -62,7 +62,7 @@
   // Below 640 px labels have less room and the values at the right none.
   function fitted(layout, width) {
     if (width >= NARROW_PX) return { ...layout, width };
-    const kept = (layout.annotations ?? []).filter(({ name }) => name !== "value");
+    const kept = (layout.annotations ?? []).filter(({ name }) => name !== "value" && name !== "absent");
     const annotations = kept.map((one) => {
       if (one.name === "scale" || one.xshift === undefined) return one;
       const text = one.name === "label" && one.text.length > 19 ? `${one.text.slice(0, 18)}…` : one.text;
@@ -71,13 +71,22 @@
     return { ...layout, width, annotations, margin: { ...layout.margin, ...NARROW }, xaxis: { ...layout.xaxis, nticks: 4 } };
   }
 
-  // What nobody could know yet, at the left edge, is quieter than an instance that fell silent.
-  function hushed(data, layout) {
-    const start = Date.parse(`${layout.xaxis.range[0].replace(" ", "T")}Z`);
-    return data.map((trace) => {
-      if (trace.name !== "unknown" || trace.orientation !== "h") return trace;
-      return { ...trace, marker: { ...trace.marker, opacity: trace.base.map((base) => (base <= start + 1000 ? 0.3 : 1)) } };
-    });
+  // What the inks of stacked bars stand for, where the page has a place for it.
+  const INKS = { 22: "n1", 42: "n2", 62: "n3", 85: "n4" };
+
+  function explain(host, traces) {
+    const legend = document.querySelector(`[data-legend="${host.id}"]`);
+    if (!legend) return;
+    const inked = traces.filter(({ type, marker }) => type === "bar" && INKS[String(marker?.color).split("/")[1]]);
+    legend.replaceChildren(
+      ...inked.map(({ name, marker }) => {
+        const item = document.createElement("li");
+        item.innerHTML = '<svg aria-hidden="true"><rect width="14" height="10" rx="1"/></svg>';
+        item.querySelector("rect").setAttribute("class", INKS[marker.color.split("/")[1]]);
+        item.append(name.replaceAll("_", " "));
+        return item;
+      }),
+    );
   }
 
   // -- one chart -------------------------------------------------------------------------------------------------------
@@ -116,6 +125,7 @@
         this.answer = await answer.json();
         const caption = document.querySelector(`[data-caption="${this.host.id}"]`);
         if (caption) caption.textContent = this.answer.caption;
+        explain(this.host, this.answer.figure.data);
         await this.draw();
       }
     }
@@ -128,8 +138,11 @@
       // The window moves on with every refresh, so plotly alone would take the reader's zoom for outdated.
       if (this.isZoomed) layout.xaxis.range = [...this.host.layout.xaxis.range];
       const isFirst = !this.host.classList.contains("js-plotly-plot");
-      if (isFirst) this.host.replaceChildren();
-      await library.react(this.host, hushed(data, layout), fitted(layout, width), CONFIG);
+      if (isFirst) {
+        this.host.dataset.keep = ""; // from here on it is plotly's, and no refresh may morph it
+        this.host.replaceChildren();
+      }
+      await library.react(this.host, data, fitted(layout, width), CONFIG);
       if (isFirst) this.listen();
       this.host.setAttribute("aria-hidden", "true"); // the caption and the table say the same
       this.host.dispatchEvent(new CustomEvent("ops:drawn", { bubbles: true }));

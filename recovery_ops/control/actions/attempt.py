@@ -17,26 +17,26 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from events import wakes
 from recovery_ops.control import audit, stream
 from recovery_ops.control.actions import checks
 from recovery_ops.control.actors import Actor
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.impact import Impact
-from recovery_ops.control.models import (
-    NAME_CHARS,
-    REASON_CHARS,
-    AuditEntry,
-    Override,
-    PolicyRelease,
-    Reset,
-    Revision,
-)
+from recovery_ops.control.models import EVERYWHERE, NAME_CHARS, REASON_CHARS, AuditEntry, Revision
 from recovery_ops.control.refusals import FORBIDDEN, STALE, Refused
 from recovery_ops.rules.scope import ANY, Scope
 
 _MOST_CHANGES = 200
 _NOTED = (FORBIDDEN, STALE)
 """Refusals that stand in the audit log: somebody was held back. A typing mistake is nobody's business."""
+
+SIGN_IN_AGAIN = "sign_in_again"
+"""The code of a refusal that ends when a person confirms who they are."""
+CONFIRM = (
+    "Nothing was changed: this asks for a fresh sign-in. Confirm who you are at /sign-in/again (in another tab, if you "
+    "have typed something here), then send it once more."
+)
 
 PAST = {
     "breaker.trip": "tripped",
@@ -46,11 +46,103 @@ PAST = {
     "breaker.extend": "extended",
     "breaker.expire": "ended",
     "breaker.reset": "reset",
+    "breaker.probe": "probed",
+    "load.shed": "shed",
+    "load.pass": "let pass again",
+    "load.extend": "went on shedding",
+    "load.expire": "let pass again",
+    "ramp.step": "took the next step of",
+    "ramp.halt": "halted",
+    "ramp.finish": "finished",
+    "ramp.cancel": "cancelled",
+    "ramp.continue": "went on with",
     "policy.edit": "edited the policy of",
+    "policy.release": "released",
+    "policy.roll_back": "rolled the policy back to",
+    "rollout.start": "rolled out to a cohort:",
+    "rollout.promote": "promoted",
+    "rollout.take_back": "took back",
+    "rollout.extend": "prolonged",
+    "golden.mark": "marked as golden:",
+    "golden.retire": "let go",
+    "feedback.say": "found badly handled:",
+    "feedback.close": "laid aside",
+    "unknown.dismiss": "dismissed",
+    "unknown.reopen": "let wait again",
+    "proposal.draft": "drafted",
+    "proposal.revise": "edited",
+    "proposal.submit": "sent to review",
+    "proposal.comment": "commented on",
+    "proposal.approve": "approved",
+    "proposal.return": "sent back",
+    "proposal.reject": "rejected",
+    "proposal.schedule": "scheduled",
+    "release.review": "reviewed",
+    "replay.start": "asked for a",
+    "replay.cancel": "cancelled",
+    "quarantine.replay": "replayed",
+    "quarantine.drop": "dropped",
+    "environment.rules": "changed the rules of",
+    "view.save": "saved the view",
+    "view.rename": "renamed the view",
+    "view.delete": "deleted the view",
+    "view.default": "chose to open a page with the view",
+    "key.create": "made the key",
+    "key.rotate": "replaced the key",
+    "key.revoke": "revoked the key",
+    "account.create": "made an account for",
+    "account.reset": "gave a new password to",
+    "account.password": "changed the password of",
+    "account.email": "changed the e-mail address of",
+    "account.grant": "changed the role of",
+    "account.take": "took the role of",
+    "account.disable": "locked out",
+    "account.enable": "let in again",
+    "escalation.raise": "asked about",
+    "account.sign_in": "signed in as",
+    "account.sign_out": "ended sessions of",
+    "account.lock_out": "held back who tried passwords of",
+    "account.groups": "took over the groups of",
+    "account.factor_add": "added a second factor for",
+    "account.factor_remove": "removed a second factor of",
+    "account.factor_codes": "made new recovery codes for",
+    "account.break_glass": "broke glass with",
+    "escalation.acknowledge": "took",
+    "escalation.assign": "assigned",
+    "escalation.snooze": "snoozed",
+    "escalation.escalate": "escalated",
+    "escalation.note": "commented on",
+    "escalation.merge": "merged",
+    "escalation.resolve": "resolved",
+    "escalation.reopen": "reopened",
+    "escalation.approve": "approved",
+    "escalation.reject": "rejected",
+    "capacity.merge": "merged",
+    "capacity.split": "split",
+    "capacity.undo": "took back what was made of",
+    "failure.assign": "assigned",
+    "failure.unassign": "took from its owner:",
+    "failure.archive": "archived",
+    "failure.resolve": "resolved",
+    "failure.reopen": "opened again",
+    "failure.merge": "merged",
+    "failure.split": "split",
+    "failure.undo": "took back what was made of",
+    "failure.return": "brought back",
+    "failure.regress": "found regressed:",
+    "escalation.default": "carried out the default of",
+    "channel.save": "set up",
+    "channel.test": "tested",
+    "channel.remove": "removed",
+    "rule.save": "set up",
+    "rule.remove": "removed",
+    "chain.save": "set up",
+    "chain.remove": "removed",
 }
 """What each verb of the audit log reads like after a name."""
 
-T = TypeVar("T", Override, Reset, PolicyRelease)
+T = TypeVar("T")
+"""The row that an action writes."""
 
 
 class Asked(TypedDict):
@@ -111,9 +203,25 @@ class Attempt:
     is_dry_run: bool = False
     faults: Mapping[str, str] = field(default_factory=dict)
     """What is wrong with what only this action is given, by field."""
+    about: str = ""
+    """What the audit log calls its object; empty: the scope in words."""
+    is_for_agents: bool = True
+    """Whether agents have to hear of it: then there is a new revision."""
+    needs_fresh: bool = False
+    """Whether a person has to have signed in a short time ago."""
 
     @staticmethod
-    def of(verb: str, permission: str, scope: Scope, asked: Asked, faults: Mapping[str, str] | None = None) -> Attempt:
+    def of(
+        verb: str,
+        permission: str,
+        scope: Scope,
+        asked: Asked,
+        faults: Mapping[str, str] | None = None,
+        *,
+        about: str = "",
+        is_for_agents: bool = True,
+        needs_fresh: bool = False,
+    ) -> Attempt:
         """The attempt that a caller's keywords stand for."""
         return Attempt(
             by=asked["by"],
@@ -127,7 +235,15 @@ class Attempt:
             key=asked.get("key") or None,
             is_dry_run=asked.get("dry_run", False),
             faults=faults or {},
+            about=about,
+            is_for_agents=is_for_agents,
+            needs_fresh=needs_fresh,
         )
+
+    @property
+    def object(self) -> str:
+        """What the audit log says it was about."""
+        return self.about or words_of(self.scope)
 
     @contextmanager
     def noted(self) -> Iterator[None]:
@@ -140,7 +256,9 @@ class Attempt:
 
     def check(self) -> None:
         """Raise Refused: 403 when they may not, 400 with the fault of every field."""
-        require(self.by, self.permission, self.environment)
+        require(self.by, self.permission, self.environment, self.scope.group)
+        if self.needs_fresh and not self.by.is_fresh:
+            raise Refused(SIGN_IN_AGAIN, CONFIRM, status=FORBIDDEN)
         checks.refuse(
             {
                 "environment": checks.fault_of_environment(self.environment),
@@ -166,12 +284,12 @@ class Attempt:
         """What the audit log says of it."""
         return audit.Deed(
             verb=self.verb,
-            object=words_of(self.scope),
+            object=self.object,
             operation=self.scope.operation,
             reason=self.reason,
             before=step.before,
             after=step.after,
-            revision=step.revision,
+            revision=step.revision if self.is_for_agents else None,
             key=self.key,
         )
 
@@ -180,7 +298,7 @@ class Attempt:
         if self.key is None:
             return None
         entry = AuditEntry.objects.filter(environment=self.environment, key=self.key).first()
-        mine = (self.verb, words_of(self.scope), self.by.kind, self.by.id)
+        mine = (self.verb, self.object, self.by.kind, self.by.id)
         if entry is not None and (entry.verb, entry.object, entry.actor_kind, entry.actor_id) != mine:
             detail = f"This idempotency key was used for another change: {_told(entry)} Take a new key."
             raise Refused("key_used", detail, status=STALE, fields={"key": "was used before"}, changes=[entry])
@@ -189,11 +307,11 @@ class Attempt:
     def _note(self, refusal: Refused) -> None:
         # Whoever may not even look at an environment leaves no trace in it: else anybody could fill its log.
         is_guest = self.by.kind == "person" and not self.by.may("see", self.environment)
-        if refusal.status not in _NOTED or self.is_dry_run or is_guest:
+        if refusal.status not in _NOTED or refusal.code == SIGN_IN_AGAIN or self.is_dry_run or is_guest:
             return
         deed = audit.Deed(
             verb=self.verb,
-            object=_shown(words_of(self.scope)),
+            object=_shown(self.object),
             operation=_shown(self.scope.operation)[:NAME_CHARS],
             reason=_shown(self.reason)[:REASON_CHARS],
             code=refusal.code,
@@ -217,17 +335,22 @@ def carry_out(
     recall: Callable[[AuditEntry], T],
     impact: Impact | None = None,
 ) -> Done[T]:
-    """Run one change in one transaction. `step` writes under the revision it is given, `recall` finds what it wrote."""
+    """Run one change in one transaction. `step` writes under the revision it is given, `recall` finds what it wrote.
+
+    What agents need not hear of is given the current revision, and makes no new one.
+    """
     with transaction.atomic():
         audit.lock(attempt.environment)
         repeated = attempt.repeated()
         if repeated is not None:
             found = recall(repeated)
-            return Done(revision=repeated.revision or 0, object=found, was_already=True, impact=impact)
-        taken = step(current_revision(attempt.environment) + 1)
+            revision = repeated.revision or (0 if attempt.is_for_agents else current_revision(attempt.environment))
+            return Done(revision=revision, object=found, was_already=True, impact=impact)
+        taken = step(current_revision(attempt.environment) + (1 if attempt.is_for_agents else 0))
         if not taken.was_already:
             audit.append(attempt.environment, attempt.deed(taken), by=attempt.by, at=attempt.now)
-            bump(attempt.environment, attempt.now)
+            if attempt.is_for_agents:
+                bump(attempt.environment, attempt.now)
             if attempt.is_dry_run:
                 transaction.set_rollback(True)
     return Done(
@@ -239,18 +362,21 @@ def carry_out(
     )
 
 
-def require(by: Actor, permission: str, environment: str) -> None:
-    """Raise Refused (403) when they may not."""
-    if not by.may(permission, environment):
-        detail = f"{by.name} may not {permission.replace('_', ' ')} in {environment}. Ask an admin for a role that may."
+def require(by: Actor, permission: str, environment: str, group: str = ANY) -> None:
+    """Raise Refused (403) when they may not, for all agents or for this group of them."""
+    has_part = ANY not in group and by.may_for_group is not None and by.may_for_group(permission, environment, group)
+    if not has_part and not by.may(permission, environment):
+        where = "everywhere" if environment == EVERYWHERE else f"in {environment}"
+        detail = f"{by.name} may not {permission.replace('_', ' ')} {where}. Ask an admin for a role that may."
         raise Refused("forbidden", detail, status=FORBIDDEN)
 
 
 def bump(environment: str, now: datetime) -> None:
-    """Announce a new revision: the last thing a transaction does. Streams of this process hear of it at the commit."""
+    """Announce a new revision: the last thing a transaction does. Every process hears of it at the commit."""
     revision = Revision.objects.filter(environment=environment)
     if not revision.update(number=F("number") + 1, changed_at=now):
         Revision.objects.create(environment=environment, number=1, changed_at=now)
+    wakes.announce()
     transaction.on_commit(stream.wake)
 
 

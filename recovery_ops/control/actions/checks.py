@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db.models import Q
 
@@ -18,6 +20,9 @@ DEFAULT_EXPIRY_S = 3600.0
 LEAST_EXPIRY_S = 60.0
 LONGEST_EXPIRY_S = 24 * 3600.0
 LONGEST_EXPIRY_ADMIN_S = 30 * 24 * 3600.0
+LATEST_START_S = 30 * 24 * 3600.0
+_PRODUCTION = "prod"
+"""What the name of an environment begins with where a slip is felt."""
 _LATELY = timedelta(days=7)
 
 
@@ -46,6 +51,34 @@ def fault_of_expiry(expires_in_s: object, by: Actor, environment: str) -> str:
     if expires_in_s > LONGEST_EXPIRY_S and not by.may("override_for_long", environment):
         return f"is at most {LONGEST_EXPIRY_S:.0f} seconds (24 h); an admin may set up to 30 days"
     return ""
+
+
+def fault_of_start(starts_in_s: object) -> str:
+    """What is wrong with when an override is to begin; 0 is now."""
+    if isinstance(starts_in_s, bool) or not isinstance(starts_in_s, int | float):
+        return "is a number of seconds"
+    if not 0 <= starts_in_s <= LATEST_START_S:  # neither is NaN
+        return f"is from 0 to {LATEST_START_S:.0f} seconds (30 days)"
+    return ""
+
+
+def name_to_confirm(environment: str, scope: Scope) -> str:
+    """What has to be repeated before all services are held in this scope; empty where a slip harms few.
+
+    A star would be typed without a thought: for every breaker it is the environment.
+    """
+    if (scope.service, scope.instance, scope.group) != (ANY, ANY, ANY):
+        return ""
+    if scope.operation == ANY:
+        return environment
+    return scope.operation if environment.startswith(_PRODUCTION) else ""
+
+
+def fault_of_confirmation(name: str, asked: Mapping[str, Any]) -> str:
+    """What is wrong with a confirmation that has to repeat `name`. Nothing is confirmed where nothing is written."""
+    if not name or asked.get("dry_run") or asked.get("confirm") == name:
+        return ""
+    return f"has to repeat {name}: this reaches everybody"
 
 
 def faults_of_scope(scope: Scope) -> dict[str, str]:

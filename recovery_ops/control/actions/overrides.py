@@ -17,7 +17,7 @@ from recovery_ops.control.desired import current_revision
 from recovery_ops.control.impact import impact_of
 from recovery_ops.control.models import AuditEntry, Override
 from recovery_ops.control.refusals import STALE, UNKNOWN, Refused
-from recovery_ops.rules.scope import Scope
+from recovery_ops.rules.scope import ANY, Scope
 from recovery_ops.rules.words import State
 
 SAME_END = timedelta(seconds=60)
@@ -29,12 +29,16 @@ _VERBS = {State.FORCED_OPEN: "trip", State.DISABLED: "disable", State.METRICS_ON
 class Imposing(Asked):
     """What `trip`, `disable` and `observe` are given. `expires_in_s` is an hour where it is not said.
 
-    `ahead` allows a breaker, or a part of the environment, that nobody has reported yet.
+    `starts_in_s` puts it off: a maintenance window, which lasts `expires_in_s` from then on. `ahead` allows a breaker,
+    or a part of the environment, that nobody has reported yet. `confirm` repeats the name that
+    `checks.name_to_confirm` asks for.
     """
 
     scope: Required[Scope]
     expires_in_s: NotRequired[float]
+    starts_in_s: NotRequired[float]
     ahead: NotRequired[bool]
+    confirm: NotRequired[str]
 
 
 def trip(**asked: Unpack[Imposing]) -> Done[Override]:
@@ -61,26 +65,34 @@ def impose(mode: State, **asked: Unpack[Imposing]) -> Done[Override]:
     by, environment, scope = asked["by"], asked["environment"], asked["scope"]
     expires_in_s = asked.get("expires_in_s", checks.DEFAULT_EXPIRY_S)
     verb = _VERBS[mode]
-    fault = checks.fault_of_expiry(expires_in_s, by, environment)
-    attempt = Attempt.of(f"breaker.{verb}", verb, scope, asked, {"expires_in_s": fault})
+    starts_in_s = asked.get("starts_in_s", 0.0)
+    faults = {
+        "expires_in_s": checks.fault_of_expiry(expires_in_s, by, environment),
+        "starts_in_s": checks.fault_of_start(starts_in_s),
+        "confirm": checks.fault_of_confirmation(checks.name_to_confirm(environment, scope), asked),
+    }
+    is_fleet_wide = scope.operation == ANY
+    attempt = Attempt.of(f"breaker.{verb}", verb, scope, asked, faults, needs_fresh=is_fleet_wide)
     with attempt.noted():
         attempt.check()
         if not asked.get("ahead"):
             checks.require_known_breaker(environment, scope)
         impact = impact_of(environment, scope, now=attempt.now)
-        wish = _wish(attempt, mode, expires_in_s, impact.ramp_s if mode is State.FORCED_OPEN else 0.0)
+        starts_at = attempt.now + timedelta(seconds=starts_in_s)
+        wish = _wish(attempt, mode, starts_at, expires_in_s, impact.ramp_s if mode is State.FORCED_OPEN else 0.0)
 
         def write(revision: int) -> Step[Override]:
             held = Override.objects.live(environment).in_scope(scope).first()
             if held is not None and _is_same(held, wish):
                 return Step(object=held, revision=held.revision, was_already=True)
             attempt.check_fresh(revision - 1)
-            before = _told(held)
+            before = told(held)
             if held is not None:
-                _end(held, attempt, revision, f"replaced: {verb}")
+                _refuse_to_cut(held, wish, attempt.now)
+                end_override(held, attempt, revision, f"replaced: {verb}")
             wish.revision = revision
             wish.save(force_insert=True)
-            return Step(object=wish, revision=revision, before=before, after=_told(wish))
+            return Step(object=wish, revision=revision, before=before, after=told(wish))
 
         return carry_out(attempt, write, recall=_recalled, impact=impact)
 
@@ -99,8 +111,8 @@ def release(*, override_id: str, **asked: Unpack[Asked]) -> Done[Override]:
             _refuse_successor(held)
             return Step(object=held, revision=held.end_revision or held.revision, was_already=True)
         attempt.check_fresh(revision - 1)
-        before = _told(held)
-        _end(held, attempt, revision, attempt.reason)
+        before = told(held)
+        end_override(held, attempt, revision, attempt.reason)
         return Step(object=held, revision=revision, before=before, after={"id": held.pk})
 
     with attempt.noted():
@@ -128,15 +140,24 @@ def extend(*, override_id: str, expires_in_s: float, **asked: Unpack[Asked]) -> 
         attempt.check_fresh(revision - 1)
         if expires_at < held.expires_at:
             checks.refuse({"expires_in_s": f"would end it sooner: it lasts until {held.expires_at:%H:%M:%S} UTC"})
-        before = _told(held)
+        before = told(held)
         held.expires_at, held.revision = expires_at, revision
         held.save(update_fields=["expires_at", "revision"])
-        return Step(object=held, revision=revision, before=before, after=_told(held))
+        return Step(object=held, revision=revision, before=before, after=told(held))
 
     with attempt.noted():
         attempt.check()
         impact = impact_of(override.environment, override.scope, now=attempt.now)
         return carry_out(attempt, write, recall=_recalled, impact=impact)
+
+
+def resting_id(environment: str, scope: Scope) -> str:
+    """The id of the newest override that rests, or rested, on exactly this scope. Raises Refused (404)."""
+    newest = Override.objects.filter(environment=environment).in_scope(scope).order_by("-revision").first()
+    if newest is None:
+        detail = f"No override rests on exactly {words_of(scope)}. Name a part of it, or the override's id."
+        raise Refused("nothing_held", detail, status=UNKNOWN)
+    return newest.pk
 
 
 def end_expired(environment: str, *, now: datetime) -> list[Override]:
@@ -158,7 +179,7 @@ def end_expired(environment: str, *, now: datetime) -> list[Override]:
                     object=words_of(override.scope),
                     operation=override.operation,
                     reason="its time was over",
-                    before=_told(override),
+                    before=told(override),
                     after={"id": override.pk},
                     revision=revision,
                 )
@@ -173,11 +194,21 @@ def end_in_scope(scope: Scope, attempt: Attempt, revision: int) -> list[Override
     """End what rests on exactly this scope, in the transaction of another change."""
     ended = list(Override.objects.live(attempt.environment).in_scope(scope))
     for override in ended:
-        _end(override, attempt, revision, attempt.reason)
+        end_override(override, attempt, revision, attempt.reason)
     return ended
 
 
-def _wish(attempt: Attempt, mode: State, expires_in_s: float, ramp_s: float) -> Override:
+def _refuse_to_cut(held: Override, wish: Override, now: datetime) -> None:
+    """Raise Refused (409) when one that holds now would be ended for one that begins later."""
+    if held.starts_at <= now < wish.starts_at < held.expires_at:
+        detail = (
+            f"{held.by} set {held.mode} there until {held.expires_at:%H:%M:%S} UTC: “{held.reason}”. One that begins "
+            "before that would end it now. Release it first, or let yours begin later."
+        )
+        raise Refused("held", detail, status=STALE, fields={"starts_in_s": "is before the end of the one that holds"})
+
+
+def _wish(attempt: Attempt, mode: State, starts_at: datetime, expires_in_s: float, ramp_s: float) -> Override:
     scope = attempt.scope
     return Override(
         environment=attempt.environment,
@@ -189,8 +220,8 @@ def _wish(attempt: Attempt, mode: State, expires_in_s: float, ramp_s: float) -> 
         reason=attempt.reason,
         by_user_id=attempt.by.user_id,
         by=attempt.by.name,
-        starts_at=attempt.now,
-        expires_at=attempt.now + timedelta(seconds=expires_in_s),
+        starts_at=starts_at,
+        expires_at=starts_at + timedelta(seconds=expires_in_s),
         ramp_s=ramp_s,
     )
 
@@ -200,13 +231,16 @@ def _is_same(held: Override, wish: Override) -> bool:
     return is_alike and abs(held.expires_at - wish.expires_at) <= SAME_END
 
 
-def _end(override: Override, attempt: Attempt, revision: int, reason: str) -> None:
+def end_override(override: Override, attempt: Attempt, revision: int, reason: str) -> None:
+    """End one, in the transaction of another change."""
     has_expired = override.expires_at <= attempt.now
     override.ended_at = override.expires_at if has_expired else attempt.now
     override.ended_by = attempt.by.name
     override.end_reason = "expired" if has_expired else reason
     override.end_revision = revision
-    override.save(update_fields=["ended_at", "ended_by", "end_reason", "end_revision"])
+    override.is_ended_by_person = not has_expired and attempt.by.kind != "system"
+    fields = ["ended_at", "ended_by", "end_reason", "end_revision", "is_ended_by_person"]
+    override.save(update_fields=fields)
 
 
 def _found(permission: str, override_id: str, asked: Asked) -> Override:
@@ -238,7 +272,7 @@ def _recalled(entry: AuditEntry) -> Override:
     return Override.objects.get(pk=entry.after["id"])
 
 
-def _told(override: Override | None) -> Mapping[str, Any] | None:
+def told(override: Override | None) -> Mapping[str, Any] | None:
     """An override as the audit log keeps it."""
     if override is None:
         return None
@@ -251,4 +285,5 @@ def _told(override: Override | None) -> Mapping[str, Any] | None:
         "starts_at": override.starts_at.isoformat(timespec="seconds"),
         "expires_at": override.expires_at.isoformat(timespec="seconds"),
         "ramp_s": override.ramp_s,
+        **({"rule": override.rule} if override.rule else {}),
     }

@@ -7,9 +7,10 @@ from typing import Any, NotRequired, Required, Unpack
 
 from recovery_ops.control.actions import checks
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
-from recovery_ops.control.desired import LivePolicy, live_policy
+from recovery_ops.control.actions.releases import glass_to_break, recalled, refuse_while_rolling_out, released
+from recovery_ops.control.desired import live_policy
 from recovery_ops.control.impact import impact_of
-from recovery_ops.control.models import REASON_CHARS, AuditEntry, PolicyRelease
+from recovery_ops.control.models import PolicyRelease
 from recovery_ops.control.refusals import Refused
 from recovery_ops.rules.knobs import KNOBS, fault_of
 from recovery_ops.rules.policy import PolicyInvalid, parse_policy
@@ -23,13 +24,14 @@ class Editing(Asked):
     """What `set_operation_policy` is given.
 
     `knobs` holds values by the names of rules.knobs: None takes a knob back, what is not named stays. `ahead` allows an
-    operation that nobody has reported yet.
+    operation that nobody has reported yet. `break_glass` releases without the approval that the environment asks for.
     """
 
     operation: Required[str]
     knobs: Required[Mapping[str, object]]
     service: NotRequired[str]
     ahead: NotRequired[bool]
+    break_glass: NotRequired[bool]
 
 
 def set_operation_policy(**asked: Unpack[Editing]) -> Done[PolicyRelease]:
@@ -37,7 +39,8 @@ def set_operation_policy(**asked: Unpack[Editing]) -> Done[PolicyRelease]:
 
     A rule without knobs and fallbacks goes. Running agents take the new policy on without losing a breaker's state.
     Where nothing would change, the live release is the answer. Raises Refused: 403, 400 by knob, 404 for an operation
-    nobody reported, 409 when the policy of this operation was changed since `seen`.
+    nobody reported, 409 when the policy of this operation was changed since `seen`, 403 `review_needed` where somebody
+    else has to approve it first.
     """
     environment, knobs = asked["environment"], asked["knobs"]
     scope = Scope(operation=asked["operation"], service=asked.get("service", ANY))
@@ -52,9 +55,12 @@ def set_operation_policy(**asked: Unpack[Editing]) -> Done[PolicyRelease]:
                 raise Refused("nothing_to_change", "The built-in policy already says so; nothing was changed.")
             return Step(object=live.release, revision=live.release.revision, was_already=True)
         attempt.check_fresh(revision - 1)
+        refuse_while_rolling_out(environment)
+        is_break_glass = glass_to_break(attempt, is_approved=False, break_glass=asked.get("break_glass", False))
         document = with_rule(live.document, scope, after)
         _check(document, scope)
-        release = _released(attempt, document, live, _summary(scope, before, after), revision)
+        summary = _summary(scope, before, after)
+        release = released(attempt, document, live, summary, revision, is_break_glass=is_break_glass)
         return Step(
             object=release,
             revision=revision,
@@ -67,7 +73,20 @@ def set_operation_policy(**asked: Unpack[Editing]) -> Done[PolicyRelease]:
         if not asked.get("ahead"):
             checks.require_known_operation(environment, scope.operation, attempt.now)
         impact = impact_of(environment, scope, now=attempt.now)
-        return carry_out(attempt, write, recall=_recalled, impact=impact)
+        return carry_out(attempt, write, recall=recalled, impact=impact)
+
+
+def edited(document: Mapping[str, Any], scope: Scope, knobs: Mapping[str, object]) -> tuple[dict[str, Any], str]:
+    """The document with these knobs set in the rule of exactly this scope, as an edit would, and what changes in words.
+
+    Raises Refused (400) by knob.
+    """
+    checks.refuse(_faults(knobs))
+    before = knobs_of(document, scope)
+    after = {name: _plain(name, value) for name, value in {**before, **knobs}.items() if value is not None}
+    new = with_rule(document, scope, after)
+    _check(new, scope)
+    return new, _summary(scope, before, after)
 
 
 def knobs_of(document: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
@@ -131,22 +150,6 @@ def _check(document: Mapping[str, Any], scope: Scope) -> None:
         raise Refused("invalid", f"Nothing was changed: {invalid}.", fields=fields) from None
 
 
-def _released(
-    attempt: Attempt, document: Mapping[str, Any], live: LivePolicy, summary: str, revision: int
-) -> PolicyRelease:
-    return PolicyRelease.objects.create(
-        environment=attempt.environment,
-        version=1 if live.release is None else live.release.version + 1,
-        document=document,
-        summary=summary[:REASON_CHARS],
-        reason=attempt.reason,
-        by_user_id=attempt.by.user_id,
-        by=attempt.by.name,
-        created_at=attempt.now,
-        revision=revision,
-    )
-
-
 def _summary(scope: Scope, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """`search_web: max_retries 2 → 5, jitter not set`: what changed, in the words of the rules."""
     changed = [name for name in KNOBS if before.get(name) != after.get(name)]
@@ -158,7 +161,3 @@ def _word(value: object) -> str:
     if value is None:
         return "not set"
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _recalled(entry: AuditEntry) -> PolicyRelease:
-    return PolicyRelease.objects.get(environment=entry.environment, revision=entry.revision or 0)

@@ -11,19 +11,29 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django import template
+from django.conf import settings
 from django.template.context import RequestContext
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from events.rows import Derivation
 from events.timelines import Table
-from events.wording import clock_text, count_text, rate_text, share_text, span_text
+from events.wording import (
+    clock_text,
+    count_text,
+    lasted_text,
+    rate_text,
+    share_beside,
+    share_text,
+    span_text,
+    zone_word,
+)
+from recovery_ops.control.preferences import Preferences, preferences_of
 from recovery_ops.rules.words import State
 
 register = template.Library()
 
-THEMES = ("light", "dark")
-THEME_COOKIE = "recovery-theme"
 NOTHING = "–"
 
 _DRAWN = {*State, "unknown"}
@@ -54,6 +64,19 @@ def state(value: object, count: object = "") -> SafeString:
     )
 
 
+@register.simple_tag
+def derived(one: Derivation | None) -> SafeString:
+    """That a fact was made of plain instrumentation, with its trace and span: a link where traces can be seen."""
+    if one is None:
+        return SafeString("")
+    ids = format_html("trace <code>{}</code> span <code>{}</code>", one.trace_id, one.span_id) if one.trace_id else ""
+    if ids and settings.TRACE_URL:
+        address = settings.TRACE_URL.replace("{trace_id}", one.trace_id).replace("{span_id}", one.span_id)
+        ids = format_html('<a href="{}" rel="noreferrer">{}</a>', address, ids)
+    words = f"{one.words.removeprefix('derived ')}{': ' if ids else ''}"
+    return format_html('<small class="derived"><span class="tag">derived</span> {}{}</small>', words, ids)
+
+
 def _word(value: object) -> str:
     word = str(value) if value else "unknown"
     return word if word in _DRAWN else "unknown"
@@ -75,6 +98,14 @@ def lag(value: timedelta | float | None) -> str:
     return f"{max(0.0, seconds):.2f} s" if seconds < 10 else span_text(seconds)
 
 
+@register.filter
+def lasted(value: timedelta | float | None) -> str:
+    """A short measured time: `46 ms`, `1.4 s`."""
+    if value is None:
+        return NOTHING
+    return lasted_text(value.total_seconds() if isinstance(value, timedelta) else float(value))
+
+
 @register.simple_tag(takes_context=True)
 def at(context: Mapping[str, Any], moment: datetime | None) -> SafeString | str:
     """A moment as `14:26:04`; with its day when that is not today. The whole of it is in the title."""
@@ -82,6 +113,12 @@ def at(context: Mapping[str, Any], moment: datetime | None) -> SafeString | str:
         return NOTHING
     words = clock_text(moment, today=_now(context))
     return format_html('<time datetime="{}" title="{}">{}</time>', _iso(moment), _whole(moment), words)
+
+
+@register.simple_tag
+def whole(moment: datetime) -> str:
+    """A moment with its day and its zone: `2026-01-31 14:26:04 UTC`."""
+    return _whole(moment)
 
 
 @register.simple_tag(takes_context=True)
@@ -122,7 +159,8 @@ def _time(moment: datetime, kind: str, words: str) -> SafeString:
 
 
 def _whole(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    moment = timezone.localtime(moment)
+    return f"{moment:%Y-%m-%d %H:%M:%S} {zone_word(moment)}"
 
 
 def _iso(moment: datetime) -> str:
@@ -148,11 +186,29 @@ def percent(share: float | None) -> str:
 
 
 @register.filter
+def percent_beside(share: float | None, bound: float) -> str:
+    """A share with as many decimals as it takes to read on its own side of a bound: `100.4 %` beside 100 %."""
+    return NOTHING if share is None else share_beside(share, bound)
+
+
+@register.filter
+def share(part: float) -> str:
+    """A share as the width of a drawing: `52.4%`."""
+    return f"{part * 100:.4g}%"
+
+
+@register.filter
 def count(number: float | None) -> str:
     """A number, or a number per minute: `1,240`, with a decimal below ten where it has one."""
     if number is None:
         return NOTHING
     return f"{number:,.0f}" if number == int(number) else rate_text(number)
+
+
+@register.filter
+def ratio(number: float | None) -> str:
+    """How many of one thing for one of another: `1.04`."""
+    return NOTHING if number is None else f"{number:.2f}"
 
 
 @register.filter
@@ -195,11 +251,22 @@ def initials(name: str) -> str:
 
 # -- the page's own manners -------------------------------------------------------------------------------------------
 @register.simple_tag(takes_context=True)
-def theme(context: RequestContext) -> str:
-    """The theme that the reader chose, from the cookie; empty when the system decides."""
+def preferences(context: RequestContext) -> Preferences:
+    """How the reader wants it: theme, contrast, density, zone and keys, from cookies."""
     request = context.get("request")
-    chosen = request.COOKIES.get(THEME_COOKIE, "") if request is not None else ""
-    return chosen if chosen in THEMES else ""
+    return preferences_of(request) if request is not None else Preferences()
+
+
+@register.simple_tag
+def zone() -> str:
+    """The time zone that moments on this page are in: `UTC`, `CEST`."""
+    return zone_word(timezone.now())
+
+
+@register.filter
+def spaced(name: object) -> str:
+    """A word of the rules as it reads in a sentence: `model output`."""
+    return str(name).replace("_", " ")
 
 
 @register.filter

@@ -15,13 +15,17 @@ from django.views.decorators.http import require_http_methods
 from events import queries
 from events.models import BreakerState
 from events.pages import render_page
-from events.wording import count_text, rate_text
+from events.rows import AgentRow
+from events.wording import clock_text, count_text, rate_text, zone_word
 from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused, words_of
+from recovery_ops.control.actions.attempt import SIGN_IN_AGAIN
+from recovery_ops.control.actions.probes import probe
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.forms import (
     DEFAULT_EXPIRY_S,
+    BeginForm,
     ExtendForm,
     OverrideForm,
     ReasonForm,
@@ -30,12 +34,15 @@ from recovery_ops.control.forms import (
     problems_of,
 )
 from recovery_ops.control.impact import Impact, impact_of
-from recovery_ops.control.models import Override
+from recovery_ops.control.models import Override, ResetRamp
+from recovery_ops.control.sign_in.sessions import sign_in_again
 from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.ramp_words import sentence_of, steps_words
 from recovery_ops.control.views.standing import Standing
-from recovery_ops.rules.scope import Scope
+from recovery_ops.rules.scope import ANY, Scope
 
 UNPROCESSABLE = 422
+MOST_INSTEAD = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +76,10 @@ def _observing(impact: Impact) -> str:
 def _closing(impact: Impact) -> str:
     ramp = f" over {impact.ramp_s:.0f} s, not all at once" if impact.ramp_s else ""
     return f"Each instance closes once with an empty window{ramp}. An override in this scope ends with it."
+
+
+def _probing(impact: Impact) -> str:
+    return "Each instance whose breaker is open lets one call through now; what comes of it decides."
 
 
 def _releasing(impact: Impact) -> str:
@@ -122,6 +133,14 @@ ACTS = {
         form=ScopeForm,
         consequence=_closing,
     ),
+    "probe": Act(
+        permission="probe",
+        verb="Probe",
+        button="Let one call through",
+        notice="{} is to let one call through",
+        form=ScopeForm,
+        consequence=_probing,
+    ),
     "release": Act(
         permission="release",
         verb="Return to auto:",
@@ -148,10 +167,12 @@ ACTS = {
 def act(request: HttpRequest, *, environment: str, name: str, verb: str) -> HttpResponse:
     """Show the form of an act, or carry it out. 403 for who may not, 404 for a breaker nobody reported."""
     chosen = ACTS[verb]
-    if not visit_of(request).grants.may(chosen.permission, environment):
+    if not visit_of(request).grants.may_in_part(chosen.permission, environment):
         raise PermissionDenied(f"Your role does not let you {chosen.permission} breakers in {environment}.")
     asked = _Asked(request, environment, name, chosen)
     if request.method == "GET":
+        if asked.is_every and chosen.form is OverrideForm and (again := sign_in_again(request)):
+            return again
         return asked.page(asked.form({"seen": current_revision(environment), "key": new_key()}))
     return asked.carried_out()
 
@@ -164,8 +185,10 @@ class _Asked:
         self.now = timezone.now()
         self.override = self._override() if chosen.is_about_override else None
         self.scope = self.override.scope if self.override is not None else Scope(operation=name)
-        self.back = reverse("breaker", args=[name])
-        if self.override is None and not BreakerState.objects.filter(environment=environment, breaker=name).exists():
+        self.is_every = name == ANY
+        self.back = reverse("breakers") if ANY in name else reverse("breaker", args=[name])
+        known = BreakerState.objects.filter(environment=environment)
+        if self.override is None and not (known if self.is_every else known.filter(breaker=name)).exists():
             raise Http404(f"No instance in {environment} has ever reported a breaker called {name}.")
 
     def _override(self) -> Override:
@@ -183,11 +206,17 @@ class _Asked:
         """The act's form: filled in with defaults, or bound to what was sent."""
         words: dict[str, Any] = {}
         if self.act.form is OverrideForm:
-            words = {"breaker": self.name, "is_name_needed": self.environment.startswith("prod")}
+            is_name_needed = self.is_every or self.environment.startswith("prod")
+            words = {"breaker": self._typed_name, "is_name_needed": is_name_needed}
         if initial is None:
             return self.act.form(self.request.POST, **words)
         defaults = {"scope": "all", "expires_in_s": DEFAULT_EXPIRY_S}
         return self.act.form(initial={**defaults, **initial}, **words)
+
+    @property
+    def _typed_name(self) -> str:
+        """What has to be typed: a star would be typed without a thought."""
+        return self.environment if self.is_every else self.name
 
     def carried_out(self) -> HttpResponse:
         """Check the form, ask the action, and go back to the breaker; or the form again with what is wrong."""
@@ -199,6 +228,13 @@ class _Asked:
         except Refused as refusal:
             return self._refused(form, refusal)
         so_already = " already; nothing was changed" if done.was_already else f": revision {done.revision}"
+        if isinstance(done.object, Override) and done.object.ended_at is None:
+            ends_at = done.object.expires_at
+            so_already += f", until {clock_text(ends_at, today=self.now)} {zone_word(ends_at)}"
+        if isinstance(done.object, ResetRamp):
+            number = done.object.number
+            notice = f"Reset {number} has begun: {sentence_of(done.object)} It goes on when they have stayed closed."
+            return changed(self.request, reverse("reset-ramp", args=[number]), notice)
         notice = f"{self.act.notice.format(words_of(self.scope))}{so_already}. The page shows who has applied it."
         return changed(self.request, self.back, notice)
 
@@ -214,16 +250,20 @@ class _Asked:
         }
         if "expires_in_s" in cleaned:
             asked["expires_in_s"] = float(cleaned["expires_in_s"])
+        if "confirm" in cleaned:
+            asked["confirm"] = cleaned["confirm"]
+        if isinstance(form, BeginForm):
+            asked["starts_in_s"] = form.starts_in_s(self.now)
         if self.override is not None:
             asked["override_id"] = self.override.pk
         elif isinstance(form, ScopeForm):
             self.scope = asked["scope"] = form.scope_of(self.name)
-        carry_out: Callable[..., actions.Done[Any]] = getattr(actions, self.act.permission)
+        carry_out: Callable[..., actions.Done[Any]] = getattr(actions, self.act.permission, probe)
         return carry_out(**asked)
 
     def _refused(self, form: ReasonForm, refusal: Refused) -> HttpResponse:
         """403 is a page of its own; anything else is said above the form, which keeps what was typed."""
-        if refusal.status == 403:
+        if refusal.status == 403 and refusal.code != SIGN_IN_AGAIN:
             raise PermissionDenied(refusal.detail)
         unplaced = problems_of(form, {name: fault for name, fault in refusal.fields.items() if name != "operation"})
         problem = refusal.detail
@@ -233,21 +273,38 @@ class _Asked:
             problem = ""
         return self.page(form, status=refusal.status, problem=problem)
 
+    def _agents(self) -> list[AgentRow]:
+        """The instances that the scope may name."""
+        if self.is_every:
+            return queries.fleet(self.environment, now=self.now)
+        return [one.agent for one in queries.instance_states(self.environment, self.name, now=self.now)]
+
+    def _in_steps(self, impact: Impact) -> str:
+        """That a reset of all of them goes in steps, and in which."""
+        if self.act.permission != "reset":
+            return ""
+        return steps_words(impact.not_closed, Standing(self.environment, now=self.now).policy.reset_ramp)
+
     def page(self, form: ReasonForm, *, status: int = 200, problem: str = "") -> HttpResponse:
         """The form with what it would hit, as a page or alone for a dialog."""
         impact = impact_of(self.environment, self.scope, now=self.now)
-        having = queries.instance_states(self.environment, self.name, now=self.now)
+        having = self._agents()
         revision = current_revision(self.environment)
         context = {
             "now": self.now,
             "act": self.act,
             "form": form,
-            "breaker": self.name,
+            "breaker": "every breaker" if self.is_every else self.name,
             "override": self.override,
             "lead": self.act.consequence(impact),
+            "in_steps": self._in_steps(impact),
             "impact": impact_words(impact),
-            "services": sorted({one.agent.service for one in having}),
-            "instances": sorted({one.agent.instance for one in having}),
+            "instead": impact.operations[:MOST_INSTEAD] if self.act.permission == "trip" else (),
+            "more_instead": len(impact.operations) - MOST_INSTEAD if self.act.permission == "trip" else 0,
+            "services": sorted({one.service for one in having}),
+            "groups": sorted({one.group for one in having} - {""}),
+            "instances": sorted({one.instance for one in having}),
+            "typed_name": self._typed_name,
             "action": self.request.get_full_path(),
             "back": self.back,
             "problem": problem,
@@ -260,7 +317,7 @@ class _Asked:
 
 
 def impact_words(impact: Impact) -> list[tuple[str, str]]:
-    """What an act hits, in four numbers; what nobody measured is left out, never zero."""
+    """What an act hits, in a few numbers; what nobody measured is left out, never zero."""
     rates = [
         ("calls per minute", impact.calls_per_min),
         ("refused per minute", impact.rejected_per_min),
@@ -268,4 +325,8 @@ def impact_words(impact: Impact) -> list[tuple[str, str]]:
     ]
     found = [(word, rate_text(rate)) for word, rate in rates if rate is not None]
     silent = f", {impact.unreachable} unreachable" if impact.unreachable else ""
-    return [(f"{count_text(impact.instances, 'instance').split()[-1]}{silent}", str(impact.instances)), *found]
+    return [
+        (f"{count_text(impact.instances, 'instance').split()[-1]}{silent}", str(impact.instances)),
+        (f"{count_text(impact.runs_in_flight, 'run').split()[-1]} in flight", str(impact.runs_in_flight)),
+        *found,
+    ]

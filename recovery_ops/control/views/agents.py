@@ -9,6 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from events import queries
+from events.empties import no_agent
+from events.exports import Cell, csv_answer, is_asked
 from events.pages import render_page
 from events.rows import AgentRow
 from recovery_ops.control.views import sentences
@@ -51,12 +53,15 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
     chosen = request.GET.get("show", "")
     counts = {name: number for name, number in counts.items() if number or name == chosen}
     matching = [row for row in rows if chosen not in counts or row.apply == chosen]
+    if is_asked(request):
+        return csv_answer(request, f"agents {environment}", _COLUMNS, map(_cells, matching))
     context = {
         "now": now,
         "rows": matching if "all" in request.GET else matching[:MOST],
         "matching": len(matching),
         "all_href": f"?show={chosen}&all=1" if chosen in counts else "?all=1",
         "total": len(rows),
+        "empty": None if rows else no_agent(environment),
         "facets": list(facets_of(counts, total=len(rows), chosen=chosen, words={})),
         "facet_word": chosen,
         "sentence": sentences.agents(fleet, standing.revision, drifted=counts.get(ApplyStatus.DRIFTED.value, 0)),
@@ -64,6 +69,20 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
         "silence_s": settings.UNREACHABLE_AFTER_S,
     }
     return render_page(request, "control/agents", context)
+
+
+_COLUMNS = (
+    *("instance", "service", "group", "version", "status", "obeys", "revision", "last seen", "first seen"),
+    *("runs in flight", "breakers open", "outbox pending", "outbox dropped"),
+)
+
+
+def _cells(row: Row) -> tuple[Cell, ...]:
+    one = row.agent
+    return (
+        *(one.instance, one.service, one.group, one.version, row.status, row.obeys, one.revision, one.last_seen),
+        *(one.first_seen, one.runs_in_flight, one.breakers_open, one.outbox_pending, one.outbox_dropped),
+    )
 
 
 def _row(agent: AgentRow, standing: Standing) -> Row:

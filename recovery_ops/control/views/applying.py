@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from django.utils import timezone
+
 from events.rows import AgentRow
 from events.wording import span_text
 from recovery_ops.rules.words import ApplyStatus
@@ -128,7 +130,7 @@ def note_of(status: ApplyStatus, row: AgentRow) -> str:
     if status is ApplyStatus.FAILED:
         return row.rejected_reason or "refused it"
     if status is ApplyStatus.UNREACHABLE:
-        return f"last seen {row.last_seen:%H:%M:%S}"
+        return f"last seen {timezone.localtime(row.last_seen):%H:%M:%S}"
     if status is ApplyStatus.DRIFTED:
         return f"reports revision {row.revision} with other contents"
     return f"on revision {row.revision}" if row.revision else "has applied nothing yet"

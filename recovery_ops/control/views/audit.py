@@ -11,14 +11,18 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
+from events.exports import Cell, csv_answer, is_asked
 from events.pages import render_page
 from events.wording import count_text
 from recovery_ops.control import audit as chain
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.models import AuditEntry, AuditHead
 from recovery_ops.control.views.changes import href_of, verb_of
+from recovery_ops.control.views.nothing import no_entry
 
 MOST = 50
+EXPORTED_MOST = 50_000
+"""Entries in one file; older ones are in the file of `before=`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,8 @@ def audit(request: HttpRequest, *, environment: str) -> HttpResponse:
     entries = AuditEntry.objects.filter(environment=environment).order_by("-number")
     if before.isascii() and before.isdigit() and len(before) < 19:
         entries = entries.filter(number__lt=int(before))
+    if is_asked(request):
+        return csv_answer(request, f"audit {environment}", _COLUMNS, map(_cells, entries[:EXPORTED_MOST]))
     # One more than is shown: its hash is what the last shown entry builds on.
     found = list(entries[: MOST + 1])
     head = AuditHead.objects.filter(environment=environment).first()
@@ -63,14 +69,30 @@ def audit(request: HttpRequest, *, environment: str) -> HttpResponse:
         "sentence": _sentence(environment, head),
         "older_href": f"?before={shown[-1].number}" if len(found) > MOST else "",
         "is_newest": not before,
+        "empty": None if shown else no_entry(environment, head, is_newest=not before),
     }
     return render_page(request, "control/audit", context)
+
+
+_COLUMNS = (
+    *("number", "at", "who", "kind", "what", "object", "reason", "before", "after", "revision", "result", "code"),
+    *("channel", "ip", "request", "hash"),
+)
+
+
+def _cells(one: AuditEntry) -> tuple[Cell, ...]:
+    return (
+        *(one.number, one.at, one.actor_name, one.actor_kind, one.verb, one.object, one.reason, one.before_text),
+        *(one.after_text, one.revision, one.result, one.code, one.channel, one.ip, one.request_id, one.hash),
+    )
 
 
 def badge(found: Sequence[AuditEntry], head: AuditHead | None, *, is_newest: bool) -> Badge:
     """Check the entries at hand (newest first), each against the one before it, and the newest against the head."""
     if not found:
-        return Badge(words="nothing to verify")
+        is_emptied = is_newest and head is not None and head.number > 0
+        problem = f"The chain has {head.number} entries, and none is there." if head and is_emptied else ""
+        return Badge(words="chain broken" if problem else "nothing to verify", problem=problem)
     newest, problem = found[0], ""
     if is_newest and (head is None or (newest.number, newest.hash) != (head.number, head.hash)):
         problem = f"The newest entry, {newest.number}, is not the one that the end of the chain was noted for."

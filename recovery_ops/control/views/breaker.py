@@ -13,26 +13,30 @@ from django.urls import reverse
 from django.utils import timezone
 
 from events import queries
-from events.pages import render_page
+from events.pages import has_drawn, render_page
 from events.rows import RANK, BreakerRow, InstanceState
-from events.timelines.charts import HEADING_PX, LANE_PX, MARGIN, PLOT_PX
-from events.window import PRESETS, window_of
+from events.stills import still_of
+from events.timelines.charts import HEADING_PX, LANE_PX, MARGIN
+from events.window import PRESETS, window_in
 from events.wording import state_word
 from recovery_ops.control.actions import words_of
 from recovery_ops.control.models import AuditEntry
+from recovery_ops.control.stuck import findings_of
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.breakers import ratio_of
 from recovery_ops.control.views.configuration import configuration_of, in_force
-from recovery_ops.control.views.figures import MOST_LANES
+from recovery_ops.control.views.figures import MOST_LANES, counts_of
 from recovery_ops.control.views.history import history_of
 from recovery_ops.control.views.instances import instances_of
+from recovery_ops.control.views.quorum_words import quorum_words
+from recovery_ops.control.views.ramp_words import ramp_lines
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.intent import Override
 from recovery_ops.rules.words import State
 
 MOST_MOVES = 200
 _ENTRIES = 40
-_VERBS = ("trip", "disable", "observe", "reset", "release", "extend")
+_VERBS = ("trip", "disable", "observe", "reset", "probe", "release", "extend")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,25 +78,33 @@ def breaker(request: HttpRequest, *, environment: str, name: str) -> HttpRespons
     row = queries.breaker(environment, name, now=now)
     if row is None:
         raise Http404(f"No instance in {environment} has reported a breaker called {name}.")
-    window = window_of(request, now=now)
+    window = window_in(request, environment, now=now)
     found = queries.instance_states(environment, name, now=now)
+    standing = Standing(environment, now=now)
+    stuck = findings_of(row, standing.policy, now=now)
     row = as_observed(row, found)
     entries = _entries(environment, name)
     moves = queries.transitions(environment, start=window.start, end=window.end, breaker=name, limit=MOST_MOVES)
+    counts = None if has_drawn(request) else counts_of(environment, name, window)
     context = {
         "now": now,
         "window": window,
         "presets": PRESETS,
         "name": name,
+        "counts_still": None if counts is None else still_of(counts),
+        "counts_caption": "The table says the same." if counts is None else counts.caption,
         "row": row,
         "ratio": ratio_of(row),
         "states": _states(row),
         "history": history_of(entries, moves, start=window.start, end=window.end),
         "is_cut": len(moves) == MOST_MOVES,
+        "stuck": stuck,
+        "ramps": ramp_lines(environment, name),
         "links": {verb: reverse(f"breaker-{verb}", args=[name]) for verb in _VERBS},
         "policy_href": reverse("policy", args=[row.operations[0] if row.operations else name]),
-        "figure_href": f"{reverse('breaker-figure', args=[name])}?{window.query}",
-        **_desired_and_observed(request, row, found, Standing(environment, now=now), entries, query=window.query),
+        "figure_href": f"{reverse('breaker-figure', args=[name])}{window.link}",
+        "counts_href": f"{reverse('breaker-figure', args=[name])}?part=counts{window.also}",
+        **_desired_and_observed(request, row, found, standing, entries, query=window.query),
     }
     return render_page(request, "control/breaker", context)
 
@@ -127,7 +139,9 @@ def _desired_and_observed(
     operation = row.operations[0] if row.operations else row.name
     return {
         "override": Resting.of(override, row.name, standing.environment) if override is not None else None,
+        "quorum": quorum_words(row, standing, override),
         "narrower": [Resting.of(one, row.name, standing.environment) for one in standing.narrower_of(row.name)],
+        "ahead": [Resting.of(one, row.name, standing.environment) for one in standing.ahead_of(row.name)],
         "then_words": "half_open, one probe each" if override and override.mode is State.FORCED_OPEN else "auto",
         "reset": next((entry for entry in entries if entry.verb == "breaker.reset"), None),
         "desired_revision": revision,
@@ -139,7 +153,6 @@ def _desired_and_observed(
         ),
         "configuration": configuration_of(in_force(standing.policy, operation)),
         "states_px": _states_px(found),
-        "counts_px": 2 * (PLOT_PX + HEADING_PX) + MARGIN["t"] + MARGIN["b"],
     }
 
 

@@ -13,7 +13,7 @@ from recovery_ops.control.models import AuditEntry
 from recovery_ops.rules.scope import ANY
 
 LATELY = timedelta(hours=24)
-MOST = 6
+MOST = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +62,11 @@ def verb_of(entry: AuditEntry) -> str:
 
 def href_of(entry: AuditEntry) -> str:
     """The page of what was changed."""
+    kind, _, name = entry.object.partition("-")
+    if kind == "ESC" and name.isdigit():
+        return reverse("escalation", args=[int(name)])
+    if entry.object.startswith("run "):
+        return reverse("run", args=[entry.object.removeprefix("run ")])
     if not entry.operation or ANY in entry.operation:
         return ""
     if entry.verb.startswith("breaker."):

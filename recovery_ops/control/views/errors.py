@@ -1,22 +1,70 @@
-"""What stands on the page when the server fails: a database that is away is not a fault in the code."""
+"""What is answered when nothing else can be: a page to people, a problem document to programs under /api/.
+
+A database that is away is not a fault in the code.
+"""
 
 from __future__ import annotations
 
 import sys
 
 from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.template.loader import render_to_string
+from django.urls import is_valid_path
+from django.views import defaults
+
+from recovery_ops.control import documents
 
 RETRY_AFTER_S = 5
+_API = ("/api", "/api/")
+
+
+def malformed(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """400: a request that cannot be what it says it is."""
+    if _is_api(request):
+        return _problem(400, "invalid", "The request is malformed.")
+    return defaults.bad_request(request, exception)
+
+
+def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """403, with the reason that was given."""
+    if _is_api(request):
+        return _problem(403, "forbidden", str(exception) or "This is not for you.")
+    return defaults.permission_denied(request, exception)
+
+
+def missing(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """404 for an address that leads nowhere; a page that was asked for with a slash at its end is shown without."""
+    if _is_api(request):
+        return _problem(404, "not_found", "There is nothing here. The API lives under /api/v1/.")
+    shorter = request.path.rstrip("/")
+    if shorter and shorter != request.path and request.method == "GET" and is_valid_path(shorter):
+        query = request.META.get("QUERY_STRING", "")
+        return HttpResponseRedirect(f"/{shorter.lstrip('/')}{'?' if query else ''}{query}")
+    return defaults.page_not_found(request, exception)
 
 
 def failed(request: HttpRequest) -> HttpResponse:
     """Answer 503 while the database is away, else 500. Nothing here may ask the database again."""
     is_away = isinstance(sys.exc_info()[1], OperationalError | InterfaceError)
     status = 503 if is_away else 500
-    answer = HttpResponse(render_to_string(f"{status}.html", {"request": request}), status=status)
-    answer["Cache-Control"] = "no-store"
+    if _is_api(request):
+        away, fault = "The store cannot be reached now.", "This is a fault of ours; the log of the server tells more."
+        answer = _problem(status, "away" if is_away else "internal", away if is_away else fault)
+    else:
+        answer = HttpResponse(render_to_string(f"{status}.html", {"request": request}), status=status)
+        answer["Cache-Control"] = "no-store"
     if is_away:
         answer["Retry-After"] = str(RETRY_AFTER_S)
+    return answer
+
+
+def _is_api(request: HttpRequest) -> bool:
+    return request.path == _API[0] or request.path.startswith(_API[1])
+
+
+def _problem(status: int, code: str, detail: str) -> HttpResponse:
+    document = documents.of_problem(status, code, detail)
+    answer = JsonResponse(document, status=status, content_type="application/problem+json")
+    answer["Cache-Control"] = "no-store"
     return answer

@@ -15,7 +15,7 @@ from events.timelines.charts import compose
 from events.timelines.counts import failures_band, rejections_band
 from events.timelines.states import Bar
 from events.views import figure_answer
-from events.window import PRESETS, Window, window_of
+from events.window import PRESETS, Window, window_in
 from recovery_ops.control.models import Override
 from recovery_ops.rules.scope import ANY, Place, Scope
 from recovery_ops.rules.words import State
@@ -26,17 +26,17 @@ MOST_LANES = 12
 def figure(request: HttpRequest, *, environment: str, name: str) -> HttpResponse:
     """The lanes, or the counts where the address says `part=counts`, as JSON for plotly."""
     now = timezone.now()
-    window = window_of(request, now=now)
+    window = window_in(request, environment, now=now)
     is_counts = request.GET.get("part") == "counts"
-    chart = _counts(environment, name, window) if is_counts else _states(environment, name, window, now)
+    chart = counts_of(environment, name, window) if is_counts else _states(environment, name, window, now)
     return figure_answer(request, chart)
 
 
 def tables(request: HttpRequest, *, environment: str, name: str) -> HttpResponse:
     """The same numbers as rows."""
     now = timezone.now()
-    window = window_of(request, now=now)
-    charts = [_states(environment, name, window, now), _counts(environment, name, window)]
+    window = window_in(request, environment, now=now)
+    charts = [_states(environment, name, window, now), counts_of(environment, name, window)]
     context = {"now": now, "window": window, "presets": PRESETS, "name": name, "charts": charts}
     return render_page(request, "control/breaker_tables", context)
 
@@ -44,13 +44,15 @@ def tables(request: HttpRequest, *, environment: str, name: str) -> HttpResponse
 def _states(environment: str, name: str, window: Window, now: datetime) -> Chart:
     lanes = queries.segments(environment, start=window.start, end=window.end, breaker=name, now=now)
     desired = desired_bars(_overrides(environment, name, window), name, start=lanes.start, end=lanes.end)
-    return instance_lanes(lanes, name, desired=desired, most_lanes=MOST_LANES)
+    return instance_lanes(lanes, name, desired=desired, most_lanes=MOST_LANES, began=window.began)
 
 
-def _counts(environment: str, name: str, window: Window) -> Chart:
+def counts_of(environment: str, name: str, window: Window) -> Chart:
+    """Failures and refused calls of a breaker over a window. Two queries."""
     sums = queries.sums_per_bin(environment, start=window.start, end=window.end, breaker=name)
-    bands = [failures_band(sums.failures("category"), label=name, by="category"), rejections_band(sums.rejections())]
-    return compose(bands, start=window.start, end=window.end)
+    failures, rejections = (one.since(window.began) for one in (sums.failures("category"), sums.rejections()))
+    bands = [failures_band(failures, label=name, by="category"), rejections_band(rejections)]
+    return compose(bands, start=window.start, end=window.end, began=window.began)
 
 
 def _overrides(environment: str, name: str, window: Window) -> list[Override]:
@@ -83,4 +85,4 @@ def _rest(at: datetime, end: datetime) -> Sequence[Bar]:
 
 
 def _auto(start: datetime, end: datetime | None) -> Bar:
-    return Bar(lane="", state=State.CLOSED, start=start, end=end, why="auto: the rules decide")
+    return Bar(lane="", state=State.CLOSED, start=start, end=end, why="the rules decide", is_auto=True)

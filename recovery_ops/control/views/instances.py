@@ -56,25 +56,27 @@ def instances_of(
     query: str,
 ) -> Instances:
     """Those that did not apply first. `asked` holds `show`, a status, and `all`, to see more than the first ones."""
-    rows = [_row(one, standing.status_of(one.agent, revision), made_at) for one in found]
+    rows = [_row(one, standing.status_of(one.agent, revision), revision, made_at) for one in found]
     rows.sort(key=lambda row: (_ORDER.index(row.status), row.agent.service, row.agent.instance))
     chosen = asked.get("show", "")
     counts = {status.value: sum(row.status is status for row in rows) for status in _ORDER}
     counts = {name: number for name, number in counts.items() if number or name == chosen}
     matching = [row for row in rows if chosen not in counts or row.status == chosen]
-    show = f"&show={chosen}" if chosen in counts else ""
+    rest = [query, f"show={chosen}" if chosen in counts else "", "all=1"]
     return Instances(
         rows=matching if "all" in asked else matching[:MOST],
         matching=len(matching),
         total=len(rows),
         facets=list(facets_of(counts, total=len(rows), chosen=chosen, words={}, query=query)),
         chosen=chosen,
-        all_href=f"?{query}{show}&all=1#instances",
+        all_href=f"?{'&'.join(filter(None, rest))}#instances",
     )
 
 
-def _row(one: InstanceState, status: ApplyStatus, made_at: datetime | None) -> Row:
-    lag_s = _lag_s(one.agent, made_at) if status is ApplyStatus.APPLIED else None
+def _row(one: InstanceState, status: ApplyStatus, revision: int, made_at: datetime | None) -> Row:
+    # Of an instance that has gone on to a later revision, only the moment of that one is known.
+    is_told = status is ApplyStatus.APPLIED and one.agent.revision == revision
+    lag_s = _lag_s(one.agent, made_at) if is_told else None
     return Row(agent=one.agent, state=one.state, since=one.since, status=status, lag_s=lag_s, note=_note(one, status))
 
 

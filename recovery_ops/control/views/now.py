@@ -7,16 +7,30 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from django.urls import reverse
+from django.utils import timezone
 
+from events.capacity.rows import OWNER_WORDS, CapacityEventRow, Owner
 from events.rows import AgentRow, BreakerRow, CapacityNow, DegradationRow, OverviewNumbers
-from events.wording import count_text, rate_text, share_text
+from events.wording import count_text, evidence_text, rate_text, span_text
+from recovery_ops.control.escalations.asking import EscalationRow
+from recovery_ops.control.stuck import stuck_among
 from recovery_ops.control.views.applying import Applying
+from recovery_ops.control.views.ramp_words import names_of
+from recovery_ops.control.views.shedding import sentence_of
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.intent import Override
 from recovery_ops.rules.words import State
 
 MOST = 10
 _MOST_SILENT = 3
+_MOST_LATE = 4
+_MOST_STUCK = 3
+_OUTAGE_WORDS = {
+    Owner.PROVIDER: "is overloaded",
+    Owner.QUOTA: "is limiting our rate",
+    Owner.NETWORK: "is out of reach",
+    Owner.UNREACHABLE: "is out of reach",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,18 +44,36 @@ class Item:
     href: str
     since: datetime | None = None
     ends: datetime | None = None
+    since_word: str = "so far"
+    to_take: int | None = None
+    """The number of an escalation that nobody has taken."""
 
 
-def items_now(numbers: OverviewNumbers, standing: Standing) -> list[Item]:
+def items_now(
+    numbers: OverviewNumbers,
+    standing: Standing,
+    *,
+    escalations: Sequence[EscalationRow] = (),
+    outages: Sequence[CapacityEventRow] = (),
+) -> list[Item]:
     """At most ten items, in the order in which a person should look at them."""
     held = {one.scope.operation: one for one in standing.overrides if one.mode is State.FORCED_OPEN}
+    named = {row.name for row in outages}
+    late = [row for row in escalations if row.is_breached]
     found = [
+        *map(_escalation, late[:_MOST_LATE]),
+        *_shed(standing),
         *_incomplete(standing.applying(numbers.fleet, standing.revision)),
         *_refusing(numbers.fleet),
         *(_blocking(row, held.get(row.name)) for row in numbers.breakers_blocking),
-        *(_capacity(one) for one in numbers.capacity),
+        *_halted(standing),
+        *_stuck(numbers, standing),
+        *map(_outage, outages),
+        *(_capacity(one) for one in numbers.capacity if one.name not in named),
+        *(_escalation(row) for row in escalations if not row.is_breached),
         *_degraded(numbers.degraded),
         *_silent(numbers.silent),
+        *_restored(numbers.restored),
     ]
     return found[:MOST]
 
@@ -83,7 +115,7 @@ def _blocking(row: BreakerRow, override: Override | None) -> Item:
             href=reverse("breaker", args=[row.name]),
             ends=datetime.fromtimestamp(override.expires_at, UTC),
         )
-    rate = f"{share_text(row.failure_rate)} of calls failed" if row.failure_rate is not None else ""
+    rate = evidence_text(row.failure_rate, row.threshold) if row.failure_rate is not None else ""
     blocked = f"{rate_text(row.rejected_per_min)} calls per minute refused" if row.rejected_per_min else ""
     return Item(
         key=f"breaker-{row.name}",
@@ -95,6 +127,75 @@ def _blocking(row: BreakerRow, override: Override | None) -> Item:
     )
 
 
+def _shed(standing: Standing) -> Iterator[Item]:
+    if standing.shed is not None:
+        yield Item(
+            key="shed",
+            state="forced_open",
+            title="Load is shed",
+            detail=sentence_of(standing.shed, now=standing.now),
+            href=reverse("shed"),
+            ends=datetime.fromtimestamp(standing.shed.expires_at, UTC),
+        )
+
+
+def _halted(standing: Standing) -> Iterator[Item]:
+    """Resets of many that wait for a person."""
+    for one in standing.halted:
+        yield Item(
+            key=f"ramp-{one.number}",
+            state="open",
+            title=f"Reset {one.number} of {names_of(one.breakers)} is halted",
+            detail=one.end_reason,
+            href=reverse("reset-ramp", args=[one.number]),
+            since=one.ended_at,
+        )
+
+
+def _stuck(numbers: OverviewNumbers, standing: Standing) -> Iterator[Item]:
+    found = stuck_among(numbers.breaker_rows, standing.policy, now=standing.now)
+    for name, several in list(found.items())[:_MOST_STUCK]:
+        yield Item(
+            key=f"stuck-{name}",
+            state="half_open",
+            title=f"{name} is stuck",
+            detail=several[0].sentence,
+            href=reverse("breaker", args=[name]),
+        )
+
+
+def _escalation(row: EscalationRow) -> Item:
+    is_taken = row.one.acknowledged_at is not None
+    clock = row.resolving if is_taken else row.acknowledging
+    who = f"{row.one.acknowledged_by} took it" if is_taken else "Nobody has taken it"
+    return Item(
+        key=f"escalation-{row.number}",
+        state="open" if row.is_breached else "half_open",
+        title=f"{row.one} asks {row.one.queue}: {row.title}",
+        detail=f"{row.asks.rstrip(' .')}{'' if row.asks.endswith('?') else '.'} {who}",
+        href=reverse("escalation", args=[row.number]),
+        ends=clock.ends if clock.is_running and not clock.is_breached else None,
+        since=clock.ends if clock.is_running and clock.is_breached else None,
+        since_word="late",
+        to_take=None if is_taken else row.number,
+    )
+
+
+def _outage(row: CapacityEventRow) -> Item:
+    reached = ""
+    if row.is_read:
+        runs = f"{count_text(row.runs, 'run')} on " if row.runs else ""
+        reached = f". {'At least ' if row.is_partial else ''}{runs}{count_text(row.instances, 'instance')}"
+    return Item(
+        key=f"outage-{row.id}",
+        state="open",
+        title=f"{row.name} {_OUTAGE_WORDS[row.owner]}",
+        detail=f"{row.number}: {OWNER_WORDS[row.owner]}{reached}",
+        href=reverse("capacity-event", args=[row.id]),
+        since=row.started,
+    )
+
+
 def _capacity(one: CapacityNow) -> Item:
     is_overload = one.overloaded_per_min >= one.rate_limited_per_min
     owner = "529, provider overloaded, no action by you" if is_overload else "429, our quota"
@@ -103,7 +204,7 @@ def _capacity(one: CapacityNow) -> Item:
         state="open",
         title=f"{one.name} is {'overloaded' if is_overload else 'limiting our rate'}",
         detail=f"{rate_text(one.per_min)} per minute, {owner}",
-        href=reverse("timelines"),
+        href=reverse("capacity"),
         since=one.since,
     )
 
@@ -121,8 +222,26 @@ def _degraded(rows: Sequence[DegradationRow]) -> Iterator[Item]:
             state="half_open",
             title=f"{name} {answer}",
             detail=f"{count_text(instances, 'instance')}{', ' + group[0].reason if group[0].reason else ''}",
-            href=reverse("timelines"),
+            href=reverse("degradations"),
             since=min(row.started for row in group),
+        )
+
+
+def _restored(rows: Sequence[DegradationRow]) -> Iterator[Item]:
+    """The notice that the real thing is back, for a while."""
+    by_operation: dict[str, list[DegradationRow]] = {}
+    for row in rows:
+        by_operation.setdefault(row.operation or row.from_name, []).append(row)
+    for name, group in by_operation.items():
+        ended = max(row.ended for row in group if row.ended is not None)
+        lasted = span_text(ended - min(row.started for row in group))
+        instances = len({(row.service, row.instance) for row in group})
+        yield Item(
+            key=f"restored-{name}",
+            state="closed",
+            title=f"{name} is whole again",
+            detail=f"Since {ended:%H:%M:%S}, after {lasted} on {count_text(instances, 'instance')}",
+            href=reverse("degradations"),
         )
 
 
@@ -132,7 +251,7 @@ def _silent(agents: Sequence[AgentRow]) -> Iterator[Item]:
             key=f"silent-{agent.id}",
             state="unknown",
             title=f"{agent.instance} stopped reporting",
-            detail=f"Last heard {agent.last_seen:%H:%M:%S}. Its state is not known",
+            detail=f"Last heard {timezone.localtime(agent.last_seen):%H:%M:%S}. Its state is not known",
             href=reverse("agents"),
         )
     rest = len(agents) - _MOST_SILENT

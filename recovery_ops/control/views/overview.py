@@ -11,15 +11,18 @@ from django.urls import reverse
 from django.utils import timezone
 
 from events import queries
+from events.capacity.asking import events_going_on
 from events.models import Agent, AgentKey, Quarantine
 from events.pages import fragment_of, render_page
-from events.window import PRESETS, window_of
-from events.wording import bin_text
+from events.window import PRESETS, window_in
+from events.wording import bins_text
 from recovery_ops.control.actions import words_of
+from recovery_ops.control.escalations import asking
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.answers import see_other
 from recovery_ops.control.views.changes import changes_of, newest_entries
 from recovery_ops.control.views.now import items_now
+from recovery_ops.control.views.recovered import SPAN_WORDS, SPANS, looking_back
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.control.views.strip import strip_of
 from recovery_ops.control.views.tiles import tiles
@@ -45,20 +48,27 @@ class Ending:
 
 
 def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """What is wrong now, worst first."""
+    """What is wrong now, worst first; with `over=7d` or `30d`, what became of runs in so many days."""
     now = timezone.now()
+    if request.GET.get("over") in SPANS and Agent.objects.filter(environment=environment).exists():
+        return looking_back(request, environment, now=now)
     numbers = queries.overview_numbers(environment, now=now)
     if not numbers.agents and not Agent.objects.filter(environment=environment).exists():
         return _first_run(request, environment, now)
-    window = window_of(request, now=now)
+    window = window_in(request, environment, now=now)
     standing = Standing(environment, now=now)
+    outages = events_going_on(environment, now=now)
+    waiting = asking.rows_of(environment, "open", by=None, now=now)
+    told = queries.sentence(environment, now, numbers=numbers, outages=outages)
     context = {
         "now": now,
         "window": window,
         "presets": PRESETS,
-        "sentence": queries.sentence(environment, now, numbers=numbers),
-        "tiles": tiles(numbers),
-        "items": items_now(numbers, standing),
+        "over": "",
+        "spans": SPAN_WORDS,
+        "sentence": f"{told}{sentences.asked(waiting, now)}",
+        "tiles": tiles(numbers, waiting, now),
+        "items": items_now(numbers, standing, escalations=waiting, outages=outages),
         "calm": sentences.calm(numbers),
         "changes": changes_of(newest_entries(environment), now=now),
         "expiring": list(endings(standing.overrides, before=now + SOON)),
@@ -69,9 +79,9 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
 def strip(request: HttpRequest, *, environment: str) -> HttpResponse:
     """The lanes of the last hours, read apart from the rest because they are the most expensive part."""
     now = timezone.now()
-    window = window_of(request, now=now)
+    window = window_in(request, environment, now=now)
     lanes = strip_of(environment, window)
-    context = {"now": now, "window": window, "lanes": lanes, "bins_words": f"bins of {bin_text(lanes.bin_s)}"}
+    context = {"now": now, "window": window, "lanes": lanes, "bins_words": bins_text(lanes.bin_s)}
     return render_page(request, "control/strip", context)
 
 

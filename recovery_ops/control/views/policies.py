@@ -18,6 +18,7 @@ from events.rows import AgentRow, OperationRow
 from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused, knobs_of
 from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.desired import who_is
 from recovery_ops.control.forms import (
     MAIN_KNOBS,
     KnobField,
@@ -29,16 +30,18 @@ from recovery_ops.control.forms import (
     new_key,
     problems_of,
 )
-from recovery_ops.control.models import PolicyRelease
+from recovery_ops.control.models import TITLE_CHARS, PolicyProposal, PolicyRelease
 from recovery_ops.control.templatetags.console import knob
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.configuration import in_force, set_by
+from recovery_ops.control.views.rollouts import rollout_row
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.knobs import KNOBS
 from recovery_ops.rules.scope import ANY, Place, Scope
 
+MOST_PROPOSALS = 20
 COLUMNS = ("max_retries", "max_retries_background", "base_delay_s", "delay_cap_s", "retry_capacity_errors")
 
 
@@ -74,6 +77,9 @@ def policies(request: HttpRequest, *, environment: str) -> HttpResponse:
     context = {
         "now": now,
         "rows": rows,
+        "proposals": PolicyProposal.objects.open(environment).defer("document")[:MOST_PROPOSALS],
+        "awaiting": actions.awaiting_review(environment),
+        "rollout": rollout_row(environment, now=now) if standing.snapshot.canary is not None else None,
         "sentence": sentences.policies(standing.snapshot.policy, status["apply"], ruled=ruled, of=len(rows)),
         **status,
     }
@@ -86,7 +92,10 @@ def live_status(standing: Standing, fleet: Sequence[AgentRow]) -> dict[str, Any]
     revision = release.revision if release is not None else 0
     name = f"Policy {release.version}" if release is not None else "Built-in policy"
     made_at = release.created_at if release is not None else None
-    applying = standing.applying(fleet, revision, made_at=made_at, what=name)
+    canary = standing.snapshot.canary
+    applying = standing.applying(
+        fleet if canary is None else [one for one in fleet if not canary.is_for(who_is(one))], revision, made_at=made_at
+    )
     return {
         "policy_name": name,
         "release": release,
@@ -156,6 +165,7 @@ class _Asked:
         self.service = request.POST.get("service") or request.GET.get("service") or ANY
         self.rule = knobs_of(self.standing.snapshot.policy.document, Scope(operation=operation, service=self.service))
         self.address = reverse("policy", args=[operation])
+        self.is_review_needed = actions.is_review_needed(environment)
 
     def shown(self) -> HttpResponse:
         """The page; or, for the script that refreshes it, how far the live policy has come."""
@@ -174,6 +184,8 @@ class _Asked:
         if not form.is_valid() or faults:
             return self.page(form, self.request.POST, faults, status=UNPROCESSABLE)
         try:
+            if self.is_review_needed and not self.request.POST.get("break_glass"):
+                return self._proposed(form, knobs)
             done = self._done(form, knobs)
         except Refused as refusal:
             return self._refused(form, refusal)
@@ -190,12 +202,34 @@ class _Asked:
             environment=self.environment,
             operation=self.operation,
             service=self.service,
-            knobs={name: value for name, value in knobs.items() if value is not None or name in self.rule},
+            knobs=self._said(knobs),
             reason=cleaned["reason"],
             seen=cleaned["seen"],
             key=cleaned["key"] or None,
             now=self.now,
+            break_glass=self.is_review_needed,
         )
+
+    def _proposed(self, form: ReasonForm, knobs: Mapping[str, object]) -> HttpResponse:
+        """The same edit as a proposal that waits for the approval of somebody else."""
+        scope = Scope(operation=self.operation, service=self.service)
+        document, summary = actions.edited(self.standing.snapshot.policy.document, scope, self._said(knobs))
+        asked: dict[str, Any] = {
+            "by": actor_of(self.request),
+            "environment": self.environment,
+            "reason": form.cleaned_data["reason"],
+            "now": self.now,
+        }
+        key = form.cleaned_data["key"] or None
+        done = actions.propose(**asked, key=key, document=document, title=summary[:TITLE_CHARS])
+        if not done.was_already:
+            actions.submit(**asked, number=done.object.number)
+        address = reverse("proposal", args=[done.object.number])
+        return changed(self.request, address, f"Proposal {done.object.number} waits for the approval of somebody else.")
+
+    def _said(self, knobs: Mapping[str, object]) -> dict[str, object]:
+        """What the form states: values, and None for what the rule said before."""
+        return {name: value for name, value in knobs.items() if value is not None or name in self.rule}
 
     def _refused(self, form: ReasonForm, refusal: Refused) -> HttpResponse:
         if refusal.status == 403:
@@ -241,6 +275,7 @@ class _Asked:
             "more_fields": more,
             "more_said": sum(bool(one.value) for one in more),
             "is_more_open": any(one.errors for one in more),
+            "is_review_needed": self.is_review_needed,
             **live_status(self.standing, fleet),
         }
         return render_page(self.request, "control/policy", context, status=status)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from events.rows import AgentRow, BreakerRow, OverviewNumbers
-from events.wording import category_text, count_text, share_text
+from events.wording import category_text, count_text, evidence_text, span_text
 from recovery_ops.control.desired import LivePolicy
+from recovery_ops.control.escalations.asking import EscalationRow
 from recovery_ops.control.views.applying import Applying
 from recovery_ops.rules.intent import Override
 from recovery_ops.rules.policy import OperationPolicy
@@ -27,6 +29,19 @@ def calm(numbers: OverviewNumbers) -> str:
         f"{_all(numbers.breakers, 'breaker', 'flows', 'flow')}, no capacity errors, "
         f"{numbers.agents_reporting} of {count_text(numbers.agents, 'agent')} reporting."
     )
+
+
+def asked(rows: Sequence[EscalationRow], now: datetime) -> str:
+    """` 2 questions wait for a person, the next deadline is in 4m 47s.`; empty where nobody is asked anything."""
+    if not rows:
+        return ""
+    late = sum(row.is_breached for row in rows)
+    when = (
+        f"{count_text(late, 'deadline has', 'deadlines have')} passed"
+        if late
+        else f"the next deadline is in {span_text(int((rows[0].due - now).total_seconds()))}"
+    )
+    return f" {count_text(len(rows), 'question waits', 'questions wait')} for a person, {when}."
 
 
 def breakers(rows: Sequence[BreakerRow]) -> str:
@@ -116,9 +131,8 @@ def _blocking(rows: Sequence[BreakerRow]) -> list[str]:
 def _evidence(row: BreakerRow) -> str:
     if row.failure_rate is None:
         return ""
-    limit = f", limit {share_text(row.threshold)}" if row.threshold and row.threshold <= 1 else ""
     last = f", last {category_text(row.last_category)}" if row.last_category else ""
-    return f": {share_text(row.failure_rate)} of calls failed{limit}{last}"
+    return f": {evidence_text(row.failure_rate, row.threshold)}{last}"
 
 
 def _all(number: int, noun: str, singular: str, many: str) -> str:

@@ -8,12 +8,14 @@ from functools import cached_property
 
 from events.rows import AgentRow
 from recovery_ops.control.desired import Snapshot, Standards, read
-from recovery_ops.control.models import AuditHead
+from recovery_ops.control.models import AuditHead, ResetRamp
 from recovery_ops.control.views.applying import Applying, applying
-from recovery_ops.rules.intent import Override, winning_override
+from recovery_ops.rules.intent import Override, Shed, winning_override
 from recovery_ops.rules.policy import Policy, parse_policy
 from recovery_ops.rules.scope import ANY, Place
 from recovery_ops.rules.words import ApplyStatus
+
+_MOST_HALTED = 3
 
 
 class Standing:
@@ -22,7 +24,7 @@ class Standing:
     def __init__(self, environment: str, *, now: datetime) -> None:
         self.environment = environment
         self.now = now
-        self.snapshot = newest(environment)
+        self.snapshot, self.halted = newest(environment)
         self._standards = Standards(self.snapshot)
 
     @property
@@ -41,6 +43,12 @@ class Standing:
         in_force = [one for one in self.snapshot.overrides if one.holds_at(self.now.timestamp())]
         return sorted(in_force, key=lambda one: one.expires_at)
 
+    @property
+    def shed(self) -> Shed | None:
+        """Load that is shed now."""
+        held = self.snapshot.shed
+        return held if held is not None and held.holds_at(self.now.timestamp()) else None
+
     def override_of(self, breaker: str) -> Override | None:
         """The override that rules a breaker wherever nothing narrower does."""
         everywhere = [one for one in self.overrides if is_everywhere(one)]
@@ -49,6 +57,11 @@ class Standing:
     def narrower_of(self, breaker: str) -> list[Override]:
         """Overrides of a breaker in a part of the environment only."""
         return [one for one in self.overrides if not is_everywhere(one) and _names(one, breaker)]
+
+    def ahead_of(self, breaker: str) -> list[Override]:
+        """Overrides of a breaker that are to begin, the next one first."""
+        coming = [one for one in self.snapshot.overrides if one.starts_at > self.now.timestamp()]
+        return sorted((one for one in coming if _names(one, breaker)), key=lambda one: one.starts_at)
 
     def status_of(self, agent: AgentRow, revision: int) -> ApplyStatus:
         """Where one instance stands against a revision."""
@@ -59,26 +72,29 @@ class Standing:
     ) -> Applying:
         """How far a revision has come in some instances. `made_at` tells for how long what is pending has been so."""
         by_status: dict[ApplyStatus, list[AgentRow]] = {}
-        for agent in agents:
+        for agent in (one for one in agents if one.is_follower):
             by_status.setdefault(self.status_of(agent, revision), []).append(agent)
         waited_s = (self.now - made_at).total_seconds() if made_at is not None else None
         rows: Mapping[ApplyStatus, Sequence[AgentRow]] = by_status
         return applying(revision, dict(rows), waited_s=waited_s, what=what)
 
 
-_known: dict[str, tuple[str, Snapshot]] = {}
-"""The last snapshot of each environment, under the hash of the audit log when it was read."""
+_known: dict[str, tuple[str, Snapshot, tuple[ResetRamp, ...]]] = {}
+"""The last snapshot of each environment, and the resets that wait, by the hash of the audit log when they were read."""
 
 
-def newest(environment: str) -> Snapshot:
-    """The current state. One query while nothing changes: every change moves the hash at the end of the audit log."""
+def newest(environment: str) -> tuple[Snapshot, tuple[ResetRamp, ...]]:
+    """The current state, and the resets of many that are halted. One query while nothing changes.
+
+    Every change moves the hash at the end of the audit log.
+    """
     head = AuditHead.objects.filter(environment=environment).values_list("hash", flat=True).first() or ""
-    known_head, snapshot = _known.get(environment, ("", None))
-    if snapshot is None or known_head != head:
+    known = _known.get(environment)
+    if known is None or known[0] != head:
         # Read after the hash: should a change come in between, the next reader finds another hash and reads again.
-        snapshot = read(environment)
-        _known[environment] = (head, snapshot)
-    return snapshot
+        halted = ResetRamp.objects.filter(environment=environment, state=ResetRamp.HALTED).order_by("-number")
+        known = _known[environment] = (head, read(environment), tuple(halted[:_MOST_HALTED]))
+    return known[1:]
 
 
 def is_everywhere(override: Override) -> bool:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import dropwhile
 
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
-from events.drawing import spark
+from events.drawing import cells, spark
 from events.rows import OverviewNumbers
-from events.wording import count_text, listing, rate_text, share_text, state_word
+from events.wording import count_text, listing, rate_text, span_text, state_word
+from recovery_ops.control.escalations.asking import EscalationRow
+from recovery_ops.rules.words import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,14 +29,14 @@ class Tile:
     spark: SafeString | str = ""
 
 
-def tiles(numbers: OverviewNumbers) -> list[Tile]:
+def tiles(numbers: OverviewNumbers, escalations: Sequence[EscalationRow], now: datetime) -> list[Tile]:
     """Only what is really counted: a number that nobody reports has no tile."""
     return [
         _breakers(numbers),
         _capacity(numbers),
         _failures(numbers),
-        _refused(numbers),
         _carried(numbers),
+        _escalations(escalations, now),
         _agents(numbers),
     ]
 
@@ -44,21 +49,31 @@ def _breakers(numbers: OverviewNumbers) -> Tile:
         unit=f"of {numbers.breakers}",
         detail=listing([f"{row.name} {state_word(row.worst)}" for row in blocking]) or "all let calls through",
         href=reverse("breakers"),
+        spark=_states(numbers),
     )
+
+
+def _states(numbers: OverviewNumbers) -> SafeString | str:
+    """A cell per breaker, the worst first: those that block, those that a person holds, and the rest."""
+    troubled = [*numbers.breakers_blocking]
+    troubled += [row for row in numbers.breakers_held if row not in troubled]
+    states = [row.worst for row in troubled] + [State.CLOSED] * (numbers.breakers - len(troubled))
+    return cells([state_word(one) for one in states])
 
 
 def _capacity(numbers: OverviewNumbers) -> Tile:
     detail = "no 429, no 529"
     if numbers.capacity:
-        overloaded = rate_text(sum(one.overloaded_per_min for one in numbers.capacity))
-        limited = rate_text(sum(one.rate_limited_per_min for one in numbers.capacity))
-        detail = f"{overloaded} × 529, {limited} × 429, worst {numbers.capacity[0].name}"
+        overloaded = sum(one.overloaded_per_min for one in numbers.capacity)
+        limited = sum(one.rate_limited_per_min for one in numbers.capacity)
+        kinds = [f"{rate_text(rate)} × {code}" for code, rate in ((529, overloaded), (429, limited)) if rate]
+        detail = f"{', '.join(kinds)}, worst {numbers.capacity[0].name}"
     return Tile(
         title="Capacity errors",
         figure=rate_text(numbers.capacity_per_min),
         unit="per min",
         detail=detail,
-        href=reverse("timelines"),
+        href=reverse("capacity"),
         spark=_spark(numbers, "capacity"),
     )
 
@@ -71,37 +86,39 @@ def _failures(numbers: OverviewNumbers) -> Tile:
         figure=rate_text(numbers.failures_per_min),
         unit="per min",
         detail=detail or f"in {rate_text(numbers.calls_per_min)} calls per minute",
-        href=reverse("timelines"),
+        href=reverse("failures"),
         spark=_spark(numbers, "failures"),
     )
 
 
-def _refused(numbers: OverviewNumbers) -> Tile:
-    offered = max(numbers.calls_per_min, numbers.rejected_per_min)
-    share = numbers.rejected_per_min / offered if offered else 0.0
+def _escalations(rows: Sequence[EscalationRow], now: datetime) -> Tile:
+    """How many questions nobody has taken, and what is due next."""
+    detail = "nobody is asked anything"
+    if rows:
+        first = rows[0]
+        distance = span_text(int(abs((first.due - now).total_seconds())))
+        detail = f"{first.one} is {distance} late" if first.is_breached else f"{first.one} is due in {distance}"
     return Tile(
-        title="Calls refused",
-        figure=rate_text(numbers.rejected_per_min),
-        unit="per min",
-        detail=f"{share_text(share)} of {rate_text(offered)} per minute" if offered else "no calls counted",
-        href=reverse("breakers"),
-        spark=_spark(numbers, "rejections"),
+        title="Escalations",
+        figure=str(sum(row.one.acknowledged_at is None for row in rows)),
+        unit=f"not taken of {len(rows)}",
+        detail=detail,
+        href=reverse("escalations"),
+        spark=cells(["open" if row.is_breached else "half_open" for row in rows]),
     )
 
 
 def _carried(numbers: OverviewNumbers) -> Tile:
     operations = sorted({row.operation or row.from_name for row in numbers.degraded})
-    detail = (
-        f"{listing(operations)} {'is' if len(operations) == 1 else 'are'} reduced"
-        if operations
-        else "nothing is reduced"
-    )
+    refused = f"{rate_text(numbers.rejected_per_min)} refused" if numbers.rejected_per_min else "no call is refused"
+    reduced = f"{listing(operations)} {'is' if len(operations) == 1 else 'are'} reduced" if operations else ""
+    detail = ", ".join(part for part in (reduced, refused) if part)
     return Tile(
         title="Answered by a fallback",
         figure=rate_text(numbers.fallbacks_per_min),
         unit="per min",
         detail=detail,
-        href=reverse("timelines"),
+        href=reverse("degradations"),
         spark=_spark(numbers, "fallbacks"),
     )
 
@@ -115,9 +132,11 @@ def _agents(numbers: OverviewNumbers) -> Tile:
         unit=f"of {numbers.agents}",
         detail=f"{listing(silent, most=1)} silent" if silent else f"{runs} in flight",
         href=reverse("agents"),
+        spark=cells(["wait"] * numbers.agents_reporting + ["unknown"] * (numbers.agents - numbers.agents_reporting)),
     )
 
 
 def _spark(numbers: OverviewNumbers, name: str) -> SafeString | str:
-    values = numbers.sparks.get(name, [])
-    return spark(values) if any(values) else spark([0, 0])
+    """How it went since anybody could know; two points are the least that make a line."""
+    values = list(dropwhile(lambda value: value is None, numbers.sparks.get(name, [])))
+    return spark(values) if len(values) > 1 else ""

@@ -10,19 +10,36 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
-from recovery_ops.control.accounts import AccountInvalid, create_account, grant_role, reset_account
+from recovery_ops.control.accounts import (
+    AccountInvalid,
+    create_account,
+    grant_role,
+    on_the_command_line,
+    reset_account,
+)
+from recovery_ops.control.actions import Refused, sign_ins
 from recovery_ops.control.models import EVERYWHERE
 from recovery_ops.control.roles import ROLES, grants_of
+from recovery_ops.rules.scope import ANY
 
 
 class Command(BaseCommand):
     help = "Make an account, mend a lost password, change a role, or list who may come in."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="create|reset|grant|list")
+        verbs = parser.add_subparsers(
+            dest="verb", required=True, metavar="create|reset|grant|sign-out|break-glass|list"
+        )
         create = verbs.add_parser("create", help="a new account")
         reset = verbs.add_parser("reset", help="a new password for an account; its sessions end")
         grant = verbs.add_parser("grant", help="another role for an account")
+        sign_out = verbs.add_parser("sign-out", help="end every session of an account")
+        sign_out.add_argument("name", metavar="NAME")
+        glass = verbs.add_parser(
+            "break-glass", help="an admin of everything for some hours, when nobody else can come in"
+        )
+        glass.add_argument("--reason", required=True, help="why; it stands in the audit log")
+        glass.add_argument("--hours", type=int, default=4, help="how long; 4 where not said, 24 at most")
         verbs.add_parser("list", help="every account and its roles")
         for one in (create, reset, grant):
             one.add_argument("name", metavar="NAME")
@@ -30,13 +47,14 @@ class Command(BaseCommand):
             one.add_argument("--role", required=True, choices=[str(role) for role in ROLES])
             # `manage.py` has an --environment of its own for what a server plays; here nothing said means everywhere.
             one.add_argument("--environment", default=EVERYWHERE, help="one environment; without it, every one")
+        grant.add_argument("--group", default=ANY, help="only for this group of agents; without it, for all of them")
         for one in (create, reset):
             one.add_argument("--generate", action="store_true", help="make the password up, also at a terminal")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            getattr(self, f"_{options['verb']}")(options)
-        except AccountInvalid as error:
+            getattr(self, f"_{options['verb'].replace('-', '_')}")(options)
+        except (AccountInvalid, Refused) as error:
             raise CommandError(str(error)) from None
 
     def _create(self, options: dict[str, Any]) -> None:
@@ -54,13 +72,32 @@ class Command(BaseCommand):
         self._tell(password, typed)
 
     def _grant(self, options: dict[str, Any]) -> None:
-        user = grant_role(options["name"], options["role"], environment=options["environment"])
-        self.stdout.write(f"{user.get_username()} is {options['role']} {_where(options['environment'])}.")
+        group = options["group"]
+        user = grant_role(options["name"], options["role"], environment=options["environment"], group=group)
+        part = "" if group == ANY else f" for {group}"
+        self.stdout.write(f"{user.get_username()} is {options['role']} {_where(options['environment'])}{part}.")
+
+    def _sign_out(self, options: dict[str, Any]) -> None:
+        user = get_user_model().objects.filter(username=options["name"]).first()
+        if user is None:
+            raise CommandError(f"There is no account called {options['name']}.")
+        reason = "asked for on the server's command line"
+        ended = sign_ins.end_sessions(user, by=on_the_command_line(), reason=reason)
+        self.stdout.write(f"{user.get_username()}: {ended} sessions ended.")
+
+    def _break_glass(self, options: dict[str, Any]) -> None:
+        done = sign_ins.break_glass(by=on_the_command_line(), reason=options["reason"], hours=options["hours"])
+        name = done.object.user.get_username()
+        self.stdout.write(f"{name} is admin everywhere for {options['hours']} h; the audit log says so.")
+        self._tell(done.object.password or "", None)
 
     def _list(self, options: dict[str, Any]) -> None:
         for user in get_user_model().objects.order_by("username"):
             held = sorted(grants_of(user).by_environment.items())
-            roles = ", ".join(f"{role} {_where(environment)}" for environment, role in held) or "no role"
+            told = [f"{role} {_where(environment)}" for environment, role in held]
+            of_groups = sorted(grants_of(user).by_group.items())
+            told += [f"{role} {_where(environment)} for {group}" for (environment, group), role in of_groups]
+            roles = ", ".join(told) or "no role"
             self.stdout.write(f"{user.get_username()}\t{'may not sign in' if not user.is_active else roles}")
 
     def _typed(self, options: dict[str, Any]) -> str | None:

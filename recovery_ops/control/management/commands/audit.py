@@ -1,30 +1,82 @@
-"""Proves that the audit log is as it was written, or names the first row that is not."""
+"""Proves that the audit log is as it was written, notes its end for keeping elsewhere, and writes it out."""
 
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from recovery_ops.control.audit import chains, verify
+from recovery_ops.control import audit
+from recovery_ops.control.audit import Anchor
+from recovery_ops.control.models import AuditEntry
 
 
 class Command(BaseCommand):
-    help = "Check the audit log's hash chains."
+    help = "Check the audit log's hash chains, note where they end, or write the log out."
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="verify")
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="verify | anchor | export")
         one = verbs.add_parser("verify", help="walk the chains; exit code 1 where one is broken")
         one.add_argument("--environment", help="one environment; without it, every one")
+        one.add_argument(
+            "--anchors", type=Path, metavar="FILE", help="what `audit anchor` said earlier; the log must still say so"
+        )
+        verbs.add_parser("anchor", help="print where each chain ends, a JSON line each: keep it on another machine")
+        export = verbs.add_parser("export", help="print the log, a JSON line for each row, oldest first")
+        export.add_argument("--environment", help="one environment; without it, every one")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        reports = [verify(name) for name in ([options["environment"]] if options["environment"] else chains())]
+        {"verify": self._verify, "anchor": self._anchor, "export": self._export}[options["verb"]](options)
+
+    def _verify(self, options: dict[str, Any]) -> None:
+        kept = list(_kept(options["anchors"])) if options.get("anchors") else []
+        reports = [audit.verify(name) for name in _chosen(options)]
         for report in reports:
             said = report.problem or f"{report.verified} rows verified, head {report.head_hash or '(nothing yet)'}"
             self.stdout.write(f"{report.environment}\t{said}")
         if not reports:
             self.stdout.write("Nobody has changed anything yet.")
-        broken = [report.environment for report in reports if not report.is_whole]
+        denied = audit.refuted(kept)
+        for one in denied:
+            self.stdout.write(
+                f"{one.environment}\tRow {one.number} once ended the chain as {one.hash}. It does not now."
+            )
+        broken = {report.environment for report in reports if not report.is_whole} | {one.environment for one in denied}
         if broken:
-            raise CommandError(f"The audit log of {', '.join(broken)} is not as it was written.")
+            raise CommandError(f"The audit log of {', '.join(sorted(broken))} is not as it was written.")
+        if kept:
+            self.stdout.write(f"{len(kept)} anchors hold.")
+
+    def _anchor(self, _options: dict[str, Any]) -> None:
+        for one in audit.anchors():
+            self.stdout.write(json.dumps(asdict(one)))
+
+    def _export(self, options: dict[str, Any]) -> None:
+        for name in _chosen(options):
+            for entry in AuditEntry.objects.filter(environment=name).order_by("number").iterator(chunk_size=1000):
+                self.stdout.write(json.dumps(audit.told(entry), ensure_ascii=False))
+
+
+def _chosen(options: dict[str, Any]) -> list[str]:
+    return [options["environment"]] if options.get("environment") else audit.chains()
+
+
+def _kept(path: Path) -> Iterator[Anchor]:
+    """The anchors in a file; CommandError with the line that is none."""
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path} cannot be read: {error}") from error
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            said = json.loads(line)
+            yield Anchor(str(said["environment"]), int(said["number"]), str(said["hash"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise CommandError(f"{path}, line {number} is no anchor; `audit anchor` prints them.") from error

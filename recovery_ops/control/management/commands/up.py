@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,12 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--host", default=settings.HOST, help="address to listen on (RECOVERY_OPS_HOST)")
         parser.add_argument("--port", type=_port, default=settings.PORT, help="0 takes a free one (RECOVERY_OPS_PORT)")
+        parser.add_argument(
+            "--otlp-port",
+            type=_port,
+            default=settings.OTLP_PORT,
+            help="take facts on a port of their own as well, usually 4318 (RECOVERY_OPS_OTLP_PORT)",
+        )
         # `manage.py` takes --data out before settings are read; it stands here for the sake of --help.
         parser.add_argument("--data", metavar="DIR", help="where everything is kept (RECOVERY_OPS_DATA)")
         parser.add_argument("--environment", default=settings.ENVIRONMENT, help="whose agents the demonstration plays")
@@ -50,8 +56,13 @@ class Command(BaseCommand):
         self._say(f"Recovery Ops {__version__}")
         try:
             data.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with occupy(data, f"process {os.getpid()}"), listen(options["host"], options["port"]) as listener:
-                code = self._run(listener, data, options)
+            with ExitStack() as stack:
+                stack.enter_context(occupy(data, f"process {os.getpid()}"))
+                listeners = [stack.enter_context(listen(options["host"], options["port"]))]
+                if options["otlp_port"] is not None:
+                    listeners.append(stack.enter_context(listen(options["host"], options["otlp_port"])))
+                    settings.OTLP_PORT = listeners[1].getsockname()[1]
+                code = self._run(listeners, data, options)
         except (Occupied, CannotListen) as error:
             raise CommandError(str(error)) from None
         except PermissionError as error:
@@ -60,8 +71,10 @@ class Command(BaseCommand):
             ) from None
         _leave(code)
 
-    def _run(self, listener: socket.socket, data: Path, options: dict[str, Any]) -> int:
-        url = _url(options["host"], listener)
+    def _run(self, listeners: list[socket.socket], data: Path, options: dict[str, Any]) -> int:
+        url = _url(options["host"], listeners[0])
+        if "RECOVERY_OPS_PUBLIC_URL" not in os.environ:
+            settings.PUBLIC_URL = url
         self._migrate()
         sign_in = ensure_first_account(data)
         known = newest_fact()["fact"]
@@ -76,9 +89,16 @@ class Command(BaseCommand):
 
         def announce() -> None:
             self._announce(url, sign_in, options)
+            if len(listeners) > 1:
+                self._say(f"  facts     {_url(options['host'], listeners[1])}/v1/logs, /v1/traces")
+            self._say("Ctrl-C ends everything.")
             threading.Thread(target=self._await_facts, args=(known,), name="first-facts", daemon=True).start()
 
-        return serve(listener, on_started=announce, companions=companions)
+        return serve(*listeners, on_started=announce, on_ending=self._announce_end, companions=companions)
+
+    def _announce_end(self) -> None:
+        # A few seconds may pass: agents hand in their last facts, and tasks finish.
+        self._say("\nEnding: the last facts come in. Ctrl-C again cuts it off.")
 
     def _say(self, text: str) -> None:
         if not self._is_quiet:
@@ -108,7 +128,6 @@ class Command(BaseCommand):
         if options["host"] in _WILDCARDS:
             self._say(f"            also as {socket.gethostname()}; for other names set RECOVERY_OPS_HOSTS")
         self._say_of_agents("none yet" if options["no_demo"] else "the demonstration fleet starts")
-        self._say("Ctrl-C ends everything.")
 
     def _await_facts(self, known: int) -> None:
         """Say when a fact newer than `known` is stored: the sign that some agent is connected."""

@@ -1,0 +1,118 @@
+"""One verb for many breakers, each by itself: what one is refused stops no other. A reset of many is one ramp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from recovery_ops.control.actions import checks
+from recovery_ops.control.actions.attempt import CONFIRM, SIGN_IN_AGAIN, Asked, Done, require
+from recovery_ops.control.actions.overrides import disable, extend, observe, release, resting_id, trip
+from recovery_ops.control.actions.probes import probe
+from recovery_ops.control.actions.resets import check_reset, reset, reset_many
+from recovery_ops.control.refusals import FORBIDDEN, Refused
+from recovery_ops.rules.scope import Scope
+
+
+def _release(*, scope: Scope, **asked: Any) -> Done[Any]:
+    return release(override_id=_resting(scope, "release", asked), **asked)
+
+
+def _extend(*, scope: Scope, **asked: Any) -> Done[Any]:
+    return extend(override_id=_resting(scope, "extend", asked), **asked)
+
+
+def _resting(scope: Scope, permission: str, asked: Mapping[str, Any]) -> str:
+    require(asked["by"], permission, asked["environment"])  # what rests is not for everyone
+    return resting_id(asked["environment"], scope)
+
+
+VERBS: Mapping[str, Callable[..., Done[Any]]] = {
+    "trip": trip,
+    "disable": disable,
+    "observe": observe,
+    "release": _release,
+    "extend": _extend,
+    "reset": reset,
+    "probe": probe,
+}
+IMPOSING = ("trip", "disable", "observe")
+_TAKES = {"extend": ("expires_in_s",), **dict.fromkeys(IMPOSING, ("expires_in_s", "starts_in_s", "ahead"))}
+MOST = 200
+FEW = 10
+"""Ruling more breakers than these at once asks for a fresh sign-in, as ruling all of them does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What came of one breaker: what was done, or why not."""
+
+    name: str
+    done: Done[Any] | None = None
+    refusal: Refused | None = None
+
+
+def each(verb: str, names: Iterable[str], asked: Asked, *, where: Mapping[str, str], **more: Any) -> list[Result]:
+    """Carry `verb` out for each name, in its own transaction and under a key of its own; `where` narrows the scope.
+
+    `more` is what only some verbs are given, and is left out for the others. Where one of the names would have to be
+    confirmed, `confirm` repeats the environment's name once for all. Raises Refused (400), and nothing is done, where
+    it does not, or where `extend` is not told for how long.
+    """
+    rest = {name: more[name] for name in _TAKES.get(verb, ()) if name in more}
+    asked_for = list(dict.fromkeys(names))
+    if verb in IMPOSING and len(asked_for) > FEW and not asked["by"].is_fresh:
+        raise Refused(SIGN_IN_AGAIN, CONFIRM, status=FORBIDDEN)
+    scopes = {name: Scope(operation=name, **where) for name in asked_for}
+    to_confirm = {name: checks.name_to_confirm(asked["environment"], one) for name, one in scopes.items()}
+    is_asked = verb in IMPOSING and any(to_confirm.values())
+    checks.refuse(
+        {
+            "confirm": checks.fault_of_confirmation(asked["environment"] if is_asked else "", {**asked, **more}),
+            "expires_in_s": "is missing" if verb == "extend" and "expires_in_s" not in rest else "",
+        }
+    )
+    if verb == "reset" and len(asked_for) > 1:
+        found = _ramped(asked_for, asked, where)
+        if found is not None:
+            return found
+    results = []
+    for name in asked_for:
+        one: dict[str, Any] = {**asked, **rest, "key": _key_of(asked.get("key"), verb, name)}
+        if verb in IMPOSING:
+            one["confirm"] = to_confirm[name]
+        try:
+            done = VERBS[verb](**one, scope=scopes[name])
+        except Refused as refusal:
+            results.append(Result(name=name, refusal=refusal))
+        else:
+            results.append(Result(name=name, done=done))
+    return results
+
+
+def _ramped(names: Sequence[str], asked: Asked, where: Mapping[str, str]) -> list[Result] | None:
+    """The results of one ramp over all that may be reset; None where there is nothing to ramp."""
+    refused: dict[str, Refused] = {}
+    once: Asked = {**asked, "key": _key_of(asked.get("key"), "reset", " ".join(names))}
+    keyless: Asked = {**asked, "key": None}
+    for name in names:
+        try:
+            check_reset(Scope(operation=name, **where), **keyless)
+        except Refused as refusal:
+            refused[name] = refusal
+    able = [name for name in names if name not in refused]
+    try:
+        done = reset_many(able, Scope(**where), **once) if able else None
+    except Refused as refusal:
+        return [Result(name=name, refusal=refused.get(name, refusal)) for name in names]
+    if done is None:
+        return None
+    return [
+        Result(name=name, refusal=refused[name]) if name in refused else Result(name=name, done=done) for name in names
+    ]
+
+
+def _key_of(key: str | None, verb: str, name: str) -> str | None:
+    return None if key is None else sha256(f"{key} {verb} {name}".encode()).hexdigest()

@@ -1,0 +1,60 @@
+"""Whether a document can be a policy: what the rules say of it, and what no store or screen could hold."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from recovery_ops.rules.policy import PolicyInvalid, parse_policy
+
+MOST_BYTES = 256 * 1024
+MOST_DEPTH = 20
+_VERSION = "version"
+"""Comes from the release, never from the document."""
+
+
+def faults_of_document(document: object) -> dict[str, str]:
+    """What is wrong with a policy document, by the path to it; empty when agents would take it."""
+    if not isinstance(document, Mapping):
+        return {"document": "is a JSON object"}
+    faults = dict(_unstorable(document, "", 0))
+    if faults:
+        return faults
+    size = len(json.dumps(document, ensure_ascii=False).encode())
+    if size > MOST_BYTES:
+        return {"document": f"has {size:,} bytes; {MOST_BYTES:,} is the most"}
+    try:
+        parse_policy(document)
+    except PolicyInvalid as invalid:
+        return {problem.path or "document": problem.message for problem in invalid.problems}
+    return {}
+
+
+def plain(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document as it is kept: without the version, which a release gives it."""
+    return {name: part for name, part in document.items() if name != _VERSION}
+
+
+def _unstorable(value: object, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    """What PostgreSQL cannot store, JSON cannot state, or nobody can read."""
+    if depth > MOST_DEPTH:
+        yield path or "document", f"is nested more than {MOST_DEPTH} deep"
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
+            if not isinstance(name, str) or not name.isprintable():
+                yield path or "document", "has a name with characters that cannot be shown"
+            else:
+                yield from _unstorable(part, f"{path}.{name}" if path else name, depth + 1)
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from _unstorable(part, f"{path}[{index}]", depth + 1)
+    elif isinstance(value, str):
+        if not all(one.isprintable() or one in "\n\t" for one in value):
+            yield path, "has characters that cannot be shown"
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            yield path, "is a finite number"
+    elif not (value is None or isinstance(value, bool | int)):
+        yield path, "is not JSON"

@@ -1,0 +1,324 @@
+"""What people do about causes of failures: give one to somebody, put it away, call it done, and say which are one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NotRequired, Required, Unpack
+
+from django.contrib.auth import get_user_model
+
+from events.failures.asking import is_known, last_number
+from events.failures.grouping import SPLIT_FIELDS, split_name
+from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
+from recovery_ops.control.actors import Actor
+from recovery_ops.control.failures import grouping_of
+from recovery_ops.control.models import FINGERPRINT_CHARS, NAME_CHARS, FailureCase, FailureGrouping
+from recovery_ops.control.refusals import STALE, UNKNOWN, Refused
+from recovery_ops.rules.scope import Scope
+
+MERGE_MOST = 20
+LEAST_ARCHIVE_S = 60.0
+LONGEST_ARCHIVE_S = 90 * 24 * 3600.0
+MOST_MORE = 100_000
+_LATELY = timedelta(days=31)
+"""What was not seen for longer is on no page any more."""
+
+
+class Triaging(Asked):
+    """What every act on one cause is given. `version` is the one the asker looked at.
+
+    `to` is a person's name (assign), `for_s` how long or `more` how many further failures (archive).
+    """
+
+    fingerprint: Required[str]
+    version: NotRequired[int | None]
+    to: NotRequired[str]
+    for_s: NotRequired[float | None]
+    more: NotRequired[int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """One kind of act: what it is called afterwards, what it does, and the reason where none is given."""
+
+    past: str
+    apply: Callable[[FailureCase, Attempt, Triaging], bool]
+    reason: str
+
+
+def _assign(case: FailureCase, attempt: Attempt, asked: Triaging) -> bool:
+    name = asked.get("to", "").strip()
+    person = get_user_model().objects.filter(username=name, is_active=True).first()
+    if person is None:
+        raise Refused("unknown_person", f"Nobody here is called {name or 'that'}.", fields={"to": "is nobody's name"})
+    if case.assignee_id == person.pk:
+        return False
+    case.assignee_id, case.assigned_to = person.pk, name
+    return True
+
+
+def _unassign(case: FailureCase, attempt: Attempt, asked: Triaging) -> bool:
+    is_somebody_s = bool(case.assigned_to)
+    case.assignee_id, case.assigned_to = None, ""
+    return is_somebody_s
+
+
+def _archive(case: FailureCase, attempt: Attempt, asked: Triaging) -> bool:
+    for_s, more = asked.get("for_s"), asked.get("more")
+    if (for_s is None) == (more is None):
+        fault = "is given, or more is, and not both"
+        raise Refused("invalid", "Say how long it is put away, or until how many more.", fields={"for_s": fault})
+    if for_s is not None and not LEAST_ARCHIVE_S <= for_s <= LONGEST_ARCHIVE_S:
+        fault = f"is from {LEAST_ARCHIVE_S:.0f} to {LONGEST_ARCHIVE_S:.0f} seconds"
+        raise Refused("invalid", "It is put away for a minute to 90 days.", fields={"for_s": fault})
+    if more is not None and not 1 <= more <= MOST_MORE:
+        raise Refused("invalid", f"From 1 to {MOST_MORE:,} more.", fields={"more": f"is from 1 to {MOST_MORE}"})
+    case.archived_until = None if for_s is None else attempt.now + timedelta(seconds=for_s)
+    case.archived_more = more
+    return _decided(case, FailureCase.ARCHIVED, attempt)
+
+
+def _resolve(case: FailureCase, attempt: Attempt, asked: Triaging) -> bool:
+    return case.state != FailureCase.RESOLVED and _decided(case, FailureCase.RESOLVED, attempt)
+
+
+def _reopen(case: FailureCase, attempt: Attempt, asked: Triaging) -> bool:
+    return case.state != FailureCase.OPEN and _decided(case, FailureCase.OPEN, attempt)
+
+
+def _decided(case: FailureCase, state: str, attempt: Attempt) -> bool:
+    case.state, case.decided_at, case.decided_by, case.reason = state, attempt.now, attempt.by.name, attempt.reason
+    case.seen_more, case.counted_to = 0, last_number()
+    if state != FailureCase.ARCHIVED:
+        case.archived_until, case.archived_more = None, None
+    return True
+
+
+ACTS: dict[str, Act] = {
+    "assign": Act(past="assigned", apply=_assign, reason="Assigned from the list."),
+    "unassign": Act(past="nobody’s", apply=_unassign, reason="Taken from its owner in the list."),
+    "archive": Act(past="archived", apply=_archive, reason="Archived from the list."),
+    "resolve": Act(past="resolved", apply=_resolve, reason="Resolved from the list."),
+    "reopen": Act(past="opened again", apply=_reopen, reason="Opened again from the list."),
+}
+"""Every act on one cause, by its verb."""
+
+
+def triage(verb: str, **asked: Unpack[Triaging]) -> Done[FailureCase]:
+    """Do one act on one cause; of one that was merged, on the whole. What is so already is left as it is.
+
+    Raises Refused: 403, 404, 400 by field, 409 when somebody else acted since `version`.
+    """
+    act, environment = ACTS[verb], asked["environment"]
+    name = grouping_of(environment).head(asked["fingerprint"])
+    attempt = _attempt(f"failure.{verb}", "respond", asked, name, reason=act.reason)
+
+    def write(revision: int) -> Step[FailureCase]:
+        case = _case(environment, name, attempt)
+        version = asked.get("version")
+        if version is not None and version != case.version:
+            what = f"{case.decided_by}, {case.decided_at:%H:%M:%S} UTC: {case.reason}"
+            raise Refused("stale", f"It was changed since you looked. {what} Look again, then decide.", status=STALE)
+        before = told(case) if case.pk else None
+        if not act.apply(case, attempt, asked):
+            return Step(object=case, revision=revision, was_already=True)
+        case.version += 1
+        case.save()
+        return Step(object=case, revision=revision, before=before, after=told(case))
+
+    with attempt.noted():
+        attempt.check()
+        _require_known(environment, name, attempt.now)
+        return carry_out(attempt, write, recall=lambda entry: FailureCase.objects.get(pk=(entry.after or {})["id"]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What became of one cause of many."""
+
+    fingerprint: str
+    text: str
+    done: Done[FailureCase] | None = None
+    refusal: Refused | None = None
+
+
+def triage_each(
+    verb: str, fingerprints: Iterable[str], *, by: Actor, environment: str, key: str | None = None, **asked: Any
+) -> list[Result]:
+    """Do one act on many, each by itself: one that is refused holds no other back."""
+    results: list[Result] = []
+    names = list(dict.fromkeys(fingerprints))
+    for place, name in enumerate(names):
+        own = key if key is None or len(names) == 1 else f"{key[:40]}-{place}"
+        try:
+            done = triage(verb, fingerprint=name, by=by, environment=environment, key=own, **asked)
+            text = "it was so already" if done.was_already else ACTS[verb].past
+            results.append(Result(fingerprint=name, text=text, done=done))
+        except Refused as refusal:
+            results.append(Result(fingerprint=name, text=refusal.detail, refusal=refusal))
+    return results
+
+
+class Merging(Asked):
+    """What `merge_failures` is given: two or more causes. The first one names the whole."""
+
+    fingerprints: Required[Sequence[str]]
+
+
+class Splitting(Asked):
+    """What `split_failure` is given: a fingerprint, and which of its failures are a cause of their own."""
+
+    fingerprint: Required[str]
+    field: Required[str]
+    value: Required[str]
+
+
+class TakingBack(Asked):
+    """What `undo_grouping` is given: the number of a merge or a split."""
+
+    grouping: Required[int]
+
+
+def merge_failures(**asked: Unpack[Merging]) -> Done[str]:
+    """Make one cause of several, for the failures to come too; answers with the name of the whole.
+
+    Raises Refused: 403, 400, 404.
+    """
+    environment, names = asked["environment"], list(dict.fromkeys(asked["fingerprints"]))
+    faults = {} if 2 <= len(names) <= MERGE_MOST else {"fingerprints": f"are 2 to {MERGE_MOST} different causes"}
+    attempt = _attempt("failure.merge", "arrange", asked, ", ".join(names), faults=faults)
+
+    def write(revision: int) -> Step[str]:
+        grouping = grouping_of(environment)
+        head = grouping.head(names[0])
+        joined = [one for one in dict.fromkeys(map(grouping.head, names[1:])) if one != head]
+        for one in joined:
+            FailureGrouping.objects.create(
+                environment=environment,
+                kind=FailureGrouping.MERGE,
+                fingerprint=one,
+                into=head,
+                made_at=attempt.now,
+                made_by=attempt.by.name,
+                reason=attempt.reason,
+            )
+        after = {"into": head, "merged": joined}
+        return Step(object=head, revision=revision, after=after, was_already=not joined)
+
+    with attempt.noted():
+        attempt.check()
+        for one in names:
+            _require_known(environment, one, attempt.now)
+        return carry_out(attempt, write, recall=lambda entry: str((entry.after or {})["into"]))
+
+
+def split_failure(**asked: Unpack[Splitting]) -> Done[str]:
+    """Make a cause of those failures of a fingerprint that have one value; answers with its name.
+
+    Raises Refused: 403, 400, 404.
+    """
+    environment, fingerprint, value = asked["environment"], asked["fingerprint"], asked["value"]
+    name = split_name(fingerprint, value)
+    faults = {}
+    if asked["field"] not in SPLIT_FIELDS:
+        faults["field"] = f"is one of {', '.join(SPLIT_FIELDS)}"
+    if not value or not value.isprintable() or len(name) > FINGERPRINT_CHARS:
+        faults["value"] = "is the value that tells them apart"
+    attempt = _attempt("failure.split", "arrange", asked, name, faults=faults)
+
+    def write(revision: int) -> Step[str]:
+        rule = {"environment": environment, "fingerprint": fingerprint, "field": asked["field"], "value": value}
+        held = FailureGrouping.objects.filter(**rule, kind=FailureGrouping.SPLIT, ended_at=None)
+        if held.exists():
+            return Step(object=name, revision=revision, was_already=True)
+        FailureGrouping.objects.create(
+            **rule,
+            kind=FailureGrouping.SPLIT,
+            into=name,
+            made_at=attempt.now,
+            made_by=attempt.by.name,
+            reason=attempt.reason,
+        )
+        return Step(object=name, revision=revision, after={"into": name, **rule})
+
+    with attempt.noted():
+        attempt.check()
+        if not is_known(environment, fingerprint, since=attempt.now - _LATELY):
+            raise _unknown(environment, fingerprint)
+        return carry_out(attempt, write, recall=lambda entry: str((entry.after or {})["into"]))
+
+
+def undo_grouping(**asked: Unpack[TakingBack]) -> Done[str]:
+    """End a merge or a split; answers with the cause that is by itself, or whole, again. Raises Refused: 403, 404."""
+    environment = asked["environment"]
+    made = FailureGrouping.objects.filter(environment=environment, pk=asked["grouping"]).first()
+    about = made.fingerprint if made else f"grouping {asked['grouping']}"
+    attempt = _attempt("failure.undo", "arrange", asked, about)
+
+    def write(revision: int) -> Step[str]:
+        if made is None:
+            detail = f"There is no merge or split {asked['grouping']} in {environment}."
+            raise Refused("unknown_grouping", detail, status=UNKNOWN, fields={"grouping": "is not known"})
+        held = FailureGrouping.objects.filter(pk=made.pk, ended_at=None)
+        is_ended = held.update(ended_at=attempt.now, ended_by=attempt.by.name)
+        after = {"into": made.into, "fingerprint": made.fingerprint, "kind": made.kind}
+        return Step(object=made.fingerprint, revision=revision, after=after, was_already=not is_ended)
+
+    with attempt.noted():
+        attempt.check()
+        return carry_out(attempt, write, recall=lambda entry: str((entry.after or {})["fingerprint"]))
+
+
+def told(case: FailureCase) -> Mapping[str, Any]:
+    """What the audit log keeps of a case."""
+    return {
+        "id": case.pk,
+        "state": case.state,
+        "assigned_to": case.assigned_to,
+        "archived_until": _iso(case.archived_until),
+        "archived_more": case.archived_more,
+    }
+
+
+def _attempt(
+    verb: str, permission: str, asked: Any, about: str, *, reason: str = "", faults: dict[str, str] | None = None
+) -> Attempt:
+    given = Asked(
+        by=asked["by"],
+        environment=asked["environment"],
+        reason=asked["reason"].strip() or reason,
+        seen=None,  # causes have versions of their own
+        key=asked.get("key"),
+        dry_run=asked.get("dry_run", False),
+        now=asked.get("now"),
+    )
+    return Attempt.of(verb, permission, Scope(), given, faults, about=about[:NAME_CHARS], is_for_agents=False)
+
+
+def _case(environment: str, name: str, attempt: Attempt) -> FailureCase:
+    held = FailureCase.objects.filter(environment=environment, fingerprint=name).first()
+    return held or FailureCase(
+        environment=environment,
+        fingerprint=name,
+        decided_at=attempt.now,
+        decided_by=attempt.by.name,
+        reason=attempt.reason,
+    )
+
+
+def _require_known(environment: str, name: str, now: datetime) -> None:
+    rules = FailureGrouping.objects.filter(environment=environment, into=name)
+    cases = FailureCase.objects.filter(environment=environment, fingerprint=name)
+    if not (rules.exists() or cases.exists() or is_known(environment, name, since=now - _LATELY)):
+        raise _unknown(environment, name)
+
+
+def _unknown(environment: str, name: str) -> Refused:
+    detail = f"No failure {name[:80]} has been taken in from {environment}."
+    return Refused("unknown_failure", detail, status=UNKNOWN, fields={"fingerprint": "is not known"})
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()

@@ -1,0 +1,171 @@
+"""The keys that let programs in: made, replaced with an overlap, revoked. Only a digest of them is ever kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NotRequired, Required, Unpack
+
+from django.db import transaction
+
+from events.keys import KeyInvalid, create_key, end_key, forget_keys, revoke_key
+from events.models import AgentKey
+from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
+from recovery_ops.control.models import AuditEntry
+from recovery_ops.control.refusals import STALE, UNKNOWN, Refused
+from recovery_ops.rules.scope import Scope
+
+PERMISSION = "manage_keys"
+LONGEST_DAYS = 36_500
+LONGEST_OVERLAP_S = 30 * 24 * 3600.0
+DEFAULT_OVERLAP_S = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuedKey:
+    """A key, and its secret where this is the one moment at which it can be told."""
+
+    key: AgentKey
+    token: str | None = None
+
+
+class Making(Asked):
+    """What `make_key` is given. `days`: how long it is good for; None for ever."""
+
+    name: Required[str]
+    scopes: Required[Sequence[str]]
+    days: NotRequired[int | None]
+
+
+def make_key(**asked: Unpack[Making]) -> Done[IssuedKey]:
+    """Let a program in. Asked for again with the same idempotency key, the secret is not told again.
+
+    Raises Refused: 403, 400 by field.
+    """
+    name, days = asked["name"].strip(), asked.get("days")
+    attempt = _attempt("key.create", asked, name or "a key", {"days": _fault_of_days(days)}, needs_fresh=True)
+
+    def write(revision: int) -> Step[IssuedKey]:
+        expires_at = None if days is None else attempt.now + timedelta(days=days)
+        issued = _issued(name, asked["scopes"], attempt.environment, expires_at)
+        return Step(object=issued, revision=revision, after=_told(issued.key))
+
+    with attempt.noted():
+        attempt.check()
+        return carry_out(attempt, write, recall=_recalled)
+
+
+class Rotating(Asked):
+    """What `rotate_key` is given. `overlap_s`: how long the old key goes on, in seconds."""
+
+    prefix: Required[str]
+    overlap_s: NotRequired[float]
+
+
+def rotate_key(**asked: Unpack[Rotating]) -> Done[IssuedKey]:
+    """Make a key like another one, which ends after an overlap in which both are good.
+
+    Raises Refused: 403, 400, 404 for no such key here, 409 for one that is over.
+    """
+    prefix, overlap_s = asked["prefix"], asked.get("overlap_s", DEFAULT_OVERLAP_S)
+    faults = {"overlap_s": _fault_of_overlap(overlap_s)}
+    attempt = _attempt("key.rotate", asked, prefix, faults, needs_fresh=True)
+
+    def write(revision: int) -> Step[IssuedKey]:
+        old = _found(attempt, prefix)
+        if not is_good(old, attempt.now):
+            detail = f"{old.name} ({prefix}) is over; there is nothing to overlap with. Make a new key instead."
+            raise Refused("key_over", detail, status=STALE)
+        expires_at = None if old.expires_at is None else attempt.now + (old.expires_at - old.created_at)
+        issued = _issued(old.name, old.scopes.split(), attempt.environment, expires_at)
+        before = _told(old)
+        ends_at = end_key(old, attempt.now + timedelta(seconds=overlap_s))
+        transaction.on_commit(forget_keys)
+        return Step(
+            object=issued,
+            revision=revision,
+            before=before,
+            after=_told(issued.key) | {"replaces": prefix, "old_ends_at": ends_at.isoformat()},
+        )
+
+    with attempt.noted():
+        attempt.check()
+        return carry_out(attempt, write, recall=_recalled)
+
+
+class Revoking(Asked):
+    """What `revoke` is given: the beginning of the key."""
+
+    prefix: Required[str]
+
+
+def revoke(**asked: Unpack[Revoking]) -> Done[IssuedKey]:
+    """Shut a program out for good; obeyed by every process within seconds. Raises Refused: 403, 400, 404."""
+    prefix = asked["prefix"]
+    attempt = _attempt("key.revoke", asked, prefix)
+
+    def write(revision: int) -> Step[IssuedKey]:
+        held = _found(attempt, prefix)
+        if held.revoked_at is not None:
+            return Step(object=IssuedKey(key=held), revision=revision, was_already=True)
+        key = revoke_key(prefix)
+        transaction.on_commit(forget_keys)  # what another thread read before the commit
+        return Step(object=IssuedKey(key=key or held), revision=revision, before=_told(held), after={"prefix": prefix})
+
+    with attempt.noted():
+        attempt.check()
+        return carry_out(attempt, write, recall=_recalled)
+
+
+def is_good(key: AgentKey, now: datetime) -> bool:
+    """Whether the key lets anybody in at this moment."""
+    return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
+
+
+def _attempt(
+    verb: str, asked: Any, about: str, faults: dict[str, str] | None = None, *, needs_fresh: bool = False
+) -> Attempt:
+    return Attempt.of(
+        verb, PERMISSION, Scope(), asked, faults, about=about, is_for_agents=False, needs_fresh=needs_fresh
+    )
+
+
+def _issued(name: str, scopes: Sequence[str], environment: str, expires_at: datetime | None) -> IssuedKey:
+    try:
+        key, token = create_key(name, scopes, environment, expires_at=expires_at)
+    except KeyInvalid as error:
+        detail = f"Nothing was changed: {error}."
+        raise Refused("invalid", detail, fields={error.field: error.reason}) from None
+    return IssuedKey(key=key, token=token)
+
+
+def _found(attempt: Attempt, prefix: str) -> AgentKey:
+    key = AgentKey.objects.filter(environment=attempt.environment, prefix=prefix).first()
+    if key is None:
+        detail = f"No key of {attempt.environment} begins with {prefix}."
+        raise Refused("unknown_key", detail, status=UNKNOWN, fields={"prefix": "is not known"})
+    return key
+
+
+def _told(key: AgentKey) -> dict[str, Any]:
+    """What the audit log keeps of a key: nothing that would open anything."""
+    ends = None if key.expires_at is None else key.expires_at.isoformat()
+    return {"prefix": key.prefix, "name": key.name, "scopes": key.scopes, "expires_at": ends}
+
+
+def _recalled(entry: AuditEntry) -> IssuedKey:
+    return IssuedKey(key=AgentKey.objects.get(prefix=entry.after["prefix"]))
+
+
+def _fault_of_days(days: object) -> str:
+    is_whole = isinstance(days, int) and not isinstance(days, bool)
+    return "" if days is None or (is_whole and 1 <= days <= LONGEST_DAYS) else "is a whole number from 1"  # type: ignore[operator]  # it is whole
+
+
+def _fault_of_overlap(overlap_s: object) -> str:
+    if isinstance(overlap_s, bool) or not isinstance(overlap_s, int | float):
+        return "is a number of seconds"
+    if not 0 <= overlap_s <= LONGEST_OVERLAP_S:  # neither is NaN
+        return f"is from 0 to {LONGEST_OVERLAP_S:.0f} seconds (30 days)"
+    return ""

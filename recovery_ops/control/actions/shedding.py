@@ -1,0 +1,206 @@
+"""Sheds load: work of less importance than is said fails fast in a whole environment, for a time.
+
+By the rules of overrides: a reason, an end that agents keep by their own clocks, and it can be prolonged or taken back
+before. It is laid over the policy and is no part of it, so it waits for nobody's approval and disturbs no rollout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, NotRequired, Required, Unpack
+
+from django.db import transaction
+
+from recovery_ops.control import audit
+from recovery_ops.control.actions import checks
+from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, bump, carry_out
+from recovery_ops.control.actions.overrides import SAME_END
+from recovery_ops.control.actors import system
+from recovery_ops.control.desired import current_revision
+from recovery_ops.control.impact import impact_of
+from recovery_ops.control.models import AuditEntry, LoadShed
+from recovery_ops.control.refusals import STALE, UNKNOWN, Refused
+from recovery_ops.rules.scope import Scope
+from recovery_ops.rules.words import Importance
+
+_LEASTS = [value for value, _ in LoadShed.LEASTS]
+_ABOUT = "less important work"
+
+
+class Shedding(Asked):
+    """What `shed` is given: the least importance that still passes, `critical` where it is not said; for how long, an
+    hour where it is not said; and in `confirm` the environment's name, because everybody in it feels it.
+    """
+
+    least: NotRequired[str]
+    expires_in_s: NotRequired[float]
+    confirm: NotRequired[str]
+
+
+class Prolonging(Asked):
+    """What `extend_shed` is given."""
+
+    expires_in_s: Required[float]
+
+
+def shed(**asked: Unpack[Shedding]) -> Done[LoadShed]:
+    """Let whatever is less important than `least` fail at once (`critical`: all that nobody waits for).
+
+    What is shed already is replaced; asked for the same twice, the first stays and nothing is written.
+    Raises Refused: 403, 400 by field, and 409 when it was changed since `seen`.
+    """
+    least = asked.get("least", Importance.CRITICAL.value)
+    expires_in_s = asked.get("expires_in_s", checks.DEFAULT_EXPIRY_S)
+    faults = {
+        "least": "" if least in _LEASTS else f"is one of {', '.join(_LEASTS)}",
+        "expires_in_s": checks.fault_of_expiry(expires_in_s, asked["by"], asked["environment"]),
+        "confirm": checks.fault_of_confirmation(asked["environment"], asked),
+    }
+    attempt = _attempt("shed", asked, faults)
+
+    def write(revision: int) -> Step[LoadShed]:
+        held = LoadShed.objects.live(attempt.environment).first()
+        wish = _wish(attempt, least, expires_in_s)
+        if held is not None and _is_same(held, wish):
+            return Step(object=held, revision=held.revision, was_already=True)
+        attempt.check_fresh(revision - 1)
+        before = _told(held)
+        if held is not None:
+            _end(held, attempt, revision, "replaced")
+        wish.revision = revision
+        wish.save(force_insert=True)
+        return Step(object=wish, revision=revision, before=before, after=_told(wish))
+
+    return _carried_out(attempt, write)
+
+
+def let_pass(**asked: Unpack[Asked]) -> Done[LoadShed]:
+    """Shed no more. What has ended is left as it is. Raises Refused as `shed`, 404 where nothing was ever shed."""
+    attempt = _attempt("pass", asked)
+
+    def write(revision: int) -> Step[LoadShed]:
+        held = LoadShed.objects.live(attempt.environment).first()
+        if held is None:
+            last = _last(attempt.environment)
+            return Step(object=last, revision=last.end_revision or last.revision, was_already=True)
+        attempt.check_fresh(revision - 1)
+        before = _told(held)
+        _end(held, attempt, revision, attempt.reason)
+        return Step(object=held, revision=revision, before=before, after={"id": held.pk})
+
+    return _carried_out(attempt, write)
+
+
+def extend_shed(**asked: Unpack[Prolonging]) -> Done[LoadShed]:
+    """Let it end later: `expires_in_s` from now.
+
+    Raises Refused as `shed`, 400 when it would end sooner, and 409 where nothing is shed.
+    """
+    expires_in_s = asked["expires_in_s"]
+    fault = checks.fault_of_expiry(expires_in_s, asked["by"], asked["environment"])
+    attempt = _attempt("extend", asked, {"expires_in_s": fault})
+
+    def write(revision: int) -> Step[LoadShed]:
+        held = LoadShed.objects.in_force(attempt.environment, attempt.now).first()
+        if held is None:
+            raise Refused("ended", "No load is shed, so there is nothing to extend. Shed it again.", status=STALE)
+        expires_at = attempt.now + timedelta(seconds=expires_in_s)
+        if abs(expires_at - held.expires_at) <= SAME_END:
+            return Step(object=held, revision=held.revision, was_already=True)
+        attempt.check_fresh(revision - 1)
+        if expires_at < held.expires_at:
+            checks.refuse({"expires_in_s": f"would end it sooner: it lasts until {held.expires_at:%H:%M:%S} UTC"})
+        before = _told(held)
+        held.expires_at, held.revision = expires_at, revision
+        held.save(update_fields=["expires_at", "revision"])
+        return Step(object=held, revision=revision, before=before, after=_told(held))
+
+    return _carried_out(attempt, write)
+
+
+def end_expired_shed(environment: str, *, now: datetime) -> LoadShed | None:
+    """Note that load is shed no more because its time is over. Asked twice, the second finds nothing."""
+    by = system("expiry")
+    with transaction.atomic():
+        audit.lock(environment)
+        held = LoadShed.objects.live(environment).filter(expires_at__lte=now).first()
+        if held is None:
+            return None
+        revision = current_revision(environment) + 1
+        before = _told(held)
+        held.ended_at, held.ended_by, held.end_reason = held.expires_at, by.name, "expired"
+        held.end_revision = revision
+        held.save(update_fields=["ended_at", "ended_by", "end_reason", "end_revision"])
+        deed = audit.Deed(
+            verb="load.expire",
+            object=_ABOUT,
+            reason="its time was over",
+            before=before,
+            after={"id": held.pk},
+            revision=revision,
+        )
+        audit.append(environment, deed, by=by, at=now)
+        bump(environment, now)
+    return held
+
+
+def _attempt(verb: str, asked: Asked, faults: Mapping[str, str] | None = None) -> Attempt:
+    return Attempt.of(f"load.{verb}", "shed", Scope(), asked, faults, about=_ABOUT)
+
+
+def _carried_out(attempt: Attempt, write: Any) -> Done[LoadShed]:
+    with attempt.noted():
+        attempt.check()
+        impact = impact_of(attempt.environment, Scope(), now=attempt.now)
+        return carry_out(attempt, write, recall=_recalled, impact=impact)
+
+
+def _wish(attempt: Attempt, least: str, expires_in_s: float) -> LoadShed:
+    return LoadShed(
+        environment=attempt.environment,
+        least=least,
+        reason=attempt.reason,
+        by_user_id=attempt.by.user_id,
+        by=attempt.by.name,
+        starts_at=attempt.now,
+        expires_at=attempt.now + timedelta(seconds=expires_in_s),
+    )
+
+
+def _is_same(held: LoadShed, wish: LoadShed) -> bool:
+    is_alike = (held.least, held.reason) == (wish.least, wish.reason)
+    return is_alike and abs(held.expires_at - wish.expires_at) <= SAME_END
+
+
+def _end(held: LoadShed, attempt: Attempt, revision: int, reason: str) -> None:
+    has_expired = held.expires_at <= attempt.now
+    held.ended_at = held.expires_at if has_expired else attempt.now
+    held.ended_by, held.end_revision = attempt.by.name, revision
+    held.end_reason = "expired" if has_expired else reason
+    held.save(update_fields=["ended_at", "ended_by", "end_reason", "end_revision"])
+
+
+def _last(environment: str) -> LoadShed:
+    last = LoadShed.objects.filter(environment=environment).order_by("-revision").first()
+    if last is None:
+        raise Refused("nothing_shed", f"No load was ever shed in {environment}: everything passes.", status=UNKNOWN)
+    return last
+
+
+def _recalled(entry: AuditEntry) -> LoadShed:
+    return LoadShed.objects.get(pk=entry.after["id"])
+
+
+def _told(held: LoadShed | None) -> Mapping[str, Any] | None:
+    """As the audit log keeps it."""
+    if held is None:
+        return None
+    return {
+        "id": held.pk,
+        "least": held.least,
+        "by": held.by,
+        "reason": held.reason,
+        "starts_at": held.starts_at.isoformat(timespec="seconds"),
+        "expires_at": held.expires_at.isoformat(timespec="seconds"),
+    }

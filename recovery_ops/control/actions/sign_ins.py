@@ -1,0 +1,162 @@
+"""What happens at the door, written down: who came, who was held back, second factors, sessions, broken glass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from datetime import timedelta
+from typing import Any
+
+from allauth.usersessions.models import UserSession
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
+from django.core.cache import cache
+from django.db import transaction
+from django.utils import timezone
+
+from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
+from recovery_ops.control.actions.people import NAME_CHARS, PERMISSION, Account, set_made_up_password
+from recovery_ops.control.actors import Actor, system
+from recovery_ops.control.models import EVERYWHERE, RoleGrant
+from recovery_ops.control.refusals import FORBIDDEN, INVALID, STALE, Refused
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.scope import ANY, Scope
+from recovery_ops.single_sign_on import Held
+
+LOCK_OUT_S = 300
+LONGEST_BREAK_GLASS_HOURS = 24
+BREAK_GLASS_PREFIX = "break-glass-"
+
+
+def note_sign_in(user: User, how: Collection[str], origin: Any) -> None:
+    """Write down that somebody came in, and by which means (`password`, `mfa`, `socialaccount`)."""
+    _note("account.sign_in", user, themselves(user, origin), "signed in at the door", {"how": sorted(how)})
+
+
+def note_lock_out(name: str, origin: Any) -> None:
+    """Write down that tries at an account were held back: once while it lasts, and only of accounts that there are."""
+    user = get_user_model().objects.filter(username=name).first()
+    if user is not None and cache.add(f"lock-out:{user.pk}", 1, LOCK_OUT_S):
+        by = Actor(name="rate limit", kind="system", channel="web", may=lambda permission, environment: True, **origin)
+        _note("account.lock_out", user, by, "too many tries that failed", {"for_s": LOCK_OUT_S})
+
+
+def note_factor(verb: str, user: User, kind: str, origin: Any) -> None:
+    """Write down that somebody added or removed a second factor of theirs, or made new recovery codes."""
+    _note(f"account.{verb}", user, themselves(user, origin), "changed by its owner", {"kind": kind})
+
+
+def come_from_provider(
+    user: User | None, *, name: str, email: str, held: frozenset[Held], provider: str, origin: Any
+) -> User:
+    """Let somebody in whom the provider vouches for, with exactly the roles that their groups stand for.
+
+    Without an account one is made. Raises Refused: 403 where no group stands for a role, 409 for a name that is taken.
+    """
+    with transaction.atomic():
+        if user is None:
+            if not held:
+                detail = f"None of your groups at {provider} stands for a role here. Ask an admin which one does."
+                raise Refused("no_role", detail, status=FORBIDDEN)
+            user = _account_for(name.strip(), email.strip(), provider)
+        _take_over(user, held, themselves(user, origin))
+    return user
+
+
+def end_sessions(user: User, *, by: Actor, keep: str = "", only: str = "", reason: str = "ended by its owner") -> int:
+    """End somebody's sessions, all but the one with the key `keep`, or `only` one by its number; return how many."""
+    found = UserSession.objects.filter(user=user).exclude(session_key=keep)
+    if only:
+        found = found.filter(pk=only)
+    with transaction.atomic():
+        ended = list(found)
+        for session in ended:
+            session.end()
+        if ended:
+            _note("account.sign_out", user, by, reason, {"sessions": len(ended)})
+    return len(ended)
+
+
+def break_glass(*, by: Actor, reason: str, hours: int) -> Done[Account]:
+    """Make an account that is admin everywhere for some hours, and has only a password, told this once.
+
+    For when nobody else can come in. Raises Refused: 400 for no reason or a wrong time.
+    """
+    now = timezone.now()
+    name = f"{BREAK_GLASS_PREFIX}{now:%Y%m%d-%H%M%S}"
+    fault = "" if 1 <= hours <= LONGEST_BREAK_GLASS_HOURS else f"is from 1 to {LONGEST_BREAK_GLASS_HOURS}"
+    asked = Asked(by=by, environment=EVERYWHERE, reason=reason)
+    attempt = Attempt.of(
+        "account.break_glass", PERMISSION, Scope(), asked, {"hours": fault}, about=name, is_for_agents=False
+    )
+
+    def write(revision: int) -> Step[Account]:
+        if get_user_model().objects.filter(username=name).exists():
+            raise Refused("taken", "Another one was made in this second. Try again.", status=STALE)
+        user = get_user_model().objects.create_user(username=name)
+        password = set_made_up_password(user)
+        ends_at = now + timedelta(hours=hours)
+        RoleGrant.objects.create(
+            user=user, environment=EVERYWHERE, role=Role.ADMIN, source=RoleGrant.BY_BREAK_GLASS, expires_at=ends_at
+        )
+        after = {"role": Role.ADMIN, "until": ends_at.isoformat(timespec="seconds")}
+        return Step(object=Account(user=user, password=password), revision=revision, after=after)
+
+    attempt.check()
+    return carry_out(attempt, write, recall=lambda entry: Account(user=User.objects.get(username=entry.object)))
+
+
+def is_break_glass(user: User) -> bool:
+    """Whether this account was made to break glass, and its time is not over."""
+    return RoleGrant.objects.in_force(timezone.now()).filter(user_id=user.pk, source=RoleGrant.BY_BREAK_GLASS).exists()
+
+
+def themselves(user: User, origin: Any) -> Actor:
+    """Somebody at the door: what they may is not asked, only who they are."""
+    may: Callable[[str, str], bool] = lambda permission, environment: True  # noqa: E731  # a field of Actor
+    return Actor(name=user.get_username(), kind="person", channel="web", may=may, user_id=user.pk, **origin)
+
+
+def _account_for(name: str, email: str, provider: str) -> User:
+    if not name or len(name) > NAME_CHARS or not name.isprintable():
+        detail = f"{provider} gave no name that can be used (`preferred_username` or `email`)."
+        raise Refused("invalid", detail, status=INVALID)
+    if get_user_model().objects.filter(username=name).exists():
+        detail = (
+            f"There is an account called {name} here that is not {provider}'s. An admin has to rename or remove it."
+        )
+        raise Refused("taken", detail, status=STALE)
+    user = get_user_model().objects.create_user(username=name, email=email[:254])
+    _note("account.create", user, system(provider, "web"), f"vouched for by {provider}", None)
+    return user
+
+
+def _take_over(user: User, held: Iterable[Held], by: Actor) -> None:
+    rows = RoleGrant.objects.filter(user=user, source=RoleGrant.BY_GROUPS)
+    before = {Held(*row) for row in rows.values_list("environment", "group", "role")}
+    # One role a place: of two groups that speak of the same one the higher role is kept.
+    ranked = {
+        (one.environment, one.group): one for one in sorted(held, key=lambda one: list(Role).index(Role(one.role)))
+    }
+    wanted = set(ranked.values())
+    if before == wanted:
+        return
+    rows.delete()
+    RoleGrant.objects.bulk_create(
+        RoleGrant(user=user, environment=one.environment, group=one.group, role=one.role, source=RoleGrant.BY_GROUPS)
+        for one in sorted(wanted)
+    )
+    _note("account.groups", user, by, "as its groups say", {"roles": _told(wanted)}, before={"roles": _told(before)})
+
+
+def _told(held: Iterable[Held]) -> list[str]:
+    parts = [(one, "" if one.group == ANY else f"/{one.group}") for one in sorted(held)]
+    return [f"{one.role}@{one.environment}{part}" for one, part in parts]
+
+
+def _note(
+    verb: str, user: User, by: Actor, reason: str, after: dict[str, Any] | None, before: dict[str, Any] | None = None
+) -> None:
+    asked = Asked(by=by, environment=EVERYWHERE, reason=reason)
+    attempt = Attempt.of(verb, PERMISSION, Scope(), asked, about=user.get_username(), is_for_agents=False)
+    step = lambda revision: Step(object=user, revision=revision, before=before, after=after)  # noqa: E731  # one line
+    carry_out(attempt, step, recall=lambda entry: user)

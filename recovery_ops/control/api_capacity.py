@@ -1,0 +1,174 @@
+"""The machines' door to outages, reduced capabilities, attempts and the weeks: what the pages show."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from events.amplification import amplification
+from events.capacity.arranging import arrangements_of, steps_of
+from events.capacity.asking import capacity_event, capacity_events, failures_in, similar_before
+from events.capacity.models import CapacityEvent
+from events.degradations.asking import degradations_in
+from recovery_ops.control import documents_capacity
+from recovery_ops.control.actions import Done
+from recovery_ops.control.actions.capacity import merge_events, split_event, undo_arrangement
+from recovery_ops.control.api_requests import WHY, Api, Takes, whole_of
+from recovery_ops.control.escalations.report import WEEKS_MOST, report_of, weeks_before
+from recovery_ops.control.refusals import UNKNOWN, Refused
+
+LOOKED_BACK = timedelta(hours=24)
+LONGEST = timedelta(days=31)
+RANGE = {"from": "a moment in ISO 8601 (a day ago)", "to": "a moment in ISO 8601 (now)"}
+
+
+class CapacityEvents(Api):
+    """`GET /api/v1/capacity/events`: the outages that touch a range, newest first; `going_on=true` for those alone."""
+
+    asks = RANGE | {"going_on": "true: only what is not over"}
+
+    def get(self, request: Request) -> Response:
+        now = timezone.now()
+        start, end = range_of(request, now)
+        rows = capacity_events(self.environment, start=start, end=end, now=now)
+        if request.query_params.get("going_on") in ("true", "1"):
+            rows = [row for row in rows if not row.is_over]
+        found = [documents_capacity.of_capacity_event(row, now) for row in rows]
+        return Response({"environment": self.environment, "step": steps_of(self.environment), "events": found})
+
+
+class CapacityEventOf(Api):
+    """`GET /api/v1/capacity/events/<number>`: one outage, what people arranged, and what was like it before.
+
+    Its ETag is the step of everything arranged, which a merge or a split gives back as If-Match.
+    """
+
+    def get(self, request: Request, number: int) -> Response:
+        now, here = timezone.now(), self.environment
+        row = capacity_event(here, number, now=now)
+        if row is None:
+            raise Refused("unknown_event", f"There is no capacity event CE-{number} in {here}.", status=UNKNOWN)
+        newest = failures_in(row, here)
+        about = [row.id, *(part.id for part in row.parts)]
+        return Response(
+            {
+                "environment": here,
+                "event": documents_capacity.of_capacity_event(row, now),
+                "parts": [documents_capacity.of_capacity_event(part, now) for part in row.parts],
+                "arrangements": [documents_capacity.of_arrangement(one) for one in arrangements_of(here, about)],
+                "newest_failures": [one.fact_id for one in newest],
+                "derived_failures": [
+                    {"fact_id": one.fact_id, **one.derived._asdict()} for one in newest if one.derived is not None
+                ],
+                "similar": [one.id for one in similar_before(row, here, now=now)],
+            },
+            headers={"ETag": f'"{steps_of(here)}"'},
+        )
+
+
+class MergeEvents(Api):
+    """`POST /api/v1/capacity/events/merge`: make one outage of the events `numbers`; the lowest names the whole."""
+
+    takes = {"POST": Takes(WHY | {"numbers": list}, needed=("reason", "numbers"))}
+
+    def post(self, request: Request) -> Response:
+        body = self.body(request)
+        numbers = body["numbers"]
+        if not all(isinstance(one, int) and not isinstance(one, bool) and 0 < one < 10**9 for one in numbers):
+            raise Refused("invalid", "numbers are whole numbers.", fields={"numbers": "are whole numbers"})
+        return Response(_done(self.environment, merge_events(**self.asked(request, body), numbers=numbers)))
+
+
+class SplitEvent(Api):
+    """`POST /api/v1/capacity/events/<number>/split`: what failed from `at` on is an event of its own."""
+
+    takes = {"POST": Takes(WHY | {"at": str}, needed=("reason", "at"))}
+
+    def post(self, request: Request, number: int) -> Response:
+        body = self.body(request)
+        at = _instant(body["at"], "at")
+        return Response(_done(self.environment, split_event(**self.asked(request, body), number=number, at=at)))
+
+
+class UndoArrangement(Api):
+    """`POST /api/v1/capacity/arrangements/<number>/undo`: take a merge or a split back."""
+
+    takes = {"POST": Takes(WHY)}
+
+    def post(self, request: Request, number: int) -> Response:
+        body = self.body(request)
+        done = undo_arrangement(**self.asked(request, body), arrangement=number)
+        return Response(_done(self.environment, done))
+
+
+class DegradationsIn(Api):
+    """`GET /api/v1/degradations`: what was reduced in a range, since when, to what, and how many runs got less."""
+
+    asks = RANGE
+
+    def get(self, request: Request) -> Response:
+        now = timezone.now()
+        start, end = range_of(request, now)
+        found = degradations_in(self.environment, start=start, end=end, now=now)
+        return Response({"environment": self.environment, **documents_capacity.of_degradations(found)})
+
+
+class AmplificationIn(Api):
+    """`GET /api/v1/amplification`: attempts for each call by operation and source, those that spend most first."""
+
+    asks = RANGE
+
+    def get(self, request: Request) -> Response:
+        start, end = range_of(request, timezone.now())
+        found = amplification(self.environment, start=start, end=end)
+        return Response({"environment": self.environment, **documents_capacity.of_amplification(found)})
+
+
+class ReportOf(Api):
+    """`GET /api/v1/report`: the last `weeks`, the current one being the last: times, deadlines kept, load, noise."""
+
+    asks = {"weeks": f"how many, to {WEEKS_MOST} (4)"}
+
+    def get(self, request: Request) -> Response:
+        now = timezone.now()
+        weeks = whole_of(request, "weeks", 4)
+        if not 1 <= weeks <= WEEKS_MOST:
+            raise Refused("invalid", f"weeks is from 1 to {WEEKS_MOST}.", fields={"weeks": "is out of bounds"})
+        start, end = weeks_before(now, weeks)
+        found = report_of(self.environment, start=start, end=end, now=now)
+        return Response({"environment": self.environment, **documents_capacity.of_report(found)})
+
+
+def _done(environment: str, done: Done[CapacityEvent]) -> dict[str, Any]:
+    return {
+        "event": done.object.pk,
+        "was_already": done.was_already,
+        "dry_run": done.is_dry_run,
+        "step": steps_of(environment),
+    }
+
+
+def range_of(request: Request, now: datetime) -> tuple[datetime, datetime]:
+    """`from` and `to`, at most 31 days apart. Raises Refused (400)."""
+    given = request.query_params
+    end = _instant(given["to"], "to") if given.get("to") else now
+    start = _instant(given["from"], "from") if given.get("from") else end - LOOKED_BACK
+    if not timedelta() < end - start <= LONGEST:
+        raise Refused("invalid", "from is before to, by at most 31 days.", fields={"from": "is out of bounds"})
+    return start, end
+
+
+def _instant(text: str, field: str) -> datetime:
+    try:
+        found = parse_datetime(text)
+    except ValueError:
+        found = None
+    if found is None or not 2000 <= found.year < 2200:
+        detail = f"{field} is a moment in ISO 8601, as 2026-01-31T14:05:00Z."
+        raise Refused("invalid", detail, fields={field: "is not a moment"})
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found

@@ -1,0 +1,172 @@
+"""The machines' door to questions: list them, read one, and do what people do about one or about many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response as Answer
+
+from recovery_ops.control import documents, documents_escalations
+from recovery_ops.control.actions import checks
+from recovery_ops.control.actions.escalations import RESPONSES, faults_of, respond
+from recovery_ops.control.api_requests import WHY, Api, Takes
+from recovery_ops.control.escalations import asking
+from recovery_ops.control.notify.chains import plan_of
+from recovery_ops.control.refusals import UNKNOWN, Refused
+
+BULK_MOST = 200
+EDIT = "edit"
+"""To approve with another input than the agent proposed: an approval whose `text` has to be there."""
+VERBS = (*RESPONSES, EDIT)
+FIELDS: Mapping[str, dict[str, type]] = {
+    "assign": {"to": str},
+    "snooze": {"for_s": float},
+    "escalate": {"to": str},
+    "merge": {"into": int},
+    "approve": {"text": str},
+    "reject": {"text": str},
+    EDIT: {"text": str},
+}
+"""What an act takes beside the reason."""
+_NEEDED = {"assign": ("to",), "snooze": ("for_s",), "escalate": ("to",), "merge": ("into",), EDIT: ("text",)}
+_EVERY_FIELD: dict[str, type] = {name: kind for fields in FIELDS.values() for name, kind in fields.items()}
+
+
+_DOCS = {
+    "acknowledge": "take it; after 30 minutes without a decision it asks again",
+    "assign": "give it to the person called `to`",
+    "snooze": "put it off for `for_s` seconds; it comes back by itself",
+    "escalate": "ask the queue `to` instead; its clock to be taken starts anew",
+    "note": "say something that everybody who looks at it reads: the reason",
+    "merge": "close it; its number leads to `into`",
+    "resolve": "nothing more is to be done about it",
+    "reopen": "its clocks start anew",
+    "approve": "a run that waits goes on",
+    "reject": "a run that waits is told no",
+    EDIT: "approve with another input: a run that waits goes on with `text`",
+}
+
+
+class Escalations(Api):
+    """`/api/v1/escalations`: GET a `tab` of the queue, what is due first; POST one `verb` for each of `numbers`.
+
+    A POST answers with a result for each: `done`, or the `problem` that stopped this one and no other.
+    """
+
+    asks = {"tab": f"one of {', '.join(asking.TABS)} (open)", "queue": "only this queue"}
+    takes = {
+        "POST": Takes(WHY | {"verb": str, "numbers": list} | _EVERY_FIELD, needed=("reason", "verb", "numbers")),
+    }
+
+    def get(self, request: Request) -> Answer:
+        now, me = timezone.now(), self.actor.user_id
+        tab = request.query_params.get("tab", "open")
+        if tab not in asking.TABS:
+            raise Refused("invalid", f"tab is one of {', '.join(asking.TABS)}.", fields={"tab": "is not known"})
+        rows = asking.rows_of(self.environment, tab, by=me, now=now, queue=request.query_params.get("queue", ""))
+        return Answer(
+            {
+                "environment": self.environment,
+                "counts": asking.counts_of(self.environment, by=me, now=now),
+                "escalations": [documents_escalations.of_escalation(row) for row in rows],
+            }
+        )
+
+    def post(self, request: Request) -> Answer:
+        body = self.body(request)
+        verb, numbers = body["verb"], body["numbers"]
+        if verb not in VERBS:
+            raise Refused("invalid", f"verb is one of {', '.join(VERBS)}.", fields={"verb": "is not known"})
+        if not 1 <= len(numbers) <= BULK_MOST or not all(_is_number(one) for one in numbers):
+            fault = f"is a list of 1 to {BULK_MOST} numbers"
+            raise Refused("invalid", f"numbers {fault}.", fields={"numbers": fault})
+        _check_words(verb, body)
+        results = [self._one(request, body, verb, number) for number in dict.fromkeys(numbers)]
+        refused = sum("problem" in one for one in results)
+        return Answer({"environment": self.environment, "results": results, "refused": refused})
+
+    def _one(self, request: Request, body: dict[str, Any], verb: str, number: int) -> dict[str, Any]:
+        try:
+            done = responded(self, request, body, verb, number, is_alone=False)
+        except Refused as refusal:
+            problem = documents.of_problem(
+                refusal.status, refusal.code, refusal.detail, fields=refusal.fields, changes=refusal.changes
+            )
+            return {"number": number, "problem": problem}
+        return {"number": number, "done": done}
+
+
+class Escalation(Api):
+    """`GET /api/v1/escalations/<number>`: one question, its clocks, its story, and who is asked when.
+
+    Its ETag is its version, for If-Match; it is never answered with 304, since clocks run without a new version.
+    """
+
+    def get(self, request: Request, number: int) -> Answer:
+        one = asking.find(self.environment, number)
+        if one is None:
+            detail = f"There is no escalation ESC-{number} in {self.environment}."
+            raise Refused("unknown_escalation", detail, status=UNKNOWN)
+        now, story = timezone.now(), asking.story_of(one)
+        return Answer(
+            {
+                "environment": self.environment,
+                "escalation": documents_escalations.of_escalation(asking.row_of(one, now)),
+                "story": [documents_escalations.of_note(note) for note in story],
+                "asked_when": documents_escalations.of_plan(plan_of(one, story, now)),
+            },
+            headers={"ETag": f'"{one.version}"'},
+        )
+
+
+class Respond(Api):
+    """`POST /api/v1/escalations/<number>/<verb>`: one act on one question. If-Match is the version looked at."""
+
+    verb = ""
+
+    def post(self, request: Request, number: int) -> Answer:
+        return Answer(responded(self, request, self.body(request), self.verb, number, is_alone=True))
+
+
+def _responding(verb: str) -> type[Respond]:
+    takes = Takes(WHY | dict(FIELDS.get(verb, {})), needed=("reason", *_NEEDED.get(verb, ())))
+    doc = f"`POST /api/v1/escalations/<number>/{verb}`: {_DOCS[verb]}."
+    return type(f"Respond{verb.title()}", (Respond,), {"verb": verb, "takes": {"POST": takes}, "__doc__": doc})
+
+
+RESPOND: dict[str, type[Respond]] = {verb: _responding(verb) for verb in VERBS}
+"""A view for each act: what it takes depends on the act."""
+
+
+def responded(
+    api: Api, request: Request, body: Mapping[str, Any], verb: str, number: int, *, is_alone: bool
+) -> dict[str, Any]:
+    """Do one act on one question; of many, each has a key and no version of its own. Raises Refused."""
+    now = timezone.now()
+    asked = api.asked(request, body)
+    version = asked.pop("seen", None)
+    if not is_alone and asked["key"] is not None:
+        asked["key"] = sha256(f"{asked['key']} {verb} {number}".encode()).hexdigest()
+    if verb == EDIT and not str(body.get("text", "")).strip():
+        raise Refused("invalid", "Say what the run is to go on with.", fields={"text": "is missing"})
+    rest: dict[str, Any] = {name: body[name] for name in FIELDS.get(verb, {}) if name in body}
+    done = respond(
+        "approve" if verb == EDIT else verb, **asked, **rest, number=number, version=version if is_alone else None
+    )
+    return documents_escalations.of_done(done, now)
+
+
+def _check_words(verb: str, body: Mapping[str, Any]) -> None:
+    """Refuse the words of a bulk act that would be refused for each of them. Raises Refused (400) by field."""
+    taken, needed = FIELDS.get(verb, {}), _NEEDED.get(verb, ())
+    faults = {name: f"is not taken by {verb}" for name in _EVERY_FIELD if name in body and name not in taken}
+    faults |= {name: "is missing" for name in needed if name not in body}
+    checks.refuse(faults or faults_of("approve" if verb == EDIT else verb, body))
+
+
+def _is_number(one: object) -> bool:
+    return isinstance(one, int) and not isinstance(one, bool) and 0 < one < 10**9

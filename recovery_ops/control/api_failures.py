@@ -1,0 +1,194 @@
+"""The machines' door to causes of failures: list them, decide about one or many, and say which are one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from events.failures.asking import fingerprints, read_failures
+from events.failures.rows import Fingerprint
+from recovery_ops.control import documents
+from recovery_ops.control.actions import Done
+from recovery_ops.control.actions.failures import (
+    ACTS,
+    Result,
+    merge_failures,
+    split_failure,
+    triage_each,
+    undo_grouping,
+)
+from recovery_ops.control.api_capacity import RANGE, range_of
+from recovery_ops.control.api_requests import WHY, Api, Takes
+from recovery_ops.control.documents import Document
+from recovery_ops.control.failures import Standing, cases_of, grouping_of, groupings_in_force, standing_of
+from recovery_ops.control.models import FailureGrouping
+from recovery_ops.control.refusals import Refused
+
+BULK_MOST = 200
+STATES = ("open", "regressed", "returned", "archived", "resolved")
+_FIELDS: dict[str, type] = {"to": str, "for_s": float, "more": int}
+
+
+class Failures(Api):
+    """`/api/v1/failures`: GET the causes in a range, the most frequent first; POST one `verb` for each `fingerprint`.
+
+    A POST answers with a result for each: `done`, or the `problem` that stopped this one and no other.
+    """
+
+    asks = RANGE | {"state": f"only these: one of {', '.join(STATES)}"}
+    takes = {
+        "POST": Takes(WHY | {"verb": str, "fingerprints": list} | _FIELDS, needed=("reason", "verb", "fingerprints"))
+    }
+
+    def get(self, request: Request) -> Response:
+        now = timezone.now()
+        start, end = range_of(request, now)
+        state = request.query_params.get("state", "")
+        if state and state not in STATES:
+            raise Refused("invalid", f"state is one of {', '.join(STATES)}.", fields={"state": "is not known"})
+        sample = grouping_of(self.environment).of(read_failures(self.environment, start=start, end=end))
+        found, cases = fingerprints(sample, start=start, end=end, before=None), cases_of(self.environment)
+        rows = [(one, standing_of(cases.get(one.fingerprint), last=one.last, now=now)) for one in found]
+        return Response(
+            {
+                "environment": self.environment,
+                "read_from": sample.since.isoformat(),
+                "is_partial": sample.is_cut,
+                "failures": [_of_failure(one, how) for one, how in rows if state in ("", how.state)],
+                "groupings": [_of_grouping(one) for one in groupings_in_force(self.environment)],
+            }
+        )
+
+    def post(self, request: Request) -> Response:
+        body = self.body(request)
+        verb, names = body["verb"], _names(body["fingerprints"], least=1)
+        if verb not in ACTS:
+            raise Refused("invalid", f"verb is one of {', '.join(ACTS)}.", fields={"verb": "is not known"})
+        asked = self.asked(request, body)
+        version = asked.pop("seen", None) if len(names) == 1 else None
+        rest: dict[str, Any] = {name: body[name] for name in _FIELDS if name in body}
+        results = triage_each(
+            verb,
+            names,
+            by=asked["by"],
+            environment=self.environment,
+            key=asked.get("key"),
+            reason=asked["reason"],
+            dry_run=asked.get("dry_run", False),
+            version=version,
+            **rest,
+        )
+        refused = sum(one.refusal is not None for one in results)
+        return Response(
+            {"environment": self.environment, "results": [_of_result(one) for one in results], "refused": refused}
+        )
+
+
+class MergeFailures(Api):
+    """`POST /api/v1/failures/merge`: make one cause of several; the first of `fingerprints` names the whole."""
+
+    takes = {"POST": Takes(WHY | {"fingerprints": list}, needed=("reason", "fingerprints"))}
+
+    def post(self, request: Request) -> Response:
+        body = self.body(request)
+        names = _names(body["fingerprints"], least=2)
+        return Response(_of_arranged(merge_failures(**self.asked(request, body), fingerprints=names)))
+
+
+class SplitFailure(Api):
+    """`POST /api/v1/failures/split`: those failures of a fingerprint whose `field` has this `value` are a cause."""
+
+    takes = {
+        "POST": Takes(
+            WHY | {"fingerprint": str, "field": str, "value": str}, needed=("reason", "fingerprint", "field", "value")
+        )
+    }
+
+    def post(self, request: Request) -> Response:
+        body = self.body(request)
+        rest = {name: body[name] for name in ("fingerprint", "field", "value")}
+        return Response(_of_arranged(split_failure(**self.asked(request, body), **rest)))
+
+
+class UndoGrouping(Api):
+    """`POST /api/v1/failures/groupings/<number>/undo`: take a merge or a split back."""
+
+    takes = {"POST": Takes(WHY)}
+
+    def post(self, request: Request, number: int) -> Response:
+        body = self.body(request)
+        return Response(_of_arranged(undo_grouping(**self.asked(request, body), grouping=number)))
+
+
+def _names(given: list[Any], *, least: int) -> list[str]:
+    if not least <= len(given) <= BULK_MOST or not all(isinstance(one, str) and one.isprintable() for one in given):
+        fault = f"is a list of {least} to {BULK_MOST} names"
+        raise Refused("invalid", f"fingerprints {fault}.", fields={"fingerprints": fault})
+    return list(given)
+
+
+def _of_failure(one: Fingerprint, standing: Standing) -> Document:
+    case = standing.case
+    return {
+        "fingerprint": one.fingerprint,
+        "category": one.category.value,
+        "message": one.message,
+        "error_type": one.error_type,
+        "status_code": one.status_code,
+        "failures": one.count,
+        "runs": one.runs,
+        "instances": one.instances,
+        "first": one.first.isoformat(),
+        "last": one.last.isoformat(),
+        "operations": list(one.operations),
+        "backends": list(one.backends),
+        "state": standing.state,
+        "version": standing.version,
+        "assigned_to": standing.assigned_to,
+        "archived_until": case.archived_until.isoformat() if case and case.archived_until else None,
+        "archived_more": case.archived_more if case else None,
+        "seen_more": case.seen_more if case else 0,
+        "decided_by": case.decided_by if case else "",
+        "reason": case.reason if case else "",
+    }
+
+
+def _of_grouping(one: FailureGrouping) -> Document:
+    return {
+        "number": one.pk,
+        "kind": one.kind,
+        "fingerprint": one.fingerprint,
+        "into": one.into,
+        "field": one.field,
+        "value": one.value,
+        "made_at": one.made_at.isoformat(),
+        "made_by": one.made_by,
+        "reason": one.reason,
+    }
+
+
+def _of_result(one: Result) -> Document:
+    if one.refusal is not None:
+        refusal = one.refusal
+        problem = documents.of_problem(
+            refusal.status, refusal.code, refusal.detail, fields=refusal.fields, changes=refusal.changes
+        )
+        return {"fingerprint": one.fingerprint, "problem": problem}
+    assert one.done is not None  # noqa: S101  # what was not refused was done
+    case = one.done.object
+    done = {
+        "was_already": one.done.was_already,
+        "dry_run": one.done.is_dry_run,
+        "fingerprint": case.fingerprint,
+        "state": case.state,
+        "assigned_to": case.assigned_to,
+        "version": case.version,
+    }
+    return {"fingerprint": one.fingerprint, "done": done}
+
+
+def _of_arranged(done: Done[str]) -> Document:
+    return {"fingerprint": done.object, "was_already": done.was_already, "dry_run": done.is_dry_run}

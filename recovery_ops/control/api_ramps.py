@@ -1,0 +1,87 @@
+"""The machines' door to resets that go in steps: list and look, take the next step, or take no more."""
+
+from __future__ import annotations
+
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from recovery_ops.control import actions, documents, documents_intent
+from recovery_ops.control.api_requests import WHY, Api, Takes, page_of
+from recovery_ops.control.models import ResetRamp
+from recovery_ops.control.ramping import Seen, opinion_of, seen_of
+from recovery_ops.control.refusals import UNKNOWN, Refused
+
+RAMPS_MOST = 200
+
+
+class Resets(Api):
+    """`GET /api/v1/resets`: resets of many, the newest first; `limit`, `before` (a number).
+
+    A reset of more than one breaker that is not closed goes in steps: each waits until those before it have shown that
+    they stay closed, and the first that opens again halts it.
+    """
+
+    asks = {"limit": f"from 1 to {RAMPS_MOST}", "before": "the number that `before` of the page before told"}
+
+    def get(self, request: Request) -> Response:
+        limit, before = page_of(request, most=RAMPS_MOST)
+        found = ResetRamp.objects.filter(environment=self.environment)
+        if before:
+            found = found.filter(number__lt=before)
+        rows = [documents_intent.of_ramp(one) for one in found.order_by("-number")[:limit]]
+        older = rows[-1]["number"] if len(rows) == limit else None
+        return Response({"environment": self.environment, "resets": rows, "before": older})
+
+
+class ResetOf(Api):
+    """`GET /api/v1/resets/<number>`: how far it has come, what it waits for, and each breaker that it has reset.
+
+    The ETag is its turn, which `continue` and `cancel` may name as If-Match.
+    """
+
+    def get(self, request: Request, number: int) -> Response:
+        ramp = ResetRamp.objects.filter(environment=self.environment, number=number).first()
+        if ramp is None:
+            raise Refused("unknown_reset", f"There is no reset {number} in {self.environment}.", status=UNKNOWN)
+        now = timezone.now()
+        answer = documents_intent.of_ramp(ramp)
+        seen = seen_of(ramp, now=now)
+        if ramp.is_running:
+            opinion = opinion_of(ramp, seen, now=now)
+            answer |= {"go": opinion.go.value, "said": opinion.sentence}
+        members = [_member(one) for one in seen]
+        return Response(
+            {"environment": self.environment, "reset": answer, "members": members},
+            headers={"ETag": f'"{ramp.turn}"'},
+        )
+
+
+class Decide(Api):
+    """`POST /api/v1/resets/<number>/continue`, `/cancel`: take the next step now, or no further one.
+
+    To go on with one that was halted leaves open what has opened.
+    """
+
+    verb = ""
+    takes = {"POST": Takes(WHY)}
+
+    def post(self, request: Request, number: int) -> Response:
+        act = actions.go_on if self.verb == "continue" else actions.cancel
+        return Response(documents.of_done(act(**self.asked(request, self.body(request)), number=number)))
+
+
+def _member(seen: Seen) -> dict[str, object]:
+    one, member = seen.one, seen.member
+    return {
+        "breaker": one.breaker,
+        "service": one.agent.service,
+        "instance": one.agent.instance,
+        "step": seen.step,
+        "state": None if one.state is None else one.state.value,
+        "is_reachable": member.is_reachable,
+        "has_applied": member.has_applied,
+        "closed_for_s": round(member.closed_for_s, 1),
+        "opened_after_s": None if member.opened_after_s is None else round(member.opened_after_s, 1),
+        "calls": member.calls,
+    }

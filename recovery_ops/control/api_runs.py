@@ -1,0 +1,93 @@
+"""The machines' door to runs: list them, read one, and ask a person about one."""
+
+from __future__ import annotations
+
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from events.failures.grouping import AS_SENT
+from events.runs.asking import PAGE, Show, run_of, runs
+from events.runs.rows import RunStory
+from recovery_ops.control import documents_escalations, documents_runs
+from recovery_ops.control.actions.raising import raise_about
+from recovery_ops.control.api_capacity import RANGE, range_of
+from recovery_ops.control.api_requests import WHY, Api, Takes
+from recovery_ops.control.failures import grouping_of
+from recovery_ops.control.refusals import UNKNOWN, Refused
+from recovery_ops.control.standings import reporting_in, standing_of
+
+
+class Runs(Api):
+    """`GET /api/v1/runs`: runs that a fact in a range names, newest first; `older` asks for the next page.
+
+    `operation` and `fingerprint` are those of a failure and narrow runs that met one, which are shown without `show`.
+    """
+
+    asks = RANGE | {
+        "show": f"one of {', '.join(Show)} ({Show.TROUBLED})",
+        "operation": "only runs in which this operation failed",
+        "fingerprint": "only runs that met this cause",
+        "before": f"the `older` of the page before; {PAGE} runs are on one",
+    }
+
+    def get(self, request: Request) -> Response:
+        now, asked = timezone.now(), request.query_params
+        start, end = range_of(request, now)
+        show, before = asked.get("show", Show.TROUBLED), asked.get("before", "")
+        if show not in set(Show):
+            raise Refused("invalid", f"show is one of {', '.join(Show)}.", fields={"show": "is not known"})
+        if before and not (before.isascii() and before.isdigit() and len(before) < 18):
+            raise Refused("invalid", "before is the `older` of an answer.", fields={"before": "is no such number"})
+        is_troubled = show == Show.TROUBLED
+        fingerprint = asked.get("fingerprint", "")[:401] if is_troubled else ""
+        found = runs(
+            self.environment,
+            start=start,
+            end=end,
+            show=Show(show),
+            operation=asked.get("operation", "")[:200] if is_troubled else "",
+            fingerprint=fingerprint,
+            grouping=grouping_of(self.environment) if fingerprint else AS_SENT,
+            before_us=int(before) if before else None,
+        )
+        reporting = reporting_in(self.environment, found.rows, now)
+        rows = [documents_runs.of_run(one, standing_of(one, now, reporting).word) for one in found.rows]
+        older = None if found.older_us is None else str(found.older_us)
+        return Response({"environment": self.environment, "runs": rows, "older": older})
+
+
+class RunOf(Api):
+    """`GET /api/v1/runs/<run>`: one run, step by step."""
+
+    def get(self, request: Request, run: str) -> Response:
+        story, now = _found(self.environment, run), timezone.now()
+        standing = standing_of(story, now, reporting_in(self.environment, [story], now))
+        answer = {
+            "environment": self.environment,
+            "run": documents_runs.of_run(story, standing.word),
+            "steps": documents_runs.of_steps(story),
+        }
+        return Response(answer)
+
+
+class AskAbout(Api):
+    """`POST /api/v1/runs/<run>/ask`: ask the queue `queue` about a run; the reason is the question.
+
+    While that question is open, the same run asks that queue no second one. The run does not wait for the answer.
+    """
+
+    takes = {"POST": Takes(WHY | {"queue": str}, needed=("reason", "queue"))}
+
+    def post(self, request: Request, run: str) -> Response:
+        body = self.body(request)
+        asked = self.asked(request, body)
+        done = raise_about(**asked, run=run, queue=body["queue"])
+        return Response(documents_escalations.of_done(done, timezone.now()))
+
+
+def _found(environment: str, run: str) -> RunStory:
+    story = run_of(environment, run) if run.isprintable() and len(run) <= 200 else None
+    if story is None:
+        raise Refused("unknown_run", f"No fact in {environment} carries the run {run[:80]}.", status=UNKNOWN)
+    return story

@@ -1,0 +1,61 @@
+"""The machines' door to shedding load: what is shed, and how that begins, is prolonged and ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from recovery_ops.control import documents, documents_intent
+from recovery_ops.control.actions.shedding import extend_shed, let_pass, shed
+from recovery_ops.control.api_requests import WHY, Api, Takes, assumed
+from recovery_ops.control.desired import current_revision
+from recovery_ops.control.models import LoadShed
+
+
+class Shed(Api):
+    """`/api/v1/shed`: GET what is shed now (null: everything passes), POST to shed.
+
+    Work of less importance than `least` fails fast until `expires_in_s` is over, an hour where it is not said;
+    `confirm` repeats the environment's name. `critical` sheds all work that nobody waits for, unless the policy says
+    that a source is more important. A `least` of null lets everything pass again.
+    """
+
+    takes = {"POST": Takes(WHY | {"least": object, "expires_in_s": float, "confirm": str})}
+
+    def get(self, request: Request) -> Response:
+        here = self.environment
+        held = LoadShed.objects.in_force(here, timezone.now()).first()
+        told = None if held is None else documents_intent.of_shed(held)
+        return Response({"environment": here, "revision": current_revision(here), "shed": told})
+
+    def post(self, request: Request) -> Response:
+        body = self.body(request)
+        asked = self.asked(request, body)
+        if "least" in body and body["least"] is None:
+            return Response(documents.of_done(let_pass(**asked)))
+        more: dict[str, Any] = {name: body[name] for name in ("least", "expires_in_s", "confirm") if name in body}
+        answer = documents.of_done(shed(**asked, **more))
+        return Response(answer | assumed(body))
+
+
+class ShedExtend(Api):
+    """`POST /api/v1/shed/extend`: lets it end `expires_in_s` from now."""
+
+    takes = {"POST": Takes(WHY | {"expires_in_s": float}, needed=("reason", "expires_in_s"))}
+
+    def post(self, request: Request) -> Response:
+        body = self.body(request)
+        done = extend_shed(**self.asked(request, body), expires_in_s=body["expires_in_s"])
+        return Response(documents.of_done(done))
+
+
+class ShedRelease(Api):
+    """`POST /api/v1/shed/release`: lets everything pass again."""
+
+    takes = {"POST": Takes(WHY)}
+
+    def post(self, request: Request) -> Response:
+        return Response(documents.of_done(let_pass(**self.asked(request, self.body(request)))))

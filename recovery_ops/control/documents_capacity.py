@@ -1,0 +1,198 @@
+"""What the API answers about outages, reduced capabilities, attempts and the weeks: rows as JSON objects."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from events.amplification import Amplification, AmplificationRow
+from events.capacity.models import CapacityArrangement
+from events.capacity.rows import OWNER_WORDS, CapacityEventRow
+from events.degradations.rows import Degradations, Reduction
+from recovery_ops.control.documents import Document
+from recovery_ops.control.escalations.report import Kept, Report, Span
+from recovery_ops.control.escalations.timing import Times
+
+
+def of_capacity_event(row: CapacityEventRow, now: datetime) -> Document:
+    """One outage, which lasted to `now` where it is not over.
+
+    Counts are at least so many where `is_partial`, and null until they have been read. What is estimated is what the
+    runs that it reached used in all, by the `…_by_runs` of them that said so; null where none did.
+    """
+    read: Document = {
+        "failures": row.failures,
+        "foreground": row.foreground,
+        "background": row.background,
+        "categories": {category.value: count for category, count in row.categories.items()},
+        "operations": dict(row.operations),
+        "runs": row.runs,
+        "instances": row.instances,
+        "peak_per_min": row.peak_per_min,
+        "peak_at": _moment(row.peak_at),
+        "longest_wait_s": row.longest_wait_s,
+        "breakers_opened": dict(row.breakers),
+        "fallbacks": row.fallbacks,
+        "runs_waiting": row.waiting,
+        "estimated_tokens": row.tokens,
+        "estimated_tokens_by_runs": row.spent.tokens_runs,
+        "estimated_cost_usd": row.cost_usd,
+        "estimated_cost_by_runs": row.spent.cost_runs,
+    }
+    return {
+        "number": row.id,
+        "name": row.name,
+        "provider": row.provider,
+        "model": row.model,
+        "operation": row.operation,
+        "started": _moment(row.started),
+        "last": _moment(row.last),
+        "is_over": row.is_over,
+        "lasted_s": row.lasted(now).total_seconds(),
+        "owner": row.owner.value,
+        "owner_words": OWNER_WORDS[row.owner],
+        "is_partial": row.is_partial,
+        "merged_into": row.merged_into,
+        "parts": [part.id for part in row.parts],
+        **(read if row.is_read else dict.fromkeys(read)),
+    }
+
+
+def of_arrangement(one: CapacityArrangement) -> Document:
+    """What a person said of two events."""
+    return {
+        "number": one.pk,
+        "kind": one.kind,
+        "event": one.event_id,
+        "other": one.other_id,
+        "made_at": _moment(one.made_at),
+        "made_by": one.made_by,
+        "reason": one.reason,
+    }
+
+
+def of_reduction(row: Reduction) -> Document:
+    """A capability that was reduced in one way; `ended` is null while it is."""
+    return {
+        "operation": row.operation,
+        "standing": row.standing.value,
+        "kind": row.kind,
+        "from": row.from_name,
+        "to": row.to_name,
+        "reason": row.reason,
+        "category": None if row.category is None else row.category.value,
+        "started": _moment(row.started),
+        "ended": _moment(row.ended),
+        "instances": list(row.instances),
+        "weaker_answers": row.answers,
+        "runs": len(row.runs),
+        "is_partial": row.is_partial,
+        "warning": row.warning,
+        "data_age_s": row.data_age_s,
+    }
+
+
+def of_degradations(found: Degradations) -> Document:
+    """What was reduced in a window, and the weaker answers that lie in no interval."""
+    return {
+        "degradations": [of_reduction(row) for row in found.rows],
+        "unaccounted": [
+            {"operation": one.operation, "to": one.to_name, "answers": one.answers, "instances": list(one.instances)}
+            for one in found.unaccounted
+        ],
+        "mean_cost_usd": {"weaker": found.with_weaker.mean_usd, "others": found.without_weaker.mean_usd},
+        "is_partial": found.is_partial,
+    }
+
+
+def of_amplification(found: Amplification) -> Document:
+    """Attempts for each call, those that spend most first."""
+    return {
+        "calls": found.calls,
+        "attempted_calls": found.attempted,
+        "attempts": found.attempts,
+        "attempts_per_call": found.factor,
+        "background_share": found.background_share,
+        "retry_share": found.retry_share,
+        "background_capacity_retries": found.background_capacity_retries,
+        "rows": [_of_row(row) for row in found.rows],
+    }
+
+
+def of_report(found: Report) -> Document:
+    """The weeks, the oldest first, and all of them together."""
+    return {
+        "weeks": [_of_span(week) for week in found.weeks],
+        "total": _of_span(found.total),
+        "people": [
+            {
+                "name": one.name,
+                "taken": one.taken,
+                "decided": one.decided,
+                "resolved": one.resolved,
+                "comments": one.comments,
+                "out_of_hours": one.out_of_hours,
+                "held_s": one.held_s,
+            }
+            for one in found.people
+        ],
+        "noisy": [
+            {
+                "operation": one.operation,
+                "kind": one.kind,
+                "asked": one.asked,
+                "facts": one.facts,
+                "undecided": one.undecided,
+                "resolving": _of_times(one.resolving),
+            }
+            for one in found.noisy
+        ],
+        "is_partial": found.is_partial,
+    }
+
+
+def _of_row(row: AmplificationRow) -> Document:
+    return {
+        "operation": row.operation,
+        "source": row.source,
+        "is_foreground": row.is_foreground,
+        "calls": row.calls,
+        "attempted_calls": row.attempted,
+        "attempts": row.attempts,
+        "attempts_per_call": row.factor,
+        "failures": row.failures,
+        "retries": row.retries,
+        "spent": row.extra,
+        "spent_share": row.spent_share,
+        "is_finding": row.is_finding,
+    }
+
+
+def _of_span(span: Span) -> Document:
+    return {
+        "start": _moment(span.start),
+        "end": _moment(span.end),
+        "asked": span.opened,
+        "acknowledging": _of_times(span.acknowledging),
+        "resolving": _of_times(span.resolving),
+        "acknowledged_in_time": _of_kept(span.acknowledged_in_time),
+        "resolved_in_time": _of_kept(span.resolved_in_time),
+        "by_default": span.by_default,
+        "failed_attempts": span.failures,
+        "given_up": span.given_up,
+        "recovered_share": span.recovered_share,
+        "runs_recovered_alone": span.alone,
+        "runs_helped": span.helped,
+        "runs_lost": span.lost,
+    }
+
+
+def _of_times(times: Times) -> Document:
+    return {"count": times.count, "mean_s": times.mean_s, "median_s": times.median_s, "p90_s": times.p90_s}
+
+
+def _of_kept(kept: Kept) -> Document:
+    return {"kept": kept.kept, "of": kept.of, "share": kept.share}
+
+
+def _moment(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat(timespec="milliseconds")

@@ -1,0 +1,97 @@
+"""What the API answers about escalations: questions with their clocks, and their story."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from recovery_ops.control.actions import Done
+from recovery_ops.control.documents import Document
+from recovery_ops.control.escalations.asking import Clock, EscalationRow, row_of
+from recovery_ops.control.escalations.terms import THEN
+from recovery_ops.control.models import Escalation, EscalationNote
+from recovery_ops.control.notify.chains import Plan
+
+
+def of_escalation(row: EscalationRow) -> Document:
+    """One question as it stands. `version` is what If-Match names; `ticket` is empty where no run waits."""
+    one = row.one
+    return {
+        "number": one.pk,
+        "version": one.version,
+        "title": row.title,
+        "asks": row.asks,
+        "severity": one.severity,
+        "queue": one.queue,
+        "reason": one.reason,
+        "category": one.category,
+        "operation": one.operation,
+        "service": one.service,
+        "message": one.message,
+        "ticket": one.ticket,
+        "instances": list(one.instances),
+        "runs": list(one.runs),
+        "occurrences": one.occurrences,
+        "opened_at": _moment(one.opened_at),
+        "seen_at": _moment(one.seen_at),
+        "acknowledging": _of_clock(row.acknowledging),
+        "resolving": _of_clock(row.resolving),
+        "if_ignored": THEN.get(one.default_action, "nothing changes"),
+        "default_done_at": _moment(one.default_done_at),
+        "acknowledged_at": _moment(one.acknowledged_at),
+        "acknowledged_by": one.acknowledged_by,
+        "assigned_to": one.assigned_to,
+        "snoozed_until": _moment(one.snoozed_until),
+        "resolved_at": _moment(one.resolved_at),
+        "resolved_by": one.resolved_by,
+        "resolution": one.resolution,
+        "answer": one.answer,
+        "revision": one.revision,
+        "merged_into": one.merged_into_id,
+    }
+
+
+def of_note(note: EscalationNote) -> Document:
+    """One line of its story."""
+    return {"at": _moment(note.at), "by": note.by, "verb": note.verb, "text": note.text}
+
+
+def of_plan(plan: Plan) -> Document:
+    """Who was asked, and who will be if nobody takes it; `due_at` is null where the clock stands, or it is done."""
+    return {
+        "chain": plan.chain.pk if plan.chain is not None and plan.chain.is_on else None,
+        "changed_at": _moment(plan.changed_at),
+        "steps": [
+            {
+                "who": step.who,
+                "after_s": step.after_s,
+                "asked_at": _moment(step.asked_at),
+                "due_at": _moment(step.due_at),
+                "delivery": step.delivery.pk if step.delivery else None,
+                "is_former": step.is_former,
+            }
+            for step in plan.steps
+        ],
+    }
+
+
+def of_done(done: Done[Escalation], now: datetime) -> Document:
+    """What an act did, or would do; `revision` is that under which a waiting run hears of it."""
+    return {
+        "revision": done.revision,
+        "was_already": done.was_already,
+        "dry_run": done.is_dry_run,
+        "escalation": of_escalation(row_of(done.object, now)),
+    }
+
+
+def _of_clock(clock: Clock) -> Document:
+    return {
+        "ends": _moment(clock.ends),
+        "is_running": clock.is_running,
+        "is_breached": clock.is_breached,
+        "took_s": None if clock.took is None else clock.took.total_seconds(),
+    }
+
+
+def _moment(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat(timespec="milliseconds")

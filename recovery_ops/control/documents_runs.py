@@ -1,0 +1,58 @@
+"""What the API answers about runs: how each stands, and what happened in it step by step."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from events.runs.rows import RUNGS, RunStory
+from recovery_ops.control.documents import Document
+
+
+def of_run(story: RunStory, standing: str) -> Document:
+    """One run. `rung`: 0 nothing failed, 1 retry, 2 fallback, 3 degrade, 4 ask, 5 fail; `ended` null: so far."""
+    return {
+        "run": story.run,
+        "name": story.name,
+        "service": story.service,
+        "instance": story.instance,
+        "version": story.version,
+        "source": story.source,
+        "is_foreground": story.is_foreground,
+        "policy": story.policy,
+        "standing": standing,
+        "rung": story.level,
+        "rungs": len(RUNGS),
+        "started": _moment(story.started),
+        "ended": _moment(story.ended),
+        "took_s": None if story.took is None else story.took.total_seconds(),
+        "failed_attempts": story.failed_attempts,
+        "failures": {category.value: count for category, count in story.failures.items()},
+        "retries": story.retries,
+        "waited_s": story.waited_s,
+        "stood_in": dict(story.stood_in),
+        "gave_up": list(story.gave_up),
+        "questions": story.questions,
+        "fingerprints": list(story.fingerprints),
+        "numbers": dict(story.numbers),
+        "is_cut": story.is_cut,
+    }
+
+
+def of_steps(story: RunStory) -> list[Document]:
+    """Its lines, oldest first."""
+    return [
+        {
+            "at": _moment(step.at),
+            "mark": step.mark,
+            "operation": step.operation,
+            "title": step.title,
+            "detail": step.detail,
+            "fingerprint": step.fingerprint,
+            "derived": None if step.derived is None else step.derived.words,
+        }
+        for step in story.steps
+    ]
+
+
+def _moment(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat(timespec="milliseconds")

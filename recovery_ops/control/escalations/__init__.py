@@ -1,0 +1,1 @@
+"""Escalations: questions that facts put to people, their deadlines, and what becomes of them."""

@@ -1,0 +1,73 @@
+"""What happens to escalations by itself: deadlines that pass, acknowledgements that run out, snoozes that end."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+
+from recovery_ops.control import audit
+from recovery_ops.control.actions.attempt import bump
+from recovery_ops.control.actors import system
+from recovery_ops.control.desired import current_revision
+from recovery_ops.control.escalations.terms import ACKNOWLEDGED_FOR, THEN
+from recovery_ops.control.models import Escalation, EscalationNote
+from recovery_ops.rules.escalation_terms import ALLOW
+
+BY = "deadline"
+
+
+def keep_deadlines(environment: str, now: datetime) -> int:
+    """Carry out what is due; return how much it was. A lost or doubled call changes nothing."""
+    with transaction.atomic():
+        audit.lock(environment)
+        waiting = Escalation.objects.filter(environment=environment, resolved_at=None)
+        due = [
+            *(_default(one, now) for one in waiting.filter(resolve_by__lte=now, default_done_at=None)),
+            *(_taken_back(one, now) for one in waiting.filter(acknowledged_at__lte=now - ACKNOWLEDGED_FOR)),
+            *(_back(one, now) for one in waiting.filter(snoozed_until__lte=now)),
+        ]
+    return len(due)
+
+
+def _default(one: Escalation, now: datetime) -> Escalation:
+    """Nobody answered. What a run waits for is answered for it; anything else stays open, and says what goes on."""
+    then = THEN.get(one.default_action, "nothing changes")
+    one.default_done_at = now
+    if one.ticket:
+        one.resolved_at, one.resolved_by = now, BY
+        one.resolution = Escalation.APPROVED if one.default_action == ALLOW else Escalation.REJECTED
+        one.revision = current_revision(one.environment) + 1
+    one.version += 1
+    one.save()
+    EscalationNote.objects.create(
+        escalation=one, at=now, by=BY, verb="default", text=f"Nobody decided in time: {then}."
+    )
+    deed = audit.Deed(
+        verb="escalation.default",
+        object=f"{one}",
+        operation=one.operation,
+        reason=f"Nobody decided in time: {then}.",
+        after={"id": one.pk, "default_action": one.default_action},
+        revision=one.revision,
+    )
+    audit.append(one.environment, deed, by=system(BY), at=now)
+    if one.ticket:
+        bump(one.environment, now)
+    return one
+
+
+def _taken_back(one: Escalation, now: datetime) -> Escalation:
+    who, one.acknowledged_at, one.acknowledged_by = one.acknowledged_by, None, ""
+    one.save(update_fields=["acknowledged_at", "acknowledged_by"])
+    minutes = int(ACKNOWLEDGED_FOR.total_seconds() // 60)
+    text = f"{who} took it {minutes} minutes ago and did not resolve it; it asks again."
+    EscalationNote.objects.create(escalation=one, at=now, by=BY, verb="expired", text=text)
+    return one
+
+
+def _back(one: Escalation, now: datetime) -> Escalation:
+    one.snoozed_until = None
+    one.save(update_fields=["snoozed_until"])
+    EscalationNote.objects.create(escalation=one, at=now, by=BY, verb="returned", text="The snooze is over.")
+    return one

@@ -1,0 +1,189 @@
+"""Facts that ask for a person become escalations: each fact once, many of one kind together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef
+
+from events.models import Fact
+from events.moments import from_us, to_us
+from events.queries.readings import Attributes, number_or_none, text_of
+from recovery_ops.control import audit
+from recovery_ops.control.escalations.terms import asks_of, terms_now
+from recovery_ops.control.models import Escalation, EscalationNote, EscalationSource
+from recovery_ops.control.models.bases import NAME_CHARS, REASON_CHARS
+from recovery_ops.control.models.escalations import MESSAGE_CHARS
+from recovery_ops.rules.budget import ERRORS, TURNS
+from recovery_ops.rules.escalation_terms import Terms, default_of, kind_of
+from recovery_ops.rules.escalations import LONGEST_DEADLINE_S
+from recovery_ops.rules.facts import BudgetExhausted, Escalated, ReversalRefused, RunStopped
+from recovery_ops.wire import names
+
+LOOKED_BACK = timedelta(days=2)
+"""How late a fact may come and still be put to somebody."""
+FACTS_MOST = 1000
+"""Facts read in one look; the rest is for the next, a moment later."""
+NAMED_MOST = 20
+
+ASKED, REFUSED = names.EVENTS[Escalated].name, names.EVENTS[ReversalRefused].name
+SPENT, STOPPED = names.EVENTS[BudgetExhausted].name, names.EVENTS[RunStopped].name
+_ASKED = Attributes(Escalated, "queue", "reason", "escalation_id", "message", "deadline_s", "default_action")
+_REFUSED = Attributes(ReversalRefused, "reason")
+_SPENT = Attributes(BudgetExhausted, "budget", "spent", "limit")
+_STOPPED = Attributes(RunStopped, "reason", "message")
+
+
+def open_escalations(environment: str, now: datetime) -> int:
+    """Put what was asked lately to people; return how many questions are new. May be lost, doubled, or run twice."""
+    opened = 0
+    unseen = _unseen(environment, now)
+    terms = terms_now(environment) if unseen else {}
+    for fact in unseen:
+        with transaction.atomic():
+            audit.lock(environment)
+            opened += _take(fact, terms, now)
+    return opened
+
+
+def _unseen(environment: str, now: datetime) -> Sequence[Fact]:
+    """Oldest first; index `fact_by_event`. What was seen stays in the database: runs are stopped by the thousand."""
+    seen = EscalationSource.objects.filter(environment=environment, uid=OuterRef("uid"))
+    asking = Fact.objects.filter(
+        ~Exists(seen),
+        environment=environment,
+        event__in=(ASKED, REFUSED, SPENT, STOPPED),
+        at_us__gte=to_us(now - LOOKED_BACK),
+    )
+    return list(reversed(asking.select_related("agent").order_by("-at_us", "-id")[:FACTS_MOST]))
+
+
+def _take(fact: Fact, terms: Mapping[str, Terms], now: datetime) -> bool:
+    if EscalationSource.objects.filter(environment=fact.environment, uid=fact.uid).exists():
+        return False
+    question = _question(fact)
+    held = _held(fact, question)
+    escalation = held or _opened(fact, question, terms, now)
+    # The end of a run is told by up to three facts: what was asked, the budget that is spent, the stop itself.
+    is_told = fact.event in (SPENT, STOPPED) and fact.run in escalation.runs
+    EscalationSource.objects.create(
+        environment=fact.environment, uid=fact.uid, escalation=escalation, at=from_us(fact.at_us)
+    )
+    Escalation.objects.filter(pk=escalation.pk).update(
+        occurrences=F("occurrences") + int(not is_told),
+        seen_at=max(escalation.seen_at, from_us(fact.at_us)),
+        instances=_with(escalation.instances, fact.agent.instance),
+        runs=_with(escalation.runs, fact.run),
+    )
+    return held is None
+
+
+def _held(fact: Fact, question: dict[str, Any]) -> Escalation | None:
+    """The escalation that asks the same: an open one; or the one of this ticket, which has its answer for good."""
+    here = Escalation.objects.filter(environment=fact.environment)
+    same = here.filter(key=question["key"])
+    held = (same if question["ticket"] else same.filter(resolved_at=None)).order_by("-pk").first()
+    if held is not None or fact.event != STOPPED or not fact.category:
+        return held
+    # What stopped the run was put to somebody by the rules already, in a queue of its kind.
+    asked = here.filter(resolved_at=None, operation=fact.operation, category=fact.category)
+    return next((one for one in asked.order_by("-pk")[:NAMED_MOST] if fact.run in one.runs), None)
+
+
+def _question(fact: Fact) -> dict[str, Any]:
+    """What a fact asks, and the key that makes two facts ask the same; the queue in it is that of the fact."""
+    said = _SAID[fact.event](fact)
+    queue, reason = text_of(said["queue"]) or "unclassified", text_of(said["reason"]) or fact.category or "unknown"
+    ticket = text_of(said.get("escalation_id"))[:NAME_CHARS]
+    # A budget is a run's: what it went on is chance, so the service is what its questions have in common.
+    about = ["", fact.agent.service] if queue == BUDGETS else [fact.category, fact.operation]
+    parts = [queue, reason, *about, ticket]
+    return {
+        "key": hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest(),
+        "queue": queue[:NAME_CHARS],
+        "reason": reason[:NAME_CHARS],
+        "ticket": ticket,
+        "message": (text_of(said["message"]) or fact.body)[:MESSAGE_CHARS],
+        "deadline_s": number_or_none(said.get("deadline_s")),
+        "default_action": text_of(said.get("default_action")),
+    }
+
+
+def _refused(fact: Fact) -> dict[str, Any]:
+    said = _REFUSED.of(fact.attributes)
+    return {"queue": "reversals", "reason": "reversal_refused", "message": said["reason"]}
+
+
+def _spent(fact: Fact) -> dict[str, Any]:
+    said = _SPENT.of(fact.attributes)
+    spent, limit = number_or_none(said["spent"]), number_or_none(said["limit"])
+    counts = f": {spent:g} of {limit:g}" if spent is not None and limit is not None else ""
+    message = f"A run has spent its budget of {text_of(said['budget']) or ERRORS}{counts}."
+    return {"queue": BUDGETS, "reason": text_of(said["budget"]) or ERRORS, "message": message}
+
+
+def _stopped(fact: Fact) -> dict[str, Any]:
+    said = _STOPPED.of(fact.attributes)
+    reason = text_of(said["reason"])
+    return {"queue": BUDGETS if reason in (ERRORS, TURNS) else "stopped_runs", **said}
+
+
+BUDGETS = "budgets"
+_SAID: dict[str, Callable[[Fact], dict[str, Any]]] = {
+    ASKED: lambda fact: _ASKED.of(fact.attributes),
+    REFUSED: _refused,
+    SPENT: _spent,
+    STOPPED: _stopped,
+}
+
+
+def _opened(fact: Fact, question: dict[str, Any], table: Mapping[str, Terms], now: datetime) -> Escalation:
+    """A new one. Its clocks start when it is opened: nobody could answer what nobody had heard of."""
+    kind = kind_of(question["reason"], fact.category)
+    terms, waits = table[kind], bool(question["ticket"])
+    allowed = _allowed(question["deadline_s"] if waits else None, terms)
+    asked_at = from_us(fact.at_us)
+    # The run that waits counts from when it asked.
+    resolve_by = max(now, asked_at + allowed) if waits else now + allowed
+    escalation = Escalation.objects.create(
+        environment=fact.environment,
+        key=question["key"],
+        ticket=question["ticket"],
+        queue=terms.queue or question["queue"],
+        reason=question["reason"],
+        category=fact.category,
+        operation=fact.operation,
+        message=question["message"],
+        service=fact.agent.service,
+        opened_at=now,
+        seen_at=asked_at,
+        severity=terms.severity,
+        acknowledge_in_s=terms.acknowledge_in_s,
+        resolve_in_s=(resolve_by - now).total_seconds(),
+        acknowledge_by=min(now + timedelta(seconds=terms.acknowledge_in_s), resolve_by),
+        resolve_by=resolve_by,
+        default_action=default_of(question["default_action"], kind, terms, waits=waits),
+    )
+    EscalationNote.objects.create(
+        escalation=escalation,
+        at=now,
+        by="console",
+        verb="opened",
+        text=question["message"][:REASON_CHARS] or asks_of(question["reason"], fact.category),
+    )
+    return escalation
+
+
+def _allowed(deadline_s: float | None, terms: Terms) -> timedelta:
+    """How long an agent says that it waits; what is no such time is as if it had said none."""
+    if deadline_s is None or deadline_s <= 0:
+        return timedelta(seconds=terms.resolve_in_s)
+    return timedelta(seconds=min(deadline_s, LONGEST_DEADLINE_S))
+
+
+def _with(known: list[str], name: str) -> list[str]:
+    return known if not name or name in known or len(known) >= NAMED_MOST else [*known, name]

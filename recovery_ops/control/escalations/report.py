@@ -1,0 +1,264 @@
+"""How people and agents coped, week by week: how soon questions were taken and resolved, by whom, and which were noise.
+
+The page, its CSV and whoever prints a month read the same `report_of`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from django.db.models import Count, F, Sum
+
+from events.models import SpanSum, View
+from events.recoveries.models import RecoveryDay
+from events.recoveries.summing import DAY_S
+from recovery_ops.control.escalations.timing import BY_ITSELF, Times, is_by_person, until_resolved, until_taken
+from recovery_ops.control.models import Escalation, EscalationNote
+
+WEEKS_MOST = 26
+READ_MOST = 20_000
+"""Questions read for one report, the newest."""
+NOISY_MOST = 10
+
+_SPAN_MIN = 120
+_WEEK = timedelta(weeks=1)
+_DECISIONS = (Escalation.APPROVED, Escalation.REJECTED, Escalation.EDITED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """How many deadlines were kept, of those that were kept or have passed."""
+
+    kept: int
+    of: int
+
+    @property
+    def share(self) -> float | None:
+        return self.kept / self.of if self.of else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A week, or all of them: what was asked in it, and what agents met in it.
+
+    `failures` are failed attempts, `given_up` the calls for which every rung failed. Of the runs that ended in it
+    having met a failure or asked somebody, or failed, `alone` ended well without asking a person, `helped` well
+    having asked one, `lost` did not; all three are None where no day of it has been summed up.
+    """
+
+    start: datetime
+    end: datetime
+    opened: int
+    acknowledging: Times
+    resolving: Times
+    acknowledged_in_time: Kept
+    resolved_in_time: Kept
+    by_default: int
+    failures: int
+    given_up: int
+    alone: int | None
+    helped: int | None
+    lost: int | None
+
+    @property
+    def troubled(self) -> int | None:
+        """How many runs met trouble."""
+        return None if self.alone is None else self.alone + (self.helped or 0) + (self.lost or 0)
+
+    @property
+    def week(self) -> date:
+        """The Monday with which it begins, in UTC."""
+        return self.start.date()
+
+    @property
+    def recovered_share(self) -> float | None:
+        """The share of the runs that met trouble and ended well without a person; None where none is known of."""
+        return self.alone / self.troubled if self.alone is not None and self.troubled else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonLoad:
+    """What one person, or key, did about questions. `held_s` is how long they held those that they resolved."""
+
+    name: str
+    taken: int
+    decided: int
+    resolved: int
+    comments: int
+    out_of_hours: int
+    held_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """A question that keeps being asked: how often people were asked it, and by how many facts."""
+
+    operation: str
+    kind: str
+    asked: int
+    facts: int
+    undecided: int
+    resolving: Times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Whole weeks, the oldest first, the last one so far; and all of them together."""
+
+    environment: str
+    weeks: tuple[Span, ...]
+    total: Span
+    people: tuple[PersonLoad, ...]
+    noisy: tuple[Noise, ...]
+    is_partial: bool
+    """Whether there were more questions than are read: the oldest are missing."""
+
+
+def weeks_before(now: datetime, weeks: int) -> tuple[datetime, datetime]:
+    """The Monday (UTC) with which the first of so many weeks begins, the current one being the last; and `now`."""
+    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    monday = today - timedelta(days=today.weekday())
+    return monday - _WEEK * (max(1, min(weeks, WEEKS_MOST)) - 1), now
+
+
+def report_of(environment: str, *, start: datetime, end: datetime, now: datetime) -> Report:
+    """What was asked in [start, end), by week from `start`, a midnight of UTC, on. Four queries."""
+    asked = Escalation.objects.filter(
+        environment=environment, opened_at__gte=start, opened_at__lt=end, merged_into=None
+    )
+    found = list(asked.order_by("-opened_at", "-pk")[: READ_MOST + 1])
+    is_partial, found = len(found) > READ_MOST, found[:READ_MOST]
+    met, days = _met(environment, start, end), _days(environment, start, end)
+    count = max(1, -(-(end - start) // _WEEK))
+    weeks = []
+    for number in range(count):
+        begins, ends = start + number * _WEEK, min(end, start + (number + 1) * _WEEK)
+        asked_then = [one for one in found if begins <= one.opened_at < ends]
+        days_then = [day for day in days if _day(begins) <= day.day < _day(start) + 7 * (number + 1)]
+        weeks.append(_span(begins, ends, asked_then, met[number], days_then, now))
+    whole = (sum(one[0] for one in met.values()), sum(one[1] for one in met.values()))
+    return Report(
+        environment=environment,
+        weeks=tuple(weeks),
+        total=_span(start, end, found, whole, days, now),
+        people=_people(environment, start, end, found),
+        noisy=_noisy(found, now),
+        is_partial=is_partial,
+    )
+
+
+def _span(
+    start: datetime,
+    end: datetime,
+    asked: Sequence[Escalation],
+    met: tuple[int, int],
+    days: Sequence[RecoveryDay],
+    now: datetime,
+) -> Span:
+    return Span(
+        start=start,
+        end=end,
+        opened=len(asked),
+        acknowledging=until_taken(asked),
+        resolving=until_resolved(asked),
+        acknowledged_in_time=_kept(
+            [(_taken(one), min(one.acknowledge_by, one.opened_at + one.acknowledge_in)) for one in asked], now
+        ),
+        resolved_in_time=_kept([(_decided(one), one.resolve_by) for one in asked], now),
+        by_default=sum(one.default_done_at is not None for one in asked),
+        failures=met[0],
+        given_up=met[1],
+        alone=sum(day.alone for day in days) if days else None,
+        helped=sum(day.helped for day in days) if days else None,
+        lost=sum(day.lost for day in days) if days else None,
+    )
+
+
+def _days(environment: str, start: datetime, end: datetime) -> Sequence[RecoveryDay]:
+    """The days that were summed up. One query; index `recovery_day_once`."""
+    found = RecoveryDay.objects.filter(environment=environment, day__gte=_day(start), day__lte=_day(end))
+    return list(found.only("day", "alone", "helped", "lost"))
+
+
+def _day(moment: datetime) -> int:
+    return int(moment.timestamp()) // DAY_S
+
+
+def _taken(one: Escalation) -> datetime | None:
+    """When somebody first took it, or resolved it at once. Whoever asks another queue gives it no more time."""
+    return one.first_acknowledged_at or _decided(one)
+
+
+def _decided(one: Escalation) -> datetime | None:
+    """When somebody resolved it; what the deadline did by itself was not in time."""
+    return one.resolved_at if is_by_person(one) else None
+
+
+def _kept(deadlines: Iterable[tuple[datetime | None, datetime]], now: datetime) -> Kept:
+    due = [(at, by) for at, by in deadlines if at is not None or by <= now]
+    return Kept(kept=sum(at is not None and at <= by for at, by in due), of=len(due))
+
+
+def _met(environment: str, start: datetime, end: datetime) -> dict[int, tuple[int, int]]:
+    """Failed attempts and calls given up, by the number of the week. One query over the sums of two hours."""
+    first, last = (int(moment.timestamp()) // 60 // _SPAN_MIN for moment in (start, end))
+    per_week = int(_WEEK.total_seconds()) // 60 // _SPAN_MIN
+    sums = SpanSum.objects.filter(
+        environment=environment, view=View.CATEGORY, minutes=_SPAN_MIN, span__gte=first, span__lte=last
+    )
+    weekly = sums.annotate(week=(F("span") - first) / per_week).values_list("week")
+    found: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for week, failures, given_up in weekly.annotate(Sum("failures"), Sum("exhausted")).order_by():
+        found[int(week)] = (failures, given_up)
+    return found
+
+
+def _people(environment: str, start: datetime, end: datetime, asked: Sequence[Escalation]) -> tuple[PersonLoad, ...]:
+    """Who did how much, the most first. One query."""
+    notes = EscalationNote.objects.filter(escalation__environment=environment, at__gte=start, at__lt=end)
+    done = notes.exclude(by__in=BY_ITSELF).values_list("by", "verb", "at__week_day", "at__hour").annotate(Count("pk"))
+    counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for name, verb, week_day, hour, count in done.order_by():
+        counts[name][verb] += count
+        is_weekend = week_day in (1, 7)  # Sunday is 1
+        counts[name]["out"] += count if is_weekend or not 8 <= hour < 18 else 0
+    held: dict[str, float] = defaultdict(float)
+    for one in asked:
+        if one.resolved_at and is_by_person(one):
+            held[one.resolved_by] += (one.resolved_at - (one.first_acknowledged_at or one.opened_at)).total_seconds()
+    rows = [
+        PersonLoad(
+            name=name,
+            taken=said["acknowledge"],
+            decided=said["approve"] + said["reject"],
+            resolved=said["resolve"],
+            comments=said["note"],
+            out_of_hours=said["out"],
+            held_s=held[name],
+        )
+        for name, said in counts.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-(row.taken + row.decided + row.resolved), row.name)))
+
+
+def _noisy(asked: Sequence[Escalation], now: datetime) -> tuple[Noise, ...]:
+    """The questions that came most often, at most ten; what came once is no noise."""
+    alike: dict[tuple[str, str], list[Escalation]] = defaultdict(list)
+    for one in asked:
+        alike[one.operation, one.category or one.reason].append(one)
+    rows = [
+        Noise(
+            operation=operation,
+            kind=kind,
+            asked=len(some),
+            facts=sum(one.occurrences for one in some),
+            undecided=sum(one.default_done_at is not None for one in some),
+            resolving=until_resolved(some),
+        )
+        for (operation, kind), some in alike.items()
+    ]
+    loud = [row for row in rows if row.asked > 1 or row.facts > 1]
+    return tuple(sorted(loud, key=lambda row: (-row.asked, -row.facts, row.operation, row.kind))[:NOISY_MOST])

@@ -1,0 +1,61 @@
+"""`manage.py quarantine`: what could not be taken in – shown, taken in again after a fix, or forgotten."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from events.models import Quarantine
+from events.moments import from_us
+from recovery_ops.control.actions import Refused, drop_quarantine, replay_quarantine, system
+
+
+class Command(BaseCommand):
+    help = "Show, replay or drop what could not be taken in."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        for verb, words in (
+            ("list", "show every line with its reason"),
+            ("replay", "take lines in once more; what still cannot be stays"),
+            ("drop", "forget lines for good"),
+        ):
+            one = verbs.add_parser(verb, help=words)
+            one.add_argument("--environment", default=settings.ENVIRONMENT, help="Default: %(default)s.")
+            if verb != "list":
+                one.add_argument("lines", nargs="*", type=int, metavar="ID", help="the lines; without any, all of them")
+                one.add_argument("--reason", required=True, help="why, for the audit log; at least 10 characters")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["verb"] == "list":
+            self._list(options["environment"])
+            return
+        settle = replay_quarantine if options["verb"] == "replay" else drop_quarantine
+        try:
+            done = settle(
+                by=system("manage.py quarantine", "cli"),
+                environment=options["environment"],
+                reason=options["reason"],
+                lines=options["lines"] or None,
+            ).object
+        except Refused as refusal:
+            raise CommandError(refusal.detail) from None
+        if options["verb"] == "drop":
+            self.stdout.write(f"{done.settled} dropped.")
+        else:
+            self.stdout.write(f"{done.settled} taken in ({done.stored} new facts), {done.left} still set aside.")
+
+    def _list(self, environment: str) -> None:
+        lines = Quarantine.objects.filter(environment=environment).order_by("id")
+        for line in lines:
+            tried = f", replayed {line.tries} times" if line.tries else ""
+            how = "" if line.encoding else ", too large to be replayed"
+            self.stdout.write(
+                f"{line.pk}  {from_us(line.received_us):%Y-%m-%d %H:%M:%S}  {line.signal}  {line.size_bytes} bytes  "
+                f"key {line.key_prefix or '–'}  {line.reason}{tried}{how}"
+            )
+        if not lines:
+            self.stderr.write(f"Nothing is set aside in {environment}.")

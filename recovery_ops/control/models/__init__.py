@@ -1,0 +1,103 @@
+"""The tables of what people want: overrides, resets and releases, each with its revision; who may; and who did.
+
+`Revision` is the number that agents have to reach. It is bumped last in the transaction of each change, so a reader
+who finds the same number before and after reading has read one state, and no change is ever announced too early.
+"""
+
+from recovery_ops.control.models.audit import AuditEntry, AuditHead
+from recovery_ops.control.models.bases import (
+    ENVIRONMENT_CHARS,
+    EVERYWHERE,
+    NAME_CHARS,
+    REASON_CHARS,
+    Unchangeable,
+    WrittenOnce,
+    WrittenOnceQuerySet,
+)
+from recovery_ops.control.models.beats import Beat
+from recovery_ops.control.models.escalations import Escalation, EscalationNote, EscalationSource
+from recovery_ops.control.models.failures import FINGERPRINT_CHARS, FailureCase, FailureGrouping
+from recovery_ops.control.models.feedback import Feedback
+from recovery_ops.control.models.golden import GoldenCase, GoldenResult
+from recovery_ops.control.models.intent import BreakerProbe, Override, Reset, Revision, new_override_id
+from recovery_ops.control.models.notifying import (
+    BurnAlert,
+    Channel,
+    Delivery,
+    EscalationChain,
+    Notification,
+    NotificationRule,
+    NotifyLook,
+    RetryBudget,
+    SeenFailure,
+)
+from recovery_ops.control.models.opamp import OpampAgent
+from recovery_ops.control.models.people import CacheEntry, RoleGrant
+from recovery_ops.control.models.policies import (
+    TITLE_CHARS,
+    BreakGlassReview,
+    EnvironmentRules,
+    PolicyProposal,
+    PolicyRelease,
+    ProposalNote,
+)
+from recovery_ops.control.models.quorum import QuorumWatch
+from recovery_ops.control.models.ramps import ResetRamp
+from recovery_ops.control.models.replays import Replay
+from recovery_ops.control.models.rollouts import PolicyRollout
+from recovery_ops.control.models.shedding import LoadShed
+from recovery_ops.control.models.unknown import UnknownCause
+from recovery_ops.control.models.views import DefaultView, SavedView
+
+__all__ = [
+    "ENVIRONMENT_CHARS",
+    "EVERYWHERE",
+    "FINGERPRINT_CHARS",
+    "NAME_CHARS",
+    "REASON_CHARS",
+    "TITLE_CHARS",
+    "AuditEntry",
+    "AuditHead",
+    "Beat",
+    "BreakGlassReview",
+    "BreakerProbe",
+    "BurnAlert",
+    "CacheEntry",
+    "Channel",
+    "DefaultView",
+    "Delivery",
+    "EnvironmentRules",
+    "Escalation",
+    "EscalationChain",
+    "EscalationNote",
+    "EscalationSource",
+    "FailureCase",
+    "FailureGrouping",
+    "Feedback",
+    "GoldenCase",
+    "GoldenResult",
+    "LoadShed",
+    "Notification",
+    "NotificationRule",
+    "NotifyLook",
+    "OpampAgent",
+    "Override",
+    "PolicyProposal",
+    "PolicyRelease",
+    "PolicyRollout",
+    "ProposalNote",
+    "QuorumWatch",
+    "Replay",
+    "Reset",
+    "ResetRamp",
+    "RetryBudget",
+    "Revision",
+    "RoleGrant",
+    "SavedView",
+    "SeenFailure",
+    "Unchangeable",
+    "UnknownCause",
+    "WrittenOnce",
+    "WrittenOnceQuerySet",
+    "new_override_id",
+]

@@ -1,0 +1,142 @@
+"""Questions to people: one row for each, which facts asked it, and what was done about it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db import models
+from django.db.models import Q
+
+from recovery_ops.control.models.bases import (
+    NAME_CHARS,
+    REASON_CHARS,
+    WrittenOnce,
+    environment_field,
+    name_field,
+    person_field,
+)
+from recovery_ops.rules.escalation_terms import NORMAL
+from recovery_ops.rules.intent import Answer
+
+MESSAGE_CHARS = 1000
+ANSWER_CHARS = 4000
+
+
+class Escalation(models.Model):
+    """One question. Many facts may ask it (`occurrences`); a run that waits for its own answer has its own (`ticket`).
+
+    `version` counts what people did: who acts on an older one is told what happened meanwhile. Severity, times and
+    default are those of the policy when it was opened (`rules.escalation_terms`), and stay.
+    """
+
+    APPROVED, REJECTED, EDITED, DONE, MERGED = "approved", "rejected", "edited", "resolved", "merged"
+
+    environment = environment_field()
+    key = models.CharField(max_length=32, help_text="A digest of what makes two facts ask the same question.")
+    ticket = name_field()
+    queue = name_field()
+    reason = name_field()
+    category = models.CharField(max_length=32, default="", blank=True)
+    operation = name_field()
+    message = models.CharField(max_length=MESSAGE_CHARS, default="", blank=True)
+    service = name_field()
+    instances = models.JSONField(default=list, help_text="The first twenty that asked.")
+    runs = models.JSONField(default=list, help_text="The first twenty that asked.")
+    occurrences = models.IntegerField(default=0)
+    opened_at = models.DateTimeField()
+    seen_at = models.DateTimeField(help_text="When the newest fact that asks it happened.")
+
+    acknowledge_by = models.DateTimeField()
+    resolve_by = models.DateTimeField()
+    severity = models.CharField(max_length=16, default=NORMAL, help_text="As the policy said when it was opened.")
+    acknowledge_in_s = models.FloatField(default=900.0, help_text="Seconds; as the policy said when it was opened.")
+    resolve_in_s = models.FloatField(default=1800.0, help_text="Seconds; of a run that waits, how long it does.")
+    default_action = models.CharField(max_length=32, default="", blank=True)
+    default_done_at = models.DateTimeField(null=True)
+
+    acknowledged_at = models.DateTimeField(null=True)
+    acknowledged_by = name_field()
+    first_acknowledged_at = models.DateTimeField(null=True, help_text="Stays when an acknowledgement expires.")
+    assignee = person_field()
+    assigned_to = name_field()
+    snoozed_until = models.DateTimeField(null=True)
+
+    resolved_at = models.DateTimeField(null=True)
+    resolved_by = name_field()
+    resolution = models.CharField(max_length=16, default="", blank=True)
+    answer = models.CharField(max_length=ANSWER_CHARS, default="", blank=True, help_text="What goes back to the run.")
+    revision = models.BigIntegerField(null=True, help_text="Under which the answer went to the agents.")
+    merged_into = models.ForeignKey("self", null=True, on_delete=models.PROTECT, related_name="+")
+    version = models.IntegerField(default=1)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["environment", "key"], condition=Q(resolved_at=None), name="escalation_open_once"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["environment", "resolved_at"], name="escalation_by_end"),
+            models.Index(fields=["resolve_by"], condition=Q(resolved_at=None), name="escalation_due"),
+        ]
+
+    def __str__(self) -> str:
+        return f"ESC-{self.pk}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.resolved_at is None
+
+    @property
+    def acknowledge_in(self) -> timedelta:
+        return timedelta(seconds=self.acknowledge_in_s)
+
+    @property
+    def resolve_in(self) -> timedelta:
+        return timedelta(seconds=self.resolve_in_s)
+
+    def as_answer(self) -> Answer:
+        """What the run that waits is told."""
+        return Answer(
+            ticket=self.ticket,
+            decision=self.resolution,
+            text=self.answer,
+            by=self.resolved_by,
+            service=self.service,
+            revision=self.revision or 0,
+        )
+
+    def is_snoozed_at(self, now: datetime) -> bool:
+        """Whether somebody put it off until later."""
+        return self.snoozed_until is not None and now < self.snoozed_until
+
+
+class EscalationNote(WrittenOnce):
+    """One line of an escalation's story: what people said and did, and what happened by itself."""
+
+    escalation = models.ForeignKey(Escalation, on_delete=models.PROTECT, related_name="notes")
+    at = models.DateTimeField()
+    by = models.CharField(max_length=NAME_CHARS)
+    verb = models.CharField(max_length=20)
+    text = models.CharField(max_length=REASON_CHARS, default="", blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["escalation", "at"], name="escalation_note_by_time")]
+
+    def __str__(self) -> str:
+        return f"{self.by} {self.verb}"
+
+
+class EscalationSource(WrittenOnce):
+    """A fact that asked a question: seen once, however often it is looked at."""
+
+    environment = environment_field()
+    uid = models.BinaryField(max_length=16)
+    escalation = models.ForeignKey(Escalation, on_delete=models.PROTECT, related_name="sources")
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["environment", "uid"], name="escalation_source_once")]
+
+    def __str__(self) -> str:
+        return f"{self.escalation_id}"

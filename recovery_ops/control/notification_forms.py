@@ -1,0 +1,201 @@
+"""What people type about channels, rules and chains, checked before an action is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django import forms
+
+from recovery_ops.control.actions.notifying_checks import BOUNDS
+from recovery_ops.control.models import Channel, EscalationChain, NotificationRule
+from recovery_ops.control.notify.people import called
+from recovery_ops.control.notify.triggers import TRIGGERS
+from recovery_ops.control.settings_forms import SettingForm
+from recovery_ops.rules.chains import EVERYBODY
+from recovery_ops.rules.telling import Severity
+
+CHAIN_ROWS = 6
+KIND_WORDS = {
+    Channel.SLACK: "Slack, or what takes Slack’s incoming webhooks (Mattermost, Rocket.Chat)",
+    Channel.WEBHOOK: "Webhook: JSON with a signature, for programs of your own",
+    Channel.EMAIL: "E-mail",
+    Channel.PAGERDUTY: "PagerDuty: events that open, acknowledge and resolve an incident",
+    Channel.PEOPLE: "E-mail to people: whom a chain names, at the address of their own account",
+}
+_ADDRESS = {
+    Channel.SLACK: ("Incoming webhook", "The address that Slack gave you. Whoever knows it can post there."),
+    Channel.WEBHOOK: ("Address", "Where the JSON is posted, https://…"),
+    Channel.EMAIL: ("Receivers", "E-mail addresses, separated by commas."),
+    Channel.PAGERDUTY: (
+        "Address",
+        "Empty: PagerDuty’s own. For its EU region https://events.eu.pagerduty.com/v2/enqueue",
+    ),
+}
+_SECRET = {
+    Channel.WEBHOOK: ("Signing secret", "At least 16 characters; the receiver checks the signature with it."),
+    Channel.PAGERDUTY: ("Routing key", "The integration key of the service, Events API v2."),
+}
+_SEVERITIES = [(one.value, one.value) for one in Severity]
+_WHOLE = {
+    "failures": ("N in T: from so many failures", ""),
+    "within_min": ("… of one operation in so many minutes", "Both only matter where N in T is chosen above."),
+    "expiry_lead_min": ("Override about to end: so many minutes before", ""),
+    "group_s": ("Put together what comes within so many seconds", "Into one message; 0 tells each at once."),
+}
+
+
+class ChannelForm(SettingForm):
+    """One channel; which fields it has depends on its kind. What it holds is never shown: an empty field keeps it."""
+
+    name = forms.CharField(max_length=64, error_messages={"required": "Give it a name."})
+    address = forms.CharField(max_length=2000, required=False, widget=forms.TextInput(attrs={"autocomplete": "off"}))
+    secret = forms.CharField(
+        max_length=500, required=False, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
+    )
+    is_on = forms.BooleanField(required=False, initial=True, label="Switched on")
+    version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, kind: str, channel: Channel | None = None, **kwargs: Any) -> None:
+        if channel is not None:
+            shown: dict[str, Any] = {"name": channel.name, "is_on": channel.is_on, "version": channel.version}
+            if channel.kind == Channel.EMAIL:
+                shown["address"] = channel.address
+            kwargs["initial"] = {**shown, **kwargs.get("initial", {})}
+        super().__init__(*args, **kwargs)
+        keeps = " Leave it empty to keep what is there." if channel is not None and kind != Channel.EMAIL else ""
+        if kind in _ADDRESS:
+            label, hint = _ADDRESS[kind]
+            self.fields["address"].label, self.fields["address"].help_text = label, hint + keeps
+        else:
+            del self.fields["address"]
+        if kind in _SECRET:
+            label, hint = _SECRET[kind]
+            self.fields["secret"].label, self.fields["secret"].help_text = label, hint + keeps
+        else:
+            del self.fields["secret"]
+
+
+class RuleForm(SettingForm):
+    """What one channel is told, about what, and when it is quiet."""
+
+    name = forms.CharField(max_length=64, error_messages={"required": "Give it a name."})
+    channel = forms.TypedChoiceField(coerce=int, error_messages={"required": "Choose where it is told."})
+    triggers = forms.MultipleChoiceField(
+        choices=list(TRIGGERS.items()),
+        widget=forms.CheckboxSelectMultiple,
+        label="Tell when",
+        help_text="The end of what was told is always told, too.",
+        error_messages={"required": "Choose at least one."},
+    )
+    operation = forms.CharField(max_length=200, initial="*", help_text="A name, or a pattern with * in it.")
+    queue = forms.CharField(
+        max_length=200, initial="*", label="Queue of escalations", help_text="A name, or a pattern with * in it."
+    )
+    least_severity = forms.ChoiceField(choices=_SEVERITIES, initial="info", label="From severity")
+    failures = forms.IntegerField(initial=100)
+    within_min = forms.IntegerField(initial=5)
+    expiry_lead_min = forms.IntegerField(initial=10)
+    group_s = forms.IntegerField(initial=10)
+    quiet_from = forms.TimeField(
+        required=False, label="Quiet from", widget=forms.TimeInput(attrs={"type": "time"}, format="%H:%M")
+    )
+    quiet_to = forms.TimeField(
+        required=False,
+        label="Quiet to",
+        widget=forms.TimeInput(attrs={"type": "time"}, format="%H:%M"),
+        help_text="What is held is told when the quiet ends. The end of what was told is told at once.",
+    )
+    quiet_zone = forms.CharField(max_length=64, initial="UTC", label="Time zone", help_text="Such as Europe/Rome.")
+    quiet_passes = forms.ChoiceField(choices=_SEVERITIES, initial="critical", label="Told all the same from severity")
+    is_on = forms.BooleanField(required=False, initial=True, label="Switched on")
+    version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    def __init__(
+        self, *args: Any, channels: Iterable[Channel], rule: NotificationRule | None = None, **kwargs: Any
+    ) -> None:
+        if rule is not None:
+            words = {name: getattr(rule, name) for name in (*self.base_fields,) if hasattr(rule, name)}
+            kwargs["initial"] = {**words, "channel": rule.channel_id, **kwargs.get("initial", {})}
+        super().__init__(*args, **kwargs)
+        field = self.fields["channel"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101  # declared above
+        telling = [one for one in channels if one.kind != Channel.PEOPLE]  # only a chain names people
+        field.choices = [(one.pk, f"{one.name} ({one.get_kind_display()})") for one in telling]
+        for name, (label, hint) in _WHOLE.items():
+            self.fields[name].label, self.fields[name].help_text = label, hint
+            least, most = BOUNDS[name]
+            self.fields[name].widget.attrs.update({"min": least, "max": most})
+
+    def words(self) -> dict[str, Any]:
+        """What the rule asks for, as the action takes it."""
+        skipped = ("name", "channel", "is_on", "version", "reason", "key")
+        return {name: value for name, value in self.cleaned_data.items() if name not in skipped}
+
+
+class ChainForm(SettingForm):
+    """Who is asked when about the questions of one queue: up to six steps, each after so many minutes."""
+
+    name = forms.CharField(max_length=64, label="Queue", help_text="* is every queue that has no chain of its own.")
+    is_on = forms.BooleanField(required=False, initial=True, label="Switched on")
+    version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    def __init__(
+        self,
+        *args: Any,
+        channels: Iterable[Channel],
+        people: Iterable[str],
+        chain: EscalationChain | None = None,
+        **kwargs: Any,
+    ) -> None:
+        steps = chain.steps if chain is not None else [{"after_s": 0}]
+        rows: dict[str, Any] = {}
+        for place, step in enumerate(steps[:CHAIN_ROWS]):
+            rows[f"after_{place}"] = f"{step['after_s'] / 60:g}"
+            rows[f"channel_{place}"] = step.get("channel", "")
+            rows[f"person_{place}"] = step.get("person", "")
+        if chain is not None:
+            rows |= {"name": chain.name, "is_on": chain.is_on, "version": chain.version}
+        kwargs["initial"] = {**rows, **kwargs.get("initial", {})}
+        super().__init__(*args, **kwargs)
+        where = [("", "nobody"), *((one.pk, f"{one.name} ({one.get_kind_display()})") for one in channels)]
+        who = [("", "whoever hears it"), (EVERYBODY, called(EVERYBODY)), *((name, name) for name in people)]
+        for place in range(CHAIN_ROWS):
+            self.fields[f"after_{place}"] = forms.FloatField(required=False, min_value=0, label="After minutes")
+            self.fields[f"channel_{place}"] = forms.TypedChoiceField(
+                choices=where, coerce=int, required=False, empty_value=None, label="Ask in"
+            )
+            self.fields[f"person_{place}"] = forms.ChoiceField(choices=who, required=False, label="For")
+        self.order_fields(
+            [name for name in self.fields if name not in ("reason", "key", "is_on")] + ["is_on", "reason", "key"]
+        )
+
+    def rows(self) -> list[tuple[int, Any, Any, Any]]:
+        """The fields of each step: its number, after, channel and person."""
+        return [
+            (place + 1, self[f"after_{place}"], self[f"channel_{place}"], self[f"person_{place}"])
+            for place in range(CHAIN_ROWS)
+        ]
+
+    def steps(self) -> list[Mapping[str, object]]:
+        """The steps that were filled in, as the action takes them."""
+        found: list[Mapping[str, object]] = []
+        for place in range(CHAIN_ROWS):
+            channel = self.cleaned_data.get(f"channel_{place}")
+            if channel is not None:
+                after_min = self.cleaned_data.get(f"after_{place}") or 0.0
+                person = self.cleaned_data.get(f"person_{place}", "")
+                found.append({"after_s": after_min * 60, "channel": channel, "person": person})
+        return found
+
+
+class ReasonOnlyForm(SettingForm):
+    """An act that needs no more than a reason."""
+
+
+class TestingForm(ReasonOnlyForm):
+    """A test: its reason is written already."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs["initial"] = {"reason": "Testing whether messages arrive.", **kwargs.get("initial", {})}
+        super().__init__(*args, **kwargs)

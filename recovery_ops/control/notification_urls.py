@@ -1,0 +1,33 @@
+"""The addresses of the notifications' settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.http import HttpResponse
+from django.urls import URLPattern, path
+from django.views.generic import RedirectView
+
+from recovery_ops.control.views import chains, notifications
+
+Page = Callable[..., HttpResponse]
+_HOME = "settings/notifications"
+
+
+def pages(seeing: Callable[[Page], Page]) -> list[URLPattern]:
+    """The pages, behind the door that knows who may look."""
+    return [
+        path(_HOME, seeing(notifications.notifications), name="notifications"),
+        path(f"{_HOME}/", RedirectView.as_view(pattern_name="notifications")),
+        path(f"{_HOME}/log", seeing(notifications.log), name="notification-log"),
+        path(f"{_HOME}/channels/new/<str:kind>", seeing(notifications.new_channel), name="new-channel"),
+        path(f"{_HOME}/channels/<int:number>", seeing(notifications.edit_channel), name="edit-channel"),
+        path(f"{_HOME}/channels/<int:number>/test", seeing(notifications.test_channel), name="test-channel"),
+        path(f"{_HOME}/channels/<int:number>/remove", seeing(notifications.remove_channel), name="remove-channel"),
+        path(f"{_HOME}/rules/new", seeing(notifications.new_rule), name="new-notification-rule"),
+        path(f"{_HOME}/rules/<int:number>", seeing(notifications.edit_rule), name="edit-notification-rule"),
+        path(f"{_HOME}/rules/<int:number>/remove", seeing(notifications.remove_rule), name="remove-notification-rule"),
+        path(f"{_HOME}/chains/new", seeing(chains.chain), name="new-chain"),
+        path(f"{_HOME}/chains/<int:number>", seeing(chains.chain), name="edit-chain"),
+        path(f"{_HOME}/chains/<int:number>/remove", seeing(chains.remove_chain), name="remove-chain"),
+    ]

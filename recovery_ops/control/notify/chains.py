@@ -1,0 +1,341 @@
+"""Escalation chains at work: the steps whose time has come are asked, each once; who was asked hears how it went on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+from django.urls import reverse
+
+from events.wording import span_text
+from recovery_ops.control.models import Channel, Delivery, Escalation, EscalationChain, EscalationNote, Notification
+from recovery_ops.control.models.notifying import EVENT_CHARS, TEXT_CHARS, TITLE_CHARS
+from recovery_ops.control.notify.finding.escalations import TAKES, asks_of, is_end_of, severity_of
+from recovery_ops.control.notify.people import called
+from recovery_ops.control.notify.wording import shown
+from recovery_ops.rules.chains import (
+    EVERYBODY,
+    STARTS,
+    ChainClock,
+    ChainStep,
+    StepKey,
+    Turn,
+    clock_at,
+    due_steps,
+    keys_of,
+    parse_steps,
+)
+from recovery_ops.rules.telling import Phase
+
+_ENDED_LATELY = timedelta(days=1)
+EVERY_QUEUE = "*"
+STEP = "chain_step"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """One step as people read it: who is asked, when it was or will be, and what became of it.
+
+    `is_former`: they were asked, and the chain names them no more.
+    """
+
+    who: str
+    after_s: float
+    asked_at: datetime | None = None
+    due_at: datetime | None = None
+    delivery: Delivery | None = None
+    is_former: bool = False
+
+    @property
+    def after(self) -> str:
+        """`now`, or how long after."""
+        return "at once" if not self.after_s else f"after {span_text(self.after_s)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Who is asked when about one escalation. `chain` is None where its queue has none; one that is off asks nobody.
+
+    `changed_at`: the chain was changed since the question was put to its queue, and the rest goes by what it is now.
+    """
+
+    chain: EscalationChain | None
+    clock: ChainClock
+    steps: Sequence[Planned]
+    changed_at: datetime | None = None
+
+
+def any_on(environment: str) -> bool:
+    """Whether some chain is on, or one has asked somebody who is still to hear how it ended."""
+    chains = EscalationChain.objects.filter(environment=environment, removed_at=None, is_on=True)
+    return chains.exists() or Notification.objects.filter(environment=environment, kind=STEP, is_open=True).exists()
+
+
+def ask(environment: str, now: datetime) -> int:
+    """Ask whom the clock says, and tell those who were asked how it went on. To be called under the look's lock."""
+    chains = chains_of(environment)
+    recent = Q(resolved_at=None) | Q(resolved_at__gte=now - _ENDED_LATELY)
+    found = list(Escalation.objects.filter(recent, environment=environment))
+    stories = _stories(found)
+    asked = _asked(environment, found)
+    channels = {one.pk: one for one in Channel.objects.filter(environment=environment, removed_at=None)}
+    made = 0
+    for one in found:
+        notes = stories.get(one.pk, [])
+        made += _tell_the_asked(one, notes, asked.get(origin_of(one), []), now)
+        chain = chain_for(one.queue, chains)
+        if chain is None or not chain.is_on or one.resolved_at is not None:
+            continue
+        steps, _ = parse_steps(chain.steps)
+        turns = turns_of(notes)
+        clock = clock_at(turns, now.timestamp(), chain.since.timestamp())
+        known = {note.event for note in asked.get(origin_of(one), [])}
+        keys = keys_of(steps)
+        for place in due_steps(steps, clock):
+            channel = channels.get(steps[place].channel)
+            event = _event(clock.round, keys[place])
+            if channel is not None and event not in known:
+                waited_s = clock_at(turns, now.timestamp()).ran_s if place else 0.0
+                _ask(one, steps[place], channel, event=event, waited_s=waited_s, now=now)
+                made += 1
+    return made
+
+
+def chains_of(environment: str) -> dict[str, EscalationChain]:
+    """The chains by the queue that they are for. One query."""
+    found = EscalationChain.objects.filter(environment=environment, removed_at=None)
+    return {one.name: one for one in found.order_by("name")}
+
+
+def chain_for(queue: str, chains: Mapping[str, EscalationChain]) -> EscalationChain | None:
+    """The chain of a queue: its own, or the one of every queue."""
+    return chains.get(queue) or chains.get(EVERY_QUEUE)
+
+
+def turns_of(notes: Iterable[EscalationNote]) -> list[Turn]:
+    """A story as the chain's clock reads it."""
+    return [Turn(note.at.timestamp(), _verb(note)) for note in notes]
+
+
+def plan_of(one: Escalation, notes: Sequence[EscalationNote], now: datetime) -> Plan:
+    """Who was asked, and who will be if nobody takes it. At most four queries.
+
+    Who was asked since the question was put to this queue stays asked, whatever became of the chain; the rest goes by
+    the chain as it is now (docs/decisions/0037).
+    """
+    chain = chain_for(one.queue, chains_of(one.environment))
+    until = (one.resolved_at or now).timestamp()
+    turns = turns_of(sorted(notes, key=lambda note: (note.at, note.pk)))
+    clock = clock_at(turns, until, chain.since.timestamp() if chain else 0.0)
+    if one.resolved_at is not None:
+        clock = replace(clock, is_running=False)
+    told = Notification.objects.filter(origin=origin_of(one), kind=STEP, event__startswith=_event(clock.round))
+    asked = {note.event: note for note in told.select_related("delivery").order_by("pk")}
+    names = names_of(one.environment)
+    is_on = chain is not None and chain.is_on
+    steps, _ = parse_steps(chain.steps) if chain is not None and is_on else ((), [])
+    planned = [
+        _planned(step, names, asked.pop(_event(clock.round, key), None), clock, now)
+        for step, key in zip(steps, keys_of(steps), strict=True)
+    ]
+    former = [_former(note, names) for note in asked.values()]
+    began = max((turn.at for turn in turns if turn.verb in STARTS), default=0.0)
+    is_changed = chain is not None and chain.changed_at.timestamp() > began
+    return Plan(
+        chain=chain,
+        clock=clock,
+        steps=[*former, *planned],
+        changed_at=chain.changed_at if chain is not None and is_changed else None,
+    )
+
+
+def preview(steps: Sequence[ChainStep], names: Mapping[int, str], start: datetime) -> list[Planned]:
+    """Who would be asked when, if a question came at `start` and nobody took it."""
+    return [
+        Planned(who=who_of(step, names), after_s=step.after_s, due_at=start + timedelta(seconds=step.after_s))
+        for step in steps
+    ]
+
+
+def open_under(name: str, environment: str) -> int:
+    """How many open escalations the chain of this name is for, or would be. Two queries."""
+    waiting = Escalation.objects.filter(environment=environment, resolved_at=None)
+    if name != EVERY_QUEUE:
+        return waiting.filter(queue=name).count()
+    return waiting.exclude(queue__in=[one for one in chains_of(environment) if one != EVERY_QUEUE]).count()
+
+
+def names_of(environment: str) -> dict[int, str]:
+    """The channels' names by their numbers. One query."""
+    found = Channel.objects.filter(environment=environment, removed_at=None)
+    return dict(found.values_list("pk", "name"))
+
+
+def who_of(step: ChainStep, names: Mapping[int, str]) -> str:
+    """`li, by on-call`, `everybody who may respond, by mail`, or `on-call`."""
+    channel = names.get(step.channel, "a channel that was removed")
+    return f"{called(step.person)}, by {channel}" if step.person else channel
+
+
+def origin_of(one: Escalation) -> str:
+    """What the notifications of its chain say they come from."""
+    return f"chain:{one.pk}"
+
+
+def _planned(
+    step: ChainStep,
+    names: Mapping[int, str],
+    asked: Notification | None,
+    clock: ChainClock,
+    now: datetime,
+) -> Planned:
+    eta = None if asked else clock.eta(step, now.timestamp())
+    return Planned(
+        who=who_of(step, names),
+        after_s=step.after_s,
+        asked_at=asked.at if asked else None,
+        due_at=None if eta is None else now + timedelta(seconds=max(0.0, step.after_s - clock.ran_s)),
+        delivery=asked.delivery if asked else None,
+    )
+
+
+def _former(asked: Notification, names: Mapping[int, str]) -> Planned:
+    """Somebody whom the chain named when they were asked."""
+    person = asked.event.partition(" for ")[2]
+    step = ChainStep(after_s=0.0, channel=asked.channel_id, person=person)
+    return Planned(who=who_of(step, names), after_s=0.0, asked_at=asked.at, delivery=asked.delivery, is_former=True)
+
+
+def _stories(found: Sequence[Escalation]) -> Mapping[int, list[EscalationNote]]:
+    stories: dict[int, list[EscalationNote]] = defaultdict(list)
+    for note in EscalationNote.objects.filter(escalation__in=[one.pk for one in found]).order_by("at", "pk"):
+        stories[note.escalation_id].append(note)
+    return stories
+
+
+def _asked(environment: str, found: Sequence[Escalation]) -> Mapping[str, list[Notification]]:
+    asked: dict[str, list[Notification]] = defaultdict(list)
+    origins = [origin_of(one) for one in found]
+    for note in Notification.objects.filter(environment=environment, origin__in=origins).select_related(
+        "channel", "delivery"
+    ):
+        asked[note.origin].append(note)
+    return asked
+
+
+def _verb(note: EscalationNote) -> str:
+    """A merge closes only the one that was merged; a default only what was waited for."""
+    if note.verb == "merge":
+        return "merged" if note.text.startswith(f"{note.by} merged") else "note"
+    return note.verb
+
+
+def _event(round_: int, key: StepKey | None = None) -> str:
+    """What was asked in a round, by whom it asks: a step keeps its name when others are put before it."""
+    if key is None:
+        return f"round {round_} channel "
+    return f"{_event(round_)}{key.channel} time {key.time} for {key.person}"
+
+
+def _ask(one: Escalation, step: ChainStep, channel: Channel, *, event: str, waited_s: float, now: datetime) -> None:
+    whom = f"{step.person}: " if step.person and step.person != EVERYBODY else ""
+    title = f"{whom}{one} asks {one.queue}: {one.operation or 'a run'}, {one.category or one.reason}"
+    waited = f"Nobody has taken it for {span_text(waited_s)}. " if waited_s else ""
+    _send(
+        one,
+        channel,
+        person=step.person if channel.kind == Channel.PEOPLE else "",
+        event=event,
+        kind=STEP,
+        phase=Phase.BEGAN,
+        title=title,
+        text=f"{waited}{asks_of(one)}",
+        now=now,
+    )
+
+
+def _tell_the_asked(
+    one: Escalation, notes: Sequence[EscalationNote], asked: Sequence[Notification], now: datetime
+) -> int:
+    """Whoever was asked hears that it was taken or closed: each of it once, on the channel that asked, as they were."""
+    steps = [note for note in asked if note.kind == STEP and note.is_open]
+    if not steps:
+        return 0
+    first_at = min(note.at for note in steps)
+    known = {note.event for note in asked}
+    reached = {(note.channel_id, _person(note)): note.channel for note in steps}
+    made = 0
+    for note in notes:
+        is_end = is_end_of(one, note)
+        if note.at < first_at or not (is_end or note.verb in TAKES):
+            continue
+        for (_, person), channel in reached.items():
+            event = f"note {note.pk} channel {channel.pk}{f' for {person}' if person else ''}"
+            if event in known:
+                continue
+            _send(
+                one,
+                channel,
+                person=person,
+                event=event,
+                kind="chain_ended" if is_end else "chain_taken",
+                phase=Phase.ENDED if is_end else Phase.ACKNOWLEDGED,
+                title=f"{one} is closed: {one.resolution} by {one.resolved_by}" if is_end else f"{note.by} took {one}",
+                text=note.text,
+                now=now,
+            )
+            made += 1
+        if is_end:
+            Notification.objects.filter(pk__in=[step.pk for step in steps]).update(is_open=False)
+    return made
+
+
+def _person(note: Notification) -> str:
+    return note.delivery.person if note.delivery is not None else ""
+
+
+def _send(
+    one: Escalation,
+    channel: Channel,
+    *,
+    person: str,
+    event: str,
+    kind: str,
+    phase: Phase,
+    title: str,
+    text: str,
+    now: datetime,
+) -> None:
+    """Both rows in the transaction of the look: the unique one that says it was told, and the message."""
+    said = {"severity": severity_of(one).value, "title": shown(title, TITLE_CHARS), "phase": phase.value}
+    path = reverse("escalation", args=[one.pk])
+    delivery = Delivery.objects.create(
+        environment=one.environment,
+        channel=channel,
+        origin=origin_of(one),
+        person=person,
+        lane=origin_of(one),
+        lines=[shown(text, TEXT_CHARS)] if text else [],
+        path=path,
+        made_at=now,
+        not_before=now,
+        **said,
+    )
+    Notification.objects.create(
+        environment=one.environment,
+        origin=origin_of(one),
+        channel=channel,
+        event=event[:EVENT_CHARS],
+        kind=kind,
+        subject=str(one),
+        at=now,
+        found_at=now,
+        text=shown(text, TEXT_CHARS),
+        path=path,
+        is_open=phase is Phase.BEGAN,
+        delivery=delivery,
+        **said,
+    )

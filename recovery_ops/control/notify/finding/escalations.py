@@ -1,0 +1,133 @@
+"""What became of escalations, by their stories; and how much of their time is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+from django.urls import reverse
+
+from recovery_ops.control.escalations.asking import EscalationRow, row_of
+from recovery_ops.control.escalations.terms import THEN
+from recovery_ops.control.models import Escalation, EscalationNote
+from recovery_ops.control.notify.triggers import Look, Occurrence
+from recovery_ops.rules.escalation_terms import HIGH, LOW, NORMAL
+from recovery_ops.rules.telling import Phase, Severity
+
+OPENS = ("opened", "reopen", "expired", "returned", "escalate")
+ENDS = ("resolve", "approve", "reject", "default")
+TAKES = ("acknowledge",)
+SHARES = (50, 80, 100)
+_SEVERITIES = {LOW: Severity.INFO, NORMAL: Severity.WARNING, HIGH: Severity.CRITICAL}
+_LOOKED_BACK = timedelta(days=1)
+"""Stories are short, and are written by the console itself: a long absence of the worker loses none of them."""
+
+
+def found(look: Look) -> Iterator[Occurrence]:
+    """Openings, acknowledgements and ends; then deadlines. Two queries at most."""
+    if look.wants("escalation", "sla") or any(one.startswith("ESC-") for one in look.open):
+        yield from _told(look)
+    if look.wants("sla"):
+        yield from _deadlines(look)
+
+
+def _told(look: Look) -> Iterator[Occurrence]:
+    recent = Q(escalation__resolved_at=None) | Q(escalation__resolved_at__gte=look.now - _LOOKED_BACK)
+    notes = EscalationNote.objects.filter(
+        recent,
+        escalation__environment=look.environment,
+        at__gte=look.now - _LOOKED_BACK,
+        verb__in=(*OPENS, *TAKES, *ENDS, "merge"),
+    )
+    for note in notes.select_related("escalation").order_by("at", "pk"):
+        one = note.escalation
+        if note.verb in OPENS:
+            yield _occurrence(one, note, "escalation_opened", Phase.BEGAN, f"{_name(one)}{_again(note)}")
+        elif note.verb in TAKES:
+            title = f"{note.by} took {_name(one)}"
+            yield _occurrence(one, note, "escalation_taken", Phase.ACKNOWLEDGED, title)
+        elif is_end_of(one, note):
+            title = f"{_name(one)} is closed: {one.resolution} by {one.resolved_by}"
+            yield _occurrence(one, note, "escalation_closed", Phase.ENDED, title)
+
+
+def _occurrence(one: Escalation, note: EscalationNote, kind: str, phase: Phase, title: str) -> Occurrence:
+    return Occurrence(
+        kind=kind,
+        event=f"{one}:{note.pk}",
+        subject=str(one),
+        phase=phase,
+        severity=severity_of(one),
+        at=note.at,
+        title=title,
+        text=asks_of(one) if phase is Phase.BEGAN else note.text,
+        path=reverse("escalation", args=[one.pk]),
+        triggers=frozenset({"escalation"}),
+        operation=one.operation,
+        queue=one.queue,
+    )
+
+
+def _deadlines(look: Look) -> Iterator[Occurrence]:
+    waiting = Escalation.objects.filter(environment=look.environment, resolved_at=None)
+    for one in waiting.exclude(snoozed_until__gt=look.now):
+        row = row_of(one, look.now)
+        for verb, clock in (("taken", row.acknowledging), ("resolved", row.resolving)):
+            gone = 100 if clock.is_breached else 100 * (1 - clock.share_left)
+            reached = [share for share in SHARES if share <= gone]
+            if clock.is_running and reached:
+                yield _deadline(row, verb, clock.ends, reached[-1], look.now)
+
+
+def _deadline(row: EscalationRow, verb: str, ends: datetime, share: int, now: datetime) -> Occurrence:
+    one = row.one
+    if share == 100:
+        title = f"{_name(one)} was not {verb} in time"
+    else:
+        title = f"{_name(one)} is not {verb} yet: {share} % of the time is gone, until {ends:%H:%M:%S} UTC"
+    return Occurrence(
+        kind=f"sla_{verb}_{share}",
+        event=f"{one}:{verb}:{ends:%Y-%m-%dT%H:%M:%S}:{share}",
+        subject=str(one),
+        phase=Phase.BEGAN,
+        severity=Severity.CRITICAL if share == 100 else severity_of(one),
+        at=now,
+        title=title,
+        text=asks_of(one),
+        path=reverse("escalation", args=[one.pk]),
+        triggers=frozenset({"sla"}),
+        operation=one.operation,
+        queue=one.queue,
+    )
+
+
+def is_end_of(one: Escalation, note: EscalationNote) -> bool:
+    """Whether an escalation was closed by what this line of its story tells."""
+    is_closing = note.verb in ENDS or (note.verb == "merge" and one.merged_into_id is not None)
+    return is_closing and one.resolved_at is not None and note.at >= one.resolved_at
+
+
+def severity_of(one: Escalation) -> Severity:
+    """How much a question matters."""
+    return _SEVERITIES.get(one.severity, Severity.WARNING)
+
+
+def asks_of(one: Escalation) -> str:
+    """What is asked, and what silence means."""
+    then = THEN.get(one.default_action, "nothing changes")
+    said = f"“{one.message}” " if one.message else ""
+    return f"{said}If nobody decides by {one.resolve_by:%H:%M:%S} UTC, {then}."
+
+
+def _name(one: Escalation) -> str:
+    return f"{one} in {one.queue}: {one.operation or 'a run'}, {one.category or one.reason}"
+
+
+def _again(note: EscalationNote) -> str:
+    return {
+        "reopen": f", opened again by {note.by}",
+        "expired": ", asks again",
+        "returned": ", is back from its snooze",
+        "escalate": f", handed on by {note.by}",
+    }.get(note.verb, "")

@@ -1,0 +1,219 @@
+"""Posts a message to an address that a person typed, and lets nobody reach our own network that way.
+
+The name is looked up once, every address it has is checked, and the connection goes to a checked one: a name that
+answers otherwise a moment later leads nowhere else. Redirects are not followed, answers are read up to a bound, and
+the whole exchange ends after `TOTAL_S`. Hosts that RECOVERY_OPS_NOTIFY_HOSTS names may be anywhere, also without TLS.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import re
+import socket
+import ssl
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from django.conf import settings
+
+STEP_S = 5.0
+TOTAL_S = 10.0
+READ_BYTES = 2048
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_TLS_PORT, _LEAST_PORT = 443, 1024
+_NAME_CHARS = 253
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_INSIDE = ("localhost", "local", "internal", "home.arpa", "lan", "onion", "invalid")
+"""Domains that nobody outside can be reached under (RFC 6761, 6762, 7686, 8375, and what ICANN keeps for inside)."""
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class Unsendable(Exception):
+    """An address that no message goes to, now or later; the text says why."""
+
+
+class Unreached(Exception):
+    """Nobody answered this time; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back: status, headers in lower case, and the first two kB of text."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+
+def fault_of_address(url: str) -> str:
+    """What is wrong with an address before anybody is asked for it; empty when nothing is."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return "is no address"
+    if parts.scheme not in ("https", "http") or not host:
+        return "is an address that begins with https://"
+    if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+        return "has characters that no address has"
+    if "@" in parts.netloc:
+        return "has a name or password in it; put those into the secret, or the path"
+    if is_named(host, port):
+        return ""
+    if parts.scheme != "https":
+        return "begins with https:// (http only for hosts that RECOVERY_OPS_NOTIFY_HOSTS names)"
+    if port is not None and port != _TLS_PORT and port < _LEAST_PORT:
+        return f"has a port that is neither {_TLS_PORT} nor at least {_LEAST_PORT}"
+    why = _refusal_of_host(host)
+    return f"{why}; RECOVERY_OPS_NOTIFY_HOSTS may name it" if why else ""
+
+
+def fault_of_leading(url: str) -> str:
+    """Whether the name in an address leads to our own network now; empty also where that cannot be told in time.
+
+    For whoever types it, to hear of it at once: what counts is the check of each message.
+    """
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or _TLS_PORT
+    if settings.NOTIFY_LOOK_UP_S <= 0 or is_named(host, parts.port):
+        return ""
+    found: list[str] = []
+
+    def look_up() -> None:
+        with suppress(Unreached):
+            found.extend(_addresses_of(host, port))
+
+    thread = threading.Thread(target=look_up, daemon=True)  # the resolver keeps its own time
+    thread.start()
+    thread.join(settings.NOTIFY_LOOK_UP_S)
+    is_ours = any(refusal_of(ipaddress.ip_address(address)) for address in list(found))
+    return "leads into our own network; RECOVERY_OPS_NOTIFY_HOSTS may name it" if is_ours else ""
+
+
+def _refusal_of_host(host: str) -> str:
+    """What is wrong with a host by how it is written; empty for a name or an address of the open internet."""
+    name = host.removesuffix(".")
+    with suppress(ValueError):
+        why = refusal_of(ipaddress.ip_address(name.partition("%")[0]))
+        return f"leads to {why}" if why else ""
+    labels = name.split(".")
+    # What a resolver may read as a number, in any of the old ways of writing one: 2130706433, 0x7f.1, 0177.0.0.1
+    if _NUMBER.fullmatch(labels[-1]):
+        return "has an IP address that is written in an unusual way"
+    if len(name) > _NAME_CHARS or not all(_LABEL.fullmatch(label) for label in labels):
+        return "has a host that is no name"
+    if len(labels) < 2:
+        return "has a host without a domain"
+    is_inside = any(name == one or name.endswith(f".{one}") for one in _INSIDE)
+    return "has a name of our own network" if is_inside else ""
+
+
+def is_named(host: str, port: int | None) -> bool:
+    """Whether the setting names this host, or this host and port."""
+    named = {one.lower() for one in settings.NOTIFY_HOSTS}
+    return host.lower() in named or f"{host.lower()}:{port}" in named
+
+
+def refusal_of(address: _Address) -> str:
+    """What an address is that nothing may be sent to; empty for one of the open internet."""
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
+        if inner is None and address in _NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None:
+            return refusal_of(inner)
+    if address.is_loopback:
+        return f"this machine ({address})"
+    if address.is_link_local:
+        return f"a link-local address ({address})"
+    is_old_local = isinstance(address, ipaddress.IPv6Address) and address.is_site_local
+    if not address.is_global or address.is_multicast or address.is_reserved or is_old_local:
+        return f"a private or reserved address ({address})"
+    return ""
+
+
+def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    """Send, and read the beginning of the answer. Raises Unsendable for good, Unreached for now."""
+    fault = fault_of_address(url)
+    if fault:
+        raise Unsendable(f"The address {fault}.")
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    connection = _connection(parts, port, _checked(parts.hostname or "", port))
+    watch = threading.Timer(TOTAL_S, connection.cut)
+    watch.daemon = True
+    watch.start()
+    try:
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        connection.request("POST", target, body=body, headers={"Connection": "close", **headers})
+        answer = connection.getresponse()
+        text = answer.read(READ_BYTES).decode("utf-8", "replace")
+        found = {name.lower(): value for name, value in answer.getheaders()}
+        return Answer(status=answer.status, headers=found, text=text)
+    except ssl.SSLCertVerificationError as error:
+        raise Unreached(f"Its certificate is not to be trusted: {error.verify_message}.") from None
+    except TimeoutError:
+        raise Unreached(f"It did not answer within {STEP_S:.0f} s.") from None
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        if connection.was_cut:
+            raise Unreached(f"It took longer than {TOTAL_S:.0f} s.") from None
+        raise Unreached(f"It could not be reached: {type(error).__name__}.") from None
+    finally:
+        watch.cancel()
+        connection.close()
+
+
+def _checked(host: str, port: int) -> str:
+    """An address of the host that may be connected to; where one of several may not, none is."""
+    addresses = _addresses_of(host, port)
+    if not is_named(host, port):
+        for address in addresses:
+            why = refusal_of(ipaddress.ip_address(address))
+            if why:
+                raise Unsendable(f"{host} leads to {why}. RECOVERY_OPS_NOTIFY_HOSTS may name it.")
+    return addresses[0]
+
+
+def _addresses_of(host: str, port: int) -> list[str]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise Unreached(f"The name {host} could not be looked up.") from None
+    return [str(one[4][0]).partition("%")[0] for one in found]
+
+
+class _Checked(http.client.HTTPConnection):
+    """A connection to one checked address, whatever the name says by now."""
+
+    def __init__(self, host: str, port: int, address: str, context: ssl.SSLContext | None) -> None:
+        super().__init__(host, port, timeout=STEP_S)
+        self._address, self._context = address, context
+        # http.client forgets its socket once an answer has begun that ends the connection.
+        self._live: socket.socket | None = None
+        self.was_cut = False
+
+    def connect(self) -> None:
+        plain = socket.create_connection((self._address, self.port), timeout=STEP_S)
+        self._live = self.sock = plain
+        if self._context is not None:
+            self._live = self.sock = self._context.wrap_socket(plain, server_hostname=self.host)
+
+    def cut(self) -> None:
+        """End it, whatever it waits for."""
+        self.was_cut = True
+        live = self._live
+        if live is not None:
+            with suppress(OSError):
+                live.shutdown(socket.SHUT_RDWR)
+
+
+def _connection(parts: SplitResult, port: int, address: str) -> _Checked:
+    context = ssl.create_default_context() if parts.scheme == "https" else None
+    if context is not None:
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return _Checked(parts.hostname or "", port, address, context)

@@ -1,0 +1,1 @@
+"""Offers the desired state to standard OpAMP clients, over plain HTTP."""

@@ -1,0 +1,177 @@
+"""Answers one message of an OpAMP client: notes what it says as facts, and offers what it does not have yet.
+
+What it reports becomes the facts that our own agents send, so pages and figures tell of both alike: a heartbeat, a
+revision that is applied, a revision that is refused. The hash that it is given names the revision.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import TimeoutError as TooLate
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from events.ingest import Busy, writer
+from events.records import read_records
+from events.sent import Batch, Sent
+from recovery_ops.control.desired import Snapshot, Who
+from recovery_ops.control.models import NAME_CHARS, OpampAgent
+from recovery_ops.control.opamp.messages import (
+    ACCEPTS_REMOTE_CONFIG,
+    APPLIED,
+    FAILED,
+    UNAVAILABLE,
+    Offer,
+    Reply,
+    Report,
+    Status,
+)
+from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected, Fact, InstanceHeartbeat, Record
+from recovery_ops.wire import encode, names
+from recovery_ops.wire.names import SCHEMA_VERSION
+
+FILE_NAME = "desired.json"
+"""What the document is called in the map of files that OpAMP offers."""
+BEAT_S = 10.0
+"""Of what comes more often than this, not every message is noted as a sign of life."""
+INTERVAL_S = 30.0
+"""How often a client speaks that was not told otherwise."""
+STORE_WITHIN_S = 0.8
+"""The stock client gives up after a second."""
+FORGOTTEN_AFTER = timedelta(days=30)
+MOST_AGENTS = 20_000
+TEXT_CHARS = 2000
+
+
+class Away(Exception):
+    """What was said cannot be kept now: the client is to say it again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reported:
+    """A hash that we gave out, taken apart."""
+
+    revision: int
+    config_hash: str
+
+    @staticmethod
+    def of(given: str) -> _Reported | None:
+        """None for a hash that is none of ours."""
+        number, _, config_hash = given.partition(".")
+        is_ours = number.isascii() and number.isdigit() and len(number) < 19 and len(config_hash) == 64
+        return _Reported(int(number), config_hash) if is_ours else None
+
+
+def answer(environment: str, report: Report, snapshot: Snapshot, *, now: datetime) -> Reply:
+    """Note a report and say what the client needs. Raises Away when it could not be noted."""
+    agent = OpampAgent.objects.filter(environment=environment, uid=report.uid.hex()).first()
+    if agent is None:
+        if report.description is None:
+            return Reply(uid=report.uid, is_full_state_wanted=True)
+        if not _is_room(environment, now):
+            return Reply(uid=report.uid, error=(UNAVAILABLE, f"There are {MOST_AGENTS} agents here already."))
+        agent = OpampAgent(environment=environment, uid=report.uid.hex(), sequence_number=-1, first_at=now)
+    # A repeat, too: what the lost answer would have changed may be missing on either side.
+    is_gap = report.description is None and report.sequence_number != agent.sequence_number + 1
+    if report.description is not None:
+        _name(agent, report.description)
+    facts = _facts(agent, report, now)
+    if facts:
+        _store(agent, facts, now)
+    agent.sequence_number, agent.seen_at = report.sequence_number, now
+    agent.save()
+    wants = report.capabilities & ACCEPTS_REMOTE_CONFIG and not report.is_disconnect
+    return Reply(uid=report.uid, offer=_offer(agent, snapshot, now) if wants else None, is_full_state_wanted=is_gap)
+
+
+def _is_room(environment: str, now: datetime) -> bool:
+    agents = OpampAgent.objects.filter(environment=environment)
+    agents.filter(seen_at__lt=now - FORGOTTEN_AFTER).delete()
+    return agents.count() < MOST_AGENTS
+
+
+def _name(agent: OpampAgent, said: Mapping[str, str]) -> None:
+    agent.service = _text(said.get(names.SERVICE_NAME)) or "unknown_service"
+    agent.instance = _text(said.get(names.SERVICE_INSTANCE_ID)) or agent.uid
+    agent.version = _text(said.get(names.SERVICE_VERSION))
+    agent.group = _text(said.get(names.GROUP))
+
+
+def _text(value: str | None, most: int = NAME_CHARS) -> str:
+    return "".join(one if one.isprintable() else " " for one in value or "").strip()[:most]
+
+
+def _facts(agent: OpampAgent, report: Report, now: datetime) -> list[Fact]:
+    """What is new in it; the row is changed accordingly, and saved by the caller."""
+    facts: list[Fact] = []
+    if report.status is not None:
+        facts += _facts_of_status(agent, report.status)
+    is_due = agent.beat_at is None or (now - agent.beat_at).total_seconds() >= BEAT_S
+    if is_due or facts or report.is_disconnect:
+        agent.beat_at = now
+        facts.append(
+            InstanceHeartbeat(
+                interval_s=INTERVAL_S,
+                uptime_s=(now - agent.first_at).total_seconds(),
+                revision=agent.applied_revision,
+                config_hash=agent.applied_hash,
+                schema_version=SCHEMA_VERSION,
+                status="stopped" if report.is_disconnect else "running",
+            )
+        )
+    return facts
+
+
+def _facts_of_status(agent: OpampAgent, status: Status) -> list[Fact]:
+    given = status.config_hash.decode("ascii", "replace")[:256]
+    text = _text(status.text, TEXT_CHARS)
+    if (given, status.code, text) == (agent.reported_hash, agent.reported_status, agent.reported_text):
+        return []
+    agent.reported_hash, agent.reported_status, agent.reported_text = given, status.code, text
+    reported = _Reported.of(given)
+    if reported is None:
+        return []
+    if status.code == APPLIED:
+        agent.applied_revision, agent.applied_hash = reported.revision, reported.config_hash
+        return [DesiredStateApplied(revision=reported.revision, config_hash=reported.config_hash)]
+    if status.code == FAILED:
+        return [
+            DesiredStateRejected(
+                revision=reported.revision,
+                config_hash=reported.config_hash,
+                reason=text or "it gave no reason",
+                kept_revision=agent.applied_revision,
+            )
+        ]
+    return []  # APPLYING and UNSET: pending, which is what it looks like anyway
+
+
+def _store(agent: OpampAgent, facts: Sequence[Fact], now: datetime) -> None:
+    """Store facts as if the agent had sent them, before anything else is noted: what fails here is said again."""
+    at_us = int(now.timestamp() * 1e6)
+    resource: dict[str, object] = {names.SERVICE_NAME: agent.service, names.SERVICE_INSTANCE_ID: agent.instance}
+    resource |= {names.SERVICE_VERSION: agent.version} if agent.version else {}
+    resource |= {names.GROUP: agent.group} if agent.group else {}
+    batch = Batch(resource, "recovery.opamp")
+    for fact in facts:
+        agent.fact_number += 1
+        uid = f"opamp-{agent.uid}-{agent.fact_number}-{at_us}"
+        event = encode(Record(fact=fact, uid=uid, sequence_number=agent.fact_number, at_ns=at_us * 1000))
+        attributes = event.attributes | {names.DERIVED_FROM: "opamp"}
+        batch.records.append(Sent(event.event_name, event.at_ns, 0, event.severity, event.body, attributes, "", ""))
+    try:
+        writer.submit(read_records([batch], agent.environment, at_us)).result(STORE_WITHIN_S)
+    except (Busy, TooLate) as error:
+        raise Away("what the agent said could not be stored in time") from error
+
+
+def _offer(agent: OpampAgent, snapshot: Snapshot, now: datetime) -> Offer | None:
+    """The document for this agent, unless it is the one that it last spoke of."""
+    who = Who(service=agent.service, instance=agent.instance, group=agent.group)
+    document = snapshot.document(snapshot.reach(who), issued_at=now.timestamp())
+    given = f"{snapshot.revision}.{document['config_hash']}"
+    if given == agent.reported_hash:
+        return None
+    body = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+    return Offer(name=FILE_NAME, body=body, config_hash=given.encode())

@@ -1,0 +1,192 @@
+"""What was typed into the form of a whole policy, as a document again; and what the form's buttons do to it.
+
+The names of the fields are those of `policy_form`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from recovery_ops.control.forms import knob_typed
+from recovery_ops.control.policy_form import BOUNDS, OWN_SECTIONS, PARTS, rows_of
+from recovery_ops.rules.classification import PATTERNS
+from recovery_ops.rules.escalation_terms import BUILT_IN_TERMS, knobs_of_terms
+from recovery_ops.rules.fleet_bounds import QUORUM_KNOBS
+from recovery_ops.rules.knobs import KNOBS, Knob
+from recovery_ops.rules.policy import BUILT_IN_DEFAULTS, Again
+from recovery_ops.rules.words import Category
+
+Fields = Mapping[str, str]
+"""What was typed, by the field's name."""
+
+_MOST_ROWS = 200
+_NEW_ROWS: dict[str, dict[str, Any]] = {
+    "rules": {"scope": {}, "knobs": {}},
+    "retry_table": {
+        "category": Category.TIMEOUT.value,
+        "foreground": Again.NEVER.value,
+        "background": Again.NEVER.value,
+    },
+    "quorum": {"operation": "", "share": 0.5, "minimum_count": 5, "hold_s": 30, "expires_s": 300},
+    "classification": {"match": {}, "category": Category.SERVER_ERROR.value},
+}
+_NAMED_BY = {"rules": "id", "classification": "name"}
+"""What the name of a new row is called, in sections whose rows have one."""
+
+
+def document_typed(base: Mapping[str, Any], typed: Fields) -> tuple[dict[str, Any], dict[str, str]]:
+    """The document that the form states, and the faults of fields that state nothing a document could hold.
+
+    `base` is the document that the form was made from: what the form does not show stays as it is there.
+    """
+    faults: dict[str, str] = {}
+    document = dict(base)
+    if "foreground_sources" in typed:
+        document["foreground_sources"] = _lines(typed["foreground_sources"])
+    if "has_retry_table" in typed:
+        document["retry_table"] = [
+            _row_typed(typed, f"retry_table.{index}") for index in _indices(typed, "retry_table")
+        ]
+    if "has_classification" in typed:
+        named = rows_of(base.get("classification"))
+        document["classification"] = [
+            _classification_typed(typed, index, named) for index in _indices(typed, "classification")
+        ]
+    if "has_defaults" in typed:
+        document["defaults"] = _defaults_typed(base, typed)
+    if "has_rules" in typed:
+        before = rows_of(base.get("rules"))
+        document["rules"] = [_rule_typed(typed, index, before, faults) for index in _indices(typed, "rules")]
+    if "has_quorum" in typed:
+        old = rows_of(base.get("quorum"))
+        document["quorum"] = [_quorum_typed(typed, index, old) for index in _indices(typed, "quorum")]
+    if "has_escalation_terms" in typed:
+        terms = _terms_typed(base.get("escalation_terms"), typed)
+        if terms or "escalation_terms" in base:
+            document["escalation_terms"] = terms
+    for section, (_, _, knobs) in BOUNDS.items():
+        if f"has_{section}" in typed:
+            document[section] = _knobs_typed(typed, section, knobs, base.get(section))
+    for name in [name for name in base if name not in OWN_SECTIONS and f"section.{name}" in typed]:
+        try:
+            document[name] = json.loads(typed[f"section.{name}"])
+        except (ValueError, RecursionError) as error:
+            faults[f"section.{name}"] = f"is not JSON: {error}"
+    return document, faults
+
+
+def moved(document: Mapping[str, Any], move: str) -> dict[str, Any]:
+    """The document after a button of the form: `rules.2.up`, `rules.2.down`, `rules.2.remove`, `rules.add` …
+
+    What means no such button changes nothing.
+    """
+    name, _, rest = move.partition(".")
+    if name not in _NEW_ROWS:
+        return dict(document)
+    rows = list(rows_of(document.get(name)))
+    number, _, verb = rest.partition(".")
+    if rest == "add":
+        named = {_NAMED_BY[name]: f"rule {len(rows) + 1}"} if name in _NAMED_BY else {}
+        rows.append(named | _NEW_ROWS[name])
+    elif number.isdigit() and int(number) < len(rows):
+        row = rows.pop(int(number))
+        if verb != "remove":
+            rows.insert(max(0, int(number) + {"up": -1, "down": 1}.get(verb, 0)), row)
+    return {**document, name: rows}
+
+
+def _row_typed(typed: Fields, name: str) -> dict[str, Any]:
+    status = _of(typed, f"{name}.status_code")
+    row: dict[str, Any] = {"category": _of(typed, f"{name}.category")}
+    if status:
+        row["status_code"] = int(status) if status.isascii() and status.isdigit() and len(status) < 9 else status
+    return row | {"foreground": _of(typed, f"{name}.foreground"), "background": _of(typed, f"{name}.background")}
+
+
+def _quorum_typed(typed: Fields, index: int, before: list[Mapping[str, Any]]) -> dict[str, Any]:
+    name = f"quorum.{index}"
+    old = {key: value for key, value in before[index].items() if key != "operation"} if index < len(before) else {}
+    return {"operation": _of(typed, f"{name}.operation"), **_knobs_typed(typed, name, QUORUM_KNOBS, old)}
+
+
+def _classification_typed(typed: Fields, index: int, before: list[Mapping[str, Any]]) -> dict[str, Any]:
+    name = f"classification.{index}"
+    old = before[index] if index < len(before) else {}
+    rule: dict[str, Any] = {**old, "name": _of(typed, f"{name}.name")}
+    rule["match"] = {part: said for part in PATTERNS if (said := _of(typed, f"{name}.match.{part}"))}
+    statuses = [one.strip() for one in _of(typed, f"{name}.match.status_codes").split(",") if one.strip()]
+    if statuses:
+        rule["match"]["status_codes"] = [
+            int(one) if one.isascii() and one.isdigit() and len(one) < 9 else one for one in statuses
+        ]
+    rule["category"] = _of(typed, f"{name}.category")
+    rule.pop("overrides", None)
+    overrides = _lines(typed.get(f"{name}.overrides", ""))
+    return rule | {"overrides": overrides} if overrides else rule
+
+
+def _terms_typed(given: object, typed: Fields) -> dict[str, Any]:
+    """Kinds that say nothing are left out, unless they stood there before."""
+    found: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {}
+    for kind in BUILT_IN_TERMS:
+        name, before = f"escalation_terms.{kind}", found.get(kind)
+        kept = {key: value for key, value in before.items() if key != "queue"} if isinstance(before, Mapping) else {}
+        queue = _of(typed, f"{name}.queue")
+        said = ({"queue": queue} if queue else {}) | _knobs_typed(typed, name, knobs_of_terms(kind), kept)
+        if said or kind in found:
+            found[kind] = said
+    return found
+
+
+def _defaults_typed(base: Mapping[str, Any], typed: Fields) -> dict[str, Any]:
+    """Kinds that say nothing are left out, unless they stood there before."""
+    given = base.get("defaults")
+    before = given if isinstance(given, Mapping) else {}
+    found: dict[str, Any] = {}
+    for kind in [*before, *(one for one in BUILT_IN_DEFAULTS if one not in before)]:
+        knobs = _knobs_typed(typed, f"defaults.{kind}", KNOBS, before.get(kind))
+        if knobs or kind in before:
+            found[str(kind)] = knobs
+    return found
+
+
+def _rule_typed(typed: Fields, index: int, before: list[Mapping[str, Any]], faults: dict[str, str]) -> dict[str, Any]:
+    name = f"rules.{index}"
+    old = before[index] if index < len(before) else {}
+    rule: dict[str, Any] = {**old, "id": _of(typed, f"{name}.id")}
+    rule["scope"] = {part: said for part in PARTS if (said := _of(typed, f"{name}.scope.{part}"))}
+    knobs = _knobs_typed(typed, f"{name}.knobs", KNOBS, old.get("knobs"))
+    added, value = _of(typed, f"{name}.add_knob"), _of(typed, f"{name}.add_value")
+    if added in KNOBS and value:
+        knobs[added] = knob_typed(KNOBS[added], value)
+    elif added in KNOBS:
+        faults[f"{name}.add_value"] = "needs a value"
+    rule["knobs"] = knobs
+    fallbacks = _lines(typed.get(f"{name}.fallbacks", ""))
+    rule.pop("fallbacks", None)
+    if fallbacks:
+        rule["fallbacks"] = fallbacks
+    return rule
+
+
+def _knobs_typed(typed: Fields, path: str, knobs: Mapping[str, Knob], before: object) -> dict[str, Any]:
+    """The knobs that were typed, with those that are not known here as they were."""
+    kept = {name: value for name, value in before.items() if name not in knobs} if isinstance(before, Mapping) else {}
+    said = {name: knob_typed(knob, _of(typed, f"{path}.{name}")) for name, knob in knobs.items()}
+    return {name: value for name, value in said.items() if value is not None} | kept
+
+
+def _indices(typed: Fields, name: str) -> list[int]:
+    """The numbers of the rows that the form sent, in order."""
+    numbers = {one.split(".")[1] for one in typed if one.startswith(f"{name}.") and one.count(".") >= 2}
+    return sorted(int(one) for one in numbers if one.isdigit() and int(one) < _MOST_ROWS)
+
+
+def _of(typed: Fields, name: str) -> str:
+    return typed.get(name, "").strip()
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]

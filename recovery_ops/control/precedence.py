@@ -1,0 +1,136 @@
+"""Which of several overrides and rules wins at one place, and why, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from recovery_ops.control.actions.attempt import words_of
+from recovery_ops.control.desired import Snapshot, Who
+from recovery_ops.rules.intent import winning_override
+from recovery_ops.rules.knobs import KNOBS
+from recovery_ops.rules.policy import Policy, parse_policy
+from recovery_ops.rules.scope import ANY, Place, Scope
+
+_RANKS = ("the whole environment", "a group", "a service", "an operation", "an operation of a service", "an instance")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One override or rule that speaks of the place. `why` says why it wins, or what beats it."""
+
+    name: str
+    what: str
+    scope: str
+    wins: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """One knob: its value there, and who said so."""
+
+    name: str
+    value: Any
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Everything that speaks of one place: overrides and rules, the winning one first, and the knobs that hold."""
+
+    overrides: Sequence[Claim]
+    rules: Sequence[Claim]
+    knobs: Sequence[Said]
+
+
+def verdict_of(snapshot: Snapshot, place: Place, *, now: datetime, kind: str = "operation") -> Verdict:
+    """What holds at a place. Where the agent's code says something, it beats the defaults; that is not known here."""
+    return Verdict(
+        overrides=_overrides(snapshot, place, now.timestamp()),
+        rules=_rules(snapshot, place),
+        knobs=_knobs(snapshot, place, kind),
+    )
+
+
+def _overrides(snapshot: Snapshot, place: Place, now: float) -> list[Claim]:
+    speaking = [one for one in snapshot.overrides if one.scope.holds(place)]
+    who = Who(service=place.service, instance=place.instance, group=place.group)
+    spared = {one.id for one in speaking if snapshot.lets_out(one.id, who)}
+    winner = winning_override([one for one in speaking if one.id not in spared], place, now)
+    speaking.sort(key=lambda one: (one is winner, one.scope.rank, one.revision), reverse=True)
+    claims = []
+    for one in speaking:
+        if one is winner:
+            others = [
+                other for other in speaking if other is not one and other.id not in spared and other.holds_at(now)
+            ]
+            why = _why_it_wins(one.scope, [other.scope for other in others], "has the newest revision")
+        elif one.id in spared:
+            why = "lets this instance out: it goes by its own rules"
+        elif not one.holds_at(now):
+            why = "does not hold at this moment"
+        elif winner is not None and winner.scope.rank > one.scope.rank:
+            why = f"{winner.id} is more specific: it speaks of {rank_words(winner.scope)}"
+        else:
+            why = f"{winner.id if winner else 'another'} is of a newer revision"
+        claims.append(
+            Claim(
+                name=one.id,
+                what=f"{one.mode.value} by {one.by}: {one.reason}",
+                scope=words_of(one.scope),
+                wins=one is winner,
+                why=why,
+            )
+        )
+    return claims
+
+
+def _rules(snapshot: Snapshot, place: Place) -> list[Claim]:
+    policy = _policy(snapshot, place)
+    found = [(index, rule) for index, rule in enumerate(policy.rules) if rule.scope.holds(place)]
+    found.sort(key=lambda item: (item[1].scope.rank, item[0]), reverse=True)
+    scopes = [rule.scope for _, rule in found]
+    claims = []
+    for position, (_, rule) in enumerate(found):
+        said = ", ".join(name for name in KNOBS if getattr(rule.knobs, name) is not None) or "fallbacks alone"
+        if position == 0:
+            why = _why_it_wins(rule.scope, scopes[1:], "stands further down")
+        else:
+            why = f"{found[0][1].id} comes first where both say something"
+        claims.append(Claim(name=rule.id, what=said, scope=words_of(rule.scope), wins=position == 0, why=why))
+    return claims
+
+
+def _policy(snapshot: Snapshot, place: Place) -> Policy:
+    """The policy that rules there: in the cohort of a rollout not the live one."""
+    who = Who(service=place.service, instance=place.instance, group=place.group)
+    found = snapshot.policy_for(who)
+    return parse_policy(found.document, version=found.version)
+
+
+def _why_it_wins(scope: Scope, others: Sequence[Scope], tie: str) -> str:
+    if not others:
+        return "nothing else speaks of this place"
+    if any(other.rank == scope.rank for other in others):
+        return f"of those that speak of {rank_words(scope)} it {tie}"
+    return f"it is the most specific: it speaks of {rank_words(scope)}"
+
+
+def _knobs(snapshot: Snapshot, place: Place, kind: str) -> list[Said]:
+    policy = _policy(snapshot, place)
+    held = policy.for_operation(place, kind=kind)
+    rules = {rule.id: rule for rule in policy.rules}
+    said = []
+    for name in KNOBS:
+        by = next((one for one in held.winning_rules if getattr(rules[one].knobs, name) is not None), "")
+        said.append(Said(name=name, value=getattr(held.knobs, name), by=f"rule {by}" if by else "code or default"))
+    return said
+
+
+def rank_words(scope: Scope) -> str:
+    """How specific a scope is, in words."""
+    named = " with a wildcard" if any(ANY in part and part != ANY for part in (scope.operation, scope.service)) else ""
+    return _RANKS[scope.rank[0]] + named

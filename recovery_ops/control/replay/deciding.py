@@ -1,0 +1,390 @@
+"""The third driver of the ladder: recorded outcomes on a clock of events, one instance under one policy.
+
+Calls of an instance run side by side, as they did: each step of each is an event with its time, so that a breaker that
+one call opens refuses the next. What was not recorded is not made up: an attempt that nobody made ends the call there,
+and is counted among what cannot be known. Chance is its mean.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import count, islice
+from typing import Any
+
+from recovery_ops.control.replay.classifying import classified
+from recovery_ops.control.replay.measures import Measures
+from recovery_ops.control.replay.recorded import Attempt, Call, Moved, Recording, Refusals, Successes, Traits
+from recovery_ops.rules import facts, ladder, steps
+from recovery_ops.rules.breaker import Breaker, Imposed
+from recovery_ops.rules.failures import Failure
+from recovery_ops.rules.model_chain import ModelChain
+from recovery_ops.rules.policy import Knobs, OperationPolicy, Policy
+from recovery_ops.rules.retry import is_retryable
+from recovery_ops.rules.scope import Place
+from recovery_ops.rules.standing import Alternative, Climb, Standing
+from recovery_ops.rules.words import State
+
+MEAN = 0.5
+RUN_S = 300.0
+"""A run's deadline where the recording does not tell one."""
+MOST_STEPS = 40
+"""Steps that are kept of one call, for people to read."""
+
+ANSWERED, FALLBACK, WITHDRAWN, REFUSED, FAILED, STOPPED, UNKNOWN = (
+    "answered",
+    "fallback",
+    "withdrawn",
+    "refused",
+    "failed",
+    "stopped",
+    "unknown",
+)
+NOT_MADE, NOT_ASKED, NOT_ADMITTED, OTHER_MODEL = "not_made", "not_asked", "not_admitted", "other_model"
+"""What cannot be known: an attempt beyond the recorded ones, a fallback that never answered this call, a call that was
+refused then and would be made, a model that was not asked."""
+
+
+@dataclass(slots=True)
+class Decided:
+    """One call under one policy."""
+
+    ending: str = UNKNOWN
+    attempts: int = 0
+    waited_s: float = 0.0
+    steps: list[tuple[float, str]] = field(default_factory=list)
+    """Seconds since the call began, and what happened then."""
+
+
+@dataclass(slots=True)
+class Replayed:
+    """One instance under one policy: each call by its number, and what was counted."""
+
+    calls: dict[int, Decided] = field(default_factory=dict)
+    refused_successes: int = 0
+    """Calls that went well, and would be refused."""
+    refused_retries: dict[str, int] = field(default_factory=dict)
+    """By operation: attempts that were not the first, and were refused. The recording counts them with all others."""
+    unknown: dict[str, int] = field(default_factory=dict)
+    by_operation: dict[str, Measures] = field(default_factory=dict)
+
+
+def replay(recording: Recording, policy: Policy, base: Policy) -> Replayed:
+    """Decide one instance's recording again. `base` is the policy that the recording is taken to have run under."""
+    return _Instance(recording, policy, base).run()
+
+
+@dataclass(slots=True)
+class _Running:
+    """A call on its way up the ladder."""
+
+    call: Call
+    climbing: ladder.Climbing
+    decided: Decided
+    began_s: float
+    taken: int = 0
+    now: float = 0.0
+
+
+class _Instance:
+    def __init__(self, recording: Recording, policy: Policy, base: Policy) -> None:
+        self.recording, self.policy, self.base = recording, policy, base
+        self.found = Replayed()
+        self.breakers: dict[str, Breaker] = {}
+        self.standings: dict[str, Standing] = {}
+        self._heap: list[tuple[float, int, _Running, steps.Reply]] = []
+        self._ticket = count()
+        self._overrides = count(1)
+        self._base_policies: dict[str, OperationPolicy] = {}
+        for name in recording.traits:
+            self._standing(name)
+
+    # -- the clock -----------------------------------------------------------------------------------------------------
+    def run(self) -> Replayed:
+        """Let everything happen in its time."""
+        recording = self.recording
+        items: list[tuple[float, int, Any]] = [(one.started_s, 2, one) for one in recording.calls]
+        items += [(one.end_s, 1, one) for one in recording.successes]
+        items += [(one.at_s, 3, one) for one in recording.refusals]
+        items += [(one.at_s, 0, one) for one in recording.moves]
+        items.sort(key=lambda item: item[:2])
+        act: dict[type, Callable[[Any], None]] = {
+            Call: self._begin,
+            Successes: self._succeed,
+            Refusals: self._refuse,
+            Moved: self._impose,
+        }
+        heap = self._heap
+        for at_s, _, item in items:
+            while heap and heap[0][0] <= at_s:
+                _, _, running, reply = heapq.heappop(heap)
+                self._climb(running, reply)
+            act[type(item)](item)
+        while heap:
+            _, _, running, reply = heapq.heappop(heap)
+            self._climb(running, reply)
+        for operation in recording.asked:
+            self._operation(operation).escalations += 1
+        return self.found
+
+    def _later(self, at_s: float, running: _Running, reply: steps.Reply) -> None:
+        heapq.heappush(self._heap, (at_s, next(self._ticket), running, reply))
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+    def _begin(self, call: Call) -> None:
+        traits, standing = self.recording.traits[call.operation], self.standings[call.operation]
+        climb = Climb(
+            standing=standing,
+            source=call.source,
+            started_at=call.started_s,
+            deadline_at=call.deadline_s or call.started_s + RUN_S,
+            chance=_mean,
+            alternatives=tuple(Alternative(standing=self._standing(name)) for name in traits.fallbacks),
+            is_optional=traits.is_optional,
+            is_repeatable=True,
+            fixes=frozenset(traits.fixes),
+        )
+        decided = self.found.calls[call.number] = Decided()
+        running = _Running(call, ladder.climb(climb), decided, call.started_s, now=call.started_s)
+        self._climb(running, None)
+
+    def _climb(self, running: _Running, reply: steps.Reply) -> None:
+        """Go on until the call has to wait for something, or ends."""
+        if reply is not None:
+            running.now = reply.now
+        while True:
+            try:
+                step = running.climbing.send(reply)
+            except StopIteration as end:
+                self._end(running, end.value)
+                return
+            reply = None
+            if isinstance(step, steps.Emit):
+                self._tell(running, step.fact)
+            elif isinstance(step, steps.Wait):
+                running.decided.waited_s += step.delay_s
+                self._measures(running).waiting_s += step.delay_s
+                self._note(running, f"waits {step.delay_s:.1f} s")
+                self._later(running.now + step.delay_s, running, steps.Woke(running.now + step.delay_s))
+                return
+            elif isinstance(step, steps.Call):
+                reply = self._outcome(running, step)
+                if reply.now > running.now:
+                    self._later(reply.now, running, reply)
+                    return
+            else:  # a user who would have been asked: what they would have said is not known
+                self._unknown(running, NOT_MADE)
+                reply = steps.Cancelled(running.now)
+
+    def _outcome(self, running: _Running, step: steps.Call) -> steps.Returned | steps.Raised | steps.Cancelled:
+        """What was recorded of this attempt."""
+        call, now = running.call, running.now
+        if step.level:
+            if call.fallback != step.operation:
+                self._unknown(running, NOT_ASKED)
+            self._note(running, f"asks {step.operation}")
+            return steps.Returned(now, 0.0)
+        running.decided.attempts += 1
+        self._measures(running).attempts += 1
+        taken, running.taken = running.taken, running.taken + 1
+        if taken < len(call.attempts):
+            attempt = call.attempts[taken]
+            if step.model and attempt.model and step.model != attempt.model:
+                self._count(OTHER_MODEL)
+            failure = self._failure(call, attempt)
+            self._note(running, f"attempt {step.attempt}: {failure.category.value}")
+            return steps.Raised(now + attempt.duration_s, failure, attempt.duration_s)
+        if call.ending == ANSWERED and taken == len(call.attempts):
+            self._note(running, f"attempt {step.attempt}: answered")
+            return steps.Returned(now + call.answered_in_s, call.answered_in_s)
+        self._unknown(running, NOT_MADE if call.attempts else NOT_ADMITTED)
+        return steps.Cancelled(now)
+
+    def _failure(self, call: Call, attempt: Attempt) -> Failure:
+        """The failure with what its fact does not tell and its verdict betrays: the server's word, or possible harm."""
+        failure = classified(attempt, self.policy.classification)
+        if failure.category is not attempt.failure.category:
+            return failure  # what the agent's rules said was about another category
+        known = attempt.heard
+        if known is not None and known[0] is self.base:
+            return known[1]
+        base = self._base_policy(call.operation)
+        would = is_retryable(attempt.failure, is_foreground=base.is_foreground(call.source), policy=base)
+        heard = attempt.failure
+        if would != attempt.was_retryable:
+            heard = replace(attempt.failure, server_says_retry=attempt.was_retryable)
+        attempt.heard = (self.base, heard)  # the other policy is asked about the same
+        return heard
+
+    def _end(self, running: _Running, ending: steps.Ending) -> None:
+        decided, measures = running.decided, self._measures(running)
+        if isinstance(ending, steps.Answered):
+            decided.ending = FALLBACK if ending.level else ANSWERED
+        elif isinstance(ending, steps.Failed):
+            decided.ending = FAILED
+            measures.failed += 1
+        elif isinstance(ending, steps.Withdrawn):
+            decided.ending = WITHDRAWN
+        elif isinstance(ending, steps.Refused):
+            decided.ending = REFUSED
+        elif isinstance(ending, steps.Stopped):
+            decided.ending = STOPPED
+            measures.stopped += 1
+        self._note(running, decided.ending)
+        each = self.recording.traits[running.call.operation].tokens_each
+        if each is not None:
+            measures.tokens += each * decided.attempts
+
+    def _tell(self, running: _Running, fact: facts.Fact) -> None:
+        measures = self._measures(running)
+        if isinstance(fact, facts.RetryScheduled):
+            measures.retries += 1
+        elif isinstance(fact, facts.BreakerStateChanged):
+            self._move_told(running.call.operation, fact)
+            self._note(running, f"breaker {fact.state.value}")
+        elif isinstance(fact, facts.FallbackActivated):
+            measures.fallbacks += 1
+        elif isinstance(fact, facts.DegradationStarted):
+            measures.withdrawn += fact.kind == "withdrawn"
+        elif isinstance(fact, facts.Escalated):
+            measures.escalations += 1
+            self._note(running, f"asks the queue {fact.queue}")
+        elif isinstance(fact, facts.BreakerRejected):
+            self._note(running, f"refused by the {fact.reason}")
+            if running.call.attempts and fact.reason != "not_enforced":
+                name = running.call.operation
+                self.found.refused_retries[name] = self.found.refused_retries.get(name, 0) + fact.count
+
+    # -- what happened around them -------------------------------------------------------------------------------------
+    def _succeed(self, some: Successes) -> None:
+        """Let calls through that went well, as far as the breaker does."""
+        breaker = self.breakers[some.breaker]
+        left, pause_s = some.count, (some.end_s - some.start_s) / (some.count + 1)
+        at_s = some.start_s
+        while left:
+            if breaker.is_calm:
+                deque(islice(breaker.successes.steps, left), maxlen=0)  # each step of the counter is one success
+                self._well(some.operation, some.end_s)
+                return
+            at_s += pause_s
+            admission = breaker.admit(at_s)
+            for fact in admission.facts:
+                self._move_told(some.operation, fact)
+            if admission.is_allowed:
+                for fact in breaker.succeed(at_s, ticket=admission.ticket):
+                    self._move_told(some.operation, fact)
+                self._well(some.operation, at_s)
+                left -= 1
+                continue
+            # Those before the breaker would let one through are refused together.
+            wait_s = admission.retry_in_s or 0.0
+            refused = left if not pause_s else min(left, max(1, int(wait_s / pause_s)))
+            left -= refused
+            at_s += (refused - 1) * pause_s
+            self.found.refused_successes += refused
+            self._operation(some.operation).refused += refused
+
+    def _well(self, operation: str, at_s: float) -> None:
+        """A call of an operation went well: what was reduced is whole again."""
+        standing = self.standings[operation]
+        standing.degradation.end(at_s)
+        if standing.chain is not None and not standing.chain.is_calm:
+            standing.chain.succeeded(standing.chain.current(at_s))
+
+    def _refuse(self, some: Refusals) -> None:
+        """Calls that were refused: refused again, or made with an outcome that nobody knows."""
+        breaker = self.breakers[some.breaker]
+        is_open = breaker.computed is State.OPEN and (breaker.retry_at or 0.0) > some.at_s
+        is_held = breaker.override is not None and breaker.override.mode is State.FORCED_OPEN
+        if is_open or is_held or some.reason in ("gate", "override", "shed") or breaker.computed is State.HALF_OPEN:
+            self._operation(some.operation).refused += some.count
+        else:
+            self._count(NOT_ADMITTED, some.count)
+
+    def _impose(self, move: Moved) -> None:
+        """What a person did to a breaker holds under any policy."""
+        breaker = self.breakers.get(move.breaker)
+        if breaker is None:
+            return
+        if move.is_reset:
+            breaker.reset(move.at_s)
+        elif move.mode is None:
+            breaker.impose(None, move.at_s)
+        else:
+            name = f"recorded {next(self._overrides)}"
+            breaker.impose(Imposed(id=name, mode=move.mode, ends_at=move.at_s + move.lasts_s), move.at_s)
+
+    def _move_told(self, operation: str, fact: facts.Fact) -> None:
+        if isinstance(fact, facts.BreakerStateChanged) and fact.state is State.OPEN:
+            self._operation(operation).openings += 1
+
+    # -- counting ------------------------------------------------------------------------------------------------------
+    def _measures(self, running: _Running) -> Measures:
+        return self._operation(running.call.operation)
+
+    def _operation(self, name: str) -> Measures:
+        found = self.found.by_operation.get(name)
+        if found is None:
+            found = self.found.by_operation[name] = Measures()
+        return found
+
+    def _unknown(self, running: _Running, what: str) -> None:
+        self._count(what)
+        self._note(running, "not recorded")
+
+    def _count(self, what: str, number: int = 1) -> None:
+        self.found.unknown[what] = self.found.unknown.get(what, 0) + number
+
+    def _note(self, running: _Running, what: str) -> None:
+        if len(running.decided.steps) < MOST_STEPS:
+            running.decided.steps.append((running.now - running.began_s, what))
+
+    # -- the policy ----------------------------------------------------------------------------------------------------
+    def _standing(self, name: str) -> Standing:
+        found = self.standings.get(name)
+        if found is not None:
+            return found
+        traits = self.recording.traits.get(name) or Traits(name)
+        policy = policy_at(self.recording, name, self.policy, self.base)
+        breaker = self.breakers.get(traits.breaker)
+        if breaker is None:
+            breaker = self.breakers[traits.breaker] = Breaker(traits.breaker, policy.knobs)
+        chain = ModelChain(*traits.models) if len(traits.models) > 1 else None
+        if chain is not None:
+            chain.configure(policy.knobs)
+        found = self.standings[name] = Standing(name, policy, breaker, provider=traits.provider or None, chain=chain)
+        return found
+
+    def _base_policy(self, name: str) -> OperationPolicy:
+        if self.policy is self.base:
+            return self.standings[name].policy
+        found = self._base_policies.get(name)
+        if found is None:
+            found = self._base_policies[name] = policy_at(self.recording, name, self.base, self.base)
+        return found
+
+
+def policy_at(recording: Recording, name: str, policy: Policy, base: Policy) -> OperationPolicy:
+    """What a policy says of an operation of that instance, with what its code is seen to say."""
+    traits = recording.traits.get(name) or Traits(name)
+    speaker = recording.speaker
+    place = Place(
+        service=speaker.service,
+        instance=speaker.instance,
+        group=speaker.group,
+        operation=name,
+        breaker=traits.breaker,
+    )
+    kind = traits.kind if name in recording.traits else "undeclared"
+    usual = base.for_operation(place, kind=kind)
+    said: dict[str, Any] = {}
+    for is_foreground, limit in traits.limits.items():
+        if limit != usual.max_retries(is_foreground=is_foreground):
+            said["max_retries" if is_foreground else "max_retries_background"] = limit
+    return policy.for_operation(place, kind=kind, code=Knobs(**said) if said else None)
+
+
+def _mean() -> float:
+    return MEAN

@@ -1,0 +1,47 @@
+"""What a replay counts, in the order in which its page shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(slots=True)
+class Measures:
+    """Of what was recorded, or of what a policy makes of it. Attempts are those of calls that failed at least once."""
+
+    attempts: int = 0
+    retries: int = 0
+    waiting_s: float = 0.0
+    refused: int = 0
+    openings: int = 0
+    fallbacks: int = 0
+    withdrawn: int = 0
+    escalations: int = 0
+    failed: int = 0
+    stopped: int = 0
+    tokens: float = 0.0
+
+    def add(self, other: Measures) -> None:
+        """Add up another instance's."""
+        for part in fields(Measures):
+            setattr(self, part.name, getattr(self, part.name) + getattr(other, part.name))
+
+    def as_numbers(self) -> dict[str, float]:
+        """By name, rounded as far as anybody reads."""
+        return {part.name: round(getattr(self, part.name), 1) for part in fields(Measures)}
+
+
+WORDS = {
+    "attempts": "Attempts of calls that failed",
+    "retries": "Retries",
+    "waiting_s": "Waiting, seconds",
+    "refused": "Calls refused",
+    "openings": "Breaker openings",
+    "fallbacks": "Answers from a fallback",
+    "withdrawn": "Tools withdrawn",
+    "escalations": "Questions to people",
+    "failed": "Calls failed",
+    "stopped": "Runs stopped",
+    "tokens": "Tokens of the attempts, estimated",
+}
+"""What each is called on a screen."""

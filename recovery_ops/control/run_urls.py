@@ -1,0 +1,27 @@
+"""The addresses of runs and failures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.http import HttpResponse
+from django.urls import URLPattern, path
+
+from recovery_ops.control.views import failures, golden, run, run_asking, runs, triage, unclassified
+
+Page = Callable[..., HttpResponse]
+
+
+def pages(door: Callable[[Page], Page]) -> list[URLPattern]:
+    """The pages, each behind a `door` that hands it the `environment` which the person may see."""
+    return [
+        path("failures", door(failures.failures), name="failures"),
+        path("failures/act/<str:verb>", door(triage.triage), name="triage"),
+        path("failures/unclassified", door(unclassified.unclassified), name="unclassified"),
+        path("failures/unclassified/<path:fingerprint>", door(unclassified.cause), name="unclassified-cause"),
+        path("failures/<path:fingerprint>", door(failures.failure), name="failure"),
+        path("runs", door(runs.runs_list), name="runs"),
+        path("runs/<path:run>/golden", door(golden.mark), name="golden-mark"),
+        path("runs/<path:run>/ask", door(run_asking.ask), name="run-ask"),
+        path("runs/<path:run>", door(run.one_run), name="run"),
+    ]

@@ -1,0 +1,41 @@
+"""The addresses of the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from django.urls import URLPattern, path
+from django.views.generic import RedirectView
+
+from recovery_ops.control.views import health, keys, own, people, settings, stored
+
+
+def pages(seeing: Callable[[Any], Any]) -> list[URLPattern]:
+    """Behind the door `seeing`, like every page."""
+    return [
+        path("settings", seeing(settings.index), name="settings"),
+        path("settings/", RedirectView.as_view(pattern_name="settings")),
+        path("settings/you", own.preferences, name="preferences"),
+        path("settings/you/email", own.email, name="own-email"),
+        path("settings/you/password", own.password, name="own-password"),
+        path("settings/you/shortcuts", own.shortcuts, name="shortcuts"),
+        path("settings/keys", seeing(keys.key_list), name="keys"),
+        path("settings/keys/new", seeing(keys.new), name="new-key"),
+        path("settings/keys/<str:prefix>/replace", seeing(keys.rotate), name="rotate-key"),
+        path("settings/keys/<str:prefix>/revoke", seeing(keys.revoke), name="revoke-key"),
+        path("settings/access", seeing(people.people_list), name="people"),
+        path("settings/access/new", seeing(people.new), name="new-person"),
+        path("settings/access/<int:number>/role", seeing(people.role), name="person-role"),
+        *(
+            path(
+                f"settings/access/<int:number>/{verb}",
+                seeing(partial(people.account, verb=verb)),
+                name=f"person-{verb}",
+            )
+            for verb in ("reset", "disable", "enable")
+        ),
+        path("settings/data", seeing(stored.stored), name="stored"),
+        path("settings/health", seeing(health.health), name="health"),
+    ]

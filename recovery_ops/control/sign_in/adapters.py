@@ -1,0 +1,174 @@
+"""What django-allauth asks us: how our people are called, how secrets are kept, who may come from the provider."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from typing import Any, NoReturn
+
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.socialaccount.models import SocialApp, SocialLogin
+from allauth.socialaccount.providers.base.constants import AuthError
+from cryptography.fernet import Fernet, MultiFernet
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from django.conf import settings
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from recovery_ops.control.actions import Refused, sign_ins
+from recovery_ops.control.context import origin_of
+from recovery_ops.control.sign_in.provider import Exchange
+from recovery_ops.control.sign_in.sessions import is_fresh
+from recovery_ops.single_sign_on import Provider
+
+logger = logging.getLogger(__name__)
+
+_UNKNOWN_ADDRESS = "0.0.0.0"  # noqa: S104  # nothing is bound to it: it stands for a request without an address
+
+
+class AccountAdapter(DefaultAccountAdapter):
+    """Nobody signs up by themselves; admins, the server's own commands and the provider's groups make accounts."""
+
+    error_messages = {
+        **DefaultAccountAdapter.error_messages,
+        "too_many_login_attempts": "Too many tries that failed. Wait five minutes, then try once more.",
+        "rate_limited": "Too many tries. Wait a few minutes, then try once more.",
+        "incorrect_password": "This is not your password. It is case-sensitive.",
+    }
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        return False
+
+    def get_client_ip(self, request: HttpRequest) -> str:
+        """As uvicorn found it; which proxy it believes is FORWARDED_ALLOW_IPS."""
+        return request.META.get("REMOTE_ADDR") or _UNKNOWN_ADDRESS
+
+    def is_reauthentication_required(self, *, app: str, **kwargs: Any) -> bool:
+        return not is_fresh(self.request)
+
+    def add_message(self, *args: Any, **kwargs: Any) -> None:
+        """Our own pages say what was done."""
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        """Count the try; the one that is over the limit is written down once, where there is such an account."""
+        try:
+            super().pre_authenticate(request, **credentials)
+        except self.validation_error_class:
+            sign_ins.note_lock_out(str(credentials.get("username", "")), origin_of(request))
+            raise
+
+    @property
+    def validation_error_class(self) -> type[Exception]:
+        """What a refused try raises."""
+        return type(self.validation_error("too_many_login_attempts"))
+
+    def respond_user_inactive(self, request: HttpRequest, user: AbstractBaseUser) -> HttpResponse:
+        return refusal_page(request, "This account is locked. An admin of every environment can let it in again.")
+
+
+class SecondFactorAdapter(DefaultMFAAdapter):
+    """Secrets of second factors are encrypted with a key made from the console's own."""
+
+    error_messages = {
+        **DefaultMFAAdapter.error_messages,
+        "incorrect_code": "This code is not right, was used before, or is over. Wait for the next one.",
+    }
+
+    def encrypt(self, text: str) -> str:
+        return _box().encrypt(text.encode()).decode("ascii")
+
+    def decrypt(self, encrypted_text: str) -> str:
+        return _box().decrypt(encrypted_text.encode("ascii")).decode()
+
+    def get_totp_label(self, user: AbstractBaseUser) -> str:
+        return user.get_username()
+
+    def _get_user_identifier(self, user: AbstractBaseUser) -> str:
+        return user.get_username()
+
+    def _get_site_name(self) -> str:
+        return "Recovery Ops"
+
+
+class ProviderAdapter(DefaultSocialAccountAdapter):
+    """The one provider of the settings: its people are known by its own number for them, and hold what groups say."""
+
+    def list_apps(
+        self, request: HttpRequest, provider: str | None = None, client_id: str | None = None
+    ) -> list[SocialApp]:
+        known: Provider | None = settings.SINGLE_SIGN_ON
+        if known is None or provider not in (None, "openid_connect", known.id):
+            return []
+        app = SocialApp(
+            provider="openid_connect",
+            provider_id=known.id,
+            name=known.name,
+            client_id=known.client_id,
+            secret=known.client_secret,
+            settings={"server_url": known.issuer, "oauth_pkce_enabled": True, "scope": list(known.scopes)},
+        )
+        return [app]
+
+    def get_provider(self, request: HttpRequest, provider: str, client_id: str | None = None) -> Any:
+        found = super().get_provider(request, provider, client_id=client_id)
+        found.oauth2_adapter_class = Exchange
+        return found
+
+    def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
+        """Make the account where there is none, and give it exactly the roles that its groups stand for."""
+        known: Provider | None = settings.SINGLE_SIGN_ON
+        claims = sociallogin.account.extra_data
+        if known is None:
+            _turn_away(request, "Single sign-on is not set up here.")
+        held = known.roles_of(claims.get("groups"))
+        try:
+            user = sign_ins.come_from_provider(
+                sociallogin.user if sociallogin.is_existing else None,
+                name=str(claims.get("name", "")),
+                email=str(claims.get("email", "")),
+                held=held,
+                provider=known.name,
+                origin=origin_of(request),
+            )
+        except Refused as refusal:
+            _turn_away(request, refusal.detail)
+        if sociallogin.is_existing:
+            sociallogin.user = user
+        else:
+            sociallogin.connect(request, user)
+
+    def on_authentication_error(
+        self, request: HttpRequest, provider: Any, error: str = "", exception: Exception | None = None, **more: Any
+    ) -> None:
+        if error == AuthError.CANCELLED:
+            return
+        logger.warning("single sign-on did not let somebody in: %r", exception or error)
+        _turn_away(request, f"{provider.name} did not say who you are. Try once more; an admin finds why in the log.")
+
+
+def refusal_page(request: HttpRequest, detail: str, *, status: int = 403) -> HttpResponse:
+    """Why somebody cannot come in, and the way back to the door."""
+    return render(
+        request, "control/sign_in_refused.html", {"detail": detail, "back": reverse("sign-in")}, status=status
+    )
+
+
+def _turn_away(request: HttpRequest, detail: str) -> NoReturn:
+    raise ImmediateHttpResponse(refusal_page(request, detail))
+
+
+def _box() -> MultiFernet:
+    """Opens what any of the console's keys has closed, and closes with the newest."""
+    return MultiFernet([_fernet(key) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)])
+
+
+def _fernet(key: str | bytes) -> Fernet:
+    raw = key.encode() if isinstance(key, str) else key
+    derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"recovery-ops second factors").derive(raw)
+    return Fernet(base64.urlsafe_b64encode(derived))

@@ -1,0 +1,102 @@
+"""Single sign-on by OpenID Connect: the code flow with PKCE, and an identity that is always checked by its signature.
+
+OpenID Connect Core 1.0: §3.1.2 the request, §3.1.3.7 what has to be true of an ID token, §5.3.4 that the answer about a
+person has to be about the person of the token.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allauth.socialaccount.internal import jwtkit
+from allauth.socialaccount.models import SocialApp, SocialLogin, SocialToken
+from allauth.socialaccount.providers.oauth2.client import OAuth2Error
+from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView, OAuth2LoginView
+from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.urls import reverse
+from django.utils.crypto import constant_time_compare, get_random_string
+
+from recovery_ops.single_sign_on import Provider
+
+_KEPT = ("sub", "preferred_username", "email", "name")
+_NONCE = "single_sign_on_nonce"
+
+
+class Exchange(OpenIDConnectOAuth2Adapter):
+    """One exchange with the provider."""
+
+    @property
+    def openid_config(self) -> dict[str, Any]:
+        """What the provider says of itself, if it is the one of the settings that says it."""
+        config: dict[str, Any] = super().openid_config
+        if str(config.get("issuer", "")).rstrip("/") != _known().issuer:
+            raise OAuth2Error(f"the provider calls itself {config.get('issuer')!r}")
+        return config
+
+    def get_callback_url(self, request: HttpRequest, app: SocialApp) -> str:
+        return settings.PUBLIC_URL + reverse("single-sign-on-back") if _is_public() else _own_address(request)
+
+    def complete_login(self, request: HttpRequest, app: SocialApp, token: SocialToken, **more: Any) -> SocialLogin:
+        """Who it is: the ID token by its signature, and what the provider tells beside it of the same person."""
+        given = more["response"].get("id_token")
+        if not given:
+            raise OAuth2Error("the provider sent no ID token")
+        config = self.openid_config
+        claims = jwtkit.verify_and_decode(
+            credential=given,
+            keys_url=config["jwks_uri"],
+            issuer=config["issuer"],
+            audience=app.client_id,
+            lookup_kid=jwtkit.lookup_kid_jwk,
+        )
+        nonce = request.session.pop(_NONCE, "")
+        if not nonce or not constant_time_compare(str(claims.get("nonce", "")), nonce):
+            raise OAuth2Error("the ID token is not for this sign-in")
+        if config.get("userinfo_endpoint"):
+            told = self._fetch_user_info(token.token)
+            if told.get("sub") != claims.get("sub"):
+                raise OAuth2Error("the provider told of somebody else")
+            claims = claims | told
+        wanted = _known().groups_claim
+        kept = {name: claims[name] for name in _KEPT if name in claims}
+        kept["name"] = str(kept.get("preferred_username") or kept.get("email") or "")
+        kept["groups"] = claims.get(wanted, [])
+        return self.get_provider().sociallogin_from_response(request, kept)
+
+
+def leave(request: HttpRequest, *, is_again: bool = False) -> HttpResponse:
+    """Send somebody to the provider. Raises requests.RequestException where it does not answer."""
+    nonce = get_random_string(32)
+    asked = QueryDict(mutable=True)
+    asked["next"] = request.GET.get("next", "")
+    extra = QueryDict(mutable=True)
+    extra.update({"nonce": nonce} | ({"prompt": "login"} if is_again else {}))
+    asked["auth_params"] = extra.urlencode()
+    request.GET = asked  # type: ignore[assignment]  # what else an address says is nothing to the exchange
+    answer: HttpResponse = OAuth2LoginView.adapter_view(Exchange(request, _known().id))(request)
+    request.session[_NONCE] = nonce
+    return answer
+
+
+def arrive(request: HttpRequest) -> HttpResponse:
+    """Let somebody in whom the provider has sent back."""
+    answer: HttpResponse = OAuth2CallbackView.adapter_view(Exchange(request, _known().id))(request)
+    return answer
+
+
+def _known() -> Provider:
+    known: Provider | None = settings.SINGLE_SIGN_ON
+    if known is None:
+        raise OAuth2Error("single sign-on is not set up")
+    return known
+
+
+def _is_public() -> bool:
+    """Whether it was said where people reach the console."""
+    return bool(settings.PUBLIC_URL_IS_SAID)
+
+
+def _own_address(request: HttpRequest) -> str:
+    return request.build_absolute_uri(reverse("single-sign-on-back"))

@@ -1,0 +1,104 @@
+"""Amplification: attempts for each call by operation and source, who spends them, and whether background is shed."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from io import StringIO
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from events.amplification import CALLS_LEAST, FACTOR_MOST, Amplification, amplification
+from events.pages import render_page
+from events.window import PRESETS, window_in
+from events.wording import count_text, share_beside, share_text
+from recovery_ops.control.desired import live_policy
+from recovery_ops.control.notify.budgets import default_budget
+from recovery_ops.control.views.shedding import sentence_of
+from recovery_ops.control.views.standing import Standing
+from recovery_ops.rules.burning import is_over
+
+ROWS_MOST = 200
+COLUMNS = (
+    *("operation", "source", "partition", "calls", "attempted_calls", "attempts", "attempts_per_call", "failures"),
+    *("retries", "spent_attempts", "spent_share"),
+)
+"""The columns of the CSV, one row for each operation and source."""
+
+
+def amplified(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """Who spends how many attempts, and whether background work is shed now."""
+    now = timezone.now()
+    window = window_in(request, environment, now=now)
+    found = amplification(environment, start=window.start, end=window.end)
+    shed = Standing(environment, now=now).shed
+    context = {
+        "now": now,
+        "window": window,
+        "presets": PRESETS,
+        "sentence": _sentence(found),
+        "findings": list(_findings(found, default_budget(live_policy(environment).document))),
+        "found": found,
+        "rows": found.rows[:ROWS_MOST],
+        "rule": f"A finding: more than {FACTOR_MOST:g} attempts for each of at least {CALLS_LEAST} attempted calls.",
+        "shed": None if shed is None else sentence_of(shed, now=now),
+    }
+    return render_page(request, "control/amplification", context)
+
+
+def amplified_csv(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """The same rows as CSV, those that spend most first."""
+    window = window_in(request, environment, now=timezone.now())
+    found = amplification(environment, start=window.start, end=window.end)
+    written = StringIO()
+    rows = csv.writer(written)
+    rows.writerow(COLUMNS)
+    for row in found.rows:
+        partition = "foreground" if row.is_foreground else "background"
+        factor = "" if row.factor is None else f"{row.factor:.3f}"
+        counts = [row.calls, row.attempted, row.attempts, factor, row.failures, row.retries, row.extra]
+        rows.writerow([_inert(row.operation), _inert(row.source), partition, *counts, f"{row.spent_share:.4f}"])
+    disposition = f'attachment; filename="amplification-{window.start:%Y%m%dT%H%M%SZ}.csv"'
+    return HttpResponse(
+        written.getvalue(), content_type="text/csv; charset=utf-8", headers={"Content-Disposition": disposition}
+    )
+
+
+def _findings(found: Amplification, budget: float) -> Iterator[str]:
+    """What somebody should look at, in sentences."""
+    for row in found.findings[:5]:
+        whose = row.source or "nobody named"
+        yield (
+            f"{row.operation} for {whose} ({'foreground' if row.is_foreground else 'background'}) makes "
+            f"{row.factor:.2f} attempts for each call: it spends {row.extra:,}, "
+            f"{share_text(row.spent_share)} of what all spend."
+        )
+    if len(found.findings) > 5:
+        yield f"{count_text(len(found.findings) - 5, 'more does', 'more do')} the same; they stand in the table."
+    share = found.retry_share
+    if budget and share is not None and is_over(share / budget) and found.attempted >= CALLS_LEAST:
+        yield (
+            f"Retries are {share_beside(share, budget)} of the calls in this range; the budget is "
+            f"{share_text(budget)} over 30 days."
+        )
+    if found.background_capacity_retries:
+        count = count_text(found.background_capacity_retries, "retry", "retries")
+        yield f"Background work made {count} after a capacity failure: by the rules it makes none."
+
+
+def _sentence(found: Amplification) -> str:
+    if found.factor is None:
+        none = f"{count_text(found.calls, 'call was', 'calls were')} refused, none was attempted in this range."
+        return none if found.calls else "No calls were counted in this range."
+    share = found.background_share
+    whose = "" if share is None else f"; {share_text(share)} of what retries and stand-ins spent was background work"
+    refused = max(0, found.calls - found.attempted)
+    beside = f" ({refused:,} more were refused before any)" if refused else ""
+    called = count_text(found.attempted, "call")
+    return f"{found.attempts:,} attempts for {called}{beside}, {found.factor:.2f} for each{whose}."
+
+
+def _inert(text: str) -> str:
+    """A text of a stranger as a spreadsheet does not run it."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

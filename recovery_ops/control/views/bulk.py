@@ -1,0 +1,168 @@
+"""Several breakers at once: one verb, one reason, what they touch together, and what came of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from events import queries
+from events.pages import render_page
+from events.rows import BreakerRow
+from recovery_ops.control.actions import bulk as actions
+from recovery_ops.control.actions.attempt import SIGN_IN_AGAIN, Asked
+from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.desired import current_revision
+from recovery_ops.control.forms import DEFAULT_EXPIRY_S, BulkForm, new_key, problems_of
+from recovery_ops.control.impact import Impact, impact_of_all
+from recovery_ops.control.models import ResetRamp
+from recovery_ops.control.refusals import Refused
+from recovery_ops.control.views.acts import ACTS, MOST_INSTEAD, UNPROCESSABLE, impact_words
+from recovery_ops.control.views.breakers import ratio_of
+from recovery_ops.rules.scope import Scope
+
+_PARTS = ("service", "group", "instance")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One breaker to choose; after the act, what came of it."""
+
+    row: BreakerRow
+    ratio: str
+    is_chosen: bool
+    outcome: str = ""
+    state: str = ""
+    """A state whose mark fits the outcome."""
+
+
+@require_http_methods(["GET", "POST"])
+def bulk(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """Choose breakers and what to do with them; see what they touch together; then a result in each row.
+
+    Nothing is done before the sum of exactly these breakers, in exactly this scope, was shown.
+    """
+    if not visit_of(request).grants.may_in_part("trip", environment):
+        raise PermissionDenied(f"Your role does not let you trip breakers in {environment}.")
+    now = timezone.now()
+    rows = queries.breakers(environment, now=now)
+    names = [row.name for row in rows]
+    if request.method == "GET":
+        initial = {
+            "seen": current_revision(environment),
+            "key": new_key(),
+            "scope": "all",
+            "verb": request.GET.get("verb", "trip"),
+            "expires_in_s": DEFAULT_EXPIRY_S,
+            "name": [name for name in request.GET.getlist("name") if name in names],
+        }
+        form = BulkForm(names=names, environment=environment, initial=initial)
+        return _page(request, environment, form, rows)
+    form = BulkForm(request.POST, names=names, environment=environment)
+    if not form.is_valid():
+        return _page(request, environment, form, rows, status=UNPROCESSABLE)
+    said = form.cleaned_data
+    if request.POST.get("weighed") != _weight(said["name"], _where(said)):
+        return _page(request, environment, form, rows)
+    try:
+        results = _carried_out(request, environment, form)
+    except Refused as refusal:
+        problems_of(form, refusal.fields)
+        if refusal.code == SIGN_IN_AGAIN:
+            form.add_error("reason", refusal.detail)
+        return _page(request, environment, form, rows, status=refusal.status)
+    return _page(request, environment, form, rows, results=results)
+
+
+def _carried_out(request: HttpRequest, environment: str, form: BulkForm) -> list[actions.Result]:
+    said, now = form.cleaned_data, timezone.now()
+    asked = Asked(
+        by=actor_of(request),
+        environment=environment,
+        reason=said["reason"],
+        seen=said["seen"],
+        key=said["key"] or None,
+        now=now,
+    )
+    more: dict[str, Any] = {"starts_in_s": form.starts_in_s(now), "confirm": said.get("confirm", "")}
+    if said["expires_in_s"]:
+        more["expires_in_s"] = float(said["expires_in_s"])
+    return actions.each(said["verb"], said["name"], asked, where=_where(said), **more)
+
+
+def _where(said: Mapping[str, Any]) -> dict[str, str]:
+    """The part of the environment that a form means."""
+    return {said["scope"]: said[said["scope"]]} if said.get("scope") in _PARTS else {}
+
+
+def _weight(names: Iterable[str], where: Mapping[str, str]) -> str:
+    """A word for a choice of breakers and a scope, by which it is known whether their sum was shown."""
+    return sha256(json.dumps([sorted(names), sorted(where.items())]).encode()).hexdigest()[:16]
+
+
+def _page(
+    request: HttpRequest,
+    environment: str,
+    form: BulkForm,
+    rows: Sequence[BreakerRow],
+    *,
+    results: Sequence[actions.Result] = (),
+    status: int = 200,
+) -> HttpResponse:
+    told = {one.name: one for one in results}
+    chosen = [row.name for row in rows if row.name in set(form["name"].value() or ())]
+    where = _where(form.cleaned_data) if form.is_bound and form.is_valid() else {}
+    verb = str(form["verb"].value())
+    # What was asked is over by now: what it touches is said before.
+    is_weighed = bool(chosen) and status == 200 and not results
+    impact = _impact(environment, chosen, where) if is_weighed else None
+    agents = queries.fleet(environment, now=timezone.now())
+    refused = sum(one.refusal is not None for one in results)
+    context = {
+        "now": timezone.now(),
+        "form": form,
+        "lines": [_line(row, told.get(row.name), is_chosen=row.name in chosen) for row in rows],
+        "is_done": bool(results),
+        "chosen": len(chosen),
+        "weighed": _weight(chosen, where) if impact is not None else "",
+        "impact": None if impact is None else impact_words(impact),
+        "lead": ACTS[verb].consequence(impact) if impact is not None and verb in ACTS else "",
+        "instead": impact.operations[:MOST_INSTEAD] if impact is not None and verb == "trip" else (),
+        "more_instead": len(impact.operations) - MOST_INSTEAD if impact is not None and verb == "trip" else 0,
+        "done_words": f"{len(results) - refused} of {len(results)} done" + (f", {refused} refused" if refused else ""),
+        "services": sorted({one.service for one in agents}),
+        "groups": sorted({one.group for one in agents} - {""}),
+        "instances": sorted({one.instance for one in agents}),
+        "back": reverse("breakers"),
+        "ramp": next((one for one in map(_object_of, results) if isinstance(one, ResetRamp)), None),
+    }
+    return render_page(request, "control/bulk", context, status=status)
+
+
+def _impact(environment: str, names: Iterable[str], where: Mapping[str, str]) -> Impact:
+    scopes = [Scope(operation=name, **where) for name in names]
+    return impact_of_all(environment, scopes, now=timezone.now())
+
+
+def _object_of(result: actions.Result) -> object:
+    return None if result.done is None else result.done.object
+
+
+def _line(row: BreakerRow, result: actions.Result | None, *, is_chosen: bool) -> Line:
+    outcome, state = "", ""
+    if result is not None and result.done is not None:
+        outcome = "was so already" if result.done.was_already else f"done: revision {result.done.revision}"
+        state = "closed"
+        if isinstance(result.done.object, ResetRamp):
+            outcome, state = f"goes in steps with the others: reset {result.done.object.number}", "half_open"
+    elif result is not None and result.refusal is not None:
+        outcome, state = f"refused: {result.refusal.detail}", "open"
+    return Line(row=row, ratio=ratio_of(row), is_chosen=is_chosen, outcome=outcome, state=state)

@@ -1,0 +1,253 @@
+"""Capacity: each outage as one thing, whose it is, what it reached; over it how hot it was, by backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+
+from events import drawing, queries
+from events.capacity.arranging import arrangements_of
+from events.capacity.asking import (
+    capacity_event,
+    capacity_events,
+    failures_in,
+    newest_over,
+    similar_before,
+    struck_beside,
+)
+from events.capacity.bounds import bounds_of
+from events.capacity.rows import OWNER_CHIPS, OWNER_WORDS, CapacityEventRow, going_on
+from events.empties import Empty, none_in
+from events.exports import Cell, csv_answer, is_asked
+from events.pages import render_page
+from events.window import PRESETS, Window, window_in
+from events.wording import clock_text, count_text, listing, span_text, zone_word
+from recovery_ops.control.notify.budgets import budget_rows, burn_alerts
+from recovery_ops.control.views.facets import Facet, facets_of
+from recovery_ops.control.views.strip import Strip, capacity_rows, empty_share
+from recovery_ops.rules.outages import OutageBounds
+
+GOING_ON = "going_on"
+_WORDS = {GOING_ON: "going on", **{owner.value: words for owner, words in OWNER_CHIPS.items()}}
+_AROUND = timedelta(minutes=5)
+"""What a link to the timelines shows before and after an event: where it came from, and what followed."""
+
+
+def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """The events that touch the window, newest first, all or those of one owner."""
+    now = timezone.now()
+    window = window_in(request, environment, now=now)
+    bounds = bounds_of(environment)
+    found = capacity_events(environment, start=window.start, end=window.end, now=now, bounds=bounds)
+    chosen = request.GET.get("show", "")
+    shown = [row for row in found if chosen not in _WORDS or _is_chosen(row, chosen)]
+    if is_asked(request):
+        return csv_answer(request, f"capacity {environment}", _COLUMNS, (_cells(row, now) for row in shown))
+    context = {
+        "now": now,
+        "window": window,
+        "presets": PRESETS,
+        "budgets": budget_rows(environment, now=now),
+        "burns": burn_alerts(environment, start=window.start, end=window.end),
+        "sentence": _sentence(found, environment, now, bounds),
+        "heat": _heat(environment, window),
+        "facets": list(_facets(found, chosen, window)),
+        "facet_word": _WORDS.get(chosen, ""),
+        "total": len(found),
+        "empty": None if found else _empty(environment, window, now),
+        "rule": _rule(bounds),
+        "rows": [(*_line(row, now), _WORDS[row.owner.value]) for row in shown],
+    }
+    return render_page(request, "control/capacity", context)
+
+
+def _empty(environment: str, window: Window, now: datetime) -> Empty:
+    text = "No backend failed often enough to be an outage while agents reported."
+    # The heat rows above tell whether anybody called.
+    title = "No outage in this range"
+    return none_in(environment, window, now=now, title=title, text=text, is_of_calls=False)
+
+
+_COLUMNS = (
+    *("event", "backend", "whose", "began", "last failure", "is over", "lasted s", "failed attempts", "categories"),
+    *("runs", "instances", "worst minute", "longest Retry-After s", "breakers opened", "fallbacks", "runs waiting"),
+    *("estimated tokens", "estimated US dollars"),
+)
+
+
+def _cells(row: CapacityEventRow, now: datetime) -> tuple[Cell, ...]:
+    return (
+        *(row.number, row.name, OWNER_WORDS[row.owner], row.started, row.last, row.is_over),
+        *(row.lasted(now).total_seconds(), row.failures, _codes(row)),
+        *(row.runs, row.instances, row.peak_per_min, row.longest_wait_s, ", ".join(row.breakers), row.fallbacks),
+        *(row.waiting, row.tokens, None if row.cost_usd is None else round(row.cost_usd, 4)),
+    )
+
+
+def one_event(request: HttpRequest, *, environment: str, number: int) -> HttpResponse:
+    """One event: what it was, whose, what it reached, what was done by itself; what was like it before."""
+    now = timezone.now()
+    row = capacity_event(environment, number, now=now)
+    if row is None:
+        raise Http404(f"There is no capacity event CE-{number} in {environment}.")
+    if row.merged_into is not None:
+        return redirect("capacity-event", number=row.merged_into)
+    context = {
+        "now": now,
+        "row": row,
+        "lasted": row.lasted(now),
+        "owner_words": OWNER_WORDS[row.owner],
+        "sentence": _telling(row, now),
+        "facts": _facts(row),
+        "beside": listing(struck_beside(row, environment), most=4),
+        "categories": [(one.value, count, _share(count, row)) for one, count in row.categories.items()],
+        "operations": [(name, count, _share(count, row)) for name, count in row.operations.items()],
+        "failures": failures_in(row, environment),
+        "similar": [_line(one, now) for one in similar_before(row, environment, now=now)],
+        "timelines_href": _timelines_href(row),
+        "parts": [_line(one, now) for one in row.parts],
+        "arrangements": arrangements_of(environment, [row.id, *(one.id for one in row.parts)]),
+    }
+    return render_page(request, "control/capacity_event", context)
+
+
+def _is_chosen(row: CapacityEventRow, chosen: str) -> bool:
+    return not row.is_over if chosen == GOING_ON else row.owner == chosen
+
+
+def _facets(rows: Sequence[CapacityEventRow], chosen: str, window: Window) -> Sequence[Facet]:
+    counts = {name: sum(_is_chosen(row, name) for row in rows) for name in _WORDS}
+    shown = {name: count for name, count in counts.items() if count or name == chosen}
+    return list(facets_of(shown, total=len(rows), chosen=chosen, words=_WORDS, query=window.query))
+
+
+def _rule(bounds: OutageBounds) -> str:
+    """When many failures are one event, as the policy says."""
+    sources = count_text(bounds.least_sources, "run or instance", "runs or instances")
+    share = f"at most {bounds.most_of_one} of each" if bounds.most_of_one else "none with more than an equal share"
+    shared = f" ({share})" if bounds.least_sources > 1 or bounds.most_of_one else ""
+    return (
+        f"An event begins with {bounds.least_failures} capacity failures of one backend within "
+        f"{span_text(bounds.within_s)} from {sources}{shared}, "
+        f"is over after {span_text(bounds.quiet_s)} below that, and goes on if it comes back within "
+        f"{span_text(bounds.merge_s)}."
+    )
+
+
+def _heat(environment: str, window: Window) -> Strip | None:
+    """Rows of heat; None where no capacity error was counted."""
+    bins = queries.capacity_per_bin(environment, start=window.start, end=window.end)
+    start, end = bins.start, bins.start + timedelta(seconds=bins.bin_s * bins.length)
+    rows = list(capacity_rows(bins.since(window.began), empty_share(window.began, start, end)))
+    return Strip(rows=rows, axis=drawing.axis(start, end), bin_s=bins.bin_s) if rows else None
+
+
+def _sentence(rows: Sequence[CapacityEventRow], environment: str, now: datetime, bounds: OutageBounds) -> str:
+    current = going_on(rows)
+    if not current:
+        last = newest_over(environment, now=now, bounds=bounds)
+        if last is None:
+            return "No outage or overload has been seen here."
+        return (
+            f"No outage or overload goes on. The last, of {last.name}, ended "
+            f"{span_text(int((now - last.last).total_seconds()))} ago."
+        )
+    worst = max(current, key=lambda row: row.peak_per_min)
+    others = f"; {count_text(len(current) - 1, 'other goes', 'others go')} on, too" if len(current) > 1 else ""
+    return f"{_telling(worst, now)[:-1]}{others}."
+
+
+def _telling(row: CapacityEventRow, now: datetime) -> str:
+    """`helios / large: provider overloaded, nothing for us to do, since 14:02:07; 14 runs on 9 instances so far.`"""
+    owner = OWNER_WORDS[row.owner]
+    when = (
+        f"from {clock_text(row.started, today=now)} to {clock_text(row.last, today=now)}"
+        if row.is_over
+        else f"since {clock_text(row.started, today=now)}"
+    )
+    so_far = "" if row.is_over else " so far"
+    reached = f"; {_reached(row)}{so_far}" if row.is_read else ""
+    return f"{row.name}: {owner[:1].lower()}{owner[1:]}, {when}{reached}."
+
+
+def _reached(row: CapacityEventRow) -> str:
+    if not row.is_read:
+        return "being read"
+    least = "at least " if row.is_partial else ""
+    runs = f"{count_text(row.runs, 'run')} on " if row.runs else ""
+    waiting = f", {count_text(row.waiting, 'run waits', 'runs wait')}" if row.waiting else ""
+    return f"{least}{runs}{count_text(row.instances, 'instance')}{waiting}"
+
+
+def _line(row: CapacityEventRow, now: datetime) -> tuple[CapacityEventRow, str, str, timedelta]:
+    """An event with its codes, what it reached and how long it lasted, or lasts so far."""
+    return row, _codes(row), _reached(row), row.lasted(now)
+
+
+def _codes(row: CapacityEventRow) -> str:
+    """`316 × overloaded, 16 × rate_limited`: the two most frequent, and how many others."""
+    kinds = [f"{count:,} × {one.value}" for one, count in row.categories.items()]
+    others = sum(list(row.categories.values())[2:])
+    return ", ".join([*kinds[:2], *([count_text(others, "other")] if others else [])])
+
+
+def _facts(row: CapacityEventRow) -> list[tuple[str, str]]:
+    told = [
+        ("Whose", OWNER_WORDS[row.owner]),
+        ("Failed attempts", f"{row.failures:,}: {row.foreground:,} foreground, {row.background:,} background"),
+        ("Reached", _reached(row)),
+        ("Worst minute", _worst_minute(row)),
+        (
+            "Asked to wait",
+            "no Retry-After was seen" if row.longest_wait_s is None else f"up to {span_text(row.longest_wait_s)}",
+        ),
+        ("Breakers that opened", _opened(row) or "none"),
+        ("Answers by a fallback", f"{row.fallbacks:,}"),
+        ("Runs waiting", count_text(row.waiting, "run") + " now" if row.waiting else "none now"),
+        ("Estimated tokens", _estimate(row, "" if row.tokens is None else f"{row.tokens:,}", row.spent.tokens_runs)),
+        ("Estimated cost", _estimate(row, _dollars(row.cost_usd), row.spent.cost_runs)),
+    ]
+    return told if row.is_read else told[:1]
+
+
+def _dollars(amount: float | None) -> str:
+    if amount is None:
+        return ""
+    return f"{amount:,.2f} US dollars" if amount >= 1 else f"{amount:.4f} US dollars"
+
+
+def _estimate(row: CapacityEventRow, amount: str, told: int) -> str:
+    """What the runs that it reached used in all, and by how many of them that is known."""
+    if not row.runs:
+        return "not known: its failures were in no run"
+    if not amount:
+        return f"not known: none of its {count_text(row.runs, 'run')} has said so"
+    if told >= row.runs and not row.is_partial:
+        return f"{amount}, used in all by its {count_text(told, 'run')}"
+    least = "at least " if row.is_partial else ""
+    return f"about {amount}, by the {told:,} of {least}{count_text(row.runs, 'run')} that said so"
+
+
+def _worst_minute(row: CapacityEventRow) -> str:
+    if not row.peak_at:
+        return "not known"
+    at = timezone.localtime(row.peak_at)
+    return f"{row.peak_per_min:,} failures at {at:%H:%M} {zone_word(at)}"
+
+
+def _opened(row: CapacityEventRow) -> str:
+    return listing([f"{name} ({count_text(count, 'time')})" for name, count in row.breakers.items()], most=6)
+
+
+def _share(count: int, row: CapacityEventRow) -> float:
+    return count / row.failures if row.failures else 0.0
+
+
+def _timelines_href(row: CapacityEventRow) -> str:
+    start, end = row.started - _AROUND, row.last + _AROUND
+    return f"{reverse('timelines')}?from={start:%Y-%m-%dT%H:%M:%SZ}&to={end:%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,154 @@
+"""Degradations: what capability is reduced, since when, to what, and how many runs got the weaker answer."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from io import StringIO
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from events.degradations.asking import degradations_in
+from events.degradations.rows import Degradations, Reduction, Standing
+from events.empties import Empty, none_in
+from events.pages import render_page
+from events.window import PRESETS, Window, window_in
+from events.wording import clock_text, count_text, listing, span_text
+
+MARKS = {Standing.REDUCED: "half_open", Standing.NOT_KNOWN: "unknown", Standing.WHOLE: "closed"}
+ROWS_MOST = 50
+COLUMNS = (
+    *("operation", "standing", "kind", "from", "to", "started", "ended", "duration_s", "category", "reason"),
+    *("services", "instances", "weaker_answers", "runs", "is_at_least", "warning", "data_age_s"),
+)
+"""The columns of the CSV, one row for each reduction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One reduction with its mark and the words that the page shows."""
+
+    one: Reduction
+    mark: str
+    quality: str
+    where: str
+    lasted: timedelta
+
+
+def degradations(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """What was reduced in the window, what goes on first."""
+    now = timezone.now()
+    window = window_in(request, environment, now=now)
+    found = degradations_in(environment, start=window.start, end=window.end, now=now)
+    context = {
+        "now": now,
+        "window": window,
+        "presets": PRESETS,
+        "rows": [
+            Row(one=one, mark=MARKS[one.standing], quality=_quality(one), where=_where(one), lasted=one.lasted(now))
+            for one in found.rows[:ROWS_MOST]
+        ],
+        "total": len(found.rows),
+        "empty": None if found.rows else _empty(environment, window, now),
+        "capabilities": [(one, MARKS[one.standing]) for one in found.capabilities(now)],
+        "unaccounted": found.unaccounted,
+        "costs": _costs(found),
+        "sentence": _sentence(found),
+    }
+    return render_page(request, "control/degradations", context)
+
+
+def _empty(environment: str, window: Window, now: datetime) -> Empty:
+    text = f"No fallback, weaker model or withdrawn tool in {window.words}."
+    return none_in(environment, window, now=now, title="Every operation gave the real thing", text=text)
+
+
+def degradations_csv(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """The same as CSV; moments in ISO 8601 (UTC), an empty end where it goes on."""
+    now = timezone.now()
+    window = window_in(request, environment, now=now)
+    found = degradations_in(environment, start=window.start, end=window.end, now=now)
+    written = StringIO()
+    rows = csv.writer(written)
+    rows.writerow(COLUMNS)
+    rows.writerows(_cells(one, (now if one.ended is None else one.ended) - one.started) for one in found.rows)
+    disposition = f'attachment; filename="degradations-{window.start:%Y%m%dT%H%M%SZ}.csv"'
+    return HttpResponse(
+        written.getvalue(), content_type="text/csv; charset=utf-8", headers={"Content-Disposition": disposition}
+    )
+
+
+def _cells(one: Reduction, lasted: timedelta) -> list[str | int]:
+    return [
+        _inert(one.operation),
+        one.standing.value,
+        _inert(one.kind),
+        _inert(one.from_name),
+        _inert(one.to_name),
+        one.started.isoformat(),
+        one.ended.isoformat() if one.ended else "",
+        f"{lasted.total_seconds():.3f}",
+        one.category.value if one.category else "",
+        _inert(one.reason),
+        _inert(" ".join(one.services)),
+        _inert(" ".join(one.instances)),
+        one.answers,
+        len(one.runs),
+        "yes" if one.is_partial else "no",
+        _inert(one.warning),
+        "" if one.data_age_s is None else f"{one.data_age_s:g}",
+    ]
+
+
+def _inert(text: str) -> str:
+    """A text of a stranger as a spreadsheet does not run it."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def _quality(one: Reduction) -> str:
+    """What the weaker answer says of itself."""
+    age = "" if one.data_age_s is None else f"data up to {span_text(one.data_age_s)} old"
+    told = "; ".join(part for part in (one.warning, age) if part)
+    return told or ("no answer at all" if one.kind == "withdrawn" else "not said")
+
+
+def _where(one: Reduction) -> str:
+    return f"{count_text(len(one.instances), 'instance')} of {listing(one.services)}"
+
+
+def _costs(found: Degradations) -> str:
+    weaker, others = found.with_weaker, found.without_weaker
+    least = "Counts are at least so many: there were more answers than are read. " if found.is_partial else ""
+    if any(row.kind == "withdrawn" for row in found.rows):
+        least += "Of what is withdrawn, runs are those whose attempts failed; whom a breaker refused is not known. "
+    if weaker.mean_usd is None or others.mean_usd is None:
+        return f"{least}What a weaker answer costs is not known: runs did not report their cost."
+    return (
+        f"{least}Runs that got a weaker answer cost {weaker.mean_usd:.4f} US dollars on average ({weaker.runs:,}), "
+        f"the others {others.mean_usd:.4f} ({others.runs:,})."
+    )
+
+
+def _sentence(found: Degradations) -> str:
+    now = [row for row in found.reduced if row.standing is Standing.REDUCED]
+    if now:
+        names = sorted({row.operation for row in now})
+        since = min(row.started for row in now)
+        runs = len({run for row in now for run in row.runs})
+        verb = "is" if len(names) == 1 else "are"
+        least = "at least " if any(row.is_partial for row in now) else ""
+        got = "none" if all(row.kind == "withdrawn" for row in now) else "a weaker answer, or none,"
+        return (
+            f"{listing(names, most=3)} {verb} reduced, the first since {clock_text(since, today=since)}; "
+            f"{least}{count_text(runs, 'run')} got {got} so far."
+        )
+    lost = sorted({row.operation for row in found.reduced})
+    if lost:
+        whose = "its instance" if len(lost) == 1 else "their instances"
+        return f"Whether {listing(lost, most=3)} came back is not known: {whose} stopped reporting."
+    ended = [row.ended for row in found.rows if row.ended is not None]
+    if not ended:
+        return "Every operation gave the real thing."
+    return f"Nothing is reduced. The last came back at {max(ended):%H:%M:%S} UTC."

@@ -1,0 +1,186 @@
+"""The editor of a whole policy: a form and its JSON, one document; every fault beside what was typed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from events.pages import render_page
+from recovery_ops.control import actions
+from recovery_ops.control.actions import Refused
+from recovery_ops.control.actions.documents import faults_of_document
+from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.desired import LivePolicy, live_policy
+from recovery_ops.control.differences import written
+from recovery_ops.control.forms import ReasonForm, new_key, problems_of
+from recovery_ops.control.models import TITLE_CHARS, PolicyProposal
+from recovery_ops.control.policy_form import sections_of
+from recovery_ops.control.policy_typed import document_typed, moved
+from recovery_ops.control.views.acts import UNPROCESSABLE
+from recovery_ops.control.views.answers import changed
+from recovery_ops.rules.lint import Finding, lint
+from recovery_ops.rules.policy import parse_policy
+
+FORM, JSON = "form", "json"
+_SAVE = "save"
+
+
+@dataclass(slots=True, kw_only=True)
+class Typed:
+    """What stands in the editor: a document, or a text that is none yet."""
+
+    document: dict[str, Any]
+    text: str = ""
+    faults: dict[str, str] = field(default_factory=dict)
+    title: str = ""
+    mode: str = FORM
+
+
+@require_http_methods(["GET", "POST"])
+def edit(request: HttpRequest, *, environment: str, number: int | None = None) -> HttpResponse:
+    """A new proposal made from the live policy, or another edition of one. 403 for who may not propose, 404."""
+    if not visit_of(request).grants.may("propose_policy", environment):
+        raise PermissionDenied(f"Your role does not let you propose policies in {environment}.")
+    asked = _Asked(request, environment, _found(environment, number))
+    return asked.shown() if request.method == "GET" else asked.carried_out()
+
+
+class _Asked:
+    """One request for the editor."""
+
+    def __init__(self, request: HttpRequest, environment: str, proposal: PolicyProposal | None) -> None:
+        self.request, self.environment, self.proposal = request, environment, proposal
+        self.now = timezone.now()
+        self.live: LivePolicy = live_policy(environment)
+
+    def shown(self) -> HttpResponse:
+        """The editor with the document as it is."""
+        mode = JSON if self.request.GET.get("mode") == JSON else FORM
+        document = dict(self.live.document if self.proposal is None else self.proposal.document)
+        title = "" if self.proposal is None else self.proposal.title
+        seen = None if self.proposal is None else self.proposal.step
+        form = ReasonForm(initial={"seen": seen, "key": new_key()})
+        return self.page(form, Typed(document=document, text=written(document), title=title, mode=mode))
+
+    def carried_out(self) -> HttpResponse:
+        """Save it, or show it in the other view, or with a row more or less: only saving keeps anything."""
+        typed, act = typed_in(self.request), self.request.POST.get("act", _SAVE)
+        form = ReasonForm(self.request.POST)
+        if act != _SAVE:
+            if act in (FORM, JSON) and not typed.faults:
+                typed.mode, typed.text = act, written(typed.document)
+            elif not typed.faults:
+                typed.document = moved(typed.document, act)
+            form = ReasonForm(initial={name: self.request.POST.get(name, "") for name in ("reason", "seen", "key")})
+            typed.faults = typed.faults or faults_of_document(typed.document)
+            return self.page(form, typed)
+        if not form.is_valid() or typed.faults:
+            typed.faults = typed.faults or faults_of_document(typed.document)
+            return self.page(form, typed, status=UNPROCESSABLE)
+        try:
+            saved = self._saved(form, typed)
+        except Refused as refusal:
+            return self._refused(form, typed, refusal)
+        address = reverse("proposal", args=[saved.number])
+        return changed(self.request, address, f"Proposal {saved.number} is saved. Nothing is live yet.")
+
+    def _saved(self, form: ReasonForm, typed: Typed) -> PolicyProposal:
+        cleaned = form.cleaned_data
+        asked: dict[str, Any] = {
+            "by": actor_of(self.request),
+            "environment": self.environment,
+            "reason": cleaned["reason"],
+            "key": cleaned["key"] or None,
+            "document": typed.document,
+            "title": typed.title,
+            "now": self.now,
+        }
+        if self.proposal is None:
+            return actions.propose(**asked).object
+        asked |= {"number": self.proposal.number, "seen": cleaned["seen"]}
+        return actions.revise(**asked, is_onto_live=bool(self.request.POST.get("is_onto_live"))).object
+
+    def _refused(self, form: ReasonForm, typed: Typed, refusal: Refused) -> HttpResponse:
+        if refusal.status == 403:
+            raise PermissionDenied(refusal.detail)
+        typed.faults = {name: fault for name, fault in refusal.fields.items() if name not in form.fields}
+        problems_of(form, {name: fault for name, fault in refusal.fields.items() if name in form.fields})
+        problem = "" if refusal.fields and refusal.status == 400 else refusal.detail
+        if refusal.status == 409:
+            problem += " What you typed is kept; saving again does it all the same."
+        return self.page(form, typed, status=refusal.status, problem=problem)
+
+    def page(self, form: ReasonForm, typed: Typed, *, status: int = 200, problem: str = "") -> HttpResponse:
+        """The editor with what was typed."""
+        sections, unplaced = sections_of(typed.document, typed.faults)
+        proposal = self.proposal
+        seen = proposal.step if proposal is not None and status == 409 else form["seen"].value()
+        context = {
+            "now": self.now,
+            "proposal": proposal,
+            "live": self.live,
+            "form": form,
+            "seen": "" if seen is None else seen,
+            "typed": typed,
+            "title_error": typed.faults.get("title", ""),
+            "title_chars": TITLE_CHARS,
+            "base": json.dumps(typed.document, ensure_ascii=False),
+            "sections": sections,
+            "faults": list(typed.faults.items()),
+            "unplaced": [one for one in unplaced if not one.startswith("title:")],
+            "findings": findings_of(typed),
+            "problem": problem,
+            "is_behind": proposal is not None and proposal.base_version != self.live.version,
+            "back": reverse("policies") if proposal is None else reverse("proposal", args=[proposal.number]),
+        }
+        return render_page(self.request, "control/policy_editor", context, status=status)
+
+
+def typed_in(request: HttpRequest) -> Typed:
+    """What the request states, in whichever view it was typed."""
+    data = {name: str(value) for name, value in request.POST.items()}
+    mode, title = (JSON if data.get("mode") == JSON else FORM), data.get("title", "")
+    if mode == JSON:
+        text = data.get("text", "")
+        document, fault = _read(text)
+        return Typed(document=document, text=text, faults=fault, title=title, mode=mode)
+    base, fault = _read(data.get("base", ""))
+    document, faults = document_typed(base, data)
+    return Typed(document=document, text="", faults=fault | faults, title=title, mode=mode)
+
+
+def findings_of(typed: Typed) -> tuple[Finding, ...]:
+    """What to ask about a document that agents would take."""
+    if typed.faults or faults_of_document(typed.document):
+        return ()
+    return lint(parse_policy(typed.document), typed.document)
+
+
+def _read(text: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """A JSON object, or what is wrong with the text and where."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        return {}, {"document": f"is not JSON: {error.msg} in line {error.lineno}, column {error.colno}"}
+    except RecursionError:
+        return {}, {"document": "is nested beyond reading"}
+    if not isinstance(found, Mapping):
+        return {}, {"document": "is a JSON object"}
+    return dict(found), {}
+
+
+def _found(environment: str, number: int | None) -> PolicyProposal | None:
+    if number is None:
+        return None
+    proposal = PolicyProposal.objects.filter(environment=environment, number=number).first()
+    if proposal is None:
+        raise Http404(f"There is no proposal {number} in {environment}.")
+    return proposal

@@ -1,0 +1,337 @@
+"""The queue of questions to people, each question's page, and the acts on one of them or on many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from django import forms
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from events import queries
+from events.capacity.asking import capacity_events
+from events.exports import Cell, csv_answer, is_asked
+from events.pages import render_page
+from events.wording import clock_text, count_text, span_text, zone_word
+from recovery_ops.control.actions.escalations import RESPONSES, Response, Result, respond_to_each
+from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.escalations import asking
+from recovery_ops.control.escalations.asking import EscalationRow
+from recovery_ops.control.escalations.terms import THEN
+from recovery_ops.control.forms import REASON_MOST_CHARS, new_key
+from recovery_ops.control.models import Escalation
+from recovery_ops.control.models.escalations import ANSWER_CHARS
+from recovery_ops.control.notify.chains import plan_of
+from recovery_ops.control.notify.people import names_of_responders
+from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.nothing import no_escalation
+
+UNPROCESSABLE = 422
+_TAB_WORDS = {
+    "open": "Open",
+    "unacknowledged": "Not taken",
+    "mine": "Mine",
+    "snoozed": "Snoozed",
+    "resolved": "Resolved",
+}
+_AT_ONCE = ("acknowledge", "reopen")
+"""Acts that need no more words than the click."""
+_SNOOZES = [(900, "15 m"), (3600, "1 h"), (14_400, "4 h"), (86_400, "1 day")]
+_EVIDENCE_FOR = timedelta(hours=24)
+_NUMBERS_MOST = asking.ROWS_MOST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """How an act reads on its form: the heading, the button, what it needs, what it will do."""
+
+    title: str
+    button: str
+    lead: str
+    fields: tuple[str, ...] = ()
+
+
+_WORDS = {
+    "acknowledge": Wording(title="Take", button="Take", lead="You hold it for 30 minutes; then it asks again."),
+    "assign": Wording(title="Assign", button="Assign", lead="Who is to answer it?", fields=("to_person",)),
+    "snooze": Wording(title="Snooze", button="Snooze", lead="It comes back by itself.", fields=("for_s",)),
+    "escalate": Wording(
+        title="Ask another queue about", button="Ask", lead="Its clock to be taken starts anew.", fields=("to",)
+    ),
+    "note": Wording(title="Comment on", button="Comment", lead="Everybody who looks at it reads this."),
+    "merge": Wording(
+        title="Merge", button="Merge", lead="It is closed, and its number leads to the other.", fields=("into",)
+    ),
+    "resolve": Wording(title="Resolve", button="Resolve", lead="Nothing more is to be done about it."),
+    "reopen": Wording(title="Reopen", button="Reopen", lead="Its clocks start anew."),
+    "approve": Wording(
+        title="Approve", button="Approve", lead="A run that waits goes on with this answer.", fields=("text",)
+    ),
+    "reject": Wording(title="Reject", button="Reject", lead="A run that waits is told no.", fields=("text",)),
+}
+
+
+class RespondForm(forms.Form):
+    """Everything an act may need; which of it is asked for depends on the act."""
+
+    reason = forms.CharField(max_length=REASON_MOST_CHARS, required=False)
+    to = forms.CharField(max_length=200, required=False)
+    for_s = forms.TypedChoiceField(choices=_SNOOZES, coerce=int, required=False, empty_value="3600")
+    into = forms.IntegerField(min_value=1, required=False)
+    text = forms.CharField(max_length=ANSWER_CHARS, required=False)
+    version = forms.IntegerField(min_value=1, required=False)
+    key = forms.CharField(max_length=40, required=False)
+
+
+def escalations(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """The queue: one tab of it, of all queues or of one."""
+    now, me = timezone.now(), request.user.pk
+    tab = request.GET.get("tab", "open")
+    tab = tab if tab in asking.TABS else "open"
+    queue = request.GET.get("queue", "")
+    rows = asking.rows_of(environment, tab, by=me, now=now, queue=queue)
+    if is_asked(request):
+        return csv_answer(request, f"escalations {environment} {tab}", _COLUMNS, map(_cells, rows))
+    counts = asking.counts_of(environment, by=me, now=now)
+    queues = asking.queues_of(environment)
+    context = {
+        "now": now,
+        "tab": tab,
+        "tabs": [(name, _TAB_WORDS[name], counts[name], _address(name, queue)) for name in asking.TABS],
+        "queue": queue,
+        "queues": [(name, _address(tab, name)) for name in queues] if len(queues) > 1 or queue else [],
+        "all_queues": _address(tab, ""),
+        "rows": rows,
+        "chosen": _numbers(request.GET.getlist("chosen")),
+        "empty": None if rows else no_escalation(environment, tab, queue, counts, now=now),
+        "sentence": _sentence(rows if tab == "open" and not queue else None, counts, now),
+    }
+    return render_page(request, "control/escalations", context)
+
+
+_COLUMNS = (
+    *("escalation", "what", "severity", "question", "queue", "owner", "opened", "take by", "taken", "taken by"),
+    *("resolve by", "resolved", "resolved by", "resolution", "is late", "times asked", "last asked"),
+)
+
+
+def _cells(row: EscalationRow) -> tuple[Cell, ...]:
+    one = row.one
+    return (
+        *(str(one), row.title, one.severity, row.asks, one.queue, one.assigned_to, one.opened_at),
+        *(one.acknowledge_by, one.first_acknowledged_at, one.acknowledged_by, one.resolve_by, one.resolved_at),
+        *(one.resolved_by, one.resolution, row.is_breached, one.occurrences, one.seen_at),
+    )
+
+
+def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpResponse:
+    """One question: the paragraph, the decision, the clocks, what was said, what it is about, what was like it."""
+    now = timezone.now()
+    one = _found(environment, number)
+    if one.merged_into_id is not None:
+        return redirect("escalation", number=one.merged_into_id)
+    row = asking.row_of(one, now)
+    story = asking.story_of(one)
+    start = min(one.opened_at, one.seen_at) - timedelta(minutes=5)
+    failures = queries.recent_failures(
+        environment, start=max(start, now - _EVIDENCE_FOR), end=now, operation=one.operation, limit=10
+    )
+    outages = capacity_events(environment, start=start, end=one.resolved_at or now, now=now)
+    context = {
+        "now": now,
+        "row": row,
+        "one": one,
+        "paragraph": _paragraph(row, now),
+        "then": THEN.get(one.default_action, "nothing changes"),
+        "story": story,
+        "plan": plan_of(one, story, now),
+        "failures": failures,
+        "has_breaker": queries.breaker(environment, one.operation, now=now) is not None if one.operation else False,
+        "outages": [event for event in outages if one.operation in event.operations][:3],
+        "similar": asking.similar_to(one),
+    }
+    return render_page(request, "control/escalation", context)
+
+
+@require_http_methods(["GET", "POST"])
+def respond(request: HttpRequest, *, environment: str, verb: str) -> HttpResponse:
+    """The form of an act on the escalations that are named (`number`, once or more), or the act itself."""
+    kind = RESPONSES.get(verb)
+    if kind is None:
+        raise Http404(f"There is no act {verb}.")
+    if not visit_of(request).grants.may(kind.permission, environment):
+        raise PermissionDenied(f"Your role does not let you {kind.permission} in {environment}.")
+    given = request.POST if request.method == "POST" else request.GET
+    numbers = _numbers(given.getlist("number"))
+    if not numbers:
+        return changed(request, _back(request), "Choose at least one escalation first.")
+    asked = _Asked(request, environment, verb, kind, numbers)
+    return asked.carried_out() if request.method == "POST" else asked.page(asked.form())
+
+
+class _Asked:
+    """One request for one act on some escalations."""
+
+    def __init__(
+        self, request: HttpRequest, environment: str, verb: str, kind: Response, numbers: Sequence[int]
+    ) -> None:
+        self.request, self.environment, self.verb, self.kind, self.numbers = request, environment, verb, kind, numbers
+        self.words = _WORDS[verb]
+        self.now = timezone.now()
+
+    def form(self) -> RespondForm:
+        initial: dict[str, Any] = {"key": new_key(), "for_s": 3600}
+        if len(self.numbers) == 1:
+            one = _found(self.environment, self.numbers[0])
+            initial |= {
+                "version": one.version,
+                "to": "" if self.verb == "escalate" else self.request.user.get_username(),
+            }
+        return RespondForm(initial=initial)
+
+    def carried_out(self) -> HttpResponse:
+        form = RespondForm(self.request.POST)
+        if not form.is_valid():
+            return self.page(form, status=UNPROCESSABLE, problem="Look at what you typed.")
+        results = self._done(form.cleaned_data)
+        refused = [one for one in results if not one.is_done]
+        if refused and len(results) == 1 and self.verb not in _AT_ONCE:
+            return self.page(form, status=UNPROCESSABLE, problem=refused[0].text)
+        if refused and len(results) > 1:
+            return self.page(form, status=UNPROCESSABLE, results=results)
+        return changed(self.request, _back(self.request), _notice(results))
+
+    def _done(self, cleaned: dict[str, Any]) -> list[Result]:
+        is_alone = len(self.numbers) == 1
+        key = cleaned["key"] if is_alone else ""  # one key stands for one change
+        return respond_to_each(
+            self.verb,
+            self.numbers,
+            by=actor_of(self.request),
+            environment=self.environment,
+            reason=cleaned["reason"],
+            to=cleaned["to"],
+            for_s=float(cleaned["for_s"]),
+            text=cleaned["text"],
+            into=cleaned["into"] or 0,
+            version=cleaned["version"] if is_alone else None,
+            key=key or None,
+            now=self.now,
+        )
+
+    def page(
+        self, form: RespondForm, *, status: int = 200, problem: str = "", results: Sequence[Result] = ()
+    ) -> HttpResponse:
+        """The form; after an act on many that was refused for some, with those alone chosen, and why for each."""
+        told = {one.number: one.text for one in results if not one.is_done}
+        numbers = list(told) or self.numbers
+        found = Escalation.objects.filter(environment=self.environment, pk__in=numbers).order_by("pk")
+        shown = found if told else found[:5]
+        known = [(asking.row_of(one, self.now), told.get(one.pk, "")) for one in shown]
+        context = {
+            "now": self.now,
+            "verb": self.verb,
+            "words": self.words,
+            "form": form,
+            "numbers": numbers,
+            "about": ", ".join(str(one) for one in found[:5]) + (" …" if len(numbers) > 5 else ""),
+            "rows": known,
+            "strangers": [(number, told[number]) for number in told if number not in {row.number for row, _ in known}],
+            "refused": count_text(len(told), "was refused and is", "were refused and are") if told else "",
+            "done": _notice([one for one in results if one.is_done]),
+            "is_reason_needed": not self.kind.reason,
+            "people": names_of_responders(self.environment) if self.verb == "assign" else [],
+            "back": _choosing(_back(self.request), numbers) if told else _back(self.request),
+            "problem": problem,
+        }
+        return render_page(self.request, "control/respond", context, status=status)
+
+
+def _found(environment: str, number: int) -> Escalation:
+    one = asking.find(environment, number)
+    if one is None:
+        raise Http404(f"There is no escalation ESC-{number} in {environment}.")
+    return one
+
+
+def _back(request: HttpRequest) -> str:
+    """Where the asker came from: a page of ours, named by the form itself."""
+    given = (request.POST or request.GET).get("back", "")
+    queue = reverse("escalations")
+    is_ours = given in (queue, reverse("overview")) or given.startswith((f"{queue}/", f"{queue}?"))
+    return given if is_ours else queue
+
+
+def _choosing(address: str, numbers: Sequence[int]) -> str:
+    """The same page of the queue with these chosen; another page as it is."""
+    path, _, query = address.partition("?")
+    if path != reverse("escalations"):
+        return address
+    kept = [(name, value) for name, value in parse_qsl(query) if name != "chosen"]
+    return f"{path}?{urlencode([*kept, *(('chosen', number) for number in numbers)])}"
+
+
+def _numbers(given: Sequence[str]) -> list[int]:
+    """What was chosen, as far as it can be a number."""
+    return [int(text) for text in given[:_NUMBERS_MOST] if text.isascii() and text.isdigit() and len(text) < 19]
+
+
+def _address(tab: str, queue: str) -> str:
+    asked = {name: value for name, value in (("tab", "" if tab == "open" else tab), ("queue", queue)) if value}
+    return f"?{urlencode(asked)}" if asked else "?"
+
+
+def _notice(results: Sequence[Result]) -> str:
+    done = [one for one in results if one.is_done]
+    refused = [f"ESC-{one.number}: {one.text}" for one in results if not one.is_done]
+    names = ", ".join(f"ESC-{one.number}" for one in done[:5]) + (f" and {len(done) - 5} more" if len(done) > 5 else "")
+    told = [f"{names}: {done[0].text}."] if done else []
+    return " ".join([*told, *refused[:3], *([f"{len(refused) - 3} more were refused."] if len(refused) > 3 else [])])
+
+
+def _sentence(rows: Sequence[EscalationRow] | None, counts: dict[str, int], now: datetime) -> str:
+    if not counts["open"]:
+        snoozed = f"; {count_text(counts['snoozed'], 'one is', 'are')} snoozed" if counts["snoozed"] else ""
+        return f"Nobody is asked anything{snoozed}."
+    taken = f"{counts['unacknowledged']} of {counts['open']} not taken"
+    if not rows:
+        return f"{taken}."
+    first = rows[0]
+    if first.is_breached:
+        late = sum(row.is_breached for row in rows)
+        return f"{taken}; {count_text(late, 'deadline has', 'deadlines have')} passed."
+    left = span_text(int((first.due - now).total_seconds()))
+    return f"{taken}. The next deadline is that of {first.one}, in {left}: then {_then(first)}."
+
+
+def _then(row: EscalationRow) -> str:
+    if row.due == row.resolving.ends:
+        return THEN.get(row.one.default_action, "it is late")
+    return "nobody has taken it in time"
+
+
+def _paragraph(row: EscalationRow, now: datetime) -> str:
+    """What failed, how often, who asks, and what happens if nobody answers."""
+    one = row.one
+    who = f"{one.operation or 'A run'} of {one.service}"
+    what = f"{who} asks {one.queue}" if row.is_question else f"{who} failed, {one.category or one.reason}"
+    said = "" if row.is_question or not one.message else f": “{one.message}”"
+    times = "once" if one.occurrences == 1 else f"{one.occurrences:,} times"
+    runs = f" in {count_text(len(one.runs), 'run')}" if one.runs else ""
+    asked = f"It was asked {times}{runs}, last at {clock_text(one.seen_at, today=now)} {zone_word(now)}."
+    if not one.is_open:
+        return f"{what}{said}. {asked}"
+    waits = "A run waits for the answer. " if one.ticket else ""
+    then = THEN.get(one.default_action, "nothing changes")
+    end = f"If nobody decides by {clock_text(one.resolve_by, today=now)} {zone_word(now)}, {then}."
+    if one.default_done_at is not None:
+        end = f"Nobody decided in time: {then}."
+    return f"{what}{said}. {asked} {waits}{end}"

@@ -1,0 +1,352 @@
+"""Failures: put together by cause, told apart by what they have in common, and each cause by itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import quote
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from events import drawing
+from events.empties import Clause, Empty, Why, none_in, relaxed
+from events.exports import Cell, csv_answer, is_asked
+from events.failures.asking import (
+    READ,
+    counts_before,
+    fingerprints,
+    is_unnamed,
+    occurrences,
+    read_failures,
+    traits,
+)
+from events.failures.grouping import SPLIT_FIELDS, Grouping
+from events.failures.rows import Course, Field, Fingerprint, Sample
+from events.pages import render_page
+from events.runs.asking import stories_of
+from events.runs.rows import RunStory
+from events.window import PRESETS, Window, window_in
+from events.wording import category_text, clock_text, count_text, listing
+from recovery_ops.control.failures import Standing, cases_of, grouping_of, groupings_in_force, standing_of
+from recovery_ops.control.models import FailureCase
+from recovery_ops.rules.words import FAMILY_OF, Category, RunStatus
+
+FIELD_WORDS = {
+    Field.CATEGORY: "Category",
+    Field.OPERATION: "Operation",
+    Field.BACKEND: "Provider and model",
+    Field.SERVICE: "Service",
+    Field.WAITS: "Who waits",
+    Field.INSTANCE: "Instance",
+    Field.TOLD_BY: "Told by",
+}
+_COURSE_WORDS = {
+    Course.NEW: "new",
+    Course.RISING: "rising",
+    Course.ONGOING: "ongoing",
+    Course.FALLING: "falling",
+    Course.QUIET: "quiet",
+}
+_MOST_VALUES = 8
+_MOST_RUNS = 50
+_SEARCH_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One value of a field: how many failures have it, and the address that chooses it or lets it go."""
+
+    word: str
+    count: int
+    href: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the list."""
+
+    found: Fingerprint
+    href: str
+    title: str
+    change: str
+    trend: SafeString
+    standing: Standing
+
+
+def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """The causes in the window, the most frequent first, with what may be chosen at their side."""
+    now = timezone.now()
+    window = window_in(request, environment, now=now)
+    chosen = {name: value for name in Field if (value := request.GET.get(name.value, "")[:200])}
+    search = request.GET.get("q", "").strip()[:_SEARCH_CHARS]
+    tab = request.GET.get("tab", "open")
+    tab = tab if tab in TABS else "open"
+    grouping = grouping_of(environment)
+    everything = grouping.of(read_failures(environment, start=window.start, end=window.end))
+    sample = everything.matching(chosen)
+    before = _before(environment, window, grouping) if not chosen else None
+    found = fingerprints(sample, start=window.start, end=window.end, before=before)
+    cases = cases_of(environment)
+    standings = {one.fingerprint: standing_of(cases.get(one.fingerprint), last=one.last, now=now) for one in found}
+    me = request.user.get_username()
+    counts = {name: sum(_is_in(name, standing, me) for standing in standings.values()) for name in TABS}
+    of_tab = [one for one in found if _is_in(tab, standings[one.fingerprint], me)]
+    shown = [one for one in of_tab if search.lower() in _searched(one)]
+    if is_asked(request):
+        rows = (_cells(one, standings[one.fingerprint]) for one in shown)
+        return csv_answer(request, f"failures {environment}", _COLUMNS, rows)
+    context = {
+        "now": now,
+        "window": window,
+        "presets": PRESETS,
+        "empty": None if shown else _empty(request, environment, window, everything, chosen, search, tab, now),
+        "sentence": _sentence(sample, shown),
+        "cut": _cut_words(everything, window),
+        "facets": [(FIELD_WORDS[name], list(_choices(request, sample, everything, name, chosen))) for name in Field],
+        "chosen": [(FIELD_WORDS[name].lower(), value, _without(request, name)) for name, value in chosen.items()],
+        "search": search,
+        "total": len(everything.seen),
+        "rows": [_row(one, window, standings[one.fingerprint]) for one in shown],
+        "tab": tab,
+        "tabs": [(name, word, counts[name], _with_tab(request, name)) for name, word in TABS.items()],
+        "counts": counts,
+        "kept": [(name, value) for name, value in request.GET.items() if name not in ("q",)],
+    }
+    return render_page(request, "control/failures", context)
+
+
+TABS = {"open": "Open", "mine": "Mine", "archived": "Archived", "resolved": "Resolved", "all": "All"}
+"""What a cause's standing is looked for by, and what it is called."""
+
+
+def _empty(
+    request: HttpRequest,
+    environment: str,
+    window: Window,
+    everything: Sample,
+    chosen: Mapping[Field, str],
+    search: str,
+    tab: str,
+    now: datetime,
+) -> Empty:
+    """Why no cause is shown: none failed, or what was asked for keeps them out."""
+    if not everything.seen:
+        title, text = "No attempt failed in this range", "Agents reported all through it."
+        return none_in(environment, window, now=now, title=title, text=text)
+    if tab in ("open", "mine") and not search and not chosen:
+        text = "None is given to you." if tab == "mine" else "Every cause of this range is archived or resolved."
+        title = "Nothing is yours" if tab == "mine" else "Nothing is open"
+        return Empty(why=Why.GOOD, title=title, text=text, href=_with_tab(request, "all"), button="Show all causes")
+    cases, me = cases_of(environment), request.user.get_username()
+
+    def left(fields: Mapping[Field, str], words: str, of_tab: str) -> int:
+        found = fingerprints(everything.matching(fields), start=window.start, end=window.end, before=None)
+        standings = ((one, standing_of(cases.get(one.fingerprint), last=one.last, now=now)) for one in found)
+        return sum(_is_in(of_tab, how, me) and words.lower() in _searched(one) for one, how in standings)
+
+    clauses = [Clause(f"“{search}”", left(chosen, "", tab), _without_word(request, "q"))] if search else []
+    for name, value in chosen.items():
+        others = {field: one for field, one in chosen.items() if field is not name}
+        words = f"{FIELD_WORDS[name].lower()} {value}"
+        clauses.append(Clause(words, left(others, search, tab), _without_word(request, name.value)))
+    if tab != "all":
+        clauses.append(Clause(f"“{TABS[tab]}”", left(chosen, search, "all"), _with_tab(request, "all")))
+    return relaxed(clauses, total=len({one.fingerprint for one in everything.seen}), what="cause")
+
+
+def _without_word(request: HttpRequest, name: str) -> str:
+    query = request.GET.copy()
+    query.pop(name, None)
+    return f"?{query.urlencode()}"
+
+
+def _is_in(tab: str, standing: Standing, me: str) -> bool:
+    if tab == "mine":
+        return standing.is_open and standing.assigned_to == me
+    return tab == "all" or (standing.is_open if tab == "open" else standing.state == tab)
+
+
+def _with_tab(request: HttpRequest, tab: str) -> str:
+    query = request.GET.copy()
+    query.pop("tab", None)
+    if tab != "open":
+        query["tab"] = tab
+    return f"?{query.urlencode()}"
+
+
+_COLUMNS = (
+    *("fingerprint", "category", "message", "error type", "status", "failures", "before", "runs", "instances"),
+    *("first", "last", "course", "operations", "backends", "state", "assigned to", "derived"),
+)
+
+
+def _cells(one: Fingerprint, standing: Standing) -> tuple[Cell, ...]:
+    return (
+        *(one.fingerprint, one.category, one.message, one.error_type, one.status_code, one.count, one.before, one.runs),
+        *(one.instances, one.first, one.last, one.course, ", ".join(one.operations), ", ".join(one.backends)),
+        *(standing.state, standing.assigned_to, one.derived),
+    )
+
+
+def failure(request: HttpRequest, *, environment: str, fingerprint: str) -> HttpResponse:
+    """One cause: why these are one, what they have in common, how it ended, and the newest of them."""
+    now = timezone.now()
+    window = window_in(request, environment, now=now)
+    grouping = grouping_of(environment)
+    asked_for, fingerprint = fingerprint, grouping.head(fingerprint)
+    sample = grouping.of(read_failures(environment, start=window.start, end=window.end))
+    mine = [one for one in sample.seen if one.fingerprint == fingerprint]
+    if not mine:
+        raise Http404(f"No failure {fingerprint[:80]} is among those of {environment} in {window.words}.")
+    part = Sample(seen=mine, is_cut=sample.is_cut, since=sample.since)
+    [found] = fingerprints(part, start=window.start, end=window.end, before=None)
+    newest = occurrences(mine)
+    parts, split_from = grouping.parts(fingerprint), grouping.split_from(fingerprint)
+    case = FailureCase.objects.filter(environment=environment, fingerprint=fingerprint).first()
+    ids = list(dict.fromkeys(one.run for one in mine if one.run))[:_MOST_RUNS]
+    context = {
+        "now": now,
+        "window": window,
+        "presets": PRESETS,
+        "found": found,
+        "title": _title(found),
+        "family": FAMILY_OF[found.category].value.replace("_", " "),
+        "sentence": _telling(found, part, window),
+        "cut": _cut_words(sample, window),
+        "is_unnamed": is_unnamed(fingerprint),
+        "wordings": Counter(one.message for one in newest if one.message).most_common(3),
+        "traits": [
+            (FIELD_WORDS[one.name], one, drawing.bullet(one.share), drawing.bullet(one.baseline))
+            for one in traits(sample, fingerprint)
+        ],
+        "endings": list(_endings(stories_of(environment, ids))),
+        "runs_read": len(ids),
+        "newest": newest,
+        "trend": drawing.spark(found.bins),
+        "runs_href": f"{reverse('runs')}?fingerprint={quote(fingerprint, safe='')}{window.also}",
+        "is_grouped": len(parts) > 1 or bool(split_from),
+        "asked_for": asked_for if asked_for != fingerprint else "",
+        "standing": standing_of(case, last=found.last, now=now),
+        "rules": groupings_in_force(environment, [*parts, *filter(None, [split_from])]),
+        "splits": _splits(part, fingerprint) if len(parts) == 1 and not split_from else [],
+        "category": category_text(found.category),
+    }
+    return render_page(request, "control/failure", context)
+
+
+def _splits(part: Sample, fingerprint: str) -> list[tuple[str, str, int]]:
+    """The values by which a cause could be split, as (field, value, failures): where there is more than one."""
+    found = []
+    for name in SPLIT_FIELDS:
+        counts = part.counts(name)
+        if len(counts) > 1:
+            found += [(name.value, value, count) for value, count in counts.most_common(4) if value]
+    return found
+
+
+def _before(environment: str, window: Window, grouping: Grouping) -> Mapping[str, int] | None:
+    """The range before, where anybody was there to tell."""
+    if window.began is None or window.began > window.start - window.length:
+        return None
+    return counts_before(environment, start=window.start, end=window.end, grouping=grouping)
+
+
+def _searched(one: Fingerprint) -> str:
+    return " ".join((one.fingerprint, one.message, one.error_type, one.category, *one.operations)).lower()
+
+
+def _row(one: Fingerprint, window: Window, standing: Standing) -> Row:
+    change = "" if one.before is None else f"{one.before:,} before"
+    return Row(
+        found=one,
+        href=f"{reverse('failure', args=[one.fingerprint])}{window.link}",
+        title=_title(one),
+        change=change,
+        trend=drawing.spark(one.bins),
+        standing=standing,
+    )
+
+
+def _title(one: Fingerprint) -> str:
+    """What it says, or what it is where it says nothing."""
+    return one.message or category_text(one.category)
+
+
+def _choices(
+    request: HttpRequest, sample: Sample, everything: Sample, name: Field, chosen: Mapping[Field, str]
+) -> Iterator[Choice]:
+    """The values of a field; of the chosen one the others too, because one may want to change it."""
+    others = {field: value for field, value in chosen.items() if field is not name}
+    counts = everything.matching(others).counts(name) if name in chosen else sample.counts(name)
+    for value, count in counts.most_common(_MOST_VALUES):
+        if not value:
+            continue
+        is_chosen = chosen.get(name) == value
+        word = category_text(Category(value)) if name is Field.CATEGORY and value in set(Category) else value
+        href = _without(request, name) if is_chosen else _with(request, name, value)
+        yield Choice(word=word, count=count, href=href, is_chosen=is_chosen)
+
+
+def _with(request: HttpRequest, name: Field, value: str) -> str:
+    query = request.GET.copy()
+    query[name.value] = value
+    return f"?{query.urlencode()}"
+
+
+def _without(request: HttpRequest, name: Field) -> str:
+    return _without_word(request, name.value)
+
+
+def _sentence(sample: Sample, rows: Sequence[Fingerprint]) -> str:
+    if not sample.seen:
+        return "No attempt failed in this range."
+    fresh = [one for one in rows if one.course is Course.NEW]
+    rising = [one for one in rows if one.course is Course.RISING]
+    parts = [f"{len(fresh)} new"] if fresh else []
+    parts += [f"{len(rising)} rising"] if rising else []
+    causes = f"{count_text(len(sample.seen), 'failed attempt')} of {count_text(len(rows), 'cause')}"
+    course = f", {listing(parts)}" if parts else ""
+    most = f" Most often: {_title(rows[0])[:120]}" if rows else ""
+    return f"{causes}{course}.{most}"
+
+
+def _telling(found: Fingerprint, part: Sample, window: Window) -> str:
+    least = "At least " if part.is_cut else ""
+    runs = f" in {count_text(found.runs, 'run')}" if found.runs else ""
+    where = f"{runs} on {count_text(found.instances, 'instance')}"
+    span = f"first {clock_text(found.first, today=window.end)}, last {clock_text(found.last, today=window.end)}"
+    return f"{least}{count_text(found.count, 'time')}{where}, {span}."
+
+
+def _cut_words(sample: Sample, window: Window) -> str:
+    """What an answer from a part of the range has to say of itself."""
+    if not sample.is_cut:
+        return ""
+    return (
+        f"Only the newest {READ:,} failures of this range are read here, back to "
+        f"{clock_text(sample.since, today=window.end)}. Choose a shorter range for the rest."
+    )
+
+
+_ENDINGS = {
+    RunStatus.SUCCEEDED: ("closed", "recovered"),
+    RunStatus.DEGRADED: ("half_open", "answered with less"),
+    RunStatus.FAILED: ("open", "failed"),
+    RunStatus.STOPPED: ("open", "stopped"),
+    RunStatus.CANCELLED: ("unknown", "cancelled"),
+    None: ("unknown", "not ended yet"),
+}
+
+
+def _endings(stories: Iterable[RunStory]) -> Iterator[tuple[str, str, int, float]]:
+    """How the runs that met it ended: mark, word, number, share."""
+    counts = Counter(story.status for story in stories)
+    for status, (mark, word) in _ENDINGS.items():
+        if counts[status]:
+            yield mark, word, counts[status], counts[status] / counts.total()

@@ -1,0 +1,123 @@
+"""Feedback: said of a failure or a run, listed, turned into a proposal with one click, or laid aside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from events.pages import render_page
+from events.wording import count_text
+from recovery_ops.control import actions
+from recovery_ops.control.actions import Refused
+from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.forms import ReasonForm, new_key, problems_of
+from recovery_ops.control.models import Feedback
+from recovery_ops.control.views.acts import UNPROCESSABLE
+from recovery_ops.control.views.answers import changed
+from recovery_ops.rules.feedback import WORDS
+
+MOST = 100
+_ABOUT = ("operation", "service", "run", "fingerprint")
+
+
+class FeedbackForm(ReasonForm):
+    """What was handled badly, and what should have happened."""
+
+    operation = forms.CharField(max_length=200, error_messages={"required": "Name the operation."})
+    want = forms.ChoiceField(
+        choices=[(want.value, word) for want, word in WORDS.items()],
+        error_messages={"required": "Choose what should have happened.", "invalid_choice": "Choose one of these."},
+    )
+    service = forms.CharField(max_length=200, required=False)
+    run = forms.CharField(max_length=200, required=False)
+    fingerprint = forms.CharField(max_length=200, required=False)
+
+
+@require_http_methods(["GET", "POST"])
+def say(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """A form (`operation`, `service`, `run` and `fingerprint` say of what); sent, the list with the entry in it."""
+    if not visit_of(request).grants.may("propose_policy", environment):
+        raise PermissionDenied(f"Your role does not let you say so in {environment}.")
+    if request.method == "GET":
+        about = {name: request.GET.get(name, "")[:200] for name in _ABOUT}
+        return _form(request, FeedbackForm(initial=about | {"key": new_key()}))
+    form = FeedbackForm(request.POST)
+    if not form.is_valid():
+        return _form(request, form, status=UNPROCESSABLE)
+    cleaned = form.cleaned_data
+    try:
+        done = actions.say(
+            by=actor_of(request),
+            environment=environment,
+            reason=cleaned["reason"],
+            key=cleaned["key"] or None,
+            want=cleaned["want"],
+            now=timezone.now(),
+            **{name: cleaned[name] for name in _ABOUT},
+        )
+    except Refused as refusal:
+        problems_of(form, refusal.fields)
+        return _form(request, form, status=refusal.status, problem=refusal.detail)
+    return changed(request, reverse("feedback"), f"Feedback {done.object.number} is noted.")
+
+
+def _form(request: HttpRequest, form: FeedbackForm, *, status: int = 200, problem: str = "") -> HttpResponse:
+    context = {
+        "now": timezone.now(),
+        "form": form,
+        "problem": problem,
+        "wants": [(want.value, word) for want, word in WORDS.items()],
+    }
+    return render_page(request, "control/feedback_say", context, status=status)
+
+
+@require_http_methods(["GET", "POST"])
+def feedback(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """What waits for an answer and what was answered; POST `act` proposes a change for entry `number`, or closes it."""
+    if request.method == "POST":
+        return _answered(request, environment)
+    rows = list(Feedback.objects.filter(environment=environment).select_related("proposal").order_by("-number")[:MOST])
+    waiting = [one for one in rows if one.state == Feedback.OPEN]
+    context = {
+        "now": timezone.now(),
+        "waiting": [(one, _word(one)) for one in waiting],
+        "answered": [(one, _word(one)) for one in rows if one.state != Feedback.OPEN],
+        "sentence": f"{count_text(len(waiting), 'entry waits', 'entries wait')} for a proposal." if waiting else "",
+        "key": new_key(),
+    }
+    return render_page(request, "control/feedback", context)
+
+
+def _word(one: Feedback) -> str:
+    return next((word for want, word in WORDS.items() if want == one.want), one.want)
+
+
+def _answered(request: HttpRequest, environment: str) -> HttpResponse:
+    act, number = request.POST.get("act", ""), request.POST.get("number", "")
+    if act not in ("propose", "close") or not (number.isascii() and number.isdigit() and len(number) < 9):
+        raise Http404("Nothing is called so.")
+    if not visit_of(request).grants.may("propose_policy", environment):
+        raise PermissionDenied(f"Your role does not let you propose policies in {environment}.")
+    key = request.POST.get("key", "")[:48]
+    asked: dict[str, Any] = {
+        "by": actor_of(request),
+        "environment": environment,
+        "number": int(number),
+        "key": f"{key}-{number}" if key else None,
+        "now": timezone.now(),
+    }
+    try:
+        if act == "close":
+            actions.lay_aside(**asked, reason="laid aside on the page of feedback")
+            return changed(request, reverse("feedback"), f"Feedback {number} is laid aside.")
+        done = actions.propose_from(**asked, reason="proposed on the page of feedback")
+    except Refused as refusal:
+        return changed(request, reverse("feedback"), refusal.detail)
+    notice = f"Proposal {done.object.number} is a draft: look at it, edit it, and send it to review."
+    return changed(request, reverse("proposal", args=[done.object.number]), notice)

@@ -1,0 +1,196 @@
+"""Whether everything runs: what the console knows of its own parts, each as a word and a sentence."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from statistics import quantiles
+
+import django
+from django.conf import settings
+from django.db import connection
+from django.db.models import Count, Max, Q, Sum
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from events import live
+from events.models import Agent, Fact
+from events.moments import from_us
+from events.wording import count_text, lasted_text, span_text
+from recovery_ops import __version__
+from recovery_ops.control import stream
+from recovery_ops.control.models import Beat
+from recovery_ops.control.views.settings import settings_page
+
+LATE_FACTOR = 3
+"""A part that was not heard of for this many of its intervals is late."""
+LEAST_LATE_S = 60.0
+MOST_CLOCK_OFF_S = 2.0
+LAG_FACTS = 200
+MOST_LAG_S = 30.0
+_STARTED_S = time.time()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part of the console. `standing` is ok, late or unknown; `words` says since when and how much."""
+
+    name: str
+    standing: str
+    words: str
+    at: datetime | None = None
+    href: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duty:
+    """One task of the schedule."""
+
+    name: str
+    every_s: float
+    standing: str
+    beat: Beat | None
+
+
+def health(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """Every part and every duty. A handful of small queries."""
+    now = timezone.now()
+    beats = {beat.name: beat for beat in Beat.objects.all()}
+    duties = [_duty(name, one, beats, now) for name, one in settings.CELERY_BEAT_SCHEDULE.items()]
+    found = list(parts(environment, now, beats, duties))
+    context = {
+        "now": now,
+        "parts": found,
+        "duties": duties,
+        "versions": _versions(),
+        "sentence": _sentence(found),
+    }
+    return settings_page(request, "health", context, here="health")
+
+
+def parts(environment: str, now: datetime, beats: dict[str, Beat], duties: Sequence[Duty]) -> Iterator[Part]:
+    """The parts in the order in which a fact goes through them."""
+    yield from _intake(environment, now)
+    yield _worker(duties)
+    yield _scheduler(beats.get(Beat.SCHEDULER), now)
+    yield _streams()
+    yield from _database(now)
+
+
+def _intake(environment: str, now: datetime) -> Iterator[Part]:
+    fleet = Agent.objects.filter(environment=environment).aggregate(
+        seen=Max("last_seen_us"),
+        pending=Sum("outbox_pending"),
+        dropped=Sum("outbox_dropped"),
+        waiting=Count("pk", filter=Q(outbox_pending__gt=0)),
+    )
+    if fleet["seen"] is None:
+        yield Part(name="Intake", standing="unknown", words="No agent has reported yet.", href=reverse("agents"))
+        return
+    seen = from_us(fleet["seen"])
+    is_late = now - seen > timedelta(seconds=settings.UNREACHABLE_AFTER_S)
+    words = "Nobody reports any more; the last fact came" if is_late else "Facts come in; the last one came"
+    yield Part(name="Intake", standing="late" if is_late else "ok", words=words, at=seen, href=reverse("intake"))
+    yield _lag(environment)
+    pending, dropped = fleet["pending"] or 0, fleet["dropped"] or 0
+    told = f"{count_text(pending, 'fact waits', 'facts wait')} in {count_text(fleet['waiting'], 'outbox', 'outboxes')}"
+    lost = f"; {dropped:,} were dropped for want of room" if dropped else "; none was dropped"
+    yield Part(name="Outboxes of agents", standing="late" if dropped else "ok", words=f"{told}{lost}.")
+
+
+def _lag(environment: str) -> Part:
+    newest = (
+        Fact.objects.filter(environment=environment).order_by("-id").values_list("at_us", "received_us", "stated_us")
+    )
+    rows = list(newest[:LAG_FACTS])
+    lags = [max(0, received - at) / 1e6 for at, received, _ in rows]
+    if len(lags) < 2:
+        return Part(name="Lag", standing="unknown", words="Too few facts to tell how long they take.")
+    p95 = quantiles(lags, n=20)[-1]
+    ahead = sum(stated is not None for _, _, stated in rows)
+    told = f"95 % of the newest {len(lags)} facts were here within {lasted_text(p95)} of what they tell of."
+    if ahead:
+        told += f" {count_text(ahead, 'of them was', 'of them were')} stated by a clock ahead of ours."
+    return Part(name="Lag", standing="late" if p95 > MOST_LAG_S else "ok", words=told)
+
+
+def _worker(duties: Sequence[Duty]) -> Part:
+    ran = [duty.beat.at for duty in duties if duty.beat is not None]
+    if not ran:
+        words = "No task has ever run. Start a worker: nothing is escalated, ended or swept without one."
+        return Part(name="Worker", standing="unknown", words=words)
+    late = [duty.name for duty in duties if duty.standing == "late"]
+    words = f"Late: {', '.join(late)}. The newest task ran" if late else "Every task runs in time; the newest ran"
+    return Part(name="Worker", standing="late" if late else "ok", words=words, at=max(ran))
+
+
+def _scheduler(beat: Beat | None, now: datetime) -> Part:
+    if beat is None:
+        return Part(name="Scheduler", standing="unknown", words="The scheduler has never asked for a task.")
+    is_late = (now - beat.at).total_seconds() > LEAST_LATE_S
+    words = "Asks for no more tasks; the last time was" if is_late else "Asks for tasks; the last time was"
+    return Part(name="Scheduler", standing="late" if is_late else "ok", words=words, at=beat.at)
+
+
+def _streams() -> Part:
+    pages, agents = live.app.open_streams, stream.app.open_streams
+    words = f"{count_text(pages, 'browser follows', 'browsers follow')} live pages and "
+    words += f"{count_text(agents, 'agent follows', 'agents follow')} the desired state through this process."
+    return Part(name="Streams", standing="ok", words=words)
+
+
+def _database(now: datetime) -> Iterator[Part]:
+    began = time.perf_counter()
+    with connection.cursor() as cursor:
+        is_sqlite = connection.vendor == "sqlite"
+        cursor.execute(
+            "SELECT sqlite_version(), strftime('%s', 'now')"
+            if is_sqlite
+            else "SELECT current_setting('server_version'), extract(epoch FROM clock_timestamp())"
+        )
+        version, clock_s = cursor.fetchone()
+    took_s = time.perf_counter() - began
+    name = "SQLite" if is_sqlite else "PostgreSQL"
+    yield Part(name="Database", standing="ok", words=f"{name} {version} answers within {lasted_text(took_s)}.")
+    if not is_sqlite:
+        off_s = float(clock_s) - time.time()
+        is_off = abs(off_s) > MOST_CLOCK_OFF_S
+        words = f"The database’s clock is {lasted_text(abs(off_s))} {'ahead of' if off_s > 0 else 'behind'} ours."
+        yield Part(name="Clock of the database", standing="late" if is_off else "ok", words=words)
+    yield Part(name="Clock", standing="ok", words=f"{now.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC here.")
+
+
+def _duty(name: str, scheduled: dict[str, object], beats: dict[str, Beat], now: datetime) -> Duty:
+    every = scheduled["schedule"]
+    every_s = every.total_seconds() if isinstance(every, timedelta) else float(str(every))
+    beat = beats.get(str(scheduled["task"]))
+    if beat is None:
+        standing = "unknown"
+    elif beat.failed_at is not None and beat.failed_at >= beat.at:
+        standing = "failed"
+    else:
+        is_late = (now - beat.at).total_seconds() > max(LEAST_LATE_S, LATE_FACTOR * every_s)
+        standing = "late" if is_late else "ok"
+    return Duty(name=name, every_s=every_s, standing=standing, beat=beat)
+
+
+def _versions() -> list[tuple[str, str]]:
+    return [
+        ("Recovery Ops", __version__),
+        ("Python", platform.python_version()),
+        ("Django", django.get_version()),
+        ("Runs since", span_text(time.time() - _STARTED_S) + " ago"),
+        ("Worker and scheduler", "in this process" if settings.EMBEDDED else "processes of their own"),
+    ]
+
+
+def _sentence(found: Sequence[Part]) -> str:
+    late = [part.name for part in found if part.standing == "late"]
+    unknown = [part.name for part in found if part.standing == "unknown"]
+    if late:
+        return f"Look at {', '.join(late)}."
+    return f"Nothing is known of {', '.join(unknown)} yet." if unknown else "Everything runs."

@@ -1,0 +1,155 @@
+"""The intake: what could not be taken in and why, and which names found no place. Nothing is missing without a word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from events import tallies
+from events.cardinality import Standing, standings
+from events.models import Quarantine, Tally
+from events.moments import from_us
+from events.pages import render_page
+from events.wording import count_text
+from recovery_ops.control import actions
+from recovery_ops.control.actions import Refused
+from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.forms import ReasonForm, new_key, problems_of
+from recovery_ops.control.views.answers import changed
+
+MOST = 100
+UNPROCESSABLE = 422
+_WORDS = {
+    "operation": "operations",
+    "breaker": "breakers",
+    "source": "query sources",
+    "provider": "providers",
+    "model": "models",
+    "service": "services",
+    "instance": "instances",
+    "fingerprint": "failure fingerprints",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One record, or one body, that was set aside."""
+
+    id: int
+    at: datetime
+    reason: str
+    signal: str
+    key_prefix: str
+    size_bytes: int
+    tries: int
+    is_replayable: bool
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """One kind of name and how full it is."""
+
+    words: str
+    standing: Standing
+    last_folded: datetime | None
+
+
+@require_http_methods(["GET", "POST"])
+def intake(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """Show what was set aside and folded; or replay or drop lines (`act`), the chosen ones (`line`) or all."""
+    if request.method == "GET":
+        return _page(request, environment, ReasonForm(initial={"key": new_key()}))
+    if not visit_of(request).grants.may("mend_intake", environment):
+        raise PermissionDenied(f"Your role does not let you mend the intake of {environment}.")
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        return _page(request, environment, form, status=UNPROCESSABLE)
+    chosen = [int(line) for line in request.POST.getlist("line") if line.isascii() and line.isdigit()]
+    is_drop = request.POST.get("act") == "drop"
+    settle = actions.drop_quarantine if is_drop else actions.replay_quarantine
+    try:
+        done = settle(
+            by=actor_of(request),
+            environment=environment,
+            reason=form.cleaned_data["reason"],
+            key=form.cleaned_data["key"] or None,
+            lines=chosen or None,
+        ).object
+    except Refused as refusal:
+        if refusal.status == 403:
+            raise PermissionDenied(refusal.detail) from refusal
+        problems_of(form, refusal.fields)
+        return _page(request, environment, form, status=refusal.status, problem=refusal.detail)
+    told = (
+        f"{count_text(done.settled, 'record')} dropped."
+        if is_drop
+        else f"{count_text(done.settled, 'record')} taken in, {count_text(done.stored, 'new fact')}; "
+        f"{done.left} still cannot be."
+    )
+    return changed(request, reverse("intake"), told)
+
+
+def _page(
+    request: HttpRequest, environment: str, form: ReasonForm, *, status: int = 200, problem: str = ""
+) -> HttpResponse:
+    kept = Quarantine.objects.filter(environment=environment)
+    counted = tallies.tallies_of(environment)
+    total = kept.count()
+    names = [_names(one) for one in standings(environment, counted)]
+    context = {
+        "now": timezone.now(),
+        "sentence": _sentence(environment, total, names),
+        "lines": [_line(one) for one in kept.order_by("-id").defer("payload")[:MOST]],
+        "total": total,
+        "tallies": _tallies(counted),
+        "names": names,
+        "form": form,
+        "chosen": request.POST.getlist("line"),
+        "problem": problem,
+    }
+    return render_page(request, "control/intake", context, status=status)
+
+
+def _line(one: Quarantine) -> Line:
+    return Line(
+        id=one.pk,
+        at=from_us(one.received_us),
+        reason=one.reason,
+        signal=one.signal,
+        key_prefix=one.key_prefix,
+        size_bytes=one.size_bytes,
+        tries=one.tries,
+        is_replayable=bool(one.encoding),
+        content=one.content,
+    )
+
+
+def _names(one: Standing) -> Names:
+    last = None if one.last_folded_us is None else from_us(one.last_folded_us)
+    return Names(words=_WORDS[one.kind.value], standing=one, last_folded=last)
+
+
+def _tallies(counted: dict[str, Tally]) -> list[tuple[str, int]]:
+    words = {
+        tallies.SET_ASIDE: "set aside",
+        tallies.REPLAYED: "taken in again",
+        tallies.DROPPED: "dropped by people",
+        tallies.LET_GO: "let go for want of room",
+    }
+    return [(word, counted[name].count if name in counted else 0) for name, word in words.items()]
+
+
+def _sentence(environment: str, total: int, names: list[Names]) -> str:
+    """What a person has to know first."""
+    full = [one.words for one in names if one.standing.folded and one.standing.is_full]
+    told = f"{count_text(total, 'record')} of {environment} could not be taken in and wait here." if total else ""
+    if full:
+        told += f" There are too many {' and '.join(full)}: new ones are shown as (other)."
+    return told.strip() or f"Everything that came to {environment} was taken in."

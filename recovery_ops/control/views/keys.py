@@ -1,0 +1,165 @@
+"""The keys of an environment: what each may do, when it ends and was last used; made, replaced and revoked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from events.models import AgentKey
+from events.wording import count_text, listing
+from recovery_ops.control.actions import Done, keys
+from recovery_ops.control.actions.keys import IssuedKey, is_good
+from recovery_ops.control.context import actor_of
+from recovery_ops.control.settings_forms import NewKeyForm, RevokeKeyForm, RotateKeyForm
+from recovery_ops.control.sign_in.sessions import sign_in_again
+from recovery_ops.control.views.settings import Asking, answer, require, settings_page
+
+SOON = timedelta(days=14)
+MOST = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One key. `standing` is a word: good, ends soon, never used, expired, revoked."""
+
+    key: AgentKey
+    standing: str
+    is_good: bool
+
+    @property
+    def scopes(self) -> list[str]:
+        """What it may do, word by word."""
+        return self.key.scopes.split()
+
+
+def key_list(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """Every key of the environment; those that are over come last."""
+    now = timezone.now()
+    found = AgentKey.objects.filter(environment=environment).order_by("name", "-created_at")[:MOST]
+    lines = [_line(key, now) for key in found]
+    context = {
+        "now": now,
+        "good": [line for line in lines if line.is_good],
+        "over": [line for line in lines if not line.is_good],
+        "sentence": _sentence(lines, environment, now),
+    }
+    return settings_page(request, "keys", context, here="keys")
+
+
+@require_http_methods(["GET", "POST"])
+def new(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """Make a key, and show its secret once."""
+    require(request, "manage_keys", environment)
+    if request.method == "GET" and (again := sign_in_again(request)):
+        return again
+
+    def carry_out(typed: dict[str, Any]) -> Done[IssuedKey]:
+        days = int(typed["days"]) if typed["days"] else None
+        return keys.make_key(
+            **_asked(request, environment, typed), name=typed["name"], scopes=typed["scopes"], days=days
+        )
+
+    asking = Asking(
+        title=f"New key for {environment}",
+        lead="The secret is shown once, right after this, and kept nowhere.",
+        button="Make key",
+        here="keys",
+        back=reverse("keys"),
+        form=NewKeyForm,
+        carry_out=carry_out,
+        shown=partial(_secret, request),
+    )
+    return answer(request, asking)
+
+
+@require_http_methods(["GET", "POST"])
+def rotate(request: HttpRequest, *, environment: str, prefix: str) -> HttpResponse:
+    """Make a key like this one, and show its secret once; this one ends after an overlap."""
+    require(request, "manage_keys", environment)
+    key = _found(environment, prefix)
+    if request.method == "GET" and (again := sign_in_again(request)):
+        return again
+
+    def carry_out(typed: dict[str, Any]) -> Done[IssuedKey]:
+        overlap_s = float(typed["overlap_s"])
+        return keys.rotate_key(**_asked(request, environment, typed), prefix=prefix, overlap_s=overlap_s)
+
+    asking = Asking(
+        title=f"Replace {key.name}",
+        lead=f"A new key with the same scopes ({key.scopes}) takes the place of {prefix}….",
+        button="Make the new key",
+        here="keys",
+        back=reverse("keys"),
+        form=RotateKeyForm,
+        carry_out=carry_out,
+        shown=partial(_secret, request),
+    )
+    return answer(request, asking)
+
+
+@require_http_methods(["GET", "POST"])
+def revoke(request: HttpRequest, *, environment: str, prefix: str) -> HttpResponse:
+    """Shut out whoever uses this key."""
+    require(request, "manage_keys", environment)
+    key = _found(environment, prefix)
+    used = f"It was last used at {key.last_used_at:%Y-%m-%d %H:%M} UTC." if key.last_used_at else "It was never used."
+    asking = Asking(
+        title=f"Revoke {key.name}",
+        lead=f"Whoever uses {prefix}… is refused within seconds, for good. {used}",
+        button="Revoke key",
+        here="keys",
+        back=reverse("keys"),
+        form=partial(RevokeKeyForm, name=key.name),
+        carry_out=lambda typed: keys.revoke(**_asked(request, environment, typed), prefix=prefix),
+        told=lambda done: f"{key.name} ({prefix}…) is revoked.",
+    )
+    return answer(request, asking)
+
+
+def _asked(request: HttpRequest, environment: str, typed: dict[str, Any]) -> Any:
+    return {
+        "by": actor_of(request),
+        "environment": environment,
+        "reason": typed["reason"],
+        "key": typed["key"] or None,
+    }
+
+
+def _secret(request: HttpRequest, done: Done[IssuedKey]) -> HttpResponse:
+    return settings_page(request, "key_secret", {"made": done.object}, here="keys")
+
+
+def _found(environment: str, prefix: str) -> AgentKey:
+    key = AgentKey.objects.filter(environment=environment, prefix=prefix).first()
+    if key is None:
+        raise Http404(f"No key of {environment} begins with {prefix}.")
+    return key
+
+
+def _line(key: AgentKey, now: datetime) -> Line:
+    if key.revoked_at is not None:
+        standing = "revoked"
+    elif not is_good(key, now):
+        standing = "expired"
+    elif key.expires_at is not None and key.expires_at < now + SOON:
+        standing = "ends soon"
+    else:
+        standing = "good" if key.last_used_at is not None else "never used"
+    return Line(key=key, standing=standing, is_good=is_good(key, now))
+
+
+def _sentence(lines: Iterable[Line], environment: str, now: datetime) -> str:
+    good = [line for line in lines if line.is_good]
+    if not good:
+        return f"No key lets anything into {environment}: agents cannot report."
+    ending = [line.key.name for line in good if line.standing == "ends soon"]
+    told = f"{count_text(len(good), 'key lets programs', 'keys let programs')} into {environment}."
+    return f"{told} {listing(ending)} {'ends' if len(ending) == 1 else 'end'} within 14 days." if ending else told

@@ -1,0 +1,331 @@
+"""Settings → Notifications: channels, what they are told, who is asked when, and what became of each message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from django.db.models import Count, Max, Q
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from events.wording import count_text, listing
+from recovery_ops.control.actions import Done, notifying
+from recovery_ops.control.context import actor_of
+from recovery_ops.control.models import Channel, Delivery, EscalationChain, NotificationRule
+from recovery_ops.control.notification_forms import KIND_WORDS, ChannelForm, ReasonOnlyForm, RuleForm, TestingForm
+from recovery_ops.control.notify.chains import Planned, names_of, preview
+from recovery_ops.control.notify.triggers import BRIEFLY, TRIGGERS
+from recovery_ops.control.views.nothing import no_message
+from recovery_ops.control.views.settings import Asking, answer, require, settings_page
+from recovery_ops.rules.chains import parse_steps
+
+HERE = "notifications"
+PERMISSION = notifying.PERMISSION
+LOG_MOST = 50
+_SHOWN = 8
+_LATELY = timedelta(days=7)
+_STATES = {
+    "sent": "sent",
+    "unfinished": "to be sent",
+    "failed": "not delivered",
+    "unknown": "in doubt",
+    "dropped": "dropped",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelLine:
+    """One channel, when it last took something, and how many messages wait for it or failed lately."""
+
+    one: Channel
+    sent_at: datetime | None
+    waiting: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleLine:
+    """One rule in words."""
+
+    one: NotificationRule
+    tells: str
+    about: str
+    quiet: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainLine:
+    """One chain, and who would be asked when if a question came now."""
+
+    one: EscalationChain
+    steps: Sequence[Planned]
+
+
+def notifications(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """Everything about telling people in this environment."""
+    now = timezone.now()
+    channels = _channels(environment, now)
+    rules = _live(NotificationRule, environment).select_related("channel").order_by("name")
+    names = names_of(environment)
+    newest = Delivery.objects.filter(environment=environment).select_related("channel").order_by("-pk")
+    context = {
+        "now": now,
+        "channels": channels,
+        "rules": [_rule_line(one) for one in rules],
+        "chains": [_chain_line(one, names, now) for one in _live(EscalationChain, environment).order_by("name")],
+        "deliveries": list(newest[:_SHOWN]),
+        "kinds": KIND_WORDS.items(),
+        "sentence": _sentence(channels, len(rules)),
+    }
+    return settings_page(request, "notifications", context, here=HERE)
+
+
+def log(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """Every message, newest first: of one channel, in one state, before one number."""
+    channel, state, before = (request.GET.get(name, "") for name in ("channel", "state", "before"))
+    found = Delivery.objects.filter(environment=environment).select_related("channel").order_by("-pk")
+    if channel.isascii() and channel.isdigit():
+        found = found.filter(channel_id=int(channel))
+    counts = dict(found.order_by().values_list("state").annotate(count=Count("pk")))
+    totals = {
+        "unfinished": sum(counts.get(one, 0) for one in Delivery.UNFINISHED),
+        **{one: counts.get(one, 0) for one in (Delivery.SENT, Delivery.FAILED, Delivery.UNKNOWN, Delivery.DROPPED)},
+    }
+    if state in _STATES:
+        found = found.filter(state__in=Delivery.UNFINISHED if state == "unfinished" else (state,))
+    if before.isascii() and before.isdigit() and len(before) < 19:
+        found = found.filter(pk__lt=int(before))
+    rows = list(found[: LOG_MOST + 1])
+    kept = "".join(f"&{name}={value}" for name, value in (("channel", channel), ("state", state)) if value)
+    context = {
+        "rows": rows[:LOG_MOST],
+        "empty": None if rows else no_message(sum(totals.values()), f"?channel={channel}" if channel else "?"),
+        "total": sum(totals.values()),
+        "facets": [
+            (words, totals[name], f"?state={name}{f'&channel={channel}' if channel else ''}", name == state)
+            for name, words in _STATES.items()
+        ],
+        "all_href": f"?channel={channel}" if channel else "?",
+        "is_all": state not in _STATES,
+        "channel": Channel.objects.filter(environment=environment, pk=int(channel)).first()
+        if channel.isascii() and channel.isdigit()
+        else None,
+        "older_href": f"?before={rows[LOG_MOST - 1].pk}{kept}" if len(rows) > LOG_MOST else "",
+    }
+    return settings_page(request, "notification_log", context, here=HERE)
+
+
+# -- channels ----------------------------------------------------------------------------------------------------------
+@require_http_methods(["GET", "POST"])
+def new_channel(request: HttpRequest, *, environment: str, kind: str) -> HttpResponse:
+    """Make a channel of one kind."""
+    require(request, PERMISSION, environment)
+    if kind not in KIND_WORDS:
+        raise Http404(f"There is no kind of channel called {kind}.")
+    return answer(request, _channel_asking(request, environment, kind, None))
+
+
+@require_http_methods(["GET", "POST"])
+def edit_channel(request: HttpRequest, *, environment: str, number: int) -> HttpResponse:
+    """Change a channel; address and secret are kept where nothing new is typed."""
+    require(request, PERMISSION, environment)
+    one = _found(Channel, environment, number)
+    return answer(request, _channel_asking(request, environment, one.kind, one))
+
+
+@require_http_methods(["GET", "POST"])
+def test_channel(request: HttpRequest, *, environment: str, number: int) -> HttpResponse:
+    """Send it something that says it is a test."""
+    require(request, PERMISSION, environment)
+    one = _found(Channel, environment, number)
+    asking = Asking(
+        title=f"Test {one.name}",
+        lead=f"A message that says it is a test goes to {one.target}. What becomes of it stands in the log.",
+        button="Send the test",
+        here=HERE,
+        back=f"{reverse('notification-log')}?channel={one.pk}",
+        form=TestingForm,
+        carry_out=lambda typed: notifying.test_channel(**_asked(request, environment, typed), number=number),
+        told=lambda done: "The test is on its way; this page shows what becomes of it.",
+    )
+    return answer(request, asking)
+
+
+@require_http_methods(["GET", "POST"])
+def remove_channel(request: HttpRequest, *, environment: str, number: int) -> HttpResponse:
+    """Take it away; its secret is forgotten, its log stays."""
+    require(request, PERMISSION, environment)
+    one = _found(Channel, environment, number)
+    asking = _removing(request, environment, one, notifying.remove_channel, "Its address and secret are forgotten.")
+    return answer(request, asking)
+
+
+def _channel_asking(request: HttpRequest, environment: str, kind: str, one: Channel | None) -> Asking:
+    def carry_out(typed: dict[str, Any]) -> Done[Channel]:
+        return notifying.save_channel(
+            **_asked(request, environment, typed),
+            number=one.pk if one else None,
+            version=typed["version"],
+            name=typed["name"],
+            kind=kind,
+            address=_changed_address(one, typed.get("address", "")),
+            secret=typed.get("secret", ""),
+            is_on=typed["is_on"],
+        )
+
+    return Asking(
+        title=f"Change {one.name}" if one else f"New channel: {dict(Channel.KINDS)[kind]}",
+        lead=KIND_WORDS[kind],
+        button="Save",
+        here=HERE,
+        back=reverse(HERE),
+        form=partial(ChannelForm, kind=kind, channel=one),
+        carry_out=carry_out,
+        told=lambda done: f"{done.object.name} is set up. Test it now.",
+    )
+
+
+def _changed_address(one: Channel | None, typed: str) -> str:
+    """Receivers are shown in the form: sent back unchanged, they are no change."""
+    return "" if one is not None and typed.strip() == one.address else typed
+
+
+# -- rules -------------------------------------------------------------------------------------------------------------
+@require_http_methods(["GET", "POST"])
+def new_rule(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """Make a rule."""
+    require(request, PERMISSION, environment)
+    return answer(request, _rule_asking(request, environment, None))
+
+
+@require_http_methods(["GET", "POST"])
+def edit_rule(request: HttpRequest, *, environment: str, number: int) -> HttpResponse:
+    """Change a rule."""
+    require(request, PERMISSION, environment)
+    return answer(request, _rule_asking(request, environment, _found(NotificationRule, environment, number)))
+
+
+@require_http_methods(["GET", "POST"])
+def remove_rule(request: HttpRequest, *, environment: str, number: int) -> HttpResponse:
+    """Take a rule away."""
+    require(request, PERMISSION, environment)
+    one = _found(NotificationRule, environment, number)
+    return answer(request, _removing(request, environment, one, notifying.remove_rule, "It tells nothing more."))
+
+
+def _rule_asking(request: HttpRequest, environment: str, one: NotificationRule | None) -> Asking:
+    channels = list(_live(Channel, environment).order_by("name"))
+    made: list[RuleForm] = []
+
+    def form(*args: Any, **kwargs: Any) -> RuleForm:
+        made.append(RuleForm(*args, channels=channels, rule=one, **kwargs))
+        return made[-1]
+
+    def carry_out(typed: dict[str, Any]) -> Done[NotificationRule]:
+        return notifying.save_rule(
+            **_asked(request, environment, typed),
+            number=one.pk if one else None,
+            version=typed["version"],
+            name=typed["name"],
+            channel=typed["channel"],
+            is_on=typed["is_on"],
+            words=made[-1].words(),  # type: ignore[arg-type]  # the form has these fields
+        )
+
+    return Asking(
+        title=f"Change {one.name}" if one else "New rule",
+        lead="What happens from now on is told; what happened before is not.",
+        button="Save",
+        here=HERE,
+        back=reverse(HERE),
+        form=form,
+        carry_out=carry_out,
+        told=lambda done: f"{done.object.name} tells {done.object.channel.name} from now on.",
+    )
+
+
+# -- what they share ---------------------------------------------------------------------------------------------------
+def _removing(request: HttpRequest, environment: str, one: Any, act: Any, lead: str) -> Asking:
+    return Asking(
+        title=f"Remove {one.name}",
+        lead=f"{lead} What was sent stays in the log.",
+        button="Remove",
+        here=HERE,
+        back=reverse(HERE),
+        form=ReasonOnlyForm,
+        carry_out=lambda typed: act(**_asked(request, environment, typed), number=one.pk),
+        told=lambda done: f"{one.name} is removed.",
+    )
+
+
+def _asked(request: HttpRequest, environment: str, typed: dict[str, Any]) -> Any:
+    return {
+        "by": actor_of(request),
+        "environment": environment,
+        "reason": typed["reason"],
+        "key": typed["key"] or None,
+    }
+
+
+def _live(model: Any, environment: str) -> Any:
+    return model.objects.filter(environment=environment, removed_at=None)
+
+
+def _found(model: Any, environment: str, number: int) -> Any:
+    one = _live(model, environment).filter(pk=number).first()
+    if one is None:
+        raise Http404(f"There is nothing of that number in {environment}; it may have been removed.")
+    return one
+
+
+def _channels(environment: str, now: datetime) -> list[ChannelLine]:
+    found = _live(Channel, environment).annotate(
+        sent_at=Max("deliveries__ended_at", filter=Q(deliveries__state=Delivery.SENT)),
+        waiting=Count("deliveries", filter=Q(deliveries__state__in=Delivery.UNFINISHED)),
+        failed=Count(
+            "deliveries",
+            filter=Q(deliveries__state__in=(Delivery.FAILED, Delivery.UNKNOWN), deliveries__made_at__gte=now - _LATELY),
+        ),
+    )
+    return [
+        ChannelLine(one=one, sent_at=one.sent_at, waiting=one.waiting, failed=one.failed)
+        for one in found.order_by("name")
+    ]
+
+
+def _sentence(channels: Sequence[ChannelLine], rules: int) -> str:
+    if not channels:
+        return "Nobody is told anything yet: set up a channel, then a rule of what it is told."
+    waiting, failed = sum(one.waiting for one in channels), sum(one.failed for one in channels)
+    told = f"{count_text(len(channels), 'channel')}, {count_text(rules, 'rule')}"
+    late = f"; {count_text(waiting, 'message waits', 'messages wait')} to be sent" if waiting else ""
+    lost = f"; {count_text(failed, 'message was', 'messages were')} not delivered in 7 days" if failed else ""
+    return f"{told}{late}{lost}."
+
+
+def _rule_line(one: NotificationRule) -> RuleLine:
+    words = {
+        "failures_many": f"{one.failures:,} failures of an operation in {count_text(one.within_min, 'minute')}",
+        "override_expiring": f"overrides that end within {count_text(one.expiry_lead_min, 'minute')}",
+    }
+    tells = [words.get(name, BRIEFLY[name]) for name in TRIGGERS if name in one.triggers]
+    about = [f"operation {one.operation}"] if one.operation not in ("", "*") else []
+    about += [f"queue {one.queue}"] if one.queue not in ("", "*") else []
+    about += [f"from {one.least_severity}"] if one.least_severity != "info" else []
+    quiet = "never"
+    if one.quiet_from is not None and one.quiet_to is not None:
+        quiet = f"{one.quiet_from:%H:%M} to {one.quiet_to:%H:%M}, {one.quiet_zone}; {one.quiet_passes} passes"
+    return RuleLine(
+        one=one, tells=listing(tells, most=len(tells)) or "nothing", about=", ".join(about) or "everything", quiet=quiet
+    )
+
+
+def _chain_line(one: EscalationChain, names: dict[int, str], now: datetime) -> ChainLine:
+    steps, _ = parse_steps(one.steps)
+    return ChainLine(one=one, steps=preview(steps, names, now))

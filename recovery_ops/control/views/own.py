@@ -1,0 +1,112 @@
+"""What everybody sets for themselves: how the console looks to them, where they are written to, their password."""
+
+from __future__ import annotations
+
+from allauth.usersessions.models import UserSession
+from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth.forms import PasswordChangeForm
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods
+
+from recovery_ops.control.actions.people import note_own_password, set_own_email
+from recovery_ops.control.context import actor_of
+from recovery_ops.control.preferences import zones
+from recovery_ops.control.settings_forms import OwnEmailForm
+from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.settings import UNPROCESSABLE, settings_page
+
+_FIELDS = (
+    ("theme", "Theme", (("", "As the system"), ("light", "Light"), ("dark", "Dark"))),
+    ("contrast", "Contrast", (("", "As the system"), ("more", "High"))),
+    ("density", "Rows", (("", "Comfortable"), ("compact", "Compact"))),
+    ("keys", "Shortcuts", (("", "On"), ("off", "Off"))),
+)
+SHORTCUTS = (
+    ("Everywhere", (("Ctrl K", "find or do anything"), ("/", "the same"), ("?", "this list"), ("p", "pause or go on"))),
+    (
+        "Go to: g, then",
+        (
+            ("o", "overview"),
+            ("c", "capacity"),
+            ("b", "breakers"),
+            ("t", "timelines"),
+            ("e", "escalations"),
+            ("f", "failures"),
+            ("r", "runs"),
+            ("p", "policies"),
+            ("a", "agents"),
+            ("u", "audit"),
+            ("s", "settings"),
+        ),
+    ),
+    (
+        "In a list",
+        (("j k", "next, previous"), ("x", "choose"), ("Shift x", "choose as far"), ("o", "open")),
+    ),
+    (
+        "Range: t, then",
+        (
+            ("← →", "earlier, later"),
+            ("z", "twice as long"),
+            ("n", "up to now"),
+            ("a", "stay at these instants"),
+        ),
+    ),
+    (
+        "This page",
+        (
+            ("1 to 6", "a tile of the overview, a tab of a run"),
+            (".", "the next thing that went wrong"),
+            ("v", "saved views"),
+            ("l", "copy its link"),
+            ("Shift d", "compact or comfortable rows"),
+        ),
+    ),
+)
+"""What the keys do, as the help says it: groups of keys and words."""
+
+
+def preferences(request: HttpRequest) -> HttpResponse:
+    """The form of `look`, whole; and the keys."""
+    context = {"fields": _FIELDS, "zones": zones(), "shortcuts": SHORTCUTS}
+    return settings_page(request, "preferences", context, here="preferences")
+
+
+def shortcuts(request: HttpRequest) -> HttpResponse:
+    """The keys alone, also as a dialog."""
+    return settings_page(request, "shortcuts", {"shortcuts": SHORTCUTS}, here="preferences")
+
+
+@require_http_methods(["GET", "POST"])
+def email(request: HttpRequest) -> HttpResponse:
+    """Say where one is written to, or that one is not."""
+    assert isinstance(request.user, User)  # noqa: S101  # views are closed to strangers
+    form = OwnEmailForm(request.POST or None, initial={"email": request.user.email})
+    if request.method == "POST" and form.is_valid():
+        set_own_email(request.user, form.cleaned_data["email"], by=actor_of(request))
+        told = "Escalation chains can write to you." if request.user.email else "Nobody writes to you any more."
+        return changed(request, reverse("preferences"), told)
+    status = UNPROCESSABLE if request.method == "POST" else 200
+    return settings_page(request, "own_email", {"form": form}, here="preferences", status=status)
+
+
+@sensitive_post_parameters()
+@require_http_methods(["GET", "POST"])
+def password(request: HttpRequest) -> HttpResponse:
+    """Change one's own password; other sessions end, this one goes on."""
+    assert isinstance(request.user, User)  # noqa: S101  # views are closed to strangers
+    form = PasswordChangeForm(request.user, request.POST or None)
+    form.label_suffix = ""
+    if request.method == "POST" and form.is_valid():
+        with transaction.atomic():
+            form.save()
+            note_own_password(request.user, by=actor_of(request))
+        update_session_auth_hash(request, request.user)
+        UserSession.objects.create_from_request(request)  # it goes on under a key of its own
+        return changed(request, reverse("preferences"), "Your password is changed; other sessions of yours have ended.")
+    status = UNPROCESSABLE if request.method == "POST" else 200
+    return settings_page(request, "own_password", {"form": form}, here="preferences", status=status)

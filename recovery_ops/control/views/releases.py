@@ -1,0 +1,187 @@
+"""The releases of a policy: which was live when and why, what each changed, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from events.pages import render_page
+from events.wording import count_text
+from recovery_ops.control import actions
+from recovery_ops.control.actions import Refused
+from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.desired import LivePolicy, current_revision, live_policy
+from recovery_ops.control.differences import lines_of, written
+from recovery_ops.control.forms import ReasonForm, new_key, problems_of
+from recovery_ops.control.models import PolicyRelease
+from recovery_ops.control.views.acts import UNPROCESSABLE
+from recovery_ops.control.views.answers import changed
+
+MOST = 50
+_PERMISSIONS = {"roll-back": "roll_back_policy", "review": "approve_policy"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One release and what has become of it: `live`, `superseded` or `rolled back`."""
+
+    release: PolicyRelease
+    state: str
+    is_awaited: bool
+    """Nobody approved it, and nobody has looked at it since."""
+
+
+def releases(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """The newest releases, or those before a version (`before=`); and whether a change has to be approved here."""
+    before = request.GET.get("before", "")
+    found = PolicyRelease.objects.filter(environment=environment).select_related("proposal", "review")
+    if before.isascii() and before.isdigit() and len(before) < 9:
+        found = found.filter(version__lt=int(before))
+    shown = list(found.order_by("-version")[: MOST + 1])
+    later = (
+        PolicyRelease.objects.filter(environment=environment, version=shown[0].version + 1).first() if shown else None
+    )
+    number = live_policy(environment).version
+    context = {
+        "now": timezone.now(),
+        "rows": rows_of(shown[:MOST], later),
+        "older_href": f"?before={shown[MOST - 1].version}" if len(shown) > MOST else "",
+        "sentence": f"Policy {number} is live." if shown else "Nothing was released yet: the built-in policy holds.",
+        "is_review_needed": actions.is_review_needed(environment),
+        "key": new_key(),
+    }
+    return render_page(request, "control/policy_releases", context)
+
+
+def rows_of(releases: Sequence[PolicyRelease], later: PolicyRelease | None = None) -> list[Row]:
+    """What became of each release (newest first); `later` is the one after the first of them."""
+    rows = []
+    for release in releases:
+        state = "live" if later is None else "superseded" if later.returns_to is None else "rolled back"
+        is_awaited = release.is_break_glass and not hasattr(release, "review")
+        rows.append(Row(release=release, state=state, is_awaited=is_awaited))
+        later = release
+    return rows
+
+
+@require_http_methods(["GET", "POST"])
+def release(request: HttpRequest, *, environment: str, version: int) -> HttpResponse:
+    """One release with what it changed; POST `act` rolls back to it (0: the built-in policy) or reviews it."""
+    found = PolicyRelease.objects.filter(environment=environment, version=version).first()
+    if found is None and version:
+        raise Http404(f"There is no policy {version} in {environment}.")
+    if request.method == "GET":
+        form = ReasonForm(initial={"seen": current_revision(environment), "key": new_key()})
+        return _page(request, environment, version, found, form)
+    act = request.POST.get("act", "")
+    if act not in _PERMISSIONS:
+        raise Http404(f"Nothing is called {act}.")
+    if not visit_of(request).grants.may(_PERMISSIONS[act], environment):
+        raise PermissionDenied(f"Your role does not let you do that in {environment}.")
+    return _carried_out(request, environment, version, found, act)
+
+
+@require_http_methods(["POST"])
+def rules(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """Say whether a change of the policy has to be approved by somebody else; for admins."""
+    form = ReasonForm(request.POST)
+    address = reverse("releases")
+    if not form.is_valid():
+        return changed(request, address, "Nothing was changed: say why, in at least 10 characters.")
+    is_needed = request.POST.get("is_review_needed") == "yes"
+    try:
+        actions.set_rules(
+            by=actor_of(request),
+            environment=environment,
+            reason=form.cleaned_data["reason"],
+            key=form.cleaned_data["key"] or None,
+            is_review_needed=is_needed,
+        )
+    except Refused as refusal:
+        raise PermissionDenied(refusal.detail) from None
+    word = "needs the approval of somebody else" if is_needed else "needs nobody’s approval"
+    return changed(request, address, f"From now on a change of the policy {word}.")
+
+
+def _carried_out(
+    request: HttpRequest, environment: str, version: int, found: PolicyRelease | None, act: str
+) -> HttpResponse:
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        return _page(request, environment, version, found, form, status=UNPROCESSABLE)
+    cleaned = form.cleaned_data
+    asked: dict[str, Any] = {
+        "by": actor_of(request),
+        "environment": environment,
+        "version": version,
+        "reason": cleaned["reason"],
+        "key": cleaned["key"] or None,
+        "now": timezone.now(),
+    }
+    try:
+        if act == "review":
+            actions.review_release(**asked)
+            return changed(request, reverse("releases"), f"Policy {version} is reviewed.")
+        done = actions.roll_back(**asked, seen=cleaned["seen"])
+    except Refused as refusal:
+        if refusal.code == "forbidden":
+            raise PermissionDenied(refusal.detail) from None
+        problems_of(form, refusal.fields)
+        return _page(request, environment, version, found, form, status=refusal.status, problem=refusal.detail)
+    notice = f"Policy {done.object.version} is live: revision {done.revision}. It says what policy {version} said."
+    if done.was_already:
+        notice = "The live policy says that already; nothing was changed."
+    return changed(request, reverse("policies"), notice)
+
+
+def _page(
+    request: HttpRequest,
+    environment: str,
+    version: int,
+    found: PolicyRelease | None,
+    form: ReasonForm,
+    *,
+    status: int = 200,
+    problem: str = "",
+) -> HttpResponse:
+    live, built_in = live_policy(environment), LivePolicy.built_in().document
+    document = built_in if found is None else found.document
+    earlier = PolicyRelease.objects.filter(environment=environment, version=version - 1).first()
+    later = PolicyRelease.objects.filter(environment=environment, version=version + 1).first()
+    is_live = live.version == str(version) or (found is None and live.release is None)
+    back = lines_of(live.document, document)
+    context = {
+        "now": timezone.now(),
+        "version": version,
+        "name": f"Policy {version}" if version else "The built-in policy",
+        "release": found,
+        "row": None if found is None else rows_of([found], later)[0],
+        "form": form,
+        "seen": current_revision(environment) if status == 409 or not form.is_bound else form["seen"].value(),
+        "problem": problem,
+        "lines": [] if found is None else lines_of(built_in if earlier is None else earlier.document, document),
+        "back": [] if is_live else back,
+        "is_live": is_live,
+        "is_same": not back,
+        "live": live,
+        "text": written(document),
+        "sentence": _sentence(found, is_live=is_live),
+    }
+    return render_page(request, "control/policy_release", context, status=status)
+
+
+def _sentence(found: PolicyRelease | None, *, is_live: bool) -> str:
+    if found is None:
+        return "What holds where nothing was ever released."
+    rules = found.document.get("rules", [])
+    held = "It is live" if is_live else "It was live"
+    return (
+        f"{held}, with {count_text(len(rules) if isinstance(rules, list) else 0, 'rule')} for parts of the environment."
+    )

@@ -1,0 +1,177 @@
+"""The report: how soon questions were taken and resolved, by whom, and what agents dealt with themselves, by week."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from events import drawing
+from events.pages import render_page
+from events.wording import count_text, share_text, span_text
+from recovery_ops.control.escalations.report import Kept, Report, Span, report_of, weeks_before
+from recovery_ops.control.escalations.terms import terms_now
+from recovery_ops.control.escalations.timing import Times
+
+CHOICES = (4, 8, 13, 26)
+_DEFAULT = 4
+COLUMNS = (
+    *("week", "asked", "mtta_s", "mtta_median_s", "mtta_p90_s", "mttr_s", "mttr_median_s", "mttr_p90_s"),
+    *("taken_in_time", "taken_due", "resolved_in_time", "resolved_due", "answered_by_default"),
+    *("failed_attempts", "given_up_calls", "recovered_share"),
+    *("runs_recovered_alone", "runs_helped", "runs_lost"),
+)
+"""The columns of the CSV, one row a week."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One number over all weeks, and its course."""
+
+    title: str
+    figure: str
+    detail: str
+    spark: SafeString | str = ""
+
+
+def report(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """The last weeks: figures, the weeks, who did how much, what was noise."""
+    now, weeks = timezone.now(), _weeks(request)
+    start, end = weeks_before(now, weeks)
+    found = report_of(environment, start=start, end=end, now=now)
+    context = {
+        "now": now,
+        "report": found,
+        "weeks": weeks,
+        "choices": CHOICES,
+        "figures": list(_figures(found)),
+        "sentence": _sentence(found),
+        "newest_first": list(reversed(found.weeks)),
+        "terms": _terms(environment),
+    }
+    return render_page(request, "control/report", context)
+
+
+def report_csv(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """The weeks as CSV, the oldest first. What did not happen is an empty field."""
+    now, weeks = timezone.now(), _weeks(request)
+    start, end = weeks_before(now, weeks)
+    found = report_of(environment, start=start, end=end, now=now)
+    written = StringIO()
+    rows = csv.writer(written)
+    rows.writerow(COLUMNS)
+    rows.writerows(_cells(week) for week in found.weeks)
+    name = f"report-{found.weeks[0].week}-{weeks}-weeks.csv"
+    disposition = f'attachment; filename="{name}"'
+    return HttpResponse(
+        written.getvalue(), content_type="text/csv; charset=utf-8", headers={"Content-Disposition": disposition}
+    )
+
+
+def _terms(environment: str) -> str:
+    """What in time means: `taken within 15m, resolved within 5m to 30m by kind`."""
+    rows = terms_now(environment).values()
+    told = []
+    for word, lengths in (
+        ("taken", {one.acknowledge_in_s for one in rows}),
+        ("resolved", {one.resolve_in_s for one in rows}),
+    ):
+        least, most = span_text(min(lengths)), span_text(max(lengths))
+        told.append(f"{word} within {least if len(lengths) == 1 else f'{least} to {most} by kind'}")
+    return ", ".join(told)
+
+
+def _weeks(request: HttpRequest) -> int:
+    given = request.GET.get("weeks", "")
+    return int(given) if given in {str(one) for one in CHOICES} else _DEFAULT
+
+
+def _cells(week: Span) -> list[str | int]:
+    return [
+        week.week.isoformat(),
+        week.opened,
+        *_seconds(week.acknowledging),
+        *_seconds(week.resolving),
+        week.acknowledged_in_time.kept,
+        week.acknowledged_in_time.of,
+        week.resolved_in_time.kept,
+        week.resolved_in_time.of,
+        week.by_default,
+        week.failures,
+        week.given_up,
+        "" if week.recovered_share is None else f"{week.recovered_share:.4f}",
+        *("" if count is None else count for count in (week.alone, week.helped, week.lost)),
+    ]
+
+
+def _seconds(times: Times) -> list[str]:
+    return ["" if one is None else f"{one:.0f}" for one in (times.mean_s, times.median_s, times.p90_s)]
+
+
+def _figures(found: Report) -> Sequence[Figure]:
+    weeks, total = found.weeks, found.total
+    return [
+        Figure(
+            title="Questions to people",
+            figure=f"{total.opened:,}",
+            detail=f"{total.by_default:,} answered by their default",
+            spark=_course([week.opened for week in weeks]),
+        ),
+        _time("Time to take, median", total.acknowledging, [week.acknowledging.median_s for week in weeks]),
+        _time("Time to resolve, median", total.resolving, [week.resolving.median_s for week in weeks]),
+        _in_time("Taken in time", total.acknowledged_in_time, [week.acknowledged_in_time.share for week in weeks]),
+        _in_time("Resolved in time", total.resolved_in_time, [week.resolved_in_time.share for week in weeks]),
+        Figure(
+            title="Recovered by itself",
+            figure="–" if total.recovered_share is None else share_text(total.recovered_share),
+            detail=_recovered(total),
+            spark=_course([week.recovered_share for week in weeks]),
+        ),
+    ]
+
+
+def _time(title: str, times: Times, course: Sequence[float | None]) -> Figure:
+    if times.mean_s is None or times.median_s is None or times.p90_s is None:
+        return Figure(title=title, figure="–", detail="it did not happen")
+    detail = f"nine of ten within {span_text(times.p90_s)}, mean {span_text(times.mean_s)}"
+    return Figure(title=title, figure=span_text(times.median_s), detail=detail, spark=_course(course))
+
+
+def _recovered(total: Span) -> str:
+    if not total.troubled:
+        return "no run that met trouble is summed up yet"
+    return f"{total.alone:,} of {count_text(total.troubled, 'run')} that met trouble; {total.lost:,} lost"
+
+
+def _in_time(title: str, kept: Kept, course: Sequence[float | None]) -> Figure:
+    figure = "–" if kept.share is None else share_text(kept.share)
+    detail = f"{kept.kept:,} of the {kept.of:,} that were due" if kept.of else "none was due"
+    return Figure(title=title, figure=figure, detail=detail, spark=_course(course))
+
+
+def _due(kept: Kept, total: Span) -> str:
+    """`them` where the time of all is over, `the 6 that were due` where it is not."""
+    return "them" if kept.of == total.opened else f"the {kept.of:,} that were due"
+
+
+def _course(values: Sequence[float | None]) -> SafeString | str:
+    return drawing.spark(values) if len([value for value in values if value is not None]) > 1 else ""
+
+
+def _sentence(found: Report) -> str:
+    total, since = found.total, f"{found.weeks[0].week:%d %B}"
+    if not total.opened:
+        asked = "nobody was asked anything"
+    else:
+        taken = total.acknowledged_in_time
+        share = (
+            "" if taken.share is None else f"; of {_due(taken, total)}, {share_text(taken.share)} were taken in time"
+        )
+        asked = f"people were asked {count_text(total.opened, 'question')}{share}"
+    missing = " The oldest questions are missing: there were too many." if found.is_partial else ""
+    return f"Since {since}, {asked}.{missing}"

@@ -1,0 +1,274 @@
+"""One run: its ladder, the same by operation, its trace, what was said, its attributes, and what people did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from events.exports import MARKDOWN, Cell, csv_answer, is_asked, markdown_answer
+from events.pages import render_page
+from events.runs.asking import run_of
+from events.runs.ladder import RungLine, by_operation, drawn, rung_lines
+from events.runs.records import RECORDS_MOST, RunRecord, records_of, traces_of
+from events.runs.rows import LOST, RUNG_WORDS, RunStory, level_of
+from events.runs.story import category_counts
+from events.timelines import Table
+from events.window import Window
+from events.wording import clock_text, count_text, lasted_text, listing
+from recovery_ops.control.context import visit_of
+from recovery_ops.control.models import AuditEntry, Escalation, Feedback
+from recovery_ops.control.standings import Standing, reporting_in, standing_of
+from recovery_ops.control.views.changes import change_of
+from recovery_ops.rules.words import Rung
+
+TABS = {
+    "ladder": "Ladder",
+    "timeline": "By operation",
+    "trace": "Trace",
+    "messages": "Messages",
+    "attributes": "Attributes",
+    "audit": "Audit",
+}
+_AROUND = timedelta(minutes=2)
+_LOOKED_THROUGH = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Climb:
+    """A ladder as a panel shows it: drawn, with what stands beside its rungs."""
+
+    story: RunStory
+    drawing: SafeString
+    rungs: Sequence[RungLine]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    """What every tab is made of."""
+
+    request: HttpRequest
+    environment: str
+    story: RunStory
+    standing: Standing
+    questions: Sequence[Escalation]
+    now: datetime
+
+
+def one_run(request: HttpRequest, *, environment: str, run: str) -> HttpResponse:
+    """One run in one of its tabs (`tab=`); `with=` puts the ladder of another one under its own."""
+    now = timezone.now()
+    story = run_of(environment, run) if run.isprintable() else None  # PostgreSQL takes no NUL
+    if story is None:
+        raise Http404(f"No fact in {environment} carries the run {run}.")
+    standing = standing_of(story, now, reporting_in(environment, [story], now))
+    sentence = _telling(story, standing, now)
+    if is_asked(request):
+        return csv_answer(request, f"run {run}", _COLUMNS, map(_cells, story.steps))
+    if is_asked(request, MARKDOWN):
+        return _told_in_markdown(request, story, sentence, standing, now)
+    asked = request.GET.get("tab", "")
+    tab = asked if asked in TABS else "ladder"
+    questions = _questions(environment, story)
+    page = _Page(request=request, environment=environment, story=story, standing=standing, questions=questions, now=now)
+    context = {
+        "now": now,
+        "story": story,
+        "short": short(run),
+        "standing": standing,
+        "is_open": story.ended is None and standing.word != LOST,
+        "sentence": sentence,
+        "tab": tab,
+        "tabs": [(name, word, str(place)) for place, (name, word) in enumerate(TABS.items(), start=1)],
+        "question": next((one for one in questions if one.is_open), None),
+        "bad_operation": next((step.operation for step in story.steps if step.operation and step.mark == "open"), ""),
+        "timelines_href": _timelines_href(story, now),
+        **_TAB_CONTEXTS[tab](page),
+    }
+    return render_page(request, "control/run", context)
+
+
+def short(run: str) -> str:
+    """An id as it stands where there is little room; the whole of it is in the title and in the address."""
+    return run if len(run) <= 18 else f"{run[:12]}…"
+
+
+def _ladder(page: _Page) -> Mapping[str, Any]:
+    other = page.request.GET.get("with", "").strip()[:200]
+    beside = run_of(page.environment, other) if other and other.isprintable() else None
+    climbs = [_climb(one, page.now) for one in (page.story, beside) if one is not None and one.pieces]
+    return {
+        "climbs": climbs,
+        "with": other,
+        "is_with_unknown": bool(other) and beside is None,
+        "facts": list(_facts(page.story, page.standing, page.now)),
+        "steps": [(step, _offset(step.at - page.story.started)) for step in page.story.steps],
+        "not_taken": list(_not_taken(page.story)),
+    }
+
+
+def _climb(story: RunStory, now: datetime) -> Climb:
+    return Climb(story=story, drawing=drawn(story, now), rungs=rung_lines(story))
+
+
+def _timeline(page: _Page) -> Mapping[str, Any]:
+    moves = [(words, _offset(at - page.story.started)) for at, words in page.story.moves]
+    return {"lanes": by_operation(page.story, page.now) if page.story.pieces else None, "moves": moves}
+
+
+def _trace(page: _Page) -> Mapping[str, Any]:
+    records = records_of(page.environment, page.story.run)[:RECORDS_MOST]
+    traces = [
+        (trace.trace_id, _trace_href(trace.trace_id, trace.spans[0][0]), _spans(trace.spans, page.story))
+        for trace in traces_of(records)
+    ]
+    return {"traces": traces, "untraced": sum(not one.trace_id for one in records)}
+
+
+def _spans(spans: Sequence[tuple[str, Sequence[RunRecord]]], story: RunStory) -> list[tuple[str, Any]]:
+    return [(span, [(one, _offset(one.at - story.started)) for one in records]) for span, records in spans]
+
+
+def _trace_href(trace_id: str, span_id: str) -> str:
+    """Where the trace can be seen; empty where nobody said."""
+    return settings.TRACE_URL.replace("{trace_id}", trace_id).replace("{span_id}", span_id)
+
+
+def _messages(page: _Page) -> Mapping[str, Any]:
+    return {"said": [(step, _offset(step.at - page.story.started)) for step in page.story.steps if step.detail]}
+
+
+def _attributes(page: _Page) -> Mapping[str, Any]:
+    records = records_of(page.environment, page.story.run)
+    is_errors = page.request.GET.get("only") == "errors"
+    shown = [one for one in records[:RECORDS_MOST] if one.is_error or not is_errors]
+    lines = [(one, _offset(one.at - page.story.started), _said(one)) for one in shown]
+    return {"records": lines, "is_errors": is_errors, "total": len(records[:RECORDS_MOST]), "most": RECORDS_MOST}
+
+
+def _said(one: RunRecord) -> list[tuple[str, str]]:
+    return [
+        (name, value if isinstance(value, str) else orjson.dumps(value).decode())
+        for name, value in sorted(one.attributes.items())
+    ]
+
+
+def _audit(page: _Page) -> Mapping[str, Any]:
+    if not visit_of(page.request).grants.may("see_audit", page.environment):
+        return {"changes": [], "is_hidden": True}
+    said = Feedback.objects.filter(environment=page.environment, run=page.story.run)
+    feedback = said.values_list("operation", flat=True)
+    objects = {f"run {page.story.run}", *map(str, page.questions)}
+    operations = {"", "*", *feedback, *(one.operation for one in page.questions)}
+    entries = AuditEntry.objects.filter(
+        environment=page.environment, operation__in=operations, result=AuditEntry.OK, at__gte=page.story.started
+    ).order_by("-number")[:_LOOKED_THROUGH]
+    mine = [one for one in entries if one.object in objects or _is_feedback_on(one, page.story.run)]
+    return {"changes": list(map(change_of, mine)), "is_hidden": False}
+
+
+def _is_feedback_on(entry: AuditEntry, run: str) -> bool:
+    return entry.verb == "feedback.say" and (entry.after or {}).get("run") == run
+
+
+_TAB_CONTEXTS = {
+    "ladder": _ladder,
+    "timeline": _timeline,
+    "trace": _trace,
+    "messages": _messages,
+    "attributes": _attributes,
+    "audit": _audit,
+}
+
+
+def _questions(environment: str, story: RunStory) -> list[Escalation]:
+    """What people were asked about this run, newest first: among the first so many that were asked since it began."""
+    since = Escalation.objects.filter(environment=environment, seen_at__gte=story.started).order_by("pk")
+    return [one for one in reversed(since[:_LOOKED_THROUGH]) if story.run in one.runs]
+
+
+_COLUMNS = ("at", "stands", "operation", "what", "detail", "fingerprint", "derived")
+
+
+def _cells(step: Any) -> tuple[Cell, ...]:
+    return (
+        *(step.at, step.mark, step.operation, step.title, step.detail, step.fingerprint),
+        "" if step.derived is None else step.derived.words,
+    )
+
+
+def _told_in_markdown(
+    request: HttpRequest, story: RunStory, sentence: str, standing: Standing, now: datetime
+) -> HttpResponse:
+    facts = [f"{word}: {value}" for word, value in _facts(story, standing, now)]
+    rows = tuple(
+        (clock_text(step.at, today=now), _offset(step.at - story.started), step.operation, step.title, step.detail)
+        for step in story.steps
+    )
+    table = Table(title="Step by step", columns=("At", "After", "Operation", "What", "Detail"), rows=rows)
+    return markdown_answer(request, f"run {story.run}", f"Run {story.run}", [sentence, *facts], [table])
+
+
+def _telling(story: RunStory, standing: Standing, now: datetime) -> str:
+    """`Recovered on rung 2 of 5 after 6 × rate limited (429); search_cache stood in for search_web. 14 s.`"""
+    took = lasted_text(story.length(now).total_seconds())
+    so_far = " so far" if story.ended is None and standing.word != LOST else ""
+    if not story.pieces:
+        return f"Nothing failed. {took}{so_far}."
+    after = f" after {category_counts(story.failures)}" if story.failures else ""
+    words = [f"{standing.word.capitalize()} on rung {story.level} of {level_of(Rung.FAIL)}{after}"]
+    if story.stood_in:
+        words.append(listing([f"{stand_in} stood in for {name}" for name, stand_in in story.stood_in.items()]))
+    if story.gave_up:
+        words.append(f"{listing(list(dict.fromkeys(story.gave_up)))} could not be saved")
+    return f"{'; '.join(words)}. {took}{so_far}."
+
+
+def _facts(story: RunStory, standing: Standing, now: datetime) -> Iterator[tuple[str, str]]:
+    yield "Status", standing.word
+    yield "Agent", f"{story.instance} {story.version}".strip()
+    if story.source:
+        yield "Who waits", f"{story.source}, {'foreground' if story.is_foreground else 'background'}"
+    yield "Took", lasted_text(story.length(now).total_seconds()) + ("" if story.ended else " so far")
+    yield "Failed attempts", f"{story.failed_attempts:,}, {count_text(story.retries, 'retry', 'retries')}"
+    yield "Waited", lasted_text(story.waited_s) if story.waited_s else "not at all"
+    numbers = story.numbers
+    if "turns" in numbers:
+        yield "Turns", f"{numbers['turns']:,.0f}"
+    if "input_tokens" in numbers or "output_tokens" in numbers:
+        yield "Tokens", f"{numbers.get('input_tokens', 0):,.0f} in, {numbers.get('output_tokens', 0):,.0f} out"
+    if "cost_usd" in numbers:
+        yield "Cost", f"{numbers['cost_usd']:,.2f} USD"
+    if story.policy:
+        yield "Policy", story.policy
+
+
+def _offset(since: timedelta) -> str:
+    """How long after the start; what was told of a moment before it has a minus."""
+    seconds = since.total_seconds()
+    return f"+{lasted_text(seconds)}" if seconds >= 0 else f"-{lasted_text(-seconds)}"
+
+
+def _not_taken(story: RunStory) -> Iterator[tuple[str, str]]:
+    """The rungs that were not needed or not to be had, as far as the facts tell."""
+    reached = {piece.rung for piece in story.pieces}
+    for place, rung in enumerate(Rung, start=1):
+        if rung not in reached:
+            is_above = place > story.level
+            yield (
+                f"{place} {RUNG_WORDS[rung]}",
+                "not needed" if is_above else "passed over: the facts name no attempt of it",
+            )
+
+
+def _timelines_href(story: RunStory, now: datetime) -> str:
+    around = Window(start=story.started - _AROUND, end=story.until(now) + _AROUND)
+    return f"{reverse('timelines')}?{around.absolute_query}"

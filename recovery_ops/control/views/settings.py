@@ -1,0 +1,122 @@
+"""The sections of the settings, and how each act on them is asked for, carried out and answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+from django.utils.cache import add_never_cache_headers
+
+from events.pages import render_page
+from recovery_ops.control.actions import Done, Refused
+from recovery_ops.control.actions.attempt import SIGN_IN_AGAIN
+from recovery_ops.control.context import visit_of
+from recovery_ops.control.forms import new_key, problems_of
+from recovery_ops.control.settings_forms import SettingForm
+from recovery_ops.control.views.answers import changed
+
+UNPROCESSABLE = 422
+_SECTIONS = (
+    ("preferences", "You", "How the console looks to you, your password, and keyboard shortcuts."),
+    ("keys", "Keys", "What lets agents and other programs in: made, replaced and revoked here."),
+    ("people", "Access", "Who may come in, and what each role may do."),
+    ("notifications", "Notifications", "Who is told what, and where."),
+    ("stored", "Data", "How long what is kept, how much there is, and what could not be taken in."),
+    ("health", "Health", "Whether everything runs: intake, worker, scheduler, streams and database."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One page of the settings."""
+
+    name: str
+    title: str
+    lead: str
+    href: str
+
+
+def sections() -> list[Section]:
+    """The pages that there are, in order."""
+    found = []
+    for name, title, lead in _SECTIONS:
+        try:
+            found.append(Section(name=name, title=title, lead=lead, href=reverse(name)))
+        except NoReverseMatch:  # a section whose pages are not part of this installation
+            continue
+    return found
+
+
+def settings_page(
+    request: HttpRequest, name: str, context: Mapping[str, Any], *, here: str, status: int = 200
+) -> HttpResponse:
+    """A page of the settings with its row of sections; `here` is the section that is shown."""
+    shared = {"now": timezone.now(), "sections": sections(), "here": here}
+    return render_page(request, f"control/{name}", {**shared, **context}, status=status)
+
+
+def index(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """What can be set, and where."""
+    return settings_page(request, "settings", {}, here="settings")
+
+
+def require(request: HttpRequest, permission: str, environment: str) -> None:
+    """Raise PermissionDenied, before a form is shown that would be refused."""
+    if not visit_of(request).grants.may(permission, environment):
+        raise PermissionDenied(f"Your role does not let you {permission.replace('_', ' ')} in {environment}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """One act: its words, its form, what it does, and what is answered when it is done.
+
+    `carry_out` is given what was typed. `told` says what happened on the page `back`; `shown` answers with a page of
+    its own instead, where something is told this once.
+    """
+
+    title: str
+    lead: str
+    button: str
+    here: str
+    back: str
+    form: Callable[..., SettingForm]
+    carry_out: Callable[[dict[str, Any]], Done[Any]]
+    told: Callable[[Done[Any]], str] = lambda done: "Done."
+    shown: Callable[[Done[Any]], HttpResponse] | None = None
+
+
+def answer(request: HttpRequest, asking: Asking) -> HttpResponse:
+    """Show the form, or carry the act out; what is wrong stands beside its field and keeps what was typed."""
+    if request.method != "POST":
+        return _form_page(request, asking, asking.form(initial={"key": new_key()}))
+    form = asking.form(request.POST)
+    if not form.is_valid():
+        return _form_page(request, asking, form, status=UNPROCESSABLE)
+    try:
+        done = asking.carry_out(dict(form.cleaned_data))
+    except Refused as refusal:
+        if refusal.status == 403 and refusal.code != SIGN_IN_AGAIN:
+            raise PermissionDenied(refusal.detail) from refusal
+        if refusal.status == 404:
+            raise Http404(refusal.detail) from refusal
+        elsewhere = problems_of(form, refusal.fields)
+        problem = "" if refusal.fields and not elsewhere else refusal.detail
+        return _form_page(request, asking, form, status=refusal.status, problem=problem)
+    if asking.shown is None:
+        return changed(request, asking.back, asking.told(done))
+    shown = asking.shown(done)
+    add_never_cache_headers(shown)  # it may hold a secret
+    return shown
+
+
+def _form_page(
+    request: HttpRequest, asking: Asking, form: forms.Form, *, status: int = 200, problem: str = ""
+) -> HttpResponse:
+    context = {"asking": asking, "form": form, "problem": problem, "action": request.path}
+    return settings_page(request, "setting_act", context, here=asking.here, status=status)

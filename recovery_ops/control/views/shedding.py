@@ -1,0 +1,164 @@
+"""Shedding load: what would fail fast, said before the click, for a whole environment, and until when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.db.models import Sum
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from events import queries
+from events.models import MinuteSum
+from events.pages import render_page
+from events.wording import clock_text, rate_text, zone_word
+from recovery_ops.control.actions import Done, Refused
+from recovery_ops.control.actions.shedding import extend_shed, let_pass, shed
+from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.forms import DEFAULT_EXPIRY_S, ShedForm, new_key, problems_of
+from recovery_ops.control.impact import MEASURED_MINUTES
+from recovery_ops.control.models import LoadShed
+from recovery_ops.control.views.acts import UNPROCESSABLE
+from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.standing import Standing
+from recovery_ops.rules.importance import importance_of, is_shed
+from recovery_ops.rules.intent import Shed
+from recovery_ops.rules.scope import Place
+
+_LEAST_OFFERED = "critical"
+
+
+@require_http_methods(["GET", "POST"])
+def shedding(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """Who passes now and until when, and a form that changes it."""
+    if not visit_of(request).grants.may("shed", environment):
+        raise PermissionDenied(f"Your role does not let you shed load in {environment}.")
+    now = timezone.now()
+    standing = Standing(environment, now=now)
+    held = standing.shed
+    if request.method == "GET":
+        initial = {
+            "seen": standing.revision,
+            "key": new_key(),
+            "act": _LEAST_OFFERED if held is None else "pass",
+            "expires_in_s": DEFAULT_EXPIRY_S,
+        }
+        return _page(
+            request, standing, ShedForm(environment=environment, is_shedding=held is not None, initial=initial)
+        )
+    form = ShedForm(request.POST, environment=environment, is_shedding=held is not None)
+    if not form.is_valid():
+        return _page(request, standing, form, status=UNPROCESSABLE)
+    try:
+        done = _done(request, environment, form, now)
+    except Refused as refusal:
+        if refusal.status == 403:
+            raise PermissionDenied(refusal.detail) from None
+        unplaced = problems_of(form, refusal.fields)
+        problem = refusal.detail if refusal.status == 409 or unplaced or not refusal.fields else ""
+        return _page(request, Standing(environment, now=now), form, status=refusal.status, problem=problem)
+    return changed(request, reverse("shed"), f"{words_of(done)} Agents shows who obeys.")
+
+
+def words_of(done: Done[LoadShed]) -> str:
+    """What was done, and until when it holds."""
+    one = done.object
+    how = " already." if done.was_already else f": revision {done.revision}."
+    if one.ended_at is not None:
+        return f"Everything is to pass again{how}"
+    ends = clock_text(one.expires_at, today=timezone.now())
+    return f"Load is to be shed until {ends} {zone_word(one.expires_at)}{how}"
+
+
+def _done(request: HttpRequest, environment: str, form: ShedForm, now: datetime) -> Done[LoadShed]:
+    said = form.cleaned_data
+    asked: dict[str, Any] = {
+        "by": actor_of(request),
+        "environment": environment,
+        "reason": said["reason"],
+        "seen": said["seen"],
+        "key": said["key"] or None,
+        "now": now,
+    }
+    if said["act"] == "pass":
+        return let_pass(**asked)
+    carry_out: Callable[..., Done[LoadShed]] = extend_shed
+    if said["act"] != "extend":
+        asked |= {"least": said["act"], "confirm": said["confirm"]}
+        carry_out = shed
+    return carry_out(**asked, expires_in_s=float(said["expires_in_s"]))
+
+
+def _page(
+    request: HttpRequest, standing: Standing, form: ShedForm, *, status: int = 200, problem: str = ""
+) -> HttpResponse:
+    policy = standing.policy.for_operation(Place(service="", instance="", operation=""))
+    held = standing.shed
+    agents = queries.fleet(standing.environment, now=standing.now)
+    by_policy = policy.knobs.least_importance
+    context = {
+        "now": standing.now,
+        "form": form,
+        "held": held,
+        "began": None if held is None else datetime.fromtimestamp(held.starts_at, UTC),
+        "ends": None if held is None else datetime.fromtimestamp(held.expires_at, UTC),
+        "least": "" if held is None else held.least.replace("_", " "),
+        "by_policy": "" if by_policy in (None, "sheddable") else str(by_policy).replace("_", " "),
+        "impact": impact_words(
+            standing,
+            agents_reachable=sum(one.is_reachable for one in agents),
+            runs=sum(one.runs_in_flight for one in agents if one.is_reachable),
+        ),
+        "sources": _sources(standing, held.least if held is not None else _LEAST_OFFERED),
+        "back": reverse("breakers"),
+        "problem": problem,
+        "seen": standing.revision if status == 409 else form["seen"].value(),
+    }
+    return render_page(request, "control/shed", context, status=status)
+
+
+def sentence_of(held: Shed, *, now: datetime) -> str:
+    """What is shed, by whom, until when and why, for the pages that only tell of it."""
+    ends_at = datetime.fromtimestamp(held.expires_at, UTC)
+    return (
+        f"What is less important than {held.least.replace('_', ' ')} fails at once until "
+        f"{clock_text(ends_at, today=now)} {zone_word(ends_at)}. "
+        f"{held.by}: {held.reason}"
+    )
+
+
+def impact_words(standing: Standing, *, agents_reachable: int, runs: int) -> list[tuple[str, str]]:
+    """What shedding all that nobody waits for would touch, as pairs of a word and a number."""
+    found = _sources(standing, _LEAST_OFFERED)
+    total = sum(rate for _, rate, _ in found)
+    shed_now = sum(rate for _, rate, would in found if would)
+    return [
+        ("instances", str(agents_reachable)),
+        ("runs in flight", str(runs)),
+        ("calls per minute", rate_text(total)),
+        ("of them would fail fast", rate_text(shed_now)),
+    ]
+
+
+def _sources(standing: Standing, least: str) -> list[tuple[str, float, bool]]:
+    """Each source that called lately: its calls per minute, and whether it would be shed."""
+    policy = standing.policy.for_operation(Place(service="", instance="", operation=""))
+
+    def would(source: str) -> bool:
+        return is_shed(importance_of(policy.importance, source, is_foreground=policy.is_foreground(source)), least)
+
+    return [(source or "not said", rate, would(source)) for source, rate in _rates(standing.environment, standing.now)]
+
+
+def _rates(environment: str, now: datetime) -> list[tuple[str, float]]:
+    last = int(now.timestamp()) // 60
+    counted: Any = MinuteSum.objects.filter(
+        environment=environment, minute__gt=last - MEASURED_MINUTES, minute__lte=last
+    )
+    rows = counted.values("source").annotate(all_calls=Sum("calls")).order_by("-all_calls")
+    return [(row["source"], row["all_calls"] / MEASURED_MINUTES) for row in rows if row["all_calls"]]

@@ -1,0 +1,227 @@
+"""The forms with which people assign, put away, resolve, merge and split causes of failures, one or many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from events.failures.grouping import SPLIT_FIELDS
+from events.pages import render_page
+from recovery_ops.control.actions import Refused
+from recovery_ops.control.actions.failures import (
+    ACTS,
+    MOST_MORE,
+    Result,
+    merge_failures,
+    split_failure,
+    triage_each,
+    undo_grouping,
+)
+from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.forms import REASON_MOST_CHARS, new_key, problems_of
+from recovery_ops.control.models import FINGERPRINT_CHARS, FailureCase, FailureGrouping
+from recovery_ops.control.views.answers import changed
+
+UNPROCESSABLE = 422
+_MOST = 100
+_ARCHIVES = [(3600, "1 h"), (86_400, "1 day"), (7 * 86_400, "7 days"), (30 * 86_400, "30 days")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """How an act reads on its form, what it needs, and who may."""
+
+    title: str
+    lead: str
+    permission: str = "respond"
+    is_reason_needed: bool = False
+
+
+WORDS = {
+    "assign": Wording(title="Assign", lead="Whoever it is given to finds it under Mine."),
+    "archive": Wording(title="Archive", lead="It leaves the open list, and comes back by itself."),
+    "resolve": Wording(title="Resolve", lead="When it fails again it is back, as regressed."),
+    "reopen": Wording(title="Open again", lead="It is on the open list again."),
+    "merge": Wording(
+        title="Merge",
+        lead="They are one cause from now on, failures to come included; the first names the whole. It can be undone.",
+        permission="arrange",
+        is_reason_needed=True,
+    ),
+    "split": Wording(
+        title="Split",
+        lead="These failures are a cause of their own from now on, those to come included. It can be undone.",
+        permission="arrange",
+        is_reason_needed=True,
+    ),
+    "undo": Wording(
+        title="Take back",
+        lead="Failures go by their own fingerprints again.",
+        permission="arrange",
+        is_reason_needed=True,
+    ),
+}
+
+
+class TriageForm(forms.Form):
+    """Everything an act may need; which of it is asked for depends on the act."""
+
+    reason = forms.CharField(max_length=REASON_MOST_CHARS, required=False)
+    to = forms.CharField(max_length=200, required=False)
+    until = forms.ChoiceField(choices=[*((str(s), word) for s, word in _ARCHIVES), ("more", "more")], required=False)
+    more = forms.IntegerField(min_value=1, max_value=MOST_MORE, required=False)
+    version = forms.IntegerField(min_value=0, required=False)
+    key = forms.CharField(max_length=40, required=False)
+
+
+@require_http_methods(["GET", "POST"])
+def triage(request: HttpRequest, *, environment: str, verb: str) -> HttpResponse:
+    """The form of an act on the causes that are named (`fingerprint`, once or more), or the act itself."""
+    words = WORDS.get(verb)
+    if words is None:
+        raise Http404(f"There is no act {verb}.")
+    if not visit_of(request).grants.may(words.permission, environment):
+        raise PermissionDenied(f"Your role does not let you {words.permission} in {environment}.")
+    asked = _Asked(request, environment, verb, words)
+    if not asked.names and verb != "undo":
+        return changed(request, asked.back, "Choose at least one cause first.")
+    return asked.carried_out() if request.method == "POST" else asked.page(asked.form())
+
+
+class _Asked:
+    """One request for one act on some causes."""
+
+    def __init__(self, request: HttpRequest, environment: str, verb: str, words: Wording) -> None:
+        self.request, self.environment, self.verb, self.words = request, environment, verb, words
+        self.now = timezone.now()
+        self.given = request.POST if request.method == "POST" else request.GET
+        named = [one[:FINGERPRINT_CHARS] for one in self.given.getlist("fingerprint")[:_MOST] if one.isprintable()]
+        self.names = list(dict.fromkeys(one for one in named if one))
+        self.field, self.value = (self.given.get(name, "")[:FINGERPRINT_CHARS] for name in ("field", "value"))
+        self.rule = self._rule() if verb == "undo" else None
+        if verb == "split" and self.field not in SPLIT_FIELDS:
+            raise Http404(f"Causes are split by {' or '.join(SPLIT_FIELDS)}.")
+
+    @property
+    def back(self) -> str:
+        """Where the asker came from: a page of failures, named by the form itself."""
+        given = self.given.get("back", "")
+        home = reverse("failures")
+        return given if given == home or given.startswith((f"{home}/", f"{home}?")) else home
+
+    def form(self) -> TriageForm:
+        initial: dict[str, Any] = {"key": new_key(), "until": "86400", "to": self.request.user.get_username()}
+        if len(self.names) == 1:
+            case = FailureCase.objects.filter(environment=self.environment, fingerprint=self.names[0]).first()
+            initial["version"] = case.version if case else 0
+        return TriageForm(initial=initial)
+
+    def carried_out(self) -> HttpResponse:
+        form = TriageForm(self.request.POST)
+        if not form.is_valid():
+            return self.page(form, status=UNPROCESSABLE, problem="Look at what you typed.")
+        if self.verb in ACTS:
+            return self._each(form)
+        try:
+            name = self._arranged(form.cleaned_data)
+        except Refused as refusal:
+            problems_of(form, refusal.fields)
+            return self.page(form, status=UNPROCESSABLE, problem=refusal.detail)
+        told = {"merge": f"They are {name} now.", "split": f"It is {name} now.", "undo": f"{name} is by itself again."}
+        return changed(self.request, self.back, told[self.verb])
+
+    def _each(self, form: TriageForm) -> HttpResponse:
+        cleaned = form.cleaned_data
+        is_alone = len(self.names) == 1
+        more: dict[str, Any] = {}
+        if self.verb == "assign":
+            more["to"] = cleaned["to"]
+        if self.verb == "archive" and cleaned["until"] == "more":
+            more["more"] = cleaned["more"] or 0
+        elif self.verb == "archive":
+            more["for_s"] = float(cleaned["until"] or 86_400)
+        results = triage_each(
+            "unassign" if self.verb == "assign" and not cleaned["to"] else self.verb,
+            self.names,
+            by=actor_of(self.request),
+            environment=self.environment,
+            reason=cleaned["reason"],
+            version=cleaned["version"] if is_alone else None,
+            key=cleaned["key"] or None,
+            now=self.now,
+            **more,
+        )
+        refused = [one for one in results if one.refusal is not None]
+        if refused and is_alone:
+            assert refused[0].refusal is not None  # noqa: S101  # it was chosen for having one
+            problems_of(form, refused[0].refusal.fields)
+            return self.page(form, status=UNPROCESSABLE, problem=refused[0].text)
+        if refused:
+            return self.page(form, status=UNPROCESSABLE, results=results)
+        what = self.names[0] if is_alone else f"{len(results)} causes"
+        return changed(self.request, self.back, f"{what}: {results[0].text}.")
+
+    def _arranged(self, cleaned: dict[str, Any]) -> str:
+        who: dict[str, Any] = {
+            "by": actor_of(self.request),
+            "environment": self.environment,
+            "reason": cleaned["reason"],
+            "key": cleaned["key"] or None,
+            "now": self.now,
+        }
+        if self.verb == "merge":
+            return merge_failures(**who, fingerprints=self.names).object
+        if self.verb == "split":
+            return split_failure(**who, fingerprint=self.names[0], field=self.field, value=self.value).object
+        return undo_grouping(**who, grouping=self.rule.pk if self.rule else 0).object
+
+    def page(
+        self, form: TriageForm, *, status: int = 200, problem: str = "", results: Sequence[Result] = ()
+    ) -> HttpResponse:
+        told = {one.fingerprint: one for one in results}
+        context = {
+            "now": self.now,
+            "verb": self.verb,
+            "words": self.words,
+            "title": f"{self.words.title} {self._about()}",
+            "form": form,
+            "lines": [(one, told.get(one)) for one in self.names],
+            "is_done": bool(results),
+            "refused": sum(one.refusal is not None for one in results),
+            "field": self.field,
+            "value": self.value,
+            "rule": self.rule,
+            "people": self._people(),
+            "archives": [(str(seconds), word) for seconds, word in _ARCHIVES],
+            "back": self.back,
+            "problem": problem,
+        }
+        return render_page(self.request, "control/triage", context, status=status)
+
+    def _about(self) -> str:
+        if self.rule is not None:
+            return f"the {self.rule.kind} of {self.rule.fingerprint}"
+        return self.names[0] if len(self.names) == 1 else f"{len(self.names)} causes"
+
+    def _people(self) -> list[str]:
+        if self.verb != "assign":
+            return []
+        people = get_user_model().objects.filter(is_active=True).order_by("username")
+        return list(people.values_list("username", flat=True))
+
+    def _rule(self) -> FailureGrouping:
+        number = self.given.get("grouping", "")
+        held = FailureGrouping.objects.filter(environment=self.environment)
+        made = held.filter(pk=int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0).first()
+        if made is None:
+            raise Http404("There is no such merge or split.")
+        return made

@@ -1,0 +1,113 @@
+// Clears a queue by keyboard: a current row, chosen rows, and the keys that stand on the buttons. What a key does is
+// what its button does; anything that needs a word more opens its form over the page.
+"use strict";
+{
+  const ops = globalThis.recoveryOps;
+  const rows = () => [...document.querySelectorAll("table[data-queue] tbody tr")];
+  let currentKey = "";
+  let anchorKey = "";
+
+  const boxOf = (row) => row?.querySelector("input[type=checkbox]");
+  const indexOf = (key) => rows().findIndex((row) => row.dataset.key === key);
+
+  // The page refreshes under us: what was current is found again by its key.
+  function show() {
+    for (const row of rows()) {
+      if (row.dataset.key === currentKey) row.setAttribute("aria-current", "true");
+      else row.removeAttribute("aria-current");
+    }
+    const chosen = rows().filter((row) => boxOf(row)?.checked).length;
+    const told = document.querySelector("[data-chosen]");
+    if (told) told.textContent = chosen ? `${chosen} chosen` : "";
+  }
+
+  function go(step) {
+    const every = rows();
+    if (!every.length) return;
+    const at = indexOf(currentKey);
+    const row = every[Math.max(0, Math.min(every.length - 1, at < 0 ? 0 : at + step))];
+    currentKey = row.dataset.key;
+    row.querySelector("a")?.focus({ preventScroll: true });
+    row.scrollIntoView({ block: "nearest" });
+    show();
+  }
+
+  function choose() {
+    const box = boxOf(rows()[indexOf(currentKey)]);
+    if (!box) return;
+    box.checked = !box.checked;
+    anchorKey = currentKey;
+    show();
+  }
+
+  function chooseAsFar() {
+    const from = indexOf(anchorKey || currentKey);
+    const to = indexOf(currentKey);
+    if (from < 0 || to < 0) return;
+    for (const row of rows().slice(Math.min(from, to), Math.max(from, to) + 1)) {
+      const box = boxOf(row);
+      if (box) box.checked = true;
+    }
+    show();
+  }
+
+  // With nothing chosen, an act is about the current row.
+  function boxes() {
+    const chosen = rows().filter((row) => boxOf(row)?.checked);
+    const meant = chosen.length ? chosen : rows().filter((row) => row.dataset.key === currentKey);
+    return meant.map(boxOf).filter(Boolean);
+  }
+
+  function openForm(button) {
+    const asked = new URLSearchParams();
+    for (const box of boxes()) asked.append(box.name, box.value);
+    if (![...asked.keys()].length) return ops.say("Choose at least one row first.");
+    asked.set("back", location.pathname + location.search);
+    const link = Object.assign(document.createElement("a"), { href: `${button.formAction}?${asked}`, hidden: true });
+    link.dataset.dialog = "";
+    document.body.append(link);
+    link.click();
+    link.remove();
+  }
+
+  function press(button) {
+    if (!button.form?.matches("#queue")) return button.click();
+    if (button.formMethod !== "post") return openForm(button);
+    const meant = boxes();
+    for (const row of rows()) {
+      const box = boxOf(row);
+      if (box) box.checked = meant.includes(box);
+    }
+    if (!meant.length) return ops.say("Choose at least one row first.");
+    button.form.requestSubmit(button);
+  }
+
+  ops.onKey("j", () => go(1));
+  ops.onKey("k", () => go(-1));
+  ops.onKey("x", choose);
+  ops.onKey("X", chooseAsFar);
+  ops.onKey("o", () => rows()[indexOf(currentKey)]?.querySelector("a")?.click());
+  for (const key of ["a", "i", "s", "d", "y", "r", "e", "m", "n"])
+    ops.onKey(key, (event) => {
+      const button = document.querySelector(`main [data-press="${key}"]:is(button, a)`);
+      if (!button) return;
+      event.preventDefault();
+      press(button);
+    });
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button[formaction]");
+    if (button?.form?.id === "queue" && button.formMethod !== "post" && event.isTrusted) {
+      event.preventDefault();
+      openForm(button);
+    }
+    const row = event.target.closest("table[data-queue] tbody tr");
+    if (row) {
+      currentKey = row.dataset.key;
+      if (event.target.matches("input[type=checkbox]")) anchorKey = currentKey;
+      show();
+    }
+  });
+  document.addEventListener("ops:refreshed", show);
+  show();
+}
