@@ -33,6 +33,11 @@ def main() -> None:
         sys.exit(130)
     if sys.argv[1:2] == ["test"]:
         bootstrap.run_tests(sys.argv[2:])
+    if sys.argv[1:2] == ["drill"]:
+        from recovery_ops.drill.__main__ import main as do_harm
+
+        do_harm(sys.argv[2:])
+        return
     if sys.argv[1:2] == ["bench"]:
         from recovery_ops.bench.__main__ import main as measure
 

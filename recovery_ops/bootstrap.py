@@ -18,6 +18,8 @@ from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
+INTEGRATIONS = ROOT / ".venv-integrations"
+BENCH = ROOT / ".venv-bench"
 LOCKS = ROOT / "recovery_ops" / "locks"
 _ENTERED = "_RECOVERY_OPS_ENTERED_VENV"
 
@@ -56,7 +58,7 @@ def prepare(argv: list[str]) -> None:
     if not os.access(python, os.X_OK):
         with _alone():
             if not os.access(python, os.X_OK):
-                _make()
+                _make(VENV)
     os.environ[_ENTERED] = "1"
     os.execv(python, [str(python), *argv])  # noqa: S606  # no shell is the point
 
@@ -89,7 +91,45 @@ def run_tests(arguments: list[str]) -> NoReturn:
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     is_whole = all(word.startswith("-") for word in arguments) and not any(word.startswith("-n") for word in arguments)
     workers = ["-n", str(min(cores, 8))] if is_whole and cores > 1 else []
+    if is_whole or any("integrations" in word for word in arguments):
+        prepare_integrations()
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *workers, *arguments])  # noqa: S606  # the same
+
+
+def prepare_integrations() -> None:
+    """Make, beside `.venv`, the environment that the integrations are tested in. Where that fails, say so and go on.
+
+    The tests name at their end what they could not have; in CI they fail.
+    """
+    if (LOCKS / "integrations.txt").exists() and not has_beside("integrations", INTEGRATIONS):
+        print("The integrations are not tested.", flush=True)
+
+
+def integrations_stamp() -> Path:
+    """The file that is there while the integrations' environment holds its lock, for this Python."""
+    return _stamp_beside("integrations", INTEGRATIONS)
+
+
+def has_beside(name: str, folder: Path) -> bool:
+    """Make, where it is missing, an environment beside `.venv` that holds a lock. False, and told why: not had."""
+    stamp = _stamp_beside(name, folder)
+    if stamp.exists():
+        return True
+    try:
+        with _alone():
+            if not stamp.exists():
+                _make(folder)
+                _install(LOCKS / f"{name}.txt", folder / "bin" / "python")
+                stamp.touch()
+    except CannotPrepare as error:
+        print(error, flush=True)
+        return False
+    return True
+
+
+def _stamp_beside(name: str, folder: Path) -> Path:
+    digest = hashlib.sha256((LOCKS / f"{name}.txt").read_bytes() + sys.version.encode()).hexdigest()[:16]
+    return folder / f".recovery-ops-{name}-{digest}"
 
 
 def _is_ours() -> bool:
@@ -113,7 +153,7 @@ def _fit(lock: Path) -> None:
     with _alone():
         if _fits(lock):
             return
-        _install(lock)
+        _install(lock, Path(sys.executable))
         for old in _stamp(lock).parent.glob(".recovery-ops-*"):
             old.unlink()
         _stamp(lock).touch()
@@ -133,34 +173,37 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def _make() -> None:
+def _make(folder: Path) -> None:
     if find_spec("venv") is None or find_spec("ensurepip") is None:
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         raise CannotPrepare(
             f"This Python ({sys.executable}) comes without its venv module. "
             f"On Debian and Ubuntu: apt install python{version}-venv. Then run the same command again."
         )
-    print(f"Making {VENV} …", flush=True)
-    command = [sys.executable, "-m", "venv", "--clear", str(VENV)]
+    print(f"Making {folder} …", flush=True)
+    command = [sys.executable, "-m", "venv", "--clear", str(folder)]
     result = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if result.returncode != 0:
-        shutil.rmtree(VENV, ignore_errors=True)  # half an environment would be taken for a whole one
+        shutil.rmtree(folder, ignore_errors=True)  # half an environment would be taken for a whole one
         raise CannotPrepare(f"{result.stdout.strip()}\n\n{explain(result.stdout)}")
 
 
-def _install(lock: Path) -> None:
+def _install(lock: Path, python: Path) -> None:
     names = [line.split("==")[0] for line in lock.read_text().splitlines() if "==" in line]
     print(f"Installing {len(names)} packages from {lock.relative_to(ROOT)} (this once) …", flush=True)
-    if find_spec("pip") is None:  # an earlier start was killed between making .venv and giving it pip
+    if python == Path(sys.executable) and find_spec("pip") is None:
+        # an earlier start was killed between making .venv and giving it pip
         subprocess.run([sys.executable, "-m", "ensurepip"], check=False, stdout=subprocess.DEVNULL)
     options = ["--require-hashes", "--no-input", "--disable-pip-version-check", "--progress-bar=off", "-r", str(lock)]
-    command = [sys.executable, "-m", "pip", "install", *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    command = [str(python), "-m", "pip", "install", *options]
     output: list[str] = []
-    for line in process.stdout or ():
-        output.append(line)
-        _show_progress(line, output, len(names))
-    if process.wait() != 0:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
+        for line in process.stdout or ():
+            output.append(line)
+            _show_progress(line, output, len(names))
+    if process.returncode != 0:
         raise CannotPrepare(f"\n{''.join(output[-12:]).strip()}\n\n{explain(''.join(output))}")
 
 

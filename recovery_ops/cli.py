@@ -17,23 +17,33 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from recovery_ops import (
+    cli_acts,
+    cli_escalations,
+    cli_failures,
+    cli_learning,
+    cli_notifications,
+    cli_policies,
+    cli_ramps,
+    cli_runs,
+    cli_unclassified,
+)
+
 DEFAULT_URL = "http://127.0.0.1:8000"
-DONE, REFUSED, NO_ANSWER, NOT_APPLIED = 0, 1, 3, 4
+DONE, REFUSED, NO_ANSWER, NOT_APPLIED = 0, 1, 3, cli_acts.NOT_APPLIED
 _TIMEOUT_S = 10.0
-_POLL_S = 0.25
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_MOST_NAMED = 6
 
 
-class Problem(Exception):
-    """The console refused. `status` as in HTTP; the text is its own, for people."""
+class Problem(cli_acts.Refusal):
+    """The console refused. `status` as in HTTP; the text is its own, for people; `fields` where some are at fault."""
 
-    def __init__(self, status: int, detail: str) -> None:
+    def __init__(self, status: int, detail: str, fields: Mapping[str, str]) -> None:
         super().__init__(detail)
         self.status = status
+        self.fields = fields
 
 
 class NoAnswer(Exception):
@@ -69,7 +79,7 @@ class Console:
                 found: dict[str, Any] = json.load(answer)
                 return found
         except HTTPError as error:
-            raise Problem(error.code, _detail_of(error)) from None
+            raise Problem(error.code, *_told(error)) from None
         except (URLError, OSError, ValueError) as error:
             raise NoAnswer(f"{self.url} does not answer: {getattr(error, 'reason', error)}") from None
 
@@ -80,23 +90,61 @@ def main(
     environ: Mapping[str, str] | None = None,
     say: Callable[[str], None] = print,
     sleep: Callable[[float], None] = time.sleep,
+    ask: cli_acts.Ask | None = None,
 ) -> int:
-    """Run one command; return the exit code. Refusals and failures go to standard error."""
+    """Run one command; return the exit code. Refusals and failures go to standard error.
+
+    `ask` puts a question to whoever types; where it is not given, only a terminal is asked.
+    """
     environ = os.environ if environ is None else environ
+    ask = ask or _at_the_terminal()
     options = _parser(environ).parse_args(argv)
     if not options.key:
         _parser(environ).error("no key: set RECOVERY_OPS_KEY, or give --key; `manage.py key create` makes one")
     console = Console(options.url, options.key)
     try:
-        if options.verb == "status":
-            return _status(console, say)
-        return _act(console, options, say, sleep)
+        return _carried_out(console, options, say, sleep, ask)
+    except KeyboardInterrupt:
+        return DONE
+    except (cli_policies.Unreadable, cli_acts.Unconfirmed) as error:
+        print(error, file=sys.stderr)
+        return REFUSED
     except Problem as problem:
         print(problem, file=sys.stderr)
         return REFUSED
     except NoAnswer as error:
         print(error, file=sys.stderr)
         return NO_ANSWER
+
+
+def _carried_out(
+    console: Console,
+    options: argparse.Namespace,
+    say: Callable[[str], None],
+    sleep: Callable[[float], None],
+    ask: cli_acts.Ask | None,
+) -> int:
+    simple = {
+        "escalations": cli_escalations.run,
+        "failures": cli_failures.run,
+        "notifications": cli_notifications.run,
+        "golden": cli_learning.run,
+        "feedback": cli_learning.run,
+        "resets": cli_ramps.run,
+        "runs": cli_runs.run,
+        "unclassified": cli_unclassified.run,
+    }
+    if options.verb == "status":
+        return _status(console, say)
+    if options.verb in simple:
+        return simple[options.verb](console, options, say)
+    if options.verb == "policy":
+        return cli_policies.run(console, options, say, sleep)
+    if options.verb == "shed":
+        return cli_acts.shed(console, options, say, ask)
+    if options.verb == "tail":
+        return cli_policies.follow(console, is_following=options.follow, say=say, sleep=sleep)
+    return cli_acts.act(console, options, say, sleep, ask)
 
 
 def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -107,23 +155,17 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     parser.add_argument("--key", default=key, help="better in RECOVERY_OPS_KEY: other users see what is typed here")
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("status", help="what does not flow, who reports, and who obeys the newest revision")
-    for verb, brief in (
-        ("trip", "hold a breaker open for a time"),
-        ("release", "end the override that rests on it"),
-        ("reset", "close it with a fresh window"),
-    ):
-        one = verbs.add_parser(verb, help=brief)
-        one.add_argument("breaker")
-        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
-        for part in ("service", "instance", "group"):
-            one.add_argument(f"--{part}", help=f"only this {part}")
-        one.add_argument("--dry-run", action="store_true", help="check everything, say what it would touch")
-        one.add_argument("--wait", type=_seconds, default=0, metavar="TIME", help="wait so long for the agents")
-        if verb == "trip":
-            one.add_argument(
-                "--for", dest="expires_in_s", type=_seconds, default=3600, metavar="TIME", help="30m, 2h …"
-            )
-            one.add_argument("--ahead", action="store_true", help="also for a breaker that nobody has reported yet")
+    tail = verbs.add_parser("tail", help="what people and the console did, from the audit log")
+    tail.add_argument("-f", "--follow", action="store_true", help="go on, until Ctrl-C")
+    cli_acts.add_words(verbs, _seconds)
+    cli_policies.add_words(verbs, _seconds)
+    cli_escalations.add_words(verbs, _seconds)
+    cli_failures.add_words(verbs, _seconds)
+    cli_unclassified.add_words(verbs)
+    cli_learning.add_words(verbs)
+    cli_notifications.add_words(verbs)
+    cli_ramps.add_words(verbs)
+    cli_runs.add_words(verbs)
     return parser
 
 
@@ -131,59 +173,18 @@ def _status(console: Console, say: Callable[[str], None]) -> int:
     found = console.ask("GET", "/api/v1/status")
     agents, total = found["agents"], found["breakers"]["total"]
     say(f"{found['environment']}: revision {found['revision']}, policy {found['policy']['version']}")
-    say(f"{agents['reporting']} of {agents['total']} agents report; {_applied(found['applying'])}")
+    say(f"{agents['reporting']} of {agents['total']} agents report; {cli_acts.applied(found['applying'])}")
     say(f"{found['breakers']['not_flowing']} of {total} breakers do not flow; {found['overrides']} overrides hold")
+    if held := found["shed"]:
+        say(f"load is shed until {held['expires_at'][:19]} UTC, at least {held['least']} passes: {held['by']}")
     for row in console.ask("GET", "/api/v1/breakers")["breakers"]:
         held = "".join(f"; {one['mode']} by {one['by']} until {one['expires_at']}" for one in row["overrides"])
         counts = ", ".join(f"{count} {state}" for state, count in row["counts"].items())
         unknown = f", {row['unknown']} unknown" if row["unknown"] else ""
         say(f"  {row['name']}: {counts or 'no state known'}{unknown}{held}")
+        for one in row["stuck"]:
+            say(f"    stuck: {one['sentence']} {one['advice']}")
     return DONE
-
-
-def _act(
-    console: Console, options: argparse.Namespace, say: Callable[[str], None], sleep: Callable[[float], None]
-) -> int:
-    names = ("reason", "service", "instance", "group", "dry_run", "expires_in_s", "ahead")
-    body = {name: value for name in names if (value := getattr(options, name, None)) not in (None, False)}
-    path = f"/api/v1/breakers/{quote(options.breaker, safe='')}"
-    done = console.ask("POST", f"{path}/{options.verb}", body)
-    impact = done["impact"]
-    touched = f"{impact['instances']} instances have it, {impact['in_scope']} are in scope"
-    if done["dry_run"]:
-        say(f"Nothing was changed. {touched}. {impact['consequence']}")
-        return DONE
-    already = " (it was so already)" if done["was_already"] else ""
-    say(f"{options.verb} {options.breaker}: revision {done['revision']}{already}; {touched}")
-    return _waited(console, f"{path}?revision={done['revision']}", options.wait, say, sleep)
-
-
-def _waited(
-    console: Console, path: str, wait_s: float, say: Callable[[str], None], sleep: Callable[[float], None]
-) -> int:
-    """Say how far it has come, until every instance that can be reached obeys, or the time is over."""
-    if not wait_s:
-        return DONE
-    polls_left = int(wait_s / _POLL_S)
-    while True:
-        applying = console.ask("GET", path)["applying"]
-        is_done = not any(applying["counts"][status] for status in ("pending", "failed", "drifted"))
-        if is_done or not polls_left:
-            say(_applied(applying))
-            return DONE if is_done else NOT_APPLIED
-        polls_left -= 1
-        sleep(_POLL_S)
-
-
-def _applied(applying: Mapping[str, Any]) -> str:
-    """`37/40 applied, 2 pending (research/r-4, research/r-9), 1 unreachable (…)`."""
-    words = [f"{applying['counts']['applied']}/{applying['total']} applied"]
-    for status in ("pending", "failed", "drifted", "unreachable"):
-        names = applying[status]
-        if names:
-            more = "" if len(names) <= _MOST_NAMED else f" and {len(names) - _MOST_NAMED} more"
-            words.append(f"{len(names)} {status} ({', '.join(names[:_MOST_NAMED])}{more})")
-    return ", ".join(words)
 
 
 def _seconds(text: str) -> float:
@@ -195,12 +196,18 @@ def _seconds(text: str) -> float:
     return float(int(number) * (unit or 1))
 
 
-def _detail_of(error: HTTPError) -> str:
+def _told(error: HTTPError) -> tuple[str, dict[str, str]]:
+    """What a problem document says, and of which fields."""
     try:
         document = json.load(error)
-        return str(document["detail"])
+        return str(document["detail"]), dict(document.get("fields", {}))
     except (ValueError, KeyError, TypeError, OSError):
-        return f"HTTP {error.code}: this is no answer of a Recovery Ops console"
+        return f"HTTP {error.code}: this is no answer of a Recovery Ops console", {}
+
+
+def _at_the_terminal() -> cli_acts.Ask | None:
+    """How whoever sits there is asked; None where nobody does."""
+    return input if sys.stdin is not None and sys.stdin.isatty() else None
 
 
 if __name__ == "__main__":

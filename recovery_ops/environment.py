@@ -7,6 +7,7 @@ import secrets
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -79,6 +80,20 @@ def _keep_new_key(kept: Path) -> None:
         os.unlink(draft)
 
 
+def wake_url(url: str) -> str:
+    """Return the URL of the Redis that carries wakes; empty for none."""
+    if url and urlsplit(url).scheme not in {"redis", "rediss", "unix"}:
+        raise Misconfigured("RECOVERY_OPS_WAKE_URL", "has to begin with redis://, rediss:// or unix://")
+    return url
+
+
+def trace_url(url: str) -> str:
+    """Return where a trace can be seen, with `{trace_id}` in it; empty for nowhere."""
+    if url and (urlsplit(url).scheme not in {"http", "https"} or "{trace_id}" not in url):
+        raise Misconfigured("RECOVERY_OPS_TRACE_URL", "has to begin with https:// or http:// and to hold {trace_id}")
+    return url
+
+
 def database(url: str, *, data: Path, pool_size: int) -> dict[str, object]:
     """Turn `sqlite:///file` or `postgres://user:password@host:port/name?sslmode=…` into Django's settings.
 
@@ -109,6 +124,11 @@ def _sqlite(name: str) -> dict[str, object]:
         "journal_mode=WAL",
         # FULL: an acknowledged fact survives a power cut, not only a crash of ours.
         "synchronous=FULL",
+        # 32 MB: under load a page that is written by each commit goes to its place once for many of them.
+        "wal_autocheckpoint=8000",
+        # Django checks that JSON is JSON, and has no other checks here; to parse all that was just written costs a
+        # tenth of storing a fact.
+        "ignore_check_constraints=ON",
         "mmap_size=134217728",
         "journal_size_limit=67108864",
         "cache_size=-16384",  # per connection, and there is one per thread
@@ -142,3 +162,51 @@ def _postgres(where: Mapping[str, str], options: Mapping[str, str], pool_size: i
             "pool": {"min_size": 1, "max_size": pool_size, "timeout": 5},
         },
     }
+
+
+def public_url(*, default: str) -> str:
+    """Read where people reach the console, without a slash at its end."""
+    given = os.environ.get("RECOVERY_OPS_PUBLIC_URL", "").rstrip("/")
+    if not given:
+        return default
+    parts = urlsplit(given)
+    if parts.scheme in {"http", "https"} and parts.hostname and not parts.query:
+        return given
+    raise Misconfigured("RECOVERY_OPS_PUBLIC_URL", "has to be an address such as https://recovery.example.org")
+
+
+@dataclass(frozen=True)
+class MailServer:
+    """Where mail is handed in. `is_tls`: encrypted from the first byte; `is_starttls`: from the second word."""
+
+    host: str = "localhost"
+    port: int = 25
+    user: str = ""
+    password: str = ""
+    is_tls: bool = False
+    is_starttls: bool = False
+
+
+def mail(url: str) -> tuple[bool, MailServer]:
+    """Turn `smtps://user:password@host:465` or `smtp://host:25` (`smtp+starttls://` for 587) into a mail server.
+
+    Whether one was named, and which. The value is not repeated in errors: it may hold a password.
+    """
+    if not url:
+        return False, MailServer()
+    parts = urlsplit(url)
+    usual = {"smtp": 25, "smtps": 465, "smtp+starttls": 587}
+    try:
+        port = parts.port
+    except ValueError:
+        raise Misconfigured("RECOVERY_OPS_MAIL_URL", "its port is not a number") from None
+    if parts.scheme not in usual or not parts.hostname:
+        raise Misconfigured("RECOVERY_OPS_MAIL_URL", "has to be smtp://, smtps:// or smtp+starttls:// and a host")
+    return True, MailServer(
+        host=parts.hostname,
+        port=port or usual[parts.scheme],
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        is_tls=parts.scheme == "smtps",
+        is_starttls=parts.scheme == "smtp+starttls",
+    )

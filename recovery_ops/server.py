@@ -72,12 +72,17 @@ def listen(host: str, port: int) -> socket.socket:
     return taken
 
 
-def serve(listener: socket.socket, *, on_started: Callable[[], None], companions: Sequence[Companion] = ()) -> int:
-    """Serve on `listener` in this (main) thread until SIGINT or SIGTERM; return the exit code.
+def serve(
+    *listeners: socket.socket,
+    on_started: Callable[[], None],
+    on_ending: Callable[[], None] = lambda: None,
+    companions: Sequence[Companion] = (),
+) -> int:
+    """Serve on these listeners in this (main) thread until SIGINT or SIGTERM; return the exit code.
 
-    `on_started` runs on the event loop's thread as soon as requests are answered. The first signal ends the
-    companions, then the server: agents among them can still hand in their last facts. A second one ends the process
-    at once, with FORCED_EXIT_CODE.
+    `on_started` runs on the event loop's thread as soon as requests are answered, `on_ending` in one of its own at
+    the first signal. That ends the companions, then the server: agents among them can still hand in their last facts.
+    A second one ends the process at once, with FORCED_EXIT_CODE.
     """
     config = uvicorn.Config(
         "recovery_ops.asgi:application",
@@ -89,10 +94,10 @@ def serve(listener: socket.socket, *, on_started: Callable[[], None], companions
         server_header=False,
         timeout_graceful_shutdown=DRAIN_S,
     )
-    server = _Server(config, on_started=on_started, companions=companions)
+    server = _Server(config, on_started=on_started, on_ending=on_ending, companions=companions)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        server.run(sockets=[listener])
+        server.run(sockets=list(listeners))
         for number in before:
             signal.signal(number, _force_exit)
         # What a signal overtook while the companions were being started.
@@ -131,10 +136,16 @@ class _Server(uvicorn.Server):
     """
 
     def __init__(
-        self, config: uvicorn.Config, *, on_started: Callable[[], None], companions: Sequence[Companion]
+        self,
+        config: uvicorn.Config,
+        *,
+        on_started: Callable[[], None],
+        on_ending: Callable[[], None],
+        companions: Sequence[Companion],
     ) -> None:
         super().__init__(config)
         self._on_started = on_started
+        self._on_ending = on_ending
         self._companions = companions
         self._is_ending = False
         self.running: list[Companion] = []
@@ -158,6 +169,7 @@ class _Server(uvicorn.Server):
         threading.Thread(target=self._end, name="end", daemon=True).start()
 
     def _end(self) -> None:
+        self._on_ending()
         self.told_to_end = list(self.running)
         self.is_clean = _stop(self.told_to_end)
         self.should_exit = True

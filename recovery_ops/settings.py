@@ -9,7 +9,7 @@ from typing import Any
 
 from csp.constants import NONCE, NONE, SELF
 
-from recovery_ops import environment
+from recovery_ops import environment, single_sign_on
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("RECOVERY_OPS_DATA") or BASE_DIR / ".data").expanduser().absolute()
@@ -17,16 +17,63 @@ DATA_DIR = Path(os.environ.get("RECOVERY_OPS_DATA") or BASE_DIR / ".data").expan
 # -- What the product itself reads ----------------------------------------------------------------------------------
 HOST = os.environ.get("RECOVERY_OPS_HOST") or "127.0.0.1"
 PORT = environment.number("RECOVERY_OPS_PORT", default=8000, least=0, most=65535)
+OTLP_PORT: int | None = None  # a listener for facts alone, beside the console's own port, which always takes them
+if os.environ.get("RECOVERY_OPS_OTLP_PORT"):
+    OTLP_PORT = environment.number("RECOVERY_OPS_OTLP_PORT", default=4318, least=0, most=65535)
 NO_DEMO = environment.flag("RECOVERY_OPS_NO_DEMO")
 TLS = environment.flag("RECOVERY_OPS_TLS")
 ENVIRONMENT = os.environ.get("RECOVERY_OPS_ENVIRONMENT") or "dev"
 BROKER_URL = os.environ.get("RECOVERY_OPS_BROKER_URL") or "memory://"
 # `memory://` lives inside one process, so worker and scheduler have to live there too.
 EMBEDDED = BROKER_URL.startswith("memory:")
+WAKE_URL = environment.wake_url(os.environ.get("RECOVERY_OPS_WAKE_URL", ""))
+"""A Redis through which processes wake each other, where the database is not to (a pooler in between loses LISTEN)."""
 HEARTBEAT_S = 15
 UNREACHABLE_AFTER_S = 45
 OTLP_MAX_BODY_BYTES = environment.number("RECOVERY_OPS_OTLP_MAX_BODY_BYTES", default=2**26, least=2**16, most=2**30)
+MOST_NAMES = {
+    kind: environment.number(f"RECOVERY_OPS_MOST_{kind.upper()}S", default=default, least=10, most=10**6)
+    for kind, default in {
+        "operation": 2000,
+        "breaker": 1000,
+        "source": 500,
+        "provider": 100,
+        "model": 500,
+        "service": 1000,
+        "instance": 20_000,
+        "fingerprint": 10_000,
+    }.items()
+}
+"""How many names of a kind an environment may have; further ones are one, `(other)`."""
+KEY_REQUESTS_PER_S = {
+    "read": environment.number("RECOVERY_OPS_API_REQUESTS_PER_S", default=50, least=0, most=10**6),
+    "act": environment.number("RECOVERY_OPS_API_REQUESTS_PER_S", default=50, least=0, most=10**6),
+    "settings": environment.number("RECOVERY_OPS_API_REQUESTS_PER_S", default=50, least=0, most=10**6),
+    "ingest": environment.number("RECOVERY_OPS_INGEST_REQUESTS_PER_S", default=0, least=0, most=10**6),
+}
+"""How often one key may ask one process, by scope; 0: without a limit."""
+KEEP_REPLAYS_DAYS = environment.number("RECOVERY_OPS_KEEP_REPLAYS_DAYS", default=90, least=1, most=3650)
+PUBLIC_URL = environment.public_url(default=f"http://{HOST}:{PORT}")
+"""Where people reach the console: what links in messages begin with."""
+PUBLIC_URL_IS_SAID = bool(os.environ.get("RECOVERY_OPS_PUBLIC_URL"))
+NOTIFY_HOSTS = environment.words("RECOVERY_OPS_NOTIFY_HOSTS")
+"""Hosts (or host:port) that messages may go to although they are in our own network, also without TLS."""
+NOTIFY_LOOK_UP_S = 3.0
+"""How long whoever saves an address waits for its name to be looked up; 0 leaves that to the sending."""
+NOTIFY_LEASE_S = environment.number("RECOVERY_OPS_NOTIFY_LEASE_S", default=60, least=12, most=3600)
+"""After so long without a word a worker that had a message is taken for dead; longer than any exchange takes."""
 WEB_THREADS = environment.number("RECOVERY_OPS_WEB_THREADS", default=8, least=1, most=64)
+
+# -- Signing in -------------------------------------------------------------------------------------------------------
+SINGLE_SIGN_ON = single_sign_on.provider(os.environ)
+PASSWORD_SIGN_IN = environment.flag("RECOVERY_OPS_PASSWORDS", default=True)
+"""Whether passwords let anybody in but the accounts that break glass."""
+SECOND_FACTOR_REQUIRED = environment.flag("RECOVERY_OPS_SECOND_FACTOR")
+"""Whether somebody who signs in with a password alone has to add a second factor before anything else."""
+SESSION_IDLE_S = environment.number("RECOVERY_OPS_SESSION_IDLE_MINUTES", default=720, least=5, most=43_200) * 60
+SESSION_LONGEST_S = environment.number("RECOVERY_OPS_SESSION_HOURS", default=168, least=1, most=2160) * 3600
+FRESH_SIGN_IN_S = environment.number("RECOVERY_OPS_FRESH_SIGN_IN_MINUTES", default=15, least=1, most=1440) * 60
+"""How long after signing in somebody may do what asks for a fresh sign-in."""
 
 # -- Django -----------------------------------------------------------------------------------------------------------
 SECRET_KEY = environment.secret_key(DATA_DIR)
@@ -44,6 +91,12 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "allauth.usersessions",
     "csp",
     "django_htmx",
     "rest_framework",
@@ -52,15 +105,20 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "recovery_ops.static_files.StaticFilesMiddleware",
+    # Pages carry a masked token, new with each answer, and no secret beside it that a guess could be measured against.
+    "django.middleware.gzip.GZipMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "recovery_ops.control.sign_in.sessions.kept_in_bounds",
     # A page is closed unless it says @login_not_required, so a forgotten decorator shows nothing.
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "recovery_ops.control.preferences.in_own_zone",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
 ]
@@ -86,6 +144,24 @@ DATABASES = {
         pool_size=WEB_THREADS + 8,  # beside the web threads: ingest, streams, readiness, worker, scheduler
     )
 }
+# What sign-in counts and remembers (wrong tries, codes that were used): in the process where there is only one, else
+# where all processes see it.
+CACHES: dict[str, dict[str, Any]] = {
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    if EMBEDDED
+    else {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "control_cacheentry"}
+}
+
+TRACE_URL = environment.trace_url(os.environ.get("RECOVERY_OPS_TRACE_URL", ""))
+"""Where a trace can be seen, with `{trace_id}` and perhaps `{span_id}` in it; empty: traces are named, not linked."""
+
+# -- Mail -------------------------------------------------------------------------------------------------------------
+EMAIL_IS_SET_UP, EMAIL = environment.mail(os.environ.get("RECOVERY_OPS_MAIL_URL", ""))
+EMAIL_HOST, EMAIL_PORT = EMAIL.host, EMAIL.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = EMAIL.user, EMAIL.password
+EMAIL_USE_SSL, EMAIL_USE_TLS = EMAIL.is_tls, EMAIL.is_starttls
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = os.environ.get("RECOVERY_OPS_MAIL_FROM") or "recovery-ops@localhost"
 
 # -- Who is asking ----------------------------------------------------------------------------------------------------
 LOGIN_URL = "/sign-in"
@@ -101,10 +177,28 @@ SESSION_COOKIE_NAME = "__Host-recovery-session" if TLS else "recovery-session"
 CSRF_COOKIE_NAME = "__Host-recovery-csrf" if TLS else "recovery-csrf"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TLS
 CSRF_COOKIE_HTTPONLY = True  # pages carry the token in their markup
-SESSION_COOKIE_AGE = 7 * 24 * 3600
+SESSION_COOKIE_AGE = SESSION_IDLE_S  # the middleware of `sign_in.sessions` says it anew while somebody is there
+# Local accounts, second factors and single sign-on are django-allauth's, behind addresses and pages of ours.
+ACCOUNT_ADAPTER = "recovery_ops.control.sign_in.adapters.AccountAdapter"
+MFA_ADAPTER = "recovery_ops.control.sign_in.adapters.SecondFactorAdapter"
+SOCIALACCOUNT_ADAPTER = "recovery_ops.control.sign_in.adapters.ProviderAdapter"
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]  # nobody signs up; without this an address is asked of everybody
+ACCOUNT_EMAIL_VERIFICATION = "none"
+# Ten wrong tries a minute from one address, five in five minutes at one account (codes count as tries).
+ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/5m/key", "reauthenticate": "10/m/user"}
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_WEBAUTHN_USER_VERIFICATION = "preferred"
+MFA_TOTP_ISSUER = "Recovery Ops"
+MFA_TOTP_TOLERANCE = 1  # a telephone's clock may be half a minute wrong
+MFA_RECOVERY_CODES_SHOW_ONCE = True
+SOCIALACCOUNT_LOGIN_ON_GET = True  # a form could not be redirected to the provider under the policy below
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = False  # an address at the provider is not yet an account here
+SOCIALACCOUNT_STORE_TOKENS = False
 # TLS ends in a proxy; which proxy may say so is uvicorn's FORWARDED_ALLOW_IPS, never a header alone.
 SECURE_SSL_REDIRECT = TLS
-SECURE_REDIRECT_EXEMPT = [r"^api/"]
+SECURE_REDIRECT_EXEMPT = [r"^api/", r"^v1/"]
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if TLS else 0
 # Subdomains and the browsers' preload list are for the owner of the domain to decide, not for one console on it.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
@@ -173,7 +267,69 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 2.0,
         "options": {"expires": 2.0},  # a worker that was away has one look to take, not one for each that it missed
     },
+    "keep escalations": {
+        "task": "recovery_ops.control.tasks.keep_escalations",
+        "schedule": 2.0,
+        "options": {"expires": 2.0},
+    },
+    "keep failure cases": {
+        "task": "recovery_ops.control.tasks.keep_failure_cases",
+        "schedule": 5.0,
+        "options": {"expires": 5.0},
+    },
+    "release due policies": {
+        "task": "recovery_ops.control.tasks.release_due_policies",
+        "schedule": 5.0,
+        "options": {"expires": 5.0},
+    },
+    "keep policy rollouts": {
+        "task": "recovery_ops.control.tasks.keep_policy_rollouts",
+        "schedule": 5.0,
+        "options": {"expires": 5.0},
+    },
+    "keep reset ramps": {
+        "task": "recovery_ops.control.tasks.keep_reset_ramps",
+        "schedule": 2.0,
+        "options": {"expires": 2.0},
+    },
+    "keep quorums": {
+        "task": "recovery_ops.control.tasks.keep_quorums",
+        "schedule": 2.0,
+        "options": {"expires": 2.0},
+    },
+    "tell people": {
+        "task": "recovery_ops.control.tasks.tell_people",
+        "schedule": 2.0,
+        "options": {"expires": 2.0},
+    },
+    "send messages": {
+        "task": "recovery_ops.control.tasks.send_messages",
+        "schedule": 2.0,
+        "options": {"expires": 2.0},
+    },
+    "forget old messages": {
+        "task": "recovery_ops.control.tasks.forget_old_messages",
+        "schedule": timedelta(hours=1),
+    },
+    "watch retry budgets": {
+        "task": "recovery_ops.control.tasks.watch_retry_budgets",
+        "schedule": 30.0,
+        "options": {"expires": 30.0},
+    },
+    "start replays": {
+        "task": "recovery_ops.control.tasks.start_replays",
+        "schedule": 2.0,
+        "options": {"expires": 2.0},
+    },
+    "sweep replays": {"task": "recovery_ops.control.tasks.sweep_old_replays", "schedule": timedelta(hours=1)},
     "sweep facts": {"task": "events.tasks.sweep", "schedule": timedelta(hours=1)},
+    "look for outages": {"task": "events.tasks.look_for_outages", "schedule": 5.0, "options": {"expires": 5.0}},
+    "look back for outages": {
+        "task": "events.tasks.look_back_for_outages",
+        "schedule": 300.0,
+        "options": {"expires": 300.0},
+    },
+    "sum recoveries": {"task": "events.tasks.sum_recoveries", "schedule": 60.0, "options": {"expires": 60.0}},
 }
 
 # -- Logging: short lines to stderr -----------------------------------------------------------------------------------

@@ -1,0 +1,208 @@
+"""The command line about breakers and shed load: one verb for one or several, what it touches, and who obeys."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from recovery_ops import cli_ramps
+from recovery_ops.cli_policies import DONE, REFUSED, Say
+
+NOT_APPLIED = 4
+POLL_S = 0.25
+_MOST_NAMED = 6
+_VERBS = (
+    ("trip", "hold breakers open for a time"),
+    ("disable", "let every call pass for a time"),
+    ("observe", "let every call pass for a time, and record what the rules would have refused"),
+    ("extend", "let an override end later"),
+    ("release", "end the override that rests on it"),
+    ("reset", "close it with a fresh window; on many instances in steps"),
+    ("probe", "let one call through now, to see whether it is well again"),
+)
+_IMPOSING = ("trip", "disable", "observe")
+_SAID = ("reason", "service", "instance", "group", "dry_run", "expires_in_s", "starts_in_s", "ahead", "confirm")
+
+Ask = Callable[[str], str]
+"""Puts a question to whoever sits at the terminal and returns what they typed."""
+
+
+class Unconfirmed(Exception):
+    """It reaches everybody, and nobody has typed the name that says that this is meant."""
+
+
+class Refusal(Exception):
+    """What a console refused; `fields` says what is wrong with each part of what was sent."""
+
+    fields: Mapping[str, str]
+
+
+class Asking(Protocol):
+    """A console that answers with documents."""
+
+    def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
+        """The document it answers with. Raises Refusal."""
+
+
+def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
+    """The verbs for breakers, and `shed`; `seconds` reads a length of time."""
+    for verb, brief in _VERBS:
+        one = verbs.add_parser(verb, help=brief)
+        one.add_argument("breaker", nargs="+", help="a name; several are done one by one")
+        _add_why(one)
+        for part in ("service", "instance", "group"):
+            one.add_argument(f"--{part}", help=f"only this {part}")
+        one.add_argument("--wait", type=seconds, default=0, metavar="TIME", help="wait so long for the agents")
+        if verb in (*_IMPOSING, "extend"):
+            one.add_argument("--for", dest="expires_in_s", type=seconds, metavar="TIME", help="30m, 2h …; else 1h")
+        if verb in _IMPOSING:
+            one.add_argument("--in", dest="starts_in_s", type=seconds, metavar="TIME", help="begin later: 30m, 2h …")
+            one.add_argument("--ahead", action="store_true", help="also for a breaker that nobody has reported yet")
+            _add_confirm(one)
+    shed = verbs.add_parser("shed", help="let less important work fail fast in the whole environment, for a time")
+    shed.add_argument("--least", default="critical", help="the least importance that passes (critical)")
+    shed.add_argument("--for", dest="expires_in_s", type=seconds, metavar="TIME", help="30m, 2h …; else 1h")
+    shed.add_argument("--extend", action="store_true", help="let what is shed go on, for so long from now")
+    shed.add_argument("--off", action="store_true", help="let everything pass again")
+    _add_why(shed)
+    _add_confirm(shed)
+
+
+def _add_why(one: argparse.ArgumentParser) -> None:
+    one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
+    one.add_argument("--dry-run", action="store_true", help="check everything, say what it would touch")
+
+
+def _add_confirm(one: argparse.ArgumentParser) -> None:
+    one.add_argument(
+        "--confirm", metavar="NAME", help="what would have to be typed where it reaches everybody; for scripts"
+    )
+
+
+def act(console: Asking, options: argparse.Namespace, say: Say, sleep: Callable[[float], None], ask: Ask | None) -> int:
+    """Carry out one verb for one breaker, or for several."""
+    body = _body(options)
+    if options.verb == "extend" and "expires_in_s" not in body:
+        body["expires_in_s"] = 3600.0
+        say("It ends in 1 h: no --for was given.")
+    if len(options.breaker) > 1:
+        return _several(console, options, body, say, ask)
+    [breaker] = options.breaker
+    path = f"/api/v1/breakers/{quote(breaker, safe='')}"
+    done = _confirmed(console, f"{path}/{options.verb}", body, say, ask)
+    in_steps = f" It would go in steps: {cli_ramps.line_of(done['ramp'])}." if "ramp" in done else ""
+    if done["dry_run"]:
+        say(f"Nothing was changed. {_touched(done['impact'])}.{in_steps} {done['impact']['consequence']}")
+        _say_answers(done["impact"], say)
+        return DONE
+    already = " (it was so already)" if done["was_already"] else ""
+    say(f"{options.verb} {breaker}: revision {done['revision']}{already}; {_touched(done['impact'])}")
+    _say_assumed(done, say)
+    if "ramp" in done:
+        say(f"{cli_ramps.line_of(done['ramp'])}; see `recovery-ops resets show {done['ramp']['number']}`")
+    return _waited(console, f"{path}?revision={done['revision']}", options.wait, say, sleep)
+
+
+def shed(console: Asking, options: argparse.Namespace, say: Say, ask: Ask | None) -> int:
+    """Shed load, let it go on, or let everything pass again."""
+    body = _body(options)
+    if options.off:
+        done = console.ask("POST", "/api/v1/shed/release", {name: body[name] for name in body if name != "confirm"})
+    elif options.extend:
+        prolonged = {"expires_in_s": 3600.0} | {name: body[name] for name in body if name != "confirm"}
+        done = console.ask("POST", "/api/v1/shed/extend", prolonged)
+    else:
+        done = _confirmed(console, "/api/v1/shed", body | {"least": options.least}, say, ask)
+    held = done["shed"]
+    words = "everything passes again" if held["ended_at"] else f"load is shed until {held['expires_at'][:19]} UTC"
+    if done["dry_run"]:
+        say(f"Nothing was changed. It would be: {words}, revision {done['revision']}. {_touched(done['impact'])}.")
+        return DONE
+    say(f"{words}: revision {done['revision']}{' (it was so already)' if done['was_already'] else ''}")
+    _say_assumed(done, say)
+    return DONE
+
+
+def _several(console: Asking, options: argparse.Namespace, body: dict[str, object], say: Say, ask: Ask | None) -> int:
+    said = body | {"verb": options.verb, "names": options.breaker}
+    found = _confirmed(console, "/api/v1/breakers", said, say, ask)
+    tried = " (nothing was changed)" if body.get("dry_run") else ""
+    for one in found["results"]:
+        if "problem" in one:
+            say(f"{one['name']}: refused: {one['problem']['detail']}")
+            continue
+        already = ", was so already" if one["done"]["was_already"] else ""
+        say(f"{one['name']}: revision {one['done']['revision']}{already}{tried}")
+    say(f"{len(found['results']) - found['refused']} of {len(found['results'])}; {_touched(found['impact'])}")
+    _say_answers(found["impact"], say)
+    _say_assumed(found, say)
+    return REFUSED if found["refused"] else DONE
+
+
+def _confirmed(console: Asking, path: str, body: dict[str, object], say: Say, ask: Ask | None) -> dict[str, Any]:
+    """What the console answers; whoever sits at the terminal is asked for the name that it wants repeated."""
+    try:
+        return console.ask("POST", path, body)
+    except Refusal as refusal:
+        if set(refusal.fields) != {"confirm"} or "confirm" in body:
+            raise
+        if ask is None:
+            raise Unconfirmed(f"{refusal} Give --confirm with that name.") from None
+        tried = console.ask("POST", path, body | {"dry_run": True})
+        if tried.get("impact"):
+            say(f"{_touched(tried['impact'])}. {tried['impact']['consequence']}")
+        return console.ask("POST", path, body | {"confirm": ask(f"confirm {refusal.fields['confirm']}\n> ")})
+
+
+def _body(options: argparse.Namespace) -> dict[str, object]:
+    return {name: value for name in _SAID if (value := getattr(options, name, None)) is not None and value is not False}
+
+
+def _touched(impact: Mapping[str, Any]) -> str:
+    """`3 instances have it, 4 are in scope, 2 runs in flight, 120 calls per minute`."""
+    words = [f"{impact['instances']} instances have it", f"{impact['in_scope']} are in scope"]
+    if impact["runs_in_flight"]:
+        words.append(f"{impact['runs_in_flight']} runs in flight")
+    if impact["calls_per_min"]:
+        words.append(f"{impact['calls_per_min']:g} calls per minute")
+    return ", ".join(words)
+
+
+def _say_answers(impact: Mapping[str, Any], say: Say) -> None:
+    for one in impact["operations"]:
+        rate = "" if one["calls_per_min"] is None else f", {one['calls_per_min']:g} calls per minute"
+        say(f"  {one['operation']}{rate}: {one['sentence']}")
+
+
+def _say_assumed(done: Mapping[str, Any], say: Say) -> None:
+    for name, value in done.get("assumed", {}).items():
+        if name == "expires_in_s":
+            say(f"It ends in {value / 3600:g} h: no --for was given.")
+
+
+def _waited(console: Asking, path: str, wait_s: float, say: Say, sleep: Callable[[float], None]) -> int:
+    """Say how far it has come, until every instance that can be reached obeys, or the time is over."""
+    if not wait_s:
+        return DONE
+    polls_left = int(wait_s / POLL_S)
+    while True:
+        applying = console.ask("GET", path)["applying"]
+        is_done = not any(applying["counts"][status] for status in ("pending", "failed", "drifted"))
+        if is_done or not polls_left:
+            say(applied(applying))
+            return DONE if is_done else NOT_APPLIED
+        polls_left -= 1
+        sleep(POLL_S)
+
+
+def applied(applying: Mapping[str, Any]) -> str:
+    """`37/40 applied, 2 pending (research/r-4, research/r-9), 1 unreachable (…)`."""
+    words = [f"{applying['counts']['applied']}/{applying['total']} applied"]
+    for status in ("pending", "failed", "drifted", "unreachable"):
+        names = applying[status]
+        if names:
+            more = "" if len(names) <= _MOST_NAMED else f" and {len(names) - _MOST_NAMED} more"
+            words.append(f"{len(names)} {status} ({', '.join(names[:_MOST_NAMED])}{more})")
+    return ", ".join(words)

@@ -1,0 +1,111 @@
+"""The command line about questions to people: list, show, and do what people do about one or many; over HTTP."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from recovery_ops.cli_policies import DONE, REFUSED, Asking, Say
+
+_PATH = "/api/v1/escalations"
+_TABS = ("open", "unacknowledged", "mine", "snoozed", "resolved")
+_ACTS = {
+    "acknowledge": "take it",
+    "assign": "give it to a person",
+    "snooze": "put it off",
+    "escalate": "ask another queue",
+    "note": "say something about it",
+    "merge": "close it in favour of another",
+    "approve": "let a run that waits go on",
+    "edit": "let a run that waits go on, with another input",
+    "reject": "tell a run that waits no",
+    "resolve": "nothing more is to be done",
+    "reopen": "open it again",
+}
+
+
+def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
+    """The verb `escalations` and what can be done with them; `seconds` reads a length of time."""
+    escalations = verbs.add_parser("escalations", help="what agents ask of people: list, show, take, decide, resolve …")
+    words = escalations.add_subparsers(dest="word", required=True)
+    shown = words.add_parser("list", help="a tab of the queue, what is due first")
+    shown.add_argument("--tab", default="open", choices=_TABS)
+    shown.add_argument("--queue", help="only this queue")
+    words.add_parser("show", help="one question with its story").add_argument("number", type=int)
+    for word, brief in _ACTS.items():
+        one = words.add_parser(word, help=brief)
+        one.add_argument("numbers", type=int, nargs="+", metavar="number")
+        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
+        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+        if word in ("assign", "escalate"):
+            one.add_argument("--to", required=True, help="a person's name" if word == "assign" else "a queue")
+        if word == "snooze":
+            one.add_argument("--for", dest="for_s", type=seconds, default=3600.0, metavar="TIME", help="30m, 2h … (1h)")
+        if word == "merge":
+            one.add_argument("--into", required=True, type=int, help="the number of the other")
+        if word in ("approve", "reject", "edit"):
+            one.add_argument("--text", required=word == "edit", help="what the run is told")
+
+
+def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    """Carry out one of the words."""
+    if options.word == "list":
+        return _list(console, options, say)
+    if options.word == "show":
+        return _show(console, options, say)
+    return _act(console, options, say)
+
+
+def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    queue = f"&queue={quote(options.queue, safe='')}" if options.queue else ""
+    found = console.ask("GET", f"{_PATH}?tab={options.tab}{queue}")
+    for one in found["escalations"]:
+        say(_line(one))
+    counts = ", ".join(f"{count} {name}" for name, count in found["counts"].items())
+    say(f"{found['environment']}: {counts}")
+    return DONE
+
+
+def _show(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    found = console.ask("GET", f"{_PATH}/{options.number}")
+    one = found["escalation"]
+    say(_line(one))
+    say(f"  {one['asks']}")
+    if one["message"] and one["message"] != one["asks"]:
+        say(f"  “{one['message']}”")
+    if not one["resolved_at"]:
+        say(f"  If nobody decides by {one['resolving']['ends']}, {one['if_ignored']}.")
+    for note in found["story"]:
+        say(f"  {note['at']} {note['by']} ({note['verb']}): {note['text']}")
+    return DONE
+
+
+def _act(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    names = ("reason", "dry_run", "to", "for_s", "into", "text")
+    body = {name: value for name in names if (value := getattr(options, name, None)) is not None and value is not False}
+    found = console.ask("POST", _PATH, {**body, "verb": options.word, "numbers": options.numbers})
+    for result in found["results"]:
+        say(_told(result, options.word))
+    return REFUSED if found["refused"] else DONE
+
+
+def _told(result: Mapping[str, Any], word: str) -> str:
+    name = f"ESC-{result['number']}"
+    if "problem" in result:
+        return f"{name}: refused. {result['problem']['detail']}"
+    done = result["done"]
+    if done["was_already"]:
+        return f"{name}: it was so already"
+    one = done["escalation"]
+    tried = " (nothing was changed)" if done["dry_run"] else ""
+    return f"{name}: {word}{tried}; {one['resolution'] or 'open'}, owner {one['assigned_to'] or 'nobody'}"
+
+
+def _line(one: Mapping[str, Any]) -> str:
+    late = " late" if one["acknowledging"]["is_breached"] or one["resolving"]["is_breached"] else ""
+    standing = one["resolution"] or f"due {one['resolving']['ends']}{late}"
+    waits = ", a run waits" if one["ticket"] and not one["resolution"] else ""
+    owner = one["assigned_to"] or "nobody"
+    return f"ESC-{one['number']} [{one['severity']}] {one['title']} ({one['queue']}): {standing}, owner {owner}{waits}"

@@ -1,0 +1,98 @@
+"""The command line about causes of failures: list them, decide about one or many, merge, split and take back."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from recovery_ops.cli_policies import DONE, REFUSED, Asking, Say
+
+_PATH = "/api/v1/failures"
+_ACTS = {
+    "assign": "give it to a person",
+    "unassign": "take it from its owner",
+    "archive": "put it away for a time, or until it has failed some times more",
+    "resolve": "it is done with; when it fails again it is back",
+    "reopen": "open it again",
+}
+
+
+def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
+    """The verb `failures` and what can be done with them; `seconds` reads a length of time."""
+    failures = verbs.add_parser("failures", help="causes of failures: list, assign, archive, resolve, merge, split …")
+    words = failures.add_subparsers(dest="word", required=True)
+    shown = words.add_parser("list", help="the causes of the last hours, the most frequent first")
+    shown.add_argument("--state", help="only these: open, regressed, returned, archived or resolved")
+    for word, brief in _ACTS.items():
+        one = _act_word(words, word, brief)
+        one.add_argument("fingerprints", nargs="+", metavar="fingerprint")
+        if word == "assign":
+            one.add_argument("--to", required=True, help="a person's name")
+        if word == "archive":
+            until = one.add_mutually_exclusive_group(required=True)
+            until.add_argument("--for", dest="for_s", type=seconds, metavar="TIME", help="2h, 7d …")
+            until.add_argument("--more", type=int, metavar="N", help="until it has failed so often again")
+    merge = _act_word(words, "merge", "make one cause of several; the first names the whole")
+    merge.add_argument("fingerprints", nargs="+", metavar="fingerprint")
+    split = _act_word(words, "split", "make a cause of those with one value")
+    split.add_argument("fingerprint")
+    split.add_argument("--field", required=True, choices=("operation", "backend"))
+    split.add_argument("--value", required=True)
+    undo = _act_word(words, "undo", "take a merge or a split back")
+    undo.add_argument("number", type=int, help="that of the merge or split, see list")
+
+
+def _act_word(words: Any, word: str, brief: str) -> argparse.ArgumentParser:
+    one: argparse.ArgumentParser = words.add_parser(word, help=brief)
+    one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
+    one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+    return one
+
+
+def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    """Carry out one of the words."""
+    if options.word == "list":
+        return _list(console, options, say)
+    names = ("reason", "dry_run", "to", "for_s", "more", "fingerprint", "fingerprints", "field", "value")
+    body = {
+        name: value
+        for name in names
+        if (value := getattr(options, name, None)) is not None and (value is not False or name != "dry_run")
+    }
+    if options.word not in _ACTS:
+        path = f"groupings/{options.number}/undo" if options.word == "undo" else options.word
+        done = console.ask("POST", f"{_PATH}/{path}", body)
+        say(f"{options.word}: {done['fingerprint']}{_how(done)}")
+        return DONE
+    found = console.ask("POST", _PATH, {**body, "verb": options.word})
+    for result in found["results"]:
+        say(_told(result))
+    return REFUSED if found["refused"] else DONE
+
+
+def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    state = f"?state={quote(options.state, safe='')}" if options.state else ""
+    found = console.ask("GET", f"{_PATH}{state}")
+    for one in found["failures"]:
+        owner = one["assigned_to"] or "nobody"
+        say(f"{one['fingerprint']} {one['failures']} × {one['category']} in {', '.join(one['operations'])}")
+        say(f"  {one['state']}, owner {owner}; last {one['last']}; “{one['message']}”")
+    for rule in found["groupings"]:
+        about = f" where {rule['field']} is {rule['value']}" if rule["kind"] == "split" else ""
+        say(f"{rule['kind']} {rule['number']}: {rule['fingerprint']}{about} is {rule['into']}, by {rule['made_by']}")
+    return DONE
+
+
+def _told(result: Mapping[str, Any]) -> str:
+    name = result["fingerprint"]
+    if "problem" in result:
+        return f"{name}: refused. {result['problem']['detail']}"
+    done = result["done"]
+    return f"{name}: {done['state']}, owner {done['assigned_to'] or 'nobody'}{_how(done)}"
+
+
+def _how(done: Mapping[str, Any]) -> str:
+    already = " (it was so already)" if done["was_already"] else ""
+    return f"{already} (nothing was changed)" if done["dry_run"] else already

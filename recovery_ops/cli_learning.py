@@ -1,0 +1,115 @@
+"""The command line about golden runs and feedback: what proposals are tried on, and what people found badly handled."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from recovery_ops.cli_policies import DONE, Asking, Say
+from recovery_ops.rules.feedback import WORDS, Want
+
+_GOLDEN = "/api/v1/policies/golden"
+_FEEDBACK = "/api/v1/feedback"
+
+
+def add_words(verbs: Any) -> None:
+    """The verbs `golden` and `feedback`, and what can be done with each."""
+    golden = verbs.add_parser("golden", help="runs that every proposal is tried on: list, show, mark, drop")
+    words = golden.add_subparsers(dest="word", required=True)
+    words.add_parser("list", help="the golden runs, newest first")
+    words.add_parser("show", help="one, with what was decided in it").add_argument("number", type=int)
+    mark = words.add_parser("mark", help="keep a run, so that every proposal shows what it does to it")
+    mark.add_argument("run", help="the run's id")
+    mark.add_argument("--name", required=True, help="what to call it")
+    mark.add_argument("--must", required=True, help="what must stay true of it, in words")
+    drop = words.add_parser("drop", help="let one go; it needs no reason")
+    drop.add_argument("number", type=int)
+    feedback = verbs.add_parser("feedback", help="failures that were handled badly: list, say, propose, close")
+    words = feedback.add_subparsers(dest="word", required=True)
+    shown = words.add_parser("list", help="the newest entries")
+    shown.add_argument("--limit", type=int, default=50, help="at most so many (50)")
+    say = words.add_parser("say", help="note that something was handled badly")
+    say.add_argument("operation")
+    wanted = ", ".join(f"{want}: {WORDS[want]}" for want in Want)
+    say.add_argument("--want", required=True, choices=list(Want), metavar="WANT", help=wanted)
+    for part in ("service", "run", "fingerprint"):
+        say.add_argument(f"--{part}", help=f"the {part} it was seen in")
+    propose = words.add_parser("propose", help="draft a proposal that goes one step that way")
+    close = words.add_parser("close", help="lay it aside without a proposal")
+    for one in (propose, close):
+        one.add_argument("number", type=int)
+    for one in (mark, say, propose, close):
+        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
+        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+
+
+def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    """Carry out one of the words of either verb."""
+    return (_golden if options.verb == "golden" else _feedback)(console, options, say)
+
+
+def _golden(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    if options.word == "list":
+        found = console.ask("GET", _GOLDEN)["golden"]
+        for one in found:
+            say(_case(one))
+        if not found:
+            say("No run is golden yet: `golden mark RUN` keeps one.")
+    elif options.word == "show":
+        found = console.ask("GET", f"{_GOLDEN}/{options.number}")
+        say(_case(found["golden"]))
+        for call in found["calls"]:
+            say(f"  {call['operation']}: {call['ending']}, {call['attempts']} attempts")
+    elif options.word == "mark":
+        body = _why(options) | {name: getattr(options, name) for name in ("run", "name", "must")}
+        done = console.ask("POST", _GOLDEN, body)
+        say(_noted(done) + _case(done["golden"]))
+    else:
+        say(_noted(console.ask("DELETE", f"{_GOLDEN}/{options.number}")) + f"golden run {options.number} is let go")
+    return DONE
+
+
+def _feedback(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    if options.word == "list":
+        found = console.ask("GET", f"{_FEEDBACK}?limit={options.limit}")["feedback"]
+        for one in found:
+            say(_entry(one))
+        if not found:
+            say("Nobody has said that something was handled badly.")
+        return DONE
+    if options.word == "propose":
+        done = console.ask("POST", f"{_FEEDBACK}/{options.number}/propose", _why(options))
+        proposal = done["proposal"]
+        say(f"{_noted(done)}proposal {proposal['number']}: {proposal['state']}, {proposal['title']}")
+        return DONE
+    if options.word == "close":
+        done = console.ask("POST", f"{_FEEDBACK}/{options.number}/close", _why(options))
+    else:
+        names = ("operation", "want", "service", "run", "fingerprint")
+        more = {name: value for name in names if (value := getattr(options, name)) is not None}
+        done = console.ask("POST", _FEEDBACK, _why(options) | more)
+    say(_noted(done) + _entry(done["feedback"]))
+    return DONE
+
+
+def _case(one: Mapping[str, Any]) -> str:
+    let_go = f", let go {one['retired_at'][:19]}" if one["retired_at"] else ""
+    return (
+        f"golden run {one['number']} “{one['name']}” must be {one['must']} (run {one['run']}, by {one['by']}{let_go})"
+    )
+
+
+def _entry(one: Mapping[str, Any]) -> str:
+    answer = f"{one['state']} as proposal {one['proposal']}" if one["proposal"] is not None else one["state"]
+    return f"feedback {one['number']}: {one['operation']}, {WORDS[Want(one['want'])]}; {answer} (by {one['by']})"
+
+
+def _noted(done: Mapping[str, Any]) -> str:
+    if done["dry_run"]:
+        return "Nothing was changed. It would be: "
+    return "It was so already: " if done["was_already"] else ""
+
+
+def _why(options: argparse.Namespace) -> dict[str, object]:
+    return {"reason": options.reason} | ({"dry_run": True} if options.dry_run else {})

@@ -1,0 +1,77 @@
+"""The command line about who is told what: look at channels, rules, chains and messages; test and switch; over HTTP."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from recovery_ops.cli_policies import DONE, Asking, Say
+
+_PATH = "/api/v1/notifications"
+_NOUNS = ("channel", "rule", "chain")
+
+
+def add_words(verbs: Any) -> None:
+    """The verb `notifications` and what can be done with it."""
+    notifications = verbs.add_parser("notifications", help="who is told what: list, log, test, on, off")
+    words = notifications.add_subparsers(dest="word", required=True)
+    words.add_parser("list", help="channels, what they are told, and who is asked when")
+    log = words.add_parser("log", help="the newest messages, and what became of each")
+    log.add_argument("--limit", type=int, default=20, help="how many, to 200 (20)")
+    _acting(words.add_parser("test", help="send a channel something that says it is a test"))
+    for word, brief in (("on", "switch one on"), ("off", "switch one off; what it is stays")):
+        one = words.add_parser(word, help=brief)
+        one.add_argument("noun", choices=_NOUNS)
+        _acting(one)
+
+
+def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    """Carry out one of the words."""
+    if options.word == "list":
+        return _list(console, say)
+    if options.word == "log":
+        return _log(console, options, say)
+    body = {"reason": options.reason, "dry_run": options.dry_run}
+    if options.word == "test":
+        found = console.ask("POST", f"{_PATH}/channels/{options.number}/test", body)
+        say(
+            f"A test {'would go' if found['dry_run'] else 'is on its way'}; `notifications log` says what became of it."
+        )
+        return DONE
+    body["is_on"] = options.word == "on"
+    found = console.ask("PATCH", f"{_PATH}/{options.noun}s/{options.number}", body)
+    tried = " (nothing was changed)" if found["dry_run"] else ""
+    say(f"{_line(options.noun, found[options.noun])}{tried}")
+    return DONE
+
+
+def _acting(one: argparse.ArgumentParser) -> None:
+    one.add_argument("number", type=int)
+    one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
+    one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+
+
+def _list(console: Asking, say: Say) -> int:
+    for noun in _NOUNS:
+        for one in console.ask("GET", f"{_PATH}/{noun}s")[f"{noun}s"]:
+            say(_line(noun, one))
+            for step in one.get("steps", ()):
+                say(f"  after {step['after_s']:g} s {step['who']}")
+    return DONE
+
+
+def _log(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    for one in console.ask("GET", f"{_PATH}/deliveries?limit={options.limit}")["deliveries"]:
+        why = f": {one['problem']}" if one["problem"] else ""
+        say(f"{one['made_at']} {one['state']} channel {one['channel']} “{one['title']}”{why}")
+    return DONE
+
+
+def _line(noun: str, one: Mapping[str, Any]) -> str:
+    off = "" if one["is_on"] else ", off"
+    if noun == "channel":
+        return f"channel {one['number']} {one['name']} ({one['kind']}, {one['leads_to']}){off}"
+    if noun == "rule":
+        return f"rule {one['number']} {one['name']} tells channel {one['channel']} {', '.join(one['triggers'])}{off}"
+    return f"chain {one['number']} of queue {one['name']}{off}"

@@ -1,0 +1,71 @@
+"""The command line about resets that go in steps: list, show, go on, cancel; over HTTP."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from recovery_ops.cli_policies import DONE, Asking, Say
+
+_PATH = "/api/v1/resets"
+
+
+def add_words(verbs: Any) -> None:
+    """The verb `resets` and what can be done with them."""
+    resets = verbs.add_parser("resets", help="resets of many, which go in steps: list, show, continue, cancel")
+    words = resets.add_subparsers(dest="word", required=True)
+    words.add_parser("list", help="the newest first")
+    words.add_parser("show", help="how far one has come, and what it waits for").add_argument("number", type=int)
+    for word, brief in (
+        ("continue", "take the next step without waiting for more evidence"),
+        ("cancel", "take no further step; the rest stays as it is"),
+    ):
+        one = words.add_parser(word, help=brief)
+        one.add_argument("number", type=int)
+        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
+        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+
+
+def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    """Carry out one of the words."""
+    if options.word == "list":
+        for one in console.ask("GET", _PATH)["resets"]:
+            say(line_of(one))
+        return DONE
+    if options.word == "show":
+        found = console.ask("GET", f"{_PATH}/{options.number}")
+        say(line_of(found["reset"]))
+        for member in found["members"]:
+            say(f"  step {member['step']}: {_member(member)}")
+        return DONE
+    body: dict[str, Any] = {"reason": options.reason}
+    if options.dry_run:
+        body["dry_run"] = True
+    done = console.ask("POST", f"{_PATH}/{options.number}/{options.word}", body)
+    tried = " (nothing was changed)" if done["dry_run"] else ""
+    say(f"{line_of(done['ramp'])}{tried}")
+    return DONE
+
+
+def line_of(one: Mapping[str, Any]) -> str:
+    """One reset: `reset 3 of search_web: running, 4 of 40, steps 1 → 4 → 20 → 40; what it waits for`."""
+    steps = " → ".join(str(step["count"]) for step in one["steps"])
+    why = one["end_reason"] or one["said"]
+    names = ", ".join(one["breakers"])
+    return f"reset {one['number']} of {names}: {one['state']}, {one['reset']} of {one['total']}, steps {steps}" + (
+        f"; {why}" if why else ""
+    )
+
+
+def _member(member: Mapping[str, Any]) -> str:
+    where = f"{member['breaker']} on {member['service']}/{member['instance']}"
+    if member["opened_after_s"] is not None:
+        return f"{where}: opened again {member['opened_after_s']:.0f} s after its reset"
+    if not member["is_reachable"]:
+        return f"{where}: cannot be reached"
+    if not member["has_applied"]:
+        return f"{where}: has not said that it obeys"
+    if member["closed_for_s"]:
+        return f"{where}: closed for {member['closed_for_s']:.0f} s, {member['calls']} calls"
+    return f"{where}: {member['state']}"

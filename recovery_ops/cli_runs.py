@@ -1,0 +1,71 @@
+"""The command line about runs: list them, read one, ask a person about one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from recovery_ops.cli_policies import DONE, Asking, Say
+
+_SHOWS = ("troubled", "failed", "asked", "running", "all")
+
+
+def add_words(verbs: Any) -> None:
+    """The verb `runs`, and what can be done with one."""
+    words = verbs.add_parser("runs", help="runs of agents: list, show, ask")
+    words = words.add_subparsers(dest="word", required=True)
+    listed = words.add_parser("list", help="runs of the last 24 hours, newest first")
+    listed.add_argument("--show", choices=_SHOWS, default="troubled", help="which (troubled: those that met a failure)")
+    listed.add_argument("--operation", help="only those in which this operation failed")
+    listed.add_argument("--fingerprint", help="only those that met this cause")
+    words.add_parser("show", help="one run, step by step").add_argument("run")
+    ask = words.add_parser("ask", help="ask a queue of people about a run")
+    ask.add_argument("run")
+    ask.add_argument("--queue", required=True)
+    ask.add_argument("--reason", required=True, help="the question, at least 10 characters; kept in the audit log")
+    ask.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+
+
+def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    """Carry out one of the words."""
+    if options.word == "list":
+        return _list(console, options, say)
+    address = f"/api/v1/runs/{quote(options.run, safe='')}"
+    if options.word == "show":
+        found = console.ask("GET", address)
+        say(_line(found["run"]))
+        for step in found["steps"]:
+            detail = f"; {step['detail']}" if step["detail"] else ""
+            say(f"  {step['at']} {step['operation'] or '-'}: {step['title']}{detail}")
+        return DONE
+    body = {"reason": options.reason, "queue": options.queue} | ({"dry_run": True} if options.dry_run else {})
+    done = console.ask("POST", f"{address}/ask", body)
+    if done["dry_run"]:
+        say(f"Nothing was changed. {options.queue} would be asked.")
+    else:
+        told = "is asked already" if done["was_already"] else "is asked"
+        say(f"{done['escalation']['queue']} {told}: ESC-{done['escalation']['number']}")
+    return DONE
+
+
+def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    asked = {"show": options.show, "operation": options.operation, "fingerprint": options.fingerprint}
+    query = urlencode({name: value for name, value in asked.items() if value})
+    found = console.ask("GET", f"/api/v1/runs?{query}")
+    for one in found["runs"]:
+        say(_line(one))
+    if not found["runs"]:
+        say("No run matches in the last 24 hours.")
+    elif found["older"]:
+        say(f"Only the newest {len(found['runs'])}; the page of runs has the older ones.")
+    return DONE
+
+
+def _line(one: Mapping[str, Any]) -> str:
+    failures = ", ".join(f"{count} x {category}" for category, count in one["failures"].items())
+    after = f" after {failures}" if failures else ""
+    took = "so far" if one["took_s"] is None else f"{one['took_s']:.1f} s"
+    name = f" ({one['name']})" if one["name"] else ""
+    return f"{one['run']}{name} {one['standing']} on rung {one['rung']} of {one['rungs']}{after}; {took}"
