@@ -13,13 +13,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import hypothesis
-import psycopg
 import pytest
 import redis
-from playwright.sync_api import Browser, Page, sync_playwright
-from psycopg import sql
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from pytest_django import DjangoDbBlocker
 
-from tests import services
+from tests import services, stores
 from tests.processes import Server
 
 _SKIPPED = "not on this machine: "
@@ -27,6 +26,20 @@ _SKIPPED = "not on this machine: "
 # A loaded machine is slow now and then; that is not what examples are about.
 hypothesis.settings.register_profile("house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("house")
+
+
+_OF_WORDS_ALONE = {"rules", "wire", "docs"}
+"""Folders whose tests meet no process, no socket and no clock: there another try could only hide a fault."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In CI a test that meets the world may try twice more; pytest's summary then counts it as rerun."""
+    if os.environ.get("CI") != "true":
+        return
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] not in _OF_WORDS_ALONE:
+            item.add_marker(pytest.mark.flaky(reruns=2))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -72,6 +85,7 @@ def browser(chromium: str) -> Iterator[Browser]:
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        expect.set_options(timeout=20_000)
         launched = playwright.chromium.launch(executable_path=chromium, args=arguments)
         yield launched
         launched.close()
@@ -97,11 +111,28 @@ def postgres_server() -> Iterator[str]:
 def postgres_url(postgres_server: str) -> Iterator[str]:
     """The URL of an empty PostgreSQL database of this test's own."""
     name = f"test_{uuid4().hex}"
-    with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        base, _, query = postgres_server.partition("?")
-        yield f"{base.rpartition('/')[0]}/{name}" + (f"?{query}" if query else "")
-        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    yield stores.create_database(postgres_server, name)
+    stores.drop_database(postgres_server, name)
+
+
+@pytest.fixture(scope="session")
+def _migrated_postgres(
+    postgres_server: str, django_db_setup: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[str]:
+    """The name of a database that is migrated and otherwise empty, to be copied."""
+    name = f"migrated_{uuid4().hex}"
+    with django_db_blocker.unblock():
+        stores.migrate_postgres(stores.create_database(postgres_server, name))
+    yield name
+    stores.drop_database(postgres_server, name)
+
+
+@pytest.fixture
+def migrated_postgres_url(postgres_server: str, _migrated_postgres: str) -> Iterator[str]:
+    """The URL of a PostgreSQL database of this test's own: migrated, and otherwise empty."""
+    name = f"test_{uuid4().hex}"
+    yield stores.create_database(postgres_server, name, template=_migrated_postgres)
+    stores.drop_database(postgres_server, name)
 
 
 @pytest.fixture(scope="session")

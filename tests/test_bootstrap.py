@@ -38,6 +38,7 @@ class Checkout:
         self.root = folder / "checkout"
         self.wheels = folder / "wheels"
         self.wheels.mkdir()
+        self.index = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels)}
         (self.root / "recovery_ops" / "locks").mkdir(parents=True)
         shutil.copy(ROOT / "manage.py", self.root)
         for name in ("__init__", "bootstrap", "environment"):
@@ -61,14 +62,13 @@ class Checkout:
         env: Mapping[str, str] | None = None,
     ) -> Running:
         """Start `manage.py` with these words; its packages come from beside it, whatever pip is configured to do."""
-        index = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels)}
         command = [str(python), str(self.root / "manage.py"), *words]
-        return Running(command, env={**index, **(env or {})}, folder=folder or self.root)
+        return Running(command, env={**self.index, **(env or {})}, folder=folder or self.root)
 
     def start(self, *words: str) -> Running:
         """The same, to its end, which has to be a good one."""
         with self.run(*words) as running:
-            assert running.wait(timeout_s=120) == 0, running.text
+            assert running.wait(timeout_s=240) == 0, running.text
         return running
 
 
@@ -136,9 +136,33 @@ def test_it_runs_from_anywhere(made: Checkout, tmp_path: Path) -> None:
     assert spoken(running)["prefix"] == str(made.root / ".venv")
 
 
+def test_the_integrations_have_an_environment_of_their_own(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lock = checkout.root / "recovery_ops" / "locks" / "integrations.txt"
+    shutil.copy(lock.with_name("server.txt"), lock)
+    monkeypatch.setattr(bootstrap, "LOCKS", lock.parent)
+    monkeypatch.setattr(bootstrap, "ROOT", checkout.root)
+    monkeypatch.setattr(bootstrap, "INTEGRATIONS", checkout.root / ".venv-integrations")
+    for name, value in checkout.index.items():
+        monkeypatch.setenv(name, value)
+    bootstrap.prepare_integrations()
+    assert bootstrap.integrations_stamp().exists()
+    assert len(list((checkout.root / ".venv-integrations").glob("lib/python*/site-packages/django-1.0.dist-info"))) == 1
+    capsys.readouterr()
+    bootstrap.prepare_integrations()
+    assert capsys.readouterr().out == ""
+    lock.write_text(f"django==1.0 \\\n    --hash=sha256:{'0' * 64}\n")
+    bootstrap.prepare_integrations()  # what cannot be had is said, and everything else is tested
+    said = capsys.readouterr().out
+    assert "A package is not the one that the lock names" in said
+    assert said.endswith("The integrations are not tested.\n")
+    assert not bootstrap.integrations_stamp().exists()
+
+
 def test_two_first_starts_at_once_install_once(checkout: Checkout) -> None:
     with checkout.run("check") as one, checkout.run("check") as other:
-        assert (one.wait(timeout_s=120), other.wait(timeout_s=120)) == (0, 0)
+        assert (one.wait(timeout_s=240), other.wait(timeout_s=240)) == (0, 0)
     assert (one.text + other.text).count("Installing 1 packages") == 1
     assert spoken(one) == spoken(other)
 
@@ -180,7 +204,7 @@ def test_an_active_environment_that_has_everything_is_used(checkout: Checkout, t
 def test_an_index_that_cannot_be_reached_is_told(checkout: Checkout) -> None:
     away = {"PIP_NO_INDEX": "0", "PIP_FIND_LINKS": "", "PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_RETRIES": "1"}
     with checkout.run("check", env=away) as running:
-        assert running.wait(timeout_s=120) == 1
+        assert running.wait(timeout_s=240) == 1
     assert "The package index cannot be reached: check the network" in running.text
     assert "Traceback" not in running.text
 
@@ -189,7 +213,7 @@ def test_another_package_than_the_locked_one_is_refused(checkout: Checkout) -> N
     lock = checkout.root / "recovery_ops/locks/server.txt"
     lock.write_text(f"django==1.0 \\\n    --hash=sha256:{'0' * 64}\n")
     with checkout.run("check") as running:
-        assert running.wait(timeout_s=120) == 1
+        assert running.wait(timeout_s=240) == 1
     assert "A package is not the one that the lock names" in running.text
 
 

@@ -16,7 +16,8 @@ from tests.processes import ROOT
 
 LOCKS = ROOT / "recovery_ops" / "locks"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-NAMES = ("server", "test")
+NAMES = ("server", "test", "integrations", "bench")
+EXTRAS = {"server": ("server",), "test": ("server", "test"), "integrations": ("integrations",), "bench": ("bench",)}
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,9 @@ def pins(name: str) -> dict[str, Pin]:
 
 
 def asked(name: str) -> list[Requirement]:
-    """Return what the project asks for: the agent's needs, the server's, and for the tests theirs too."""
+    """Return what the project asks for: the agent's needs, and those of the extras that the lock is for."""
     extras = PROJECT["optional-dependencies"]
-    lines = [*PROJECT["dependencies"], *extras["server"], *(extras["test"] if name == "test" else ())]
+    lines = [*PROJECT["dependencies"], *(line for extra in EXTRAS[name] for line in extras[extra])]
     return [Requirement(line) for line in lines]
 
 

@@ -13,7 +13,10 @@ from tests.processes import ROOT, clean_environment
 
 @pytest.mark.parametrize(
     ("ci", "code", "summary"),
-    [("", 0, r"=* ?1 skipped(, \d+ deselected)? in .*"), ("true", 1, r"=* ?\d+ deselected, 1 error in .*|1 error.*")],
+    [
+        ("", 0, r"=* ?1 skipped(, \d+ deselected)? in .*"),
+        ("true", 1, r"=* ?\d+ deselected, 1 error(, \d+ rerun)? in .*|1 error.*"),
+    ],
 )
 def test_a_missing_service_is_named_just_above_pytests_own_summary(ci: str, code: int, summary: str) -> None:
     env = clean_environment({"PATH": "/nowhere", "CI": ci})

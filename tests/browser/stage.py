@@ -15,7 +15,7 @@ from uuid import UUID
 
 from playwright.sync_api import BrowserContext, Page
 
-from recovery_ops.rules.facts import DegradationStarted, Fact, Record
+from recovery_ops.rules.facts import DegradationStarted, DesiredStateApplied, Escalated, Fact, Record, RunStarted
 from recovery_ops.rules.words import Category, State
 from recovery_ops.wire import encode, names
 from tests.events.posting import attributes, request
@@ -36,6 +36,8 @@ class Stage:
     data: Path
     key: str = ""
     passwords: dict[str, str] = field(default_factory=dict)
+    obeyed: dict[str, int] = field(default_factory=dict)
+    """The revision that each instance says it obeys."""
 
     def open_doors(self) -> Stage:
         """Make a key, an operator and a viewer."""
@@ -53,6 +55,9 @@ class Stage:
         overloaded = failed(Category.OVERLOADED, provider="helios", model="large", status_code=529)
         reduced = DegradationStarted(operation="search_web", kind="fallback", reason="breaker open", to_name="cache")
         self.tell(overloaded, overloaded, moved(State.OPEN, breaker="search_web"), reduced, ago_s=20)
+        self.tell(RunStarted(name="due diligence"), ago_s=28, run="run-1")
+        self.tell(failed(Category.TIMEOUT, "crm.update", fingerprint="f00d", duration_s=0.4), ago_s=26, run="run-1")
+        self.tell(Escalated(operation="publish", queue="editors", reason="policy_denied"), ago_s=24, run="run-1")
         return self
 
     @contextmanager
@@ -63,7 +68,7 @@ class Stage:
         def beat() -> None:
             while not is_over.wait(BEAT_S):
                 for instance in INSTANCES:
-                    self.tell(heartbeat(), instance=instance)
+                    self.tell(heartbeat(revision=self.obeyed.get(instance, 0)), instance=instance)
 
         beater = threading.Thread(target=beat, daemon=True)
         beater.start()
@@ -73,14 +78,19 @@ class Stage:
             is_over.set()
             beater.join()
 
-    def tell(self, *facts: Fact, instance: str = "r-0", ago_s: float = 0.0) -> None:
+    def obey(self, instance: str, revision: int) -> None:
+        """An instance says that it obeys a revision of the desired state now, and goes on to say so."""
+        self.obeyed[instance] = revision
+        self.tell(DesiredStateApplied(revision=revision, config_hash=""), instance=instance)
+
+    def tell(self, *facts: Fact, instance: str = "r-0", ago_s: float = 0.0, run: str = "") -> None:
         """Post facts to the real door; they are stored when this returns."""
         at_ns = time.time_ns() - int(ago_s * 1e9)
         records = []
         for fact in facts:
             number = next(_numbers)
             uid = str(UUID(int=(at_ns // 1_000_000 << 80) | 7 << 76 | 2 << 62 | number))
-            event = encode(Record(fact=fact, uid=uid, sequence_number=number, at_ns=at_ns))
+            event = encode(Record(fact=fact, uid=uid, sequence_number=number, at_ns=at_ns, run=run))
             records.append(
                 {
                     "timeUnixNano": str(at_ns),
@@ -93,7 +103,7 @@ class Stage:
         body = json.dumps(request(*records, resource=resource)).encode()
         headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
         url = f"{self.server.url}/v1/logs"
-        with urllib.request.urlopen(urllib.request.Request(url, data=body, headers=headers), timeout=10) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, data=body, headers=headers), timeout=60) as answer:
             assert json.load(answer) in ({}, {"partialSuccess": {}})
 
     def sign_in(self, context: BrowserContext, role: str = "operator") -> Page:

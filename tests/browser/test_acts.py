@@ -48,9 +48,12 @@ def test_a_breaker_is_tripped_by_keyboard_and_returned_to_auto(visit: Visit) -> 
     page.keyboard.type(REASON)
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowLeft")
-    page.keyboard.press("Tab")
-    page.keyboard.press("Tab")
-    expect(dialog.get_by_role("button", name="Trip breaker")).to_be_focused()
+    act = dialog.get_by_role("button", name="Trip breaker")
+    for _ in range(12):  # past the parts of the date when it begins, as many as the browser's language has
+        page.keyboard.press("Tab")
+        if act.evaluate("one => one === document.activeElement"):
+            break
+    expect(act).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_text("crm.update is to be tripped: revision")).to_be_visible()
     desired = page.get_by_role("region", name="Desired")

@@ -91,6 +91,34 @@ def test_the_tables_say_what_the_figure_says_also_without_script(visit: Visit) -
     expect(page.locator(".caption")).to_contain_text("2 × 529")
 
 
+def test_the_figure_is_there_before_plotly_and_without_it(visit: Visit) -> None:
+    still = visit("/timelines?range=15m", java_script_enabled=False)
+    host = still.locator("#figure")
+    expect(host).to_contain_text("Breakers, majority of the fleet")
+    lane = host.locator(".lane", has_text="search_web").first
+    expect(lane).to_contain_text("open 1/3")
+    expect(lane.locator("rect[fill='url(#p-closed)']").first).to_be_visible()
+    before = host.bounding_box()
+    page = visit("/timelines?range=15m")
+    drawn(page)
+    after = page.locator("#figure").bounding_box()
+    assert before is not None
+    assert after is not None
+    assert abs(before["height"] - after["height"]) < 2, "nothing below it moves when plotly takes over"
+    expect(page.locator("[data-still]")).to_have_count(0)
+
+
+def test_where_plotly_cannot_be_had_the_drawing_stays_and_lives(visit: Visit, stage: Stage) -> None:
+    page = visit("/breakers")
+    page.route("**/plotly.min*.js", lambda route: route.abort())
+    page.goto("/".join(page.url.split("/", 3)[:3]) + "/timelines?range=15m")
+    lane = page.locator("#figure .lane", has_text="crm.update").first
+    expect(lane).to_be_visible()
+    stage.tell(moved(State.OPEN, breaker="crm.update"))
+    expect(lane).to_contain_text("open 1/3", timeout=PATIENCE_MS)
+    stage.tell(moved(State.CLOSED, before=State.OPEN, breaker="crm.update"))
+
+
 def test_a_link_to_copy_names_the_instants(visit: Visit) -> None:
     page = visit("/timelines?range=15m", permissions=["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy link").click()

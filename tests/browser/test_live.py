@@ -66,11 +66,80 @@ def test_rows_stay_where_they_are_while_the_pointer_is_among_them(stage: Stage, 
     expect(rows.last).to_contain_text("open", timeout=PATIENCE_MS)
     assert rows.evaluate_all("rows => rows.map(row => row.dataset.key)") == before
     pill = page.locator("[data-pending-pill]")
-    expect(pill).to_have_text("1 change")
+    expect(pill).to_have_text("New order")
     pill.click()
     expect(rows.last).not_to_have_attribute("data-key", before[-1])
     expect(pill).to_be_hidden()
     move(stage, before[-1].removeprefix("breaker-"), State.CLOSED)
+
+
+def test_new_rows_wait_behind_a_pill_while_somebody_is_at_the_table(stage: Stage, visit: Visit) -> None:
+    page = visit("/agents")
+    rows = page.locator("tbody[data-rows] tr")
+    before = rows.evaluate_all("rows => rows.map(row => row.dataset.key)")
+    rows.first.hover()
+    for number in range(12):
+        stage.tell(heartbeat(), instance=f"waiting-{len(before)}-{number}")
+    pill = page.locator("[data-pending-pill]")
+    expect(pill).to_have_text("12 new", timeout=PATIENCE_MS)
+    assert rows.evaluate_all("rows => rows.map(row => row.dataset.key)") == before
+    pill.click()
+    expect(rows).to_have_count(len(before) + 12)
+    expect(pill).to_be_hidden()
+
+
+def test_what_is_read_further_down_stays_there(stage: Stage, visit: Visit) -> None:
+    for number in range(12):  # more than such a window shows at once
+        stage.tell(heartbeat(), instance=f"many-{number}")
+    page = visit("/agents", viewport={"width": 1280, "height": 300})
+    rows = page.locator("tbody[data-rows] tr")
+    expect(rows.nth(12)).to_be_attached(timeout=PATIENCE_MS)
+    before = rows.count()
+    rows.last.evaluate("row => row.scrollIntoView({ block: 'end' })")
+    page.mouse.move(2, 2)
+    stage.tell(heartbeat(), instance=f"aaa-{before}")
+    pill = page.locator("[data-pending-pill]")
+    expect(pill).to_have_text("1 new", timeout=PATIENCE_MS)
+    expect(pill).to_be_in_viewport()
+    assert rows.count() == before
+    pill.click()
+    expect(rows).to_have_count(before + 1)
+
+
+def test_a_hidden_page_asks_for_nothing_and_catches_up(stage: Stage, visit: Visit) -> None:
+    page = visit("/agents")
+    expect(page.locator("button.live")).to_contain_text("Live")
+    turn = """isHidden => {
+      Object.defineProperty(document, "hidden", { configurable: true, get: () => isHidden });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    page.evaluate(turn, True)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    name = f"meanwhile-{page.locator('tbody[data-rows] tr').count()}"
+    stage.tell(heartbeat(), instance=name)
+    seen = visit("/agents")  # another page has it, so the pulse has gone out
+    expect(seen.get_by_role("row").filter(has_text=name)).to_be_visible(timeout=PATIENCE_MS)
+    assert asked == []
+    expect(page.get_by_role("row").filter(has_text=name)).to_have_count(0)
+    page.evaluate(turn, False)
+    expect(page.get_by_role("row").filter(has_text=name)).to_be_visible(timeout=PATIENCE_MS)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/breakers", "/capacity", "/escalations", "/failures", "/failures/f00d", "/runs", "/agents", "/audit"]
+)
+def test_every_live_list_has_rows_with_names_of_their_own_and_a_pill(path: str, visit: Visit) -> None:
+    page = visit(path)
+    faults = page.evaluate(
+        """() => [...document.querySelectorAll("[data-refresh-url] [data-rows]")].flatMap((rows) => {
+          const keys = [...rows.children].map((row) => row.dataset.key ?? "");
+          const isNamed = keys.every(Boolean) && new Set(keys).size === keys.length;
+          const pill = rows.closest(".panel")?.querySelector("[data-pending-pill][data-keep]");
+          return isNamed && pill ? [] : [rows.outerHTML.slice(0, 200)];
+        })"""
+    )
+    assert faults == []
 
 
 def test_seven_tabs_are_live_at_once(stage: Stage, visit: Visit) -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 from recovery_ops.control import actions
 from recovery_ops.control.actions import Actor, Done
-from recovery_ops.control.models import AuditEntry, AuditHead, Override, PolicyRelease, Reset, Revision
+from recovery_ops.control.actions.checks import name_to_confirm
+from recovery_ops.control.actions.probes import probe
+from recovery_ops.control.models import AuditEntry, AuditHead, BreakerProbe, Override, PolicyRelease, Reset, Revision
 from recovery_ops.control.roles import Grants, Role
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import State
@@ -24,13 +26,16 @@ def person(role: Role = Role.OPERATOR, name: str = "ana", environment: str = "de
 
 
 def asked(**changed: Any) -> dict[str, Any]:
-    """What every action is given, with an operator who says why."""
-    return {"by": person(), "environment": "dev", "reason": REASON, "now": NOW} | changed
+    """What every action is given, with an operator who says why, and repeats the name where that is asked for."""
+    whole: dict[str, Any] = {"by": person(), "environment": "dev", "reason": REASON, "now": NOW} | changed
+    if "scope" in changed:
+        whole.setdefault("confirm", name_to_confirm(whole["environment"], changed["scope"]))
+    return whole
 
 
 def trip(**changed: Any) -> Done[Override]:
     """Trip search_web as an operator."""
-    return actions.trip(**asked(scope=SEARCH) | changed)
+    return actions.trip(**asked(**{"scope": SEARCH} | changed))
 
 
 def small_fleet(instances: int = 3, environment: str = "dev", **beat: Any) -> None:
@@ -69,6 +74,7 @@ DEEDS = {
             trip,
         ),
         Deed("breaker.reset", "reset", lambda **rest: actions.reset(scope=SEARCH, **rest), trip),
+        Deed("breaker.probe", "probe", lambda **rest: probe(scope=SEARCH, **rest)),
         Deed(
             "policy.edit",
             "edit_policy",
@@ -80,5 +86,5 @@ DEEDS = {
 
 def written() -> dict[str, Any]:
     """Everything that intent has written, row by row."""
-    kinds = (Revision, Override, Reset, PolicyRelease, AuditEntry, AuditHead)
+    kinds = (Revision, Override, Reset, BreakerProbe, PolicyRelease, AuditEntry, AuditHead)
     return {kind.__name__: list(kind._default_manager.order_by("pk").values()) for kind in kinds}

@@ -78,7 +78,7 @@ def test_a_role_can_be_changed() -> None:
 
 def test_everything_is_written_down_but_the_password() -> None:
     _, password = create_account("ana", "operator", environment="dev")
-    grant_role("ana", "admin", environment="dev", by=person(name="root"))
+    grant_role("ana", "admin", environment="dev", by=person(Role.ADMIN, name="root"))
     _, new = reset_account("ana")
     entries = list(AuditEntry.objects.filter(environment="dev").order_by("number"))
     assert [(entry.verb, entry.object, entry.actor_name == "root") for entry in entries] == [
@@ -127,6 +127,17 @@ def test_the_command_lists_who_may_come_in() -> None:
         "nobody\tno role",
         "root\tadmin everywhere",
     ]
+
+
+def test_the_command_gives_a_role_for_one_group_of_agents() -> None:
+    user, _ = create_account("ana", "viewer")
+    said = account("grant", "ana", "--role", "operator", "--environment", "prod", "--group", "payments")
+    assert said == "ana is operator in prod for payments.\n"
+    assert grants_of(user).by_group == {("prod", "payments"): Role.OPERATOR}
+    assert account("list") == "ana\tviewer everywhere, operator in prod for payments\n"
+    assert AuditEntry.objects.get(environment="prod").after == {"role": "operator", "group": "payments"}
+    with pytest.raises(CommandError):
+        account("grant", "ana", "--role", "operator", "--environment", "prod", "--group", "pay*")
 
 
 @pytest.mark.parametrize("words", [["create", "ana", "--role", "emperor"], ["reset", "nobody"], ["create", "ana"], []])

@@ -20,7 +20,7 @@ from tests.events.seeding import Story
 
 pytestmark = pytest.mark.usefixtures("reporting")
 
-READS = ["status", "fleet", "breakers", "breakers/search_web", "policies/operations/search_web", "audit"]
+READS = ["status", "fleet", "breakers", "breakers/search_web", "policies/operations/search_web", "audit", "resets"]
 TRIP = "breakers/search_web/trip"
 
 
@@ -265,9 +265,31 @@ def test_a_key_does_only_what_its_scopes_say() -> None:
 
 
 def test_a_key_rules_its_own_environment_alone() -> None:
-    status, problem = Program(environment="prod").post(f"{TRIP}?environment=dev", {"reason": REASON})
+    body = {"reason": REASON, "confirm": "search_web"}
+    status, problem = Program(environment="prod").post(f"{TRIP}?environment=dev", body)
     assert (status, problem["code"]) == (404, "unknown_breaker")
     assert not Override.objects.exists()
+
+
+def test_what_reaches_everybody_has_to_be_confirmed_by_its_name() -> None:
+    program = Program()
+    status, problem = program.post("breakers/*/trip", {"reason": REASON})
+    assert (status, problem["fields"]) == (400, {"confirm": "has to repeat dev: this reaches everybody"})
+    assert program.post("breakers/*/trip", {"reason": REASON, "dry_run": True})[0] == 200
+    assert program.post("breakers/*/trip", {"reason": REASON, "confirm": "*"})[0] == 400
+    assert program.post("breakers/*/trip", {"reason": REASON, "service": "research"})[0] == 200
+    assert program.post("breakers/*/trip", {"reason": REASON, "confirm": "dev"})[0] == 200
+    prod = Program(environment="prod")
+    ahead = {"reason": REASON, "ahead": True}
+    assert prod.post(TRIP, ahead)[1]["fields"] == {"confirm": "has to repeat search_web: this reaches everybody"}
+    many = {**ahead, "verb": "trip", "names": ["search_web", "fetch"]}
+    assert prod.post("breakers", many)[1]["fields"] == {"confirm": "has to repeat prod: this reaches everybody"}
+    assert prod.post("breakers", many | {"confirm": "prod"})[1]["refused"] == 0
+
+
+def test_an_answer_says_what_it_assumed() -> None:
+    assert Program().post(TRIP, {"reason": REASON})[1]["assumed"] == {"expires_in_s": 3600}
+    assert "assumed" not in Program().post(TRIP, {"reason": REASON, "expires_in_s": 600})[1]
 
 
 @pytest.mark.parametrize("header", [None, "Bearer nonsense", "Basic YTpi", "Bearer"])

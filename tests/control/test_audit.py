@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
 from recovery_ops.control import actions
-from recovery_ops.control.audit import verify
+from recovery_ops.control.audit import hash_of, verify
 from recovery_ops.control.models import AuditEntry, Unchangeable
 from tests.control.cast import SEARCH, asked, trip
 
@@ -162,3 +164,55 @@ def test_the_command_names_the_first_broken_row_and_fails() -> None:
         call_command("audit", "verify", stdout=said)
     assert "dev\tRows 4 to 5 are missing from the end." in said.getvalue()
     call_command("audit", "verify", environment="prod", stdout=said)
+
+
+def said_by(*arguments: str, **options: object) -> str:
+    said = io.StringIO()
+    call_command("audit", *arguments, stdout=said, **options)
+    return said.getvalue()
+
+
+def write_anew() -> None:
+    """What only a kept anchor shows: other rows, other hashes, and a head that fits them."""
+    previous = ""
+    for entry in AuditEntry.objects.filter(environment="dev").order_by("number"):
+        entry.reason = "because I say so"
+        previous = hash_of(entry, previous)
+        sql(
+            "UPDATE control_auditentry SET reason = %s, hash = %s WHERE environment = %s AND number = %s",
+            entry.reason,
+            previous,
+            "dev",
+            entry.number,
+        )
+    sql("UPDATE control_audithead SET hash = %s WHERE environment = %s", previous, "dev")
+
+
+def test_a_chain_written_anew_is_whole_and_denied_by_an_anchor(tmp_path: Path) -> None:
+    kept = tmp_path / "heads.jsonl"
+    kept.write_text(said_by("anchor"))
+    assert [json.loads(line)["number"] for line in kept.read_text().splitlines()] == [ENTRIES, 1]
+    trip(reason="one more after the anchor", key="later")
+    assert "2 anchors hold." in said_by("verify", "--anchors", str(kept))
+    write_anew()
+    assert verify("dev").is_whole
+    with pytest.raises(CommandError, match="The audit log of dev is not as it was written"):
+        said_by("verify", "--anchors", str(kept))
+
+
+@pytest.mark.parametrize("line", ["no JSON", "{}", "[1]", '{"environment": "dev", "number": "x", "hash": ""}'])
+def test_a_line_that_is_no_anchor_is_named(tmp_path: Path, line: str) -> None:
+    kept = tmp_path / "heads.jsonl"
+    kept.write_text(f"\n{line}\n")
+    with pytest.raises(CommandError, match="line 2 is no anchor"):
+        said_by("verify", "--anchors", str(kept))
+    with pytest.raises(CommandError, match="cannot be read"):
+        said_by("verify", "--anchors", str(tmp_path / "missing"))
+
+
+def test_the_log_is_written_out_in_full_and_in_order() -> None:
+    rows = [json.loads(line) for line in said_by("export", environment="dev").splitlines()]
+    assert [row["number"] for row in rows] == [1, 2, 3, 4, 5]
+    assert rows[2]["reason"] == "for the reason number 2"
+    assert rows[4]["hash"] == AuditEntry.objects.get(environment="dev", number=5).hash
+    assert len(said_by("export").splitlines()) == ENTRIES + 1

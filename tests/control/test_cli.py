@@ -23,17 +23,29 @@ class Operator:
         self.environ = {"RECOVERY_OPS_URL": url, "RECOVERY_OPS_KEY": key}
         self.said: list[str] = []
         self.on_sleep: Callable[[], None] = lambda: None
+        self.types = ""
+        """What they type when they are asked; empty: nobody sits there."""
 
     def run(self, *words: str) -> int:
         self.said.clear()
-        return cli.main(list(words), environ=self.environ, say=self.said.append, sleep=lambda _: self.on_sleep())
+        return cli.main(
+            list(words),
+            environ=self.environ,
+            say=self.said.append,
+            sleep=lambda _: self.on_sleep(),
+            ask=self._asked if self.types else None,
+        )
+
+    def _asked(self, question: str) -> str:
+        self.said.append(question)
+        return self.types
 
 
 @pytest.fixture
 def operator(transactional_db: None, live_server: object) -> Iterator[Operator]:
     keys.forget_keys()
     today_fleet()
-    yield Operator(str(live_server), keys.create_key("ana", ["read", "act"], "dev")[1])
+    yield Operator(str(live_server), keys.create_key("ana", ["read", "act", "settings"], "dev")[1])
     keys.forget_keys()
 
 
@@ -51,6 +63,44 @@ def test_trip_release_and_reset(operator: Operator) -> None:
 def test_a_dry_run_says_what_it_would_touch(operator: Operator) -> None:
     assert operator.run("trip", "search_web", *WHY, "--dry-run") == cli.DONE
     assert operator.said[0].startswith("Nothing was changed. 3 instances have it, 3 are in scope. Callers will get")
+    assert not Override.objects.exists()
+
+
+def test_what_reaches_everybody_is_typed_or_confirmed(operator: Operator, capsys: pytest.CaptureFixture[str]) -> None:
+    assert operator.run("trip", "*", *WHY) == cli.REFUSED
+    assert (
+        "confirm has to repeat dev: this reaches everybody. Give --confirm with that name." in capsys.readouterr().err
+    )
+    operator.types = "*"
+    assert operator.run("trip", "*", *WHY) == cli.REFUSED
+    assert not Override.objects.exists()
+    operator.types = "dev"
+    assert operator.run("trip", "*", *WHY) == cli.DONE
+    assert operator.said[0].startswith("3 instances have it, 3 are in scope")
+    assert operator.said[1] == "confirm has to repeat dev: this reaches everybody\n> "
+    assert operator.said[-1] == "It ends in 1 h: no --for was given."
+    operator.types = ""
+    assert operator.run("shed", *WHY) == cli.REFUSED
+    assert operator.run("shed", *WHY, "--confirm", "dev", "--for", "30m") == cli.DONE
+    assert operator.said[0].startswith("load is shed until ")
+    assert operator.run("status") == cli.DONE
+    assert any(line.startswith("load is shed until ") for line in operator.said)
+    assert operator.run("shed", *WHY, "--extend", "--for", "2h") == cli.DONE
+    assert operator.run("shed", *WHY, "--off") == cli.DONE
+    assert operator.said == ["everything passes again: revision 4"]
+
+
+def test_several_are_done_one_by_one(operator: Operator) -> None:
+    assert operator.run("trip", "search_web", "serch_web", *WHY, "--for", "30m") == cli.REFUSED
+    assert operator.said[0] == "search_web: revision 1"
+    assert operator.said[1].startswith("serch_web: refused: No instance in dev has ever reported")
+    assert operator.said[2].startswith("1 of 2; 3 instances have it, 3 are in scope")
+    assert operator.run("release", "search_web", "search_web", *WHY) == cli.DONE
+    assert not Override.objects.live("dev").exists()
+
+
+def test_a_time_of_nothing_is_refused_and_not_left_out(operator: Operator) -> None:
+    assert operator.run("trip", "search_web", *WHY, "--for", "0s") == cli.REFUSED
     assert not Override.objects.exists()
 
 

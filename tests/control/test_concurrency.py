@@ -5,14 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
-from django.core.management import call_command
 from django.db import connections
 from django.db.utils import ConnectionHandler
 
-from recovery_ops import environment
 from recovery_ops.control import actions, desired
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.audit import verify
@@ -20,6 +17,7 @@ from recovery_ops.control.models import AuditEntry, Override
 from recovery_ops.rules.scope import Scope
 from tests.control.cast import person, trip
 from tests.events.seeding import NOW
+from tests.stores import store_at
 
 THREADS = 6
 
@@ -30,21 +28,12 @@ def engine(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[C
     if request.param == "sqlite":
         yield lambda: None
         return
-    config = environment.database(request.getfixturevalue("postgres_url"), data=Path(), pool_size=THREADS + 2)
-    ours = connections["default"]
+    with store_at(request.getfixturevalue("migrated_postgres_url"), pool_size=THREADS + 2) as config:
 
-    def enter() -> None:
-        connections["default"] = ConnectionHandler({"default": config})["default"]
+        def enter() -> None:
+            connections["default"] = ConnectionHandler({"default": config})["default"]
 
-    enter()
-    theirs = connections["default"]
-    try:
-        call_command("migrate", verbosity=0)
         yield enter
-    finally:
-        connections["default"] = ours
-        theirs.close()
-        theirs.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's wrapper has one
 
 
 def at_once(engine: Callable[[], None], work: Callable[[int], object]) -> list[object]:

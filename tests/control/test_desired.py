@@ -16,8 +16,8 @@ from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected
 from recovery_ops.rules.policy import BUILT_IN, document_of
 from recovery_ops.rules.scope import Scope
-from tests.control.cast import SEARCH, asked, person, trip
-from tests.events.seeding import NOW, Story, heartbeat
+from tests.control.cast import SEARCH, asked, person, small_fleet, trip
+from tests.events.seeding import NOW, Story, failed, heartbeat
 
 pytestmark = pytest.mark.django_db
 
@@ -175,3 +175,12 @@ def test_where_nothing_was_ever_wanted_everybody_is_where_they_should_be() -> No
     Story().tell(heartbeat(), at=5).store()
     found = summary(0)
     assert (names(found), found.made_at, found.waited_s(NOW)) == ({"applied": ["a-1"]}, None, None)
+
+
+def test_a_sender_that_obeys_nobody_is_not_waited_for() -> None:
+    small_fleet(2)
+    Story().tell(failed(), at=300, instance="", service="billing").store()
+    done = trip()
+    summary = apply_status("dev", done.revision, SEARCH, now=NOW)
+    assert summary.total == 2
+    assert "billing" not in {row.service for rows in summary.by_status.values() for row in rows}

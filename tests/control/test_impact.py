@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.control.impact import Impact, impact_of
+from recovery_ops.control.impact import Impact, impact_of, impact_of_all
 from recovery_ops.rules.facts import BreakerRejected, DegradationEnded, DegradationStarted, FallbackActivated
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import Refusal, State
@@ -58,6 +58,16 @@ def test_a_part_of_it_is_counted_as_far_as_it_is_known(scope: Scope, instances: 
     assert found.calls_per_min == (None if calls is None else pytest.approx(calls, rel=0.3))
 
 
+def test_runs_in_flight_are_those_of_instances_that_can_be_reached() -> None:
+    story = Story().tell(heartbeat(runs_in_flight=3), moved(State.CLOSED), at=5, instance="r-0")
+    story.tell(heartbeat(runs_in_flight=2), moved(State.CLOSED), at=300, instance="r-1")
+    story.tell(
+        heartbeat(runs_in_flight=7), moved(State.CLOSED, breaker="charge"), at=5, instance="b-0", service="b"
+    ).store()
+    assert impact().runs_in_flight == 3
+    assert impact(Scope(operation="*")).runs_in_flight == 10
+
+
 @pytest.mark.usefixtures("fleet")
 def test_refusals_are_counted_also_while_it_is_held_open() -> None:
     held: dict[str, Any] = {"breaker": "search_web", "state": State.FORCED_OPEN, "reason": Refusal.OVERRIDE}
@@ -92,6 +102,22 @@ def ended(kind: str) -> DegradationEnded:
 def test_it_says_what_callers_will_get_as_far_as_it_was_seen(facts: list[Any], consequence: str) -> None:
     Story().tell(heartbeat(), moved(State.CLOSED), *facts, at=3600, instance="r-0").store()
     assert impact().consequence == consequence
+
+
+def test_each_operation_says_what_stands_in_and_what_would_fail() -> None:
+    story = Story().tell(heartbeat(), counted(50, operation="ask", breaker="helios"), at=5, instance="r-0")
+    story.tell(counted(20, operation="rank", breaker="helios"), moved(State.CLOSED), counted(5), at=5, instance="r-0")
+    story.tell(started("fallback", "small_model", operation="ask"), at=60, instance="r-0").store()
+    found = impact_of_all("dev", [Scope(operation="helios"), SEARCH], now=NOW)
+    assert [(one.operation, one.is_covered) for one in found.operations] == [
+        ("ask", True),
+        ("rank", False),
+        ("search_web", False),
+    ]
+    assert found.instances == 1
+    assert found.calls_per_min == pytest.approx(75, rel=0.3)
+    assert found.consequence.startswith("For 1 of 3 operations something stood in within the last 24 hours. Callers of")
+    assert "rank, search_web will get an error" in found.consequence
 
 
 def test_a_fallback_of_another_day_promises_nothing() -> None:

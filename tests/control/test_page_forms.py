@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 
-from recovery_ops.control.models import Override, PolicyRelease, Reset
+from events.keys import create_key
+from recovery_ops.control.models import AuditEntry, Override, PolicyRelease, Reset
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.knobs import KNOBS
 from recovery_ops.rules.words import State
@@ -27,6 +29,30 @@ def test_a_trip_is_told_to_the_next_page_and_sent_once() -> None:
     assert "search_web is to be tripped: revision 1" in text_of(answer)
     client.post("/breakers/search_web/trip", sent())
     assert Override.objects.count() == 1
+
+
+FORMS = ["/breakers/search_web/trip", "/breakers/search_web/reset", "/policies/operations/search_web"]
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_a_form_acts_where_it_was_opened_whatever_another_tab_looks_at(path: str) -> None:
+    for environment in ("dev", "prod"):
+        troubled_fleet(environment=environment)
+        create_key("agent", ["ingest"], environment)
+    client = signed_in(Role.EDITOR, environment="*")
+    page = client.get(f"{path}?environment=dev").content.decode()
+    [named] = re.findall(r'<input type="hidden" name="environment" value="([^"]*)">', page)
+    client.get("/breakers?environment=prod")  # the other tab
+    form = sent(max_retries="5", service="*", environment=named)
+    assert client.post(path, form).status_code == 303
+    assert {entry.environment for entry in AuditEntry.objects.all()} == {"dev"}
+
+
+def test_a_form_of_an_environment_that_is_closed_meanwhile_changes_nothing() -> None:
+    troubled_fleet()
+    create_key("agent", ["ingest"], "prod")
+    assert signed_in().post(FORMS[0], sent(environment="prod")).status_code == 403
+    assert not Override.objects.exists()
 
 
 @pytest.mark.parametrize(
@@ -161,7 +187,8 @@ def test_knobs_are_released_and_their_way_to_the_agents_is_shown() -> None:
     [rule] = PolicyRelease.objects.get().document["rules"]
     assert rule["knobs"] == {"max_retries": 5, "base_delay_s": 0.25, "retry_capacity_errors": False}
     said = text_of(client.get("/policies/operations/search_web"))
-    assert "Policy 1: 0/3 applied , 2 pending (0 s), 1 unreachable" in said
+    assert "Policy 1 live for the whole environment since 14:26:18 by ana, revision 1" in said
+    assert "0/3 applied , 2 pending (0 s), 1 unreachable" in said
     assert "5 retries in foreground" in said
 
 

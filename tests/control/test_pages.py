@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import json
+import re
+from html import unescape
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.db import OperationalError, connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
+from recovery_ops.control import desired
 from recovery_ops.control.models import AuditEntry, Override, PolicyRelease, Reset
 from recovery_ops.control.roles import Role
-from tests.control.visiting import ACTS, HOSTILE, PAGES, REASON, held, sent, signed_in, text_of, troubled_fleet
-from tests.events.seeding import Story, heartbeat
+from recovery_ops.rules.facts import DesiredStateApplied
+from tests.control.visiting import (
+    ACTS,
+    HOSTILE,
+    PAGES,
+    REASON,
+    edited,
+    held,
+    sent,
+    signed_in,
+    text_of,
+    troubled_fleet,
+)
+from tests.events.seeding import NOW, Story, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+LEVERS = ("trip", "bulk", "shed", "counts", "triage")
+"""What is not a page that a viewer may open."""
 
 
 # -- who sees what -----------------------------------------------------------------------------------------------------
@@ -25,14 +43,14 @@ def test_nobody_sees_anything_before_signing_in(path: str) -> None:
     assert answer.headers["Location"].startswith("/sign-in?next=")
 
 
-@pytest.mark.parametrize("path", PAGES.values())
+@pytest.mark.parametrize("path", [path for path in PAGES.values() if not path.startswith("/settings/you")])
 def test_somebody_without_a_role_sees_a_clean_refusal(path: str) -> None:
     answer = signed_in(None).get(path)
     assert answer.status_code == 403
     assert "You have no role in dev" in text_of(answer)
 
 
-@pytest.mark.parametrize("path", [path for name, path in PAGES.items() if name not in ("trip", "counts")])
+@pytest.mark.parametrize("path", [path for name, path in PAGES.items() if name not in LEVERS])
 def test_a_viewer_sees_every_page(path: str) -> None:
     troubled_fleet()
     assert signed_in(Role.VIEWER).get(path).status_code == 200
@@ -216,7 +234,7 @@ def test_a_person_signs_in_and_out() -> None:
 @pytest.mark.parametrize(("asked", "shown"), [("dark", ' data-theme="dark"'), ("light", ' data-theme="light"')])
 def test_the_server_writes_the_chosen_theme_so_that_nothing_flashes(asked: str, shown: str) -> None:
     client = signed_in()
-    answer = client.post("/theme", {"theme": asked, "next": "/breakers"})
+    answer = client.post("/look", {"theme": asked, "next": "/breakers"})
     assert (answer.status_code, answer.headers["Location"]) == (303, "/breakers")
     assert f'<html lang="en"{shown}>' in client.get("/").content.decode()
 
@@ -225,13 +243,74 @@ def test_the_server_writes_the_chosen_theme_so_that_nothing_flashes(asked: str, 
 def test_any_other_theme_is_the_system_s(asked: str) -> None:
     client = signed_in()
     client.cookies["recovery-theme"] = '"><script>'
-    client.post("/theme", {"theme": asked})
+    client.post("/look", {"theme": asked})
     assert '<html lang="en">' in client.get("/").content.decode()
 
 
 @pytest.mark.parametrize("address", ["https://evil.example/", "//evil.example", "javascript:alert(1)", "/\\evil"])
 def test_a_theme_never_sends_anybody_elsewhere(address: str) -> None:
-    assert signed_in().post("/theme", {"theme": "dark", "next": address}).headers["Location"] == "/"
+    assert signed_in().post("/look", {"theme": "dark", "next": address}).headers["Location"] == "/"
+
+
+@pytest.mark.parametrize("query", ["", "?range=1h", "?from=now-2h"])
+@pytest.mark.parametrize("path", ["/breakers/search_web", "/timelines", "/timelines?breaker=search_web"])
+def test_every_figure_of_a_page_is_there(path: str, query: str) -> None:
+    troubled_fleet()
+    client = signed_in()
+    page = client.get(path + (query.replace("?", "&") if "?" in path else query)).content.decode()
+    figures = re.findall(r'data-figure-url="([^"]+)"', page)
+    assert figures
+    for address in map(unescape, figures):
+        assert client.get(address).json()["figure"]["data"], address
+
+
+LONG = {
+    name: PAGES[name]
+    for name in (
+        *("overview", "overview strip", "breakers", "breaker", "breaker figure", "breaker counts figure", "timelines"),
+        *("timelines figure", "capacity", "degradations", "amplification", "failures", "runs"),
+    )
+}
+
+
+@pytest.mark.parametrize("length", ["7d", "30d"])
+@pytest.mark.parametrize("path", LONG.values())
+def test_a_long_range_is_shown_on_every_page_and_is_nobody_s_default(path: str, length: str) -> None:
+    troubled_fleet()
+    client = signed_in(Role.VIEWER)
+    client.get(path)  # the first visit of a session asks a little more
+    with CaptureQueriesContext(connection) as asked:
+        page = client.get(f"{path}?range={length}")
+    assert page.status_code == 200
+    assert len(asked) <= 15
+    assert client.session.get("range") is None
+    if "<nav" in page.content.decode():
+        assert f'href="/runs?range={length}"' in page.content.decode()
+
+
+def test_another_range_keeps_what_else_the_address_says() -> None:
+    troubled_fleet()
+    page = signed_in().get("/timelines?breaker=search_web&view=table").content.decode()
+    presets = re.findall(r'href="([^"]*range=1h[^"]*)"', page)
+    assert [unescape(one) for one in presets] == ["?breaker=search_web&view=table&range=1h"]
+
+
+def test_a_lag_is_told_only_of_the_revision_that_was_asked() -> None:
+    troubled_fleet()
+    client = signed_in(Role.EDITOR)
+    held(client)
+
+    def says(revision: int, after_s: float) -> str:
+        document = desired.document("dev", service="research", instance="r-0", group="", now=NOW)
+        applied = DesiredStateApplied(revision=revision, config_hash=str(document["config_hash"]))
+        Story().tell(applied, at=-after_s, received=-after_s, instance="r-0").store()
+        return text_of(client.get("/breakers/search_web"))
+
+    assert "0.00 s" in says(1, 0)
+    edited(client, seen="1", max_retries="5")
+    later = says(2, 7.25)
+    assert "1/3 applied" in later
+    assert "7.25 s" not in later
 
 
 def test_an_unknown_address_is_explained() -> None:

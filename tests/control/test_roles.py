@@ -11,18 +11,23 @@ from recovery_ops.control.models import RoleGrant
 from recovery_ops.control.roles import LEAST_ROLE, ROLES, Grants, Role, grants_of, may, may_of_key
 
 LOOK = {"see", "see_audit"}
-ACT = LOOK | {"trip", "disable", "observe", "release", "extend", "reset", "edit_policy"}
-ALL = ACT | {"override_for_long", "manage_keys", "manage_accounts"}
+POLICY = {"edit_policy", "propose_policy", "release_policy", "roll_back_policy"}
+RESPOND = LOOK | {"respond", "decide", "share_view", "arrange"}
+ACT = RESPOND | {"trip", "disable", "observe", "release", "extend", "reset", "probe", "shed"} | POLICY
+OPERATE = ACT | {"mend_intake"}
+EDIT = OPERATE | {"break_glass", "manage_notifications"}
+APPROVE = EDIT | {"approve_policy"}
+ALL = APPROVE | {"override_for_long", "manage_keys", "manage_accounts", "set_rules"}
 
 
 @pytest.mark.parametrize(
     ("role", "permissions"),
     [
         (Role.VIEWER, LOOK),
-        (Role.RESPONDER, LOOK),
-        (Role.OPERATOR, ACT),
-        (Role.EDITOR, ACT),
-        (Role.APPROVER, ACT),
+        (Role.RESPONDER, RESPOND),
+        (Role.OPERATOR, OPERATE),
+        (Role.EDITOR, EDIT),
+        (Role.APPROVER, APPROVE),
         (Role.ADMIN, ALL),
     ],
 )
@@ -73,8 +78,9 @@ def test_a_superuser_is_an_admin_everywhere() -> None:
     ("scopes", "permissions"),
     [
         (["read"], LOOK),
-        (["act"], ACT - LOOK),
-        (["read", "act"], ACT),
+        (["act"], ACT - LOOK - {"share_view"}),
+        (["read", "act"], ACT - {"share_view"}),
+        (["settings"], {"see", "manage_notifications"}),
         (["ingest", "desired"], set()),
     ],
 )

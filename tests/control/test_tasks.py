@@ -8,11 +8,14 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
+from events.keys import create_key
 from recovery_ops.celery import app
 from recovery_ops.control.desired import current_revision
-from recovery_ops.control.models import Override
-from recovery_ops.control.tasks import end_expired_overrides
+from recovery_ops.control.models import Escalation, Override
+from recovery_ops.control.tasks import end_expired_overrides, keep_escalations
+from recovery_ops.rules.facts import Escalated
 from tests.control.cast import person, trip
+from tests.events.seeding import NOW, Story
 
 pytestmark = pytest.mark.django_db
 
@@ -33,3 +36,17 @@ def test_the_scheduler_asks_for_it() -> None:
     [entry] = [one for one in settings.CELERY_BEAT_SCHEDULE.values() if one["task"] == end_expired_overrides.name]
     assert entry["schedule"] <= 2.0
     assert entry["task"] in app.tasks
+
+
+def test_questions_are_opened_and_their_deadlines_kept_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [NOW]
+    monkeypatch.setattr("recovery_ops.control.tasks.timezone.now", lambda: clock[0])
+    for environment in ("dev", "prod"):
+        create_key(name="agents", environment=environment, scopes=["ingest"])
+        question = Escalated(operation="charge_card", queue="unclassified", reason="unknown")
+        Story(environment).tell(question, at=10).store()
+    assert keep_escalations() == 2
+    assert keep_escalations() == 0
+    clock[0] += timedelta(hours=1)
+    assert keep_escalations() == 2
+    assert set(Escalation.objects.values_list("default_done_at", flat=True)) == {clock[0]}

@@ -19,21 +19,56 @@ HOSTILE = "</script><img src=x onerror=alert(1)>"
 REASON = "the provider answers 529 to everyone"
 PAGES = {
     "overview": "/",
+    "overview of a week": "/?over=7d",
+    "monthly report": "/report/monthly",
     "overview strip": "/overview/strip",
     "counts": "/counts",
+    "views": "/views?screen=failures&query=range%3D1h",
+    "find": "/find",
+    "find a name": "/find?q=search",
+    "wallboard": "/wallboard",
     "breakers": "/breakers",
     "breaker": "/breakers/search_web",
     "breaker figure": "/breakers/search_web/figure",
     "breaker counts figure": "/breakers/search_web/figure?part=counts",
     "breaker tables": "/breakers/search_web/tables",
     "trip": "/breakers/search_web/trip",
+    "bulk": "/bulk",
+    "resets": "/resets",
+    "shed": "/shed",
+    "capacity": "/capacity",
+    "degradations": "/degradations",
+    "amplification": "/amplification",
+    "escalations": "/escalations",
+    "report": "/report",
     "timelines": "/timelines",
     "timelines of one": "/timelines?breaker=search_web",
     "timelines figure": "/timelines/figure",
+    "failures": "/failures",
+    "unclassified": "/failures/unclassified",
+    "failure": "/failures/unnamed-overloaded-search_web",
+    "triage": "/failures/act/archive?fingerprint=unnamed-overloaded-search_web",
+    "runs": "/runs",
+    "run": "/runs/run-1",
     "policies": "/policies",
     "policy": "/policies/operations/search_web",
+    "releases": "/policies/releases",
+    "release": "/policies/releases/0",
+    "explain": "/explain?operation=search_web",
+    "api": "/docs/api",
     "agents": "/agents",
+    "intake": "/agents/intake",
+    "settings": "/settings",
+    "you": "/settings/you",
+    "your email": "/settings/you/email",
+    "shortcuts": "/settings/you/shortcuts",
+    "keys": "/settings/keys",
+    "access": "/settings/access",
+    "data": "/settings/data",
+    "health": "/settings/health",
     "audit": "/audit",
+    "notifications": "/settings/notifications",
+    "notification log": "/settings/notifications/log",
 }
 """Every page and figure of the console, by a name."""
 ACTS = ("trip", "disable", "observe", "reset")
@@ -78,6 +113,17 @@ def text_of(answer: Any) -> str:
 def sent(**changed: Any) -> dict[str, Any]:
     """A form that trips everything for an hour."""
     return {"scope": "all", "reason": REASON, "expires_in_s": "3600", "seen": "0", "key": "k-1"} | changed
+
+
+def weight_of(shown: Any) -> str:
+    """What the page for several breakers wants back, to know that it said what they touch."""
+    [word] = re.findall(r'name="weighed" value="(\w*)"', shown.content.decode())
+    return str(word)
+
+
+def bulk(client: Client, form: dict[str, Any]) -> Any:
+    """The answer to a form for several breakers, sent again once it has said what they touch."""
+    return client.post("/bulk", form | {"weighed": weight_of(client.post("/bulk", form))})
 
 
 def held(client: Client) -> Override:

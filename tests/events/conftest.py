@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from django.core.management import call_command
-from django.db import connections
-from django.db.utils import ConnectionHandler
 
 from events import keys
+from events.cardinality import known_names
 from events.ingest import writer
-from recovery_ops import environment
+from events.reporters import reporters
 from tests.events.posting import Door
+from tests.stores import store_at
 
 
 @pytest.fixture
 def store(transactional_db: None) -> Iterator[None]:
     """An empty store on SQLite that the server's own threads see, too."""
     keys.forget_keys()
+    reporters.forget()
+    known_names.forget()
     yield
     writer.close(timeout_s=10)
     keys.forget_keys()
@@ -37,13 +37,5 @@ def engine(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[s
     if request.param == "sqlite":
         yield "sqlite"
         return
-    config = environment.database(request.getfixturevalue("postgres_url"), data=Path(), pool_size=2)
-    theirs = ConnectionHandler({"default": config})["default"]
-    ours, connections["default"] = connections["default"], theirs
-    try:
-        call_command("migrate", verbosity=0)
+    with store_at(request.getfixturevalue("migrated_postgres_url")):
         yield "postgres"
-    finally:
-        connections["default"] = ours
-        theirs.close()
-        theirs.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's wrapper has one

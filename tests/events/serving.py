@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
 
@@ -14,9 +15,9 @@ from tests.processes import ROOT, Running, eventually
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """The receiver behind uvicorn in a thread; yields its address."""
-    config = uvicorn.Config(receiver.app, port=0, log_level="warning", lifespan="off")
+def served(app: Any = receiver.app) -> Iterator[str]:
+    """The receiver, or what stands before it, behind uvicorn in a thread; yields its address."""
+    config = uvicorn.Config(app, port=0, log_level="warning", lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -44,6 +45,6 @@ class Process(Running):
 def manage(*words: str, env: Mapping[str, str]) -> str:
     """Run a command to its end; return all that it said. Fails with it when it fails."""
     with Running([sys.executable, str(ROOT / "manage.py"), *words], env=env) as command:
-        code = command.wait(timeout_s=60)
+        code = command.wait(timeout_s=180)
         assert code == 0, command.text
         return command.text

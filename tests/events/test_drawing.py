@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from xml.etree import ElementTree as ET
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from events import drawing
-from events.rows import Segment
+from events.rows import MajoritySegment, Segment
 from recovery_ops.rules.words import State
 
 NOW = datetime(2026, 11, 21, 14, 26, 18, tzinfo=UTC)
@@ -112,6 +113,46 @@ def test_a_heat_row_has_a_cell_per_bin_and_dots_where_nothing_is_known() -> None
     assert parsed(row).attrib["aria-label"] == "helios, 103 in all"
     cooler = parsed(drawing.heat_row([0, 100], start=START, bin_s=300, label="x", hottest=1000)).findall("rect")
     assert cooler[1].attrib["class"] == "h1"
+
+
+def test_before_anybody_was_there_a_lane_is_empty_and_says_so() -> None:
+    row = parsed(
+        drawing.heat_row([0, 0, 3, 0], start=START, bin_s=300, unknown=[True] * 2 + [False] * 2, absent=2, label="x")
+    )
+    assert [cell.attrib["x"] for cell in row.findall("rect")] == ["50%", "75%"]
+    nobody = MajoritySegment(
+        breaker="b",
+        state=None,
+        start=START,
+        end=START + timedelta(hours=12),
+        most=0,
+        last=0,
+        known=0,
+        unknown=0,
+        worst=None,
+        worst_count=0,
+    )
+    silent = replace(nobody, start=nobody.end, end=NOW, unknown=1)
+    lane = parsed(drawing.lane([nobody, silent], start=START, end=NOW, label="x", empty=0.5))
+    [bar] = lane.findall("rect")
+    assert (bar.attrib["x"], bar.attrib["fill"]) == ("50%", "url(#p-unknown)")
+    assert [text.text for text in lane.findall("text")] == ["not yet there"]
+    narrow = parsed(drawing.lane([silent], start=START, end=NOW, label="x", empty=0.05))
+    assert narrow.findall("text") == []
+    assert "nobody there" in parsed(drawing.strip([nobody], start=START, end=NOW, label="x")).attrib["aria-label"]
+
+
+def test_cells_count_few_and_share_out_many() -> None:
+    few = parsed(drawing.cells(["open", "closed", "closed", "wait"])).findall("rect")
+    assert [(cell.attrib.get("fill"), cell.attrib.get("class"), cell.attrib["x"]) for cell in few] == [
+        ("url(#p-open)", None, "0%"),
+        ("url(#p-closed)", None, "25%"),
+        ("url(#p-closed)", None, "50%"),
+        (None, "wait", "75%"),
+    ]
+    many = parsed(drawing.cells(["open"] * 100 + ["closed"] * 300)).findall("rect")
+    assert [cell.attrib["x"] for cell in many] == ["0%", "25%"]
+    assert drawing.cells([]) == ""
 
 
 def test_a_spark_is_interrupted_where_nothing_is_known() -> None:

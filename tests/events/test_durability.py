@@ -34,7 +34,7 @@ class Sender:
         self._thread.join()
 
     def _send(self) -> None:
-        with httpx.Client(timeout=10) as client:
+        with httpx.Client(timeout=60) as client:
             while not self._stop.is_set():
                 uids = [str(uuid.uuid4()) for _ in range(BATCH)]
                 body = protobuf(request(*(record(given={"log.record.uid": uid}) for uid in uids)))
@@ -55,7 +55,7 @@ def post(client: httpx.Client, url: str, token: str, body: bytes) -> int:
 
 def send_all(url: str, token: str, bodies: list[bytes], statuses: list[int]) -> None:
     """Send all of these in an order of this sender's own; a 503 again, like any exporter."""
-    with httpx.Client(timeout=20) as client:
+    with httpx.Client(timeout=60) as client:
         for body in random.sample(bodies, len(bodies)):
             while (status := post(client, url, token, body)) == 503:
                 pass  # a deadlock that PostgreSQL resolved; the next try finds the rest done
@@ -132,7 +132,7 @@ def test_a_database_that_drops_its_connections_costs_another_try(tmp_path: Path,
         SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()
     """
-    with Process(env) as server, httpx.Client(timeout=20) as client:
+    with Process(env) as server, httpx.Client(timeout=60) as client:
         assert post(client, server.url, token, body) == 200
         for _ in range(2):
             with psycopg.connect(postgres_url, autocommit=True) as database:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.db import DataError, IntegrityError, OperationalError, connection
 
-from events import ingest
+from events import ingest, quarantine
 from events.ingest import Busy, Writer
 from events.models import Fact, MinuteSum, Quarantine
 from events.records import Intake, Refused, Row, read_records
@@ -173,7 +173,7 @@ def test_closing_stores_what_waits_and_a_later_request_starts_anew(
 
 
 def test_the_quarantine_keeps_the_newest_of_each_environment(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest, "QUARANTINE_ROWS", 5)
+    monkeypatch.setattr(quarantine, "ROWS", 5)
     for number in range(4):
         for environment in ("dev", "prod"):
             refused = [Refused(f"{number}", b"x" * 10_000) for _ in range(2)]
@@ -187,7 +187,7 @@ def test_the_quarantine_keeps_the_newest_of_each_environment(writer: Writer, mon
 def test_of_one_request_not_all_is_kept_but_all_is_counted(writer: Writer) -> None:
     refused = [Refused("bad", b"\x00\xff secret: hunter2") for _ in range(150)]
     assert len(writer.submit(Intake("dev", NOW_US, refused=refused)).result(10)) == 150
-    assert Quarantine.objects.count() == ingest.QUARANTINE_ROWS_EACH
+    assert Quarantine.objects.count() == quarantine.ROWS_EACH
     kept: Any = Quarantine.objects.first()
     assert "\x00" not in kept.content
     assert "hunter2" not in kept.content

@@ -13,7 +13,17 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 
 from events import keys
-from events.keys import KeyInvalid, KeyRefused, KeyStoreAway, authenticate, create_key, find_key, recall, revoke_key
+from events.keys import (
+    KeyBusy,
+    KeyInvalid,
+    KeyRefused,
+    KeyStoreAway,
+    authenticate,
+    create_key,
+    find_key,
+    recall,
+    revoke_key,
+)
 from events.models import AgentKey
 from tests.processes import eventually
 
@@ -174,3 +184,34 @@ def test_the_command_lists_and_revokes() -> None:
 def test_the_command_refuses_what_makes_no_sense(words: list[str]) -> None:
     with pytest.raises(CommandError):
         run("create", "--name", "billing", *words)
+
+
+class Clock:
+    """The clock of the keys' pace, which a test moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(keys, "clock", lambda: self.now)
+
+
+def test_a_key_that_asks_too_often_waits_and_others_do_not(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    clock = Clock(monkeypatch)
+    settings.KEY_REQUESTS_PER_S = {"read": 5, "ingest": 0}
+    _, token = create_key("script", ["read", "ingest", "desired"], "prod")
+    _, other = create_key("another", ["read"], "prod")
+    for _ in range(20):  # four seconds' worth at once
+        authenticate(bearer(token), "read")
+    for ask in (authenticate, recall):
+        with pytest.raises(KeyBusy) as busy:
+            ask(bearer(token), "read")
+        assert (busy.value.status, busy.value.retry_after_s) == (429, 1)
+        assert "5 requests a second are the most" in busy.value.message
+    authenticate(bearer(other), "read")
+    for _ in range(50):
+        authenticate(bearer(token), "ingest")
+        authenticate(bearer(token), "desired")
+    clock.now += 1
+    for _ in range(5):
+        authenticate(bearer(token), "read")
+    with pytest.raises(KeyBusy):
+        authenticate(bearer(token), "read")

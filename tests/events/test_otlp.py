@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf ships no types
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 from events.otlp import read_logs
+from events.otlp_protobuf import _NUMBER_HEAD, _UID_HEAD, _plain, _read_fresh, _read_pair
 from events.records import read_records
-from events.sent import DEEPEST, Batch, Encoding, Malformed
+from events.sent import DEEPEST, Batch, Encoding, Fault, Malformed
 from tests.events.posting import protobuf, record, request
 
 PAYLOADS = Path(__file__).parent.parent / "payloads" / "otlp"
@@ -183,3 +186,64 @@ def test_ids_of_the_wrong_length_mean_no_id() -> None:
     for trace_id in ("", "00" * 16, "ab", "zz" * 16, "ab" * 17):
         [batch] = read_logs(json.dumps(request(record(traceId=trace_id))).encode(), Encoding.JSON)
         assert batch.records[0].trace_id == ""
+
+
+@pytest.mark.parametrize("key_chars", [0, 1, 60, 127, 128, 300])
+@pytest.mark.parametrize("value_chars", [0, 1, 62, 123, 124, 125, 126, 127, 128, 300])
+def test_attributes_of_any_length_are_read_alike(key_chars: int, value_chars: int) -> None:
+    given: dict[str, object] = {"k" * key_chars: "ä" * value_chars, "k" * key_chars + "l": value_chars}
+    document = request(record(given=given), record(given=given))
+    assert rows(document, Encoding.PROTOBUF) == rows(document, Encoding.JSON)
+
+
+def test_an_attribute_that_is_not_utf_8_spoils_its_record_alone() -> None:
+    for text in (b"\xff", b"\xff" * 200):
+        attribute = field(6, field(1, b"a") + field(2, field(1, text)))
+        short = b"\x32" + bytes([len(text) + 7]) + b"\x0a\x01a\x12" + bytes([len(text) + 2]) + b"\x0a\x01" + text
+        for spoilt in [attribute] + [short] * (len(text) == 1):
+            batches = read_logs(spoiled(spoilt), Encoding.PROTOBUF)
+            assert (good(batches), len(unreadable(batches))) == (2, 1)
+
+
+def test_keys_of_idempotency_that_look_like_secrets_stay_apart() -> None:
+    secrets = [record(given={"log.record.uid": f"sk-{letter * 20}"}) for letter in "ab"]
+    for encoding in Encoding:
+        assert len({row.uid for row in rows(request(*secrets), encoding)}) == 2
+
+
+@pytest.mark.parametrize("number", [0, 1, 127, 128, 16_383, 16_384, 2**31, 2**56 - 1, 2**56, 2**63 - 1, -1, -(2**63)])
+def test_whole_numbers_of_any_size_are_read_alike(number: int) -> None:
+    given: dict[str, object] = {"n": number, "": number, "k" * 130: number, "list": [number]}
+    document = request(record(given=given | {"recovery.sequence_number": number}))
+    found = rows(document, Encoding.PROTOBUF)
+    assert found == rows(document, Encoding.JSON)
+    assert (found[0].attributes["n"], found[0].sequence_number) == (number, max(0, number))
+
+
+@given(st.binary(max_size=24))
+def test_an_attribute_of_any_bytes_is_what_protobuf_says(content: bytes) -> None:
+    """Whatever is read by its framing alone is what protobuf would have read; else both refuse it."""
+    try:
+        pair = KeyValue.FromString(content)
+        expected: object = (pair.key, _plain(pair.value))
+    except (DecodeError, Fault):
+        expected = None
+    try:
+        found: object = _read_pair(content)
+    except (DecodeError, Fault):
+        found = None
+    assert found == expected
+
+
+@given(st.sampled_from([_NUMBER_HEAD, _UID_HEAD]), st.integers(0, 5), st.binary(max_size=6) | st.binary(max_size=36))
+def test_what_is_new_in_each_record_is_what_protobuf_says(head: bytes, size: int, content: bytes) -> None:
+    attribute = head + (bytes([size + 1, 0x18]) if head == _NUMBER_HEAD else b"") + content
+    try:
+        found = _read_fresh(attribute)
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            KeyValue.FromString(attribute)
+        return
+    if found is not None:
+        pair = KeyValue.FromString(attribute)
+        assert found == (pair.key, _plain(pair.value))

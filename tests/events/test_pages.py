@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from events import views
 from events.pages import with_tag
-from events.window import LONGEST, PRESETS, Window, window_of
+from events.window import LONGEST, PRESETS, Window, carried, window_in, window_of
 from recovery_ops.rules.words import State
 from tests.events.seeding import NOW, Story, counted, failed, heartbeat, moved
 
@@ -39,8 +39,8 @@ class _Session(SessionBase):
         self._session_cache = kept
 
 
-def window(query: str, remembered: str = "") -> Window:
-    return window_of(asked(query, remembered), now=NOW)
+def window(query: str, remembered: str = "", *, began: datetime | None = None) -> Window:
+    return window_of(asked(query, remembered), now=NOW, began=began)
 
 
 # -- the window -------------------------------------------------------------------------------------------------------
@@ -51,13 +51,56 @@ def test_a_preset_ends_now(name: str, length: timedelta) -> None:
     assert found.query == f"range={name}"
 
 
-def test_without_a_word_it_is_six_hours_or_what_the_person_looked_at_last() -> None:
+@pytest.mark.parametrize(
+    ("age", "name"),
+    [
+        (timedelta(0), "15m"),
+        (timedelta(minutes=15), "15m"),
+        (timedelta(minutes=15, seconds=1), "1h"),
+        (timedelta(hours=2), "6h"),
+        (timedelta(hours=7), "6h"),
+        (timedelta(days=400), "6h"),
+    ],
+)
+def test_without_a_word_it_is_the_shortest_that_holds_everything_and_six_hours_at_most(
+    age: timedelta, name: str
+) -> None:
+    found = window("", began=NOW - age)
+    assert (found.name, found.is_default) == (name, True)
+
+
+def test_before_anybody_reported_it_is_six_hours() -> None:
     assert window("").name == "6h"
-    assert window("", remembered="15m").name == "15m"
 
 
-def test_a_long_range_is_not_remembered() -> None:
-    request = asked("range=24h")
+def test_what_a_person_chose_wins_over_the_age_of_the_store() -> None:
+    young = NOW - timedelta(minutes=3)
+    assert window("", remembered="1h", began=young).name == "1h"
+    assert window("range=6h", began=young).name == "6h"
+    assert window("from=now-2h", began=young).length == timedelta(hours=2)
+
+
+def test_the_default_is_in_no_address_so_that_it_grows_with_the_store() -> None:
+    found = window("", began=NOW)
+    assert (found.query, found.link, found.also, found.fields) == ("", "", "", [])
+    chosen = window("range=15m", began=NOW)
+    assert (chosen.query, chosen.link, chosen.also) == ("range=15m", "?range=15m", "&range=15m")
+
+
+@pytest.mark.django_db
+def test_a_session_asks_once_when_an_environment_began(django_assert_num_queries: Any) -> None:
+    request = asked("")
+    assert window_in(request, "dev", now=NOW).began is None
+    Story().tell(heartbeat(), at=3000, received=3000).store()
+    with django_assert_num_queries(1):
+        found = [window_in(request, "dev", now=NOW) for _ in range(3)]
+    assert {(one.name, one.began) for one in found} == {("1h", NOW - timedelta(seconds=3000))}
+    assert window_in(request, "prod", now=NOW).began is None
+
+
+@pytest.mark.parametrize("name", ["24h", "7d", "30d"])
+def test_a_long_range_is_not_remembered(name: str) -> None:
+    request = asked(f"range={name}")
     window_of(request, now=NOW)
     assert window_of(asked("", remembered=request.session.get("range", "")), now=NOW).name == "6h"
 
@@ -94,10 +137,41 @@ def test_what_cannot_be_read_is_said_and_the_usual_is_shown(query: str, problem:
     assert found.name == "6h"
 
 
-def test_a_range_is_cut_to_its_newest_week() -> None:
+def test_a_range_is_cut_to_its_newest_month() -> None:
     found = window("from=now-60d")
     assert (found.end, found.length) == (NOW, LONGEST)
-    assert "Only the last 7 days" in found.problem
+    assert "Only the last 31 days" in found.problem
+
+
+@pytest.mark.parametrize(
+    ("query", "taken_along"),
+    [
+        ("", ""),
+        ("show=failed", ""),
+        ("range=30d&show=failed", "range=30d"),
+        ("from=now-2d&to=now-1d", "from=now-2d&to=now-1d"),
+        ("from=2026-11-21T13:00:00Z&to=2026-11-21T14:00:00Z", "from=2026-11-21T13:00:00Z&to=2026-11-21T14:00:00Z"),
+        ("range=moon", ""),
+        ("from=yesterday", ""),
+    ],
+)
+def test_links_to_other_screens_take_along_what_was_asked_for(query: str, taken_along: str) -> None:
+    assert carried(asked(query)) == taken_along
+
+
+def test_a_range_that_moves_with_the_clock_stays_one_that_does() -> None:
+    found = window("from=now-90m")
+    assert found.query == "from=now-90m&to=now"
+    assert window(found.query) == found
+    assert found.absolute_query.startswith("from=2026-11-21T")
+    assert found.typed == ("now-90m", "now")
+    assert window("range=7d").typed == ("now-7d", "now")
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_what_is_taken_along_is_never_a_range_that_cannot_be_read(start: str, end: str) -> None:
+    found = carried(asked(urlencode({"from": start, "to": end}, errors="replace")))
+    assert not found or not window(found).problem
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
@@ -109,8 +183,32 @@ def test_nothing_that_is_typed_breaks_a_page(start: str, end: str) -> None:
 @pytest.mark.parametrize("query", ["range=1h", "from=now-3h&to=now-1h"])
 def test_shifting_by_one_window_and_back_is_the_same_window(query: str) -> None:
     found = window(query)
-    back = window(window(found.earlier_query).later_query)
+    earlier = window(urlencode(dict(zip(("from", "to"), found.earlier, strict=True))))
+    back = window(urlencode(dict(zip(("from", "to"), earlier.later, strict=True))))
     assert back.absolute_query == found.absolute_query
+
+
+@pytest.mark.parametrize(
+    ("query", "start", "end"),
+    [
+        ("range=1h", 7_200, 0),
+        ("from=now-90m&to=now", 10_800, 0),
+        ("from=now-3h&to=now-1h", 4 * 3_600, 0),
+        ("range=30d", 31 * 86_400, 0),
+    ],
+)
+def test_a_window_is_made_twice_as_long_and_never_too_long(query: str, start: int, end: int) -> None:
+    found = window(urlencode(dict(zip(("from", "to"), window(query).wider, strict=True))))
+    assert (found.start, found.end) == (NOW - timedelta(seconds=start), NOW - timedelta(seconds=end))
+    assert not found.problem
+
+
+def test_a_window_of_the_past_is_brought_up_to_now_and_a_moving_one_stays() -> None:
+    past = window("from=2026-11-20T10:00:00Z&to=2026-11-20T12:00:00Z")
+    now = window(urlencode(dict(zip(("from", "to"), past.up_to_now, strict=True))))
+    assert (now.start, now.end) == (NOW - timedelta(hours=2), NOW)
+    still = window(urlencode(dict(zip(("from", "to"), now.instants, strict=True))))
+    assert (still.start, still.end, still.relative) == (now.start, now.end, None)
 
 
 # -- the page and its figure ------------------------------------------------------------------------------------------
@@ -163,6 +261,25 @@ def test_the_bars_of_the_figure_and_the_rows_of_its_table_tell_the_same() -> Non
     drawn = sorted((lane, trace["name"]) for trace in bars for lane in trace["y"])
     told = sorted((str(row[0]), str(row[1])) for row in table.rows)
     assert drawn == told
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("name", "days"), [("7d", 6.5), ("30d", 29.5)])
+def test_a_long_range_counts_every_failure_and_shows_every_move(name: str, days: float) -> None:
+    story = Story().tell(heartbeat(), at=days * 86_400)
+    for day in range(int(days) + 1):
+        story.tell(failed(), failed(), counted(40), at=day * 86_400 + 7200)
+        story.tell(moved(State.OPEN), at=day * 86_400 + 7100).tell(moved(State.CLOSED), at=day * 86_400 + 600)
+    story.tell(heartbeat(), at=1).store()
+    chart = views.chart_of("dev", window(f"range={name}"), breaker="", now=NOW)
+    number = int(days) + 1
+    assert f"{2 * number} failures" in chart.caption
+    assert f"{2 * number} × 529" in chart.caption
+    [table] = [one for one in chart.tables if one.columns[0] == "Lane"]
+    assert sum(row[1] == "open" for row in table.rows) == number
+    counts = next(one for one in chart.tables if one.title.startswith("Failures per"))
+    assert len(counts.rows) <= 120
+    assert sum(cell for row in counts.rows for cell in row[1:] if isinstance(cell, int)) == 2 * number
 
 
 def _json(answer: HttpResponse) -> dict[str, Any]:

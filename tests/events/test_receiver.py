@@ -273,7 +273,7 @@ def test_a_fault_while_decoding_is_503(door: Door, monkeypatch: pytest.MonkeyPat
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(receiver, "read_records", fail)
+    monkeypatch.setattr(receiver, "read_request", fail)
     answer = door.post(small())
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
 
@@ -317,15 +317,16 @@ def points() -> bytes:
     return bytes(message.SerializeToString())
 
 
-def test_traces_and_metrics_are_honestly_not_kept(door: Door) -> None:
+def test_what_traces_and_metrics_do_not_say_is_honestly_not_kept(door: Door) -> None:
     traces = ExportTraceServiceResponse.FromString(door.post(spans(), path="/v1/traces").content)
     metrics = ExportMetricsServiceResponse.FromString(door.post(points(), path="/v1/metrics").content)
-    assert traces.partial_success.rejected_spans == 2
+    assert traces.partial_success.rejected_spans == 0
+    assert "2 spans say nothing about recovery" in traces.partial_success.error_message
     assert metrics.partial_success.rejected_data_points == 2
-    assert "none was kept" in traces.partial_success.error_message
+    assert "none was kept" in metrics.partial_success.error_message
     span = {"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "a"}]}]}]}
     partial = door.post(path="/v1/traces", json=span).json()["partialSuccess"]
-    assert partial["rejectedSpans"] == "1"
+    assert partial["rejectedSpans"] == "0"
     assert door.post(b"", path="/v1/traces").content == b""
     assert door.post(b"rubbish", path="/v1/metrics").status_code == 400
 
@@ -355,3 +356,27 @@ def test_no_request_is_ever_redirected_or_answered_with_html(door: Door) -> None
             answer = door.post(b"<html>", path=path, method=method, headers=headers)
             assert answer.status_code in {400, 401, 404, 405, 415}, (method, path, headers)
             assert answer.headers["content-type"] in {JSON, PROTOBUF}
+
+
+def test_half_a_character_in_a_name_spoils_nothing(door: Door) -> None:
+    odd = record("broken \ud83d name") | {"severityNumber": 17}
+    answer = door.post(json.dumps(request(odd, record())).encode(), headers={"content-type": JSON})
+    assert answer.status_code == 200
+    assert Fact.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\0" * 300_000,
+        b"\x0a\0" * 50_001,
+        b"\x0a\x03\x12\x01\x0b",
+        b"\x0a\x7f",
+        b"\xff" * 40,
+    ],
+    ids=["no field", "too many parts", "a group", "cut", "a number without end"],
+)
+def test_what_no_sender_writes_is_refused_for_good(door: Door, body: bytes) -> None:
+    answer = door.post(body, headers={"content-type": PROTOBUF})
+    assert answer.status_code == 400
+    assert not Fact.objects.exists()

@@ -45,9 +45,11 @@ def test_other_spellings_are_the_same_event(spelling: str) -> None:
 
 
 OTHERS: dict[str, tuple[bool, Sent]] = {
-    "information": (False, sent("page_view", severity=9)),
-    "no severity": (False, sent("page_view", severity=0)),
-    "no name": (False, sent("", severity=9)),
+    "an event of somebody else's": (True, sent("page_view", severity=9)),
+    "an event without a severity": (True, sent("page_view", severity=0)),
+    "information without a name": (True, sent("", severity=9)),
+    "no name and no severity": (False, sent("", severity=0, body="x")),
+    "for debugging": (False, sent("", severity=8, body="x")),
     "a warning": (True, sent("slow", severity=13)),
     "an error without a name": (True, sent("", severity=17)),
     "an exception": (True, sent("", severity=9, attributes={"exception.type": "OSError"})),
@@ -55,10 +57,11 @@ OTHERS: dict[str, tuple[bool, Sent]] = {
 
 
 @pytest.mark.parametrize("what", OTHERS)
-def test_a_record_that_is_no_event_of_ours_is_a_log_if_it_warns(what: str) -> None:
+def test_a_record_that_is_no_event_of_ours_is_a_log_unless_it_is_for_debugging(what: str) -> None:
     is_kept, record = OTHERS[what]
     intake = taken(record)
-    assert [found.event for found in intake.rows] == (["log"] if is_kept else [])
+    is_failure = "exception.type" in record.attributes
+    assert [found.event for found in intake.rows] == ["log"] * is_kept + ["failure_classified"] * is_failure
     assert intake.ignored == (0 if is_kept else 1)
     if is_kept:
         assert intake.rows[0].attributes["event.name"] == record.event_name

@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from events import retention, verification
-from events.models import Agent, Fact, MinuteSum, Quarantine
+from events.models import VIEWS, Agent, BreakerState, Degradation, Fact, MinuteSum, Quarantine, SpanSum
 from events.retention import KEEP, micros, sweep_facts
 from events.tasks import sweep
 from recovery_ops.wire import names
@@ -56,6 +58,19 @@ def test_a_fact_that_came_late_is_kept_for_its_time_after_its_receipt() -> None:
     assert sweep_facts(NOW) == 0
 
 
+def test_nothing_is_looked_for_while_facts_have_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "STEP_ROWS", 10)
+    keep("instance_heartbeat", 20, received_days_ago=1, count=50)  # a backfill, which stays
+    keep("instance_heartbeat", 19, count=25)
+    with CaptureQueriesContext(connection) as asked:
+        assert sweep_facts(NOW) == 25
+    assert left() == ["instance_heartbeat"] * 50
+    ours = [one["sql"] for one in asked if "events_fact" in one["sql"] and "instance_heartbeat" in one["sql"]]
+    if connection.vendor == "sqlite":  # the only one on which deleting keeps others out
+        assert not [sql for sql in ours if sql.startswith("DELETE")]
+        assert len(ours) == 8  # 75 rows by tens, each looked at once
+
+
 def test_a_sweep_goes_in_steps_and_ends_when_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "STEP_ROWS", 10)
     keep("instance_heartbeat", 8, count=35)
@@ -63,17 +78,39 @@ def test_a_sweep_goes_in_steps_and_ends_when_told(monkeypatch: pytest.MonkeyPatc
     assert sweep_facts(NOW) == 15
 
 
-def test_sums_and_quarantine_go_too() -> None:
-    for days in (399, 401):
+def test_sums_and_quarantine_go_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "STEP_ROWS", 1)
+    keep("log", 0)
+    for days in (399, 401, 402):
         MinuteSum.objects.create(
             environment="dev", minute=micros(NOW - timedelta(days=days)) // 60_000_000, dimensions=bytes([days % 256])
         )
+        for view, widths in VIEWS.items():
+            for minutes in widths:
+                span = micros(NOW - timedelta(days=days)) // 60_000_000 // minutes
+                SpanSum.objects.create(environment="dev", view=view, minutes=minutes, span=span, dimensions=b"")
     for days in (29, 31):
         Quarantine.objects.create(
             environment="dev", received_us=micros(NOW - timedelta(days=days)), reason="", size_bytes=0, content=""
         )
     sweep_facts(NOW)
     assert (MinuteSum.objects.count(), Quarantine.objects.count()) == (1, 1)
+    assert SpanSum.objects.count() == sum(map(len, VIEWS.values()))
+
+
+@pytest.mark.parametrize(("days", "agents", "states", "intervals"), [(99, 2, 1, 1), (101, 2, 0, 1), (402, 1, 0, 0)])
+def test_who_is_gone_for_long_is_forgotten(days: float, agents: int, states: int, intervals: int) -> None:
+    keep("log", 0)
+    seen_us = micros(NOW - timedelta(days=days))
+    gone = Agent.objects.create(
+        environment="dev", service="s", instance="gone", first_seen_us=seen_us, last_seen_us=seen_us
+    )
+    Agent.objects.filter(instance="i").update(last_seen_us=micros(NOW))
+    BreakerState.objects.create(environment="dev", agent=gone, breaker="b", seen_us=seen_us)
+    Degradation.objects.create(environment="dev", agent=gone, started_us=seen_us, last_position=b"")
+    sweep_facts(NOW)
+    found = (Agent.objects.count(), BreakerState.objects.count(), Degradation.objects.count())
+    assert found == (agents, states, intervals)
 
 
 def test_what_was_swept_is_no_difference() -> None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from opentelemetry._logs import Logger, LogRecord, SeverityNumber
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import SpanKind
 
 from events.models import Agent, BreakerState, Fact, MinuteSum
 from tests.events.posting import Door
@@ -55,7 +60,7 @@ def test_its_events_are_stored_and_folded_like_any_other(door: Door, url: str, c
             attributes={"recovery.component.name": "search", "recovery.failure.category": "rate_limit", "n": number},
         )
     stock.emit("breaker-state", attributes={"circuitbreaker.name": "search", "circuitbreaker.state": "forced-open"})
-    stock.emit("checkout.slow", SeverityNumber.INFO)
+    stock.emit("", SeverityNumber.DEBUG)
     stock.end()
     assert Fact.objects.filter(event="failure_classified", operation="search").count() == 1500
     assert sum(MinuteSum.objects.values_list("failures", flat=True)) == 1500
@@ -71,9 +76,11 @@ def test_its_exceptions_are_logs_without_secrets(door: Door, url: str) -> None:
     except ConnectionError as error:
         stock.emit("", SeverityNumber.ERROR, exception=error)
     stock.end()
-    fact = Fact.objects.get()
-    assert (fact.event, fact.attributes["exception.type"]) == ("log", "ConnectionError")
-    assert "sk-aaaa" not in str(fact.attributes)
+    log, failure = Fact.objects.order_by("id")
+    assert (log.event, failure.event, failure.category) == ("log", "failure_classified", "network")
+    for fact in (log, failure):
+        assert fact.attributes["exception.type"] == "ConnectionError"
+        assert "sk-aaaa" not in str(fact.attributes)
 
 
 def test_equal_records_without_a_uid_are_one(door: Door, url: str) -> None:
@@ -84,3 +91,25 @@ def test_equal_records_without_a_uid_are_one(door: Door, url: str) -> None:
         stock.logger.emit(record)
     stock.end()
     assert Fact.objects.count() == 1
+
+
+def test_its_spans_are_failures_capacity_errors_and_model_fallbacks(door: Door, url: str) -> None:
+    exporter = OTLPSpanExporter(endpoint=f"{url}/v1/traces", headers={"authorization": f"Bearer {door.token}"})
+    provider = TracerProvider(resource=Resource({"service.name": "pilot"}), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=50))
+    tracer = provider.get_tracer("pilot")
+    asked = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o"}
+    with tracer.start_as_current_span("invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"}):
+        tool = {"gen_ai.tool.name": "look"}
+        with suppress(TimeoutError), tracer.start_as_current_span("execute_tool", attributes=tool):
+            raise TimeoutError("no answer in 5 s")
+        with tracer.start_as_current_span("chat gpt-4o", attributes=asked) as chat:
+            with tracer.start_as_current_span("POST", kind=SpanKind.CLIENT) as call:
+                call.set_attribute("http.response.status_code", 529)
+            chat.set_attribute("gen_ai.response.model", "gpt-4o-mini-2024-07-18")
+    provider.force_flush()
+    provider.shutdown()
+    failures = Fact.objects.filter(event="failure_classified").values_list("operation", "category", "model")
+    assert sorted(failures) == [("gpt-4o", "overloaded", "gpt-4o"), ("look", "timeout", "")]
+    assert Fact.objects.get(event="model_fallback").model == "gpt-4o-mini-2024-07-18"
+    assert sum(MinuteSum.objects.values_list("overloaded", flat=True)) == 1

@@ -244,6 +244,19 @@ def test_each_state_has_its_own_width_colour_and_pattern() -> None:
     assert len({trace["marker"]["color"] for trace in marks.values()}) == 5
 
 
+def test_what_nobody_holds_is_no_state_of_its_own() -> None:
+    wanted = [
+        Bar(lane="", state=State.CLOSED, start=START, end=NOW, why="the rules decide", is_auto=True),
+        Bar(lane="", state=State.FORCED_OPEN, start=NOW, end=None, why="ana"),
+    ]
+    chart = instance_lanes(ALL_STATES, "search_web", desired=wanted)
+    assert [(name, state) for name, state, _, _ in drawn(chart) if name == "Desired"] == [
+        ("Desired", "auto"),
+        ("Desired", "forced_open"),
+    ]
+    assert [row[1] for row in chart.tables[0].rows if row[0] == "Desired"] == ["auto", "forced_open"]
+
+
 def test_the_fleet_lane_says_how_many_and_why() -> None:
     chart = breaker_lanes(ALL_STATES)
     values = {note["y"]: note["text"] for note in chart.figure["layout"]["annotations"] if note["name"] == "value"}
@@ -286,7 +299,7 @@ def test_failures_are_stacked_and_the_table_has_every_bin_that_counted() -> None
 
 def test_few_series_are_drawn_and_the_rest_is_summed() -> None:
     chart = failure_bars(bins({f"c{n}": [10 - n] for n in range(9)}), start=START, end=NOW, by="category")
-    assert [trace["name"] for trace in chart.figure["data"]] == ["c0", "c1", "c2", "c3", "c4", "other"]
+    assert [trace["name"] for trace in chart.figure["data"]] == ["c0", "c1", "c2", "other"]
     assert sum(trace["y"][0] for trace in chart.figure["data"]) == sum(range(2, 11))
 
 
@@ -300,6 +313,47 @@ def test_unknown_bins_are_hatched_and_not_zero() -> None:
     line = rejections_line(counts, start=START, end=NOW).figure["data"][0]
     assert line["y"] == [0, 0, 4, 4, None]
     assert [(at - to_ms(START)) // 60_000 for at in line["x"]] == [2, 3, 3, 4, 4]
+
+
+def test_before_the_first_sign_of_life_nothing_is_drawn_and_that_is_said() -> None:
+    counts = bins({"search_web": [0, 0, 0, 4, 0]}, [True, True, False, False, True])
+    began = START + timedelta(seconds=100)
+    chart = rejections_line(counts.since(began), start=START, end=NOW)
+    hatched = next(trace for trace in chart.figure["data"] if trace["name"] == "unknown")
+    assert hatched["width"] == [60_000, 60_000]  # the bin in which it began was not whole, and the last one
+    assert [row[1] for row in chart.table.rows] == ["unknown", 4, "unknown"]
+    assert "in 2 of 4 bins nobody lived to report" in chart.caption
+    assert counts.since(None) == counts
+    assert counts.since(NOW).absent == 2  # what was counted is there, whatever is said
+
+
+def test_the_empty_span_is_named_once_in_each_band_that_has_room_for_it() -> None:
+    def named(began: datetime | None) -> int:
+        chart = timeline(
+            ALL_STATES,
+            capacity=capacity(),
+            failures=bins({"transient": [1]}),
+            rejections=bins({}),
+            degradations=[],
+            began=began,
+        )
+        notes = [note for note in chart.figure["layout"]["annotations"] if note["name"] == "absent"]
+        assert all(note["text"] == "not yet there" for note in notes)
+        go.Figure(painted(chart.figure))
+        return len(notes)
+
+    half = START + (NOW - START) / 2
+    assert named(half) == 4  # the fallbacks have none and say so
+    assert [named(None), named(START), named(START + (NOW - START) / 20)] == [0, 0, 0]
+
+
+def test_a_breaker_that_nobody_had_yet_is_no_unknown_one() -> None:
+    lanes = lanes_of({"late": {"a-0": [(0.5, State.CLOSED), (0.8, None)]}})
+    bars = drawn(breaker_lanes(lanes))
+    assert [(state, begin) for _, state, begin, _ in bars] == [
+        ("closed", to_ms(START + (NOW - START) * 0.5)),
+        ("unknown", to_ms(START + (NOW - START) * 0.8)),
+    ]
 
 
 def test_capacity_is_one_hue_in_six_steps_and_the_table_tells_429_from_529() -> None:

@@ -7,10 +7,37 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from events.rows import Transition
-from events.wording import bin_text, cause_sentence, clock_text, count_text, listing, rate_text, share_text, span_text
+from events.wording import (
+    bin_text,
+    bins_text,
+    cause_sentence,
+    clock_text,
+    count_text,
+    evidence_text,
+    listing,
+    rate_text,
+    share_beside,
+    share_text,
+    span_text,
+)
 from recovery_ops.rules.words import Category, State, Trigger
 
 NOW = datetime(2026, 11, 21, 14, 26, 18, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("share", "bound", "words"),
+    [
+        (0.1, 0.1, "10 %"),
+        (0.5, 0.1, "50 %"),
+        (0.104, 0.1, "10.4 %"),
+        (0.096, 0.1, "9.6 %"),
+        (1.0004, 1.0, "100.04 %"),
+        (0.99999, 1.0, "99.999 %"),
+    ],
+)
+def test_a_share_reads_on_its_own_side_of_a_bound(share: float, bound: float, words: str) -> None:
+    assert share_beside(share, bound) == words
 
 
 @pytest.mark.parametrize(
@@ -77,8 +104,12 @@ def cause(**given: object) -> Transition:
         ({"calls": None, "threshold": None}, "too many calls failed (65 %); last failure: overloaded (529)"),
         ({"failure_rate": None, "last_category": None}, "13 of 20 calls failed"),
         (
-            {"trigger": Trigger.CONSECUTIVE_FAILURES, "last_category": Category.TIMEOUT},
-            "13 failures in a row; last failure: timeout",
+            {"trigger": Trigger.CONSECUTIVE_FAILURES, "threshold": 5.0, "last_category": Category.TIMEOUT},
+            "5 failures in a row, 13 of the last 20 calls failed; last failure: timeout",
+        ),
+        (
+            {"trigger": Trigger.CONSECUTIVE_FAILURES, "threshold": None, "calls": None, "last_category": None},
+            "failures in a row",
         ),
         ({"trigger": None, "last_category": None}, "it reported open"),
         ({"state": State.CLOSED, "trigger": Trigger.PROBE_SUCCEEDED}, "the probe succeeded"),
@@ -91,6 +122,24 @@ def cause(**given: object) -> Transition:
 def test_a_cause_is_said_with_its_numbers(given: dict[str, object], words: str) -> None:
     one = cause(**given)
     assert cause_sentence(one, state=one.state) == words
+
+
+@pytest.mark.parametrize(
+    ("threshold", "words"),
+    [
+        (None, "30 % of calls failed"),
+        (0.25, "30 % of calls failed, limit 25 %"),
+        (0.5, "30 % of calls failed"),
+        (5.0, "5 failures in a row, 30 % of calls failed"),
+    ],
+)
+def test_a_limit_above_one_counts_failures_in_a_row(threshold: float | None, words: str) -> None:
+    assert evidence_text(0.3, threshold) == words
+
+
+def test_bins_are_named_by_their_width() -> None:
+    words = [bins_text(bin_s) for bin_s in (10, 60, 300, 7200, 86_400)]
+    assert words == ["10 s bins", "1 min bins", "5 min bins", "2 h bins", "1 d bins"]
 
 
 def test_every_trigger_has_words() -> None:

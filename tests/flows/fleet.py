@@ -25,11 +25,11 @@ class Provider:
         """From now on this share of the service's requests ends this way (`_500=0.5`); the rest go well."""
         named = {name.removeprefix("_"): share for name, share in trouble.items()}
         body = json.dumps({"service": service, "trouble": named}).encode()
-        urllib.request.urlopen(urllib.request.Request(f"{self.url}/weather", data=body), timeout=10).close()
+        urllib.request.urlopen(urllib.request.Request(f"{self.url}/weather", data=body), timeout=30).close()
 
     def calls(self, service: str) -> int:
         """How many requests came in for it."""
-        with urllib.request.urlopen(f"{self.url}/calls", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.url}/calls", timeout=30) as answer:
             return int(json.load(answer).get(service, 0))
 
 
@@ -61,7 +61,7 @@ def agent(server: Server, key: str, told: Provider, instance: str, folder: Path)
 def manage(data: Path, *words: str) -> str:
     """Run a command beside the running server; its last line."""
     argv = [sys.executable, str(ROOT / "manage.py"), *words, "--data", str(data)]
-    done = subprocess.run(argv, env=clean_environment(), capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(argv, env=clean_environment(), capture_output=True, text=True, check=True, timeout=180)
     return done.stdout.strip().splitlines()[-1]
 
 
@@ -73,7 +73,7 @@ class Store:
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """What a query finds now."""
-        with closing(sqlite3.connect(f"file:{self._path}?mode=ro", uri=True, timeout=10)) as database:
+        with closing(sqlite3.connect(f"file:{self._path}?mode=ro", uri=True, timeout=30)) as database:
             return database.execute(query, values).fetchall()
 
     def count(self, query: str, *values: Any) -> int:

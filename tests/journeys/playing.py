@@ -20,16 +20,14 @@ from recovery_ops.rules.scope import Place, Scope
 from recovery_ops.rules.standing import Alternative, Climb, Standing
 from recovery_ops.rules.words import Adjustment, State
 from recovery_ops.runtime import (
-    CircuitOpen,
-    DeadlineExceeded,
     Degraded,
     Fallback,
-    GateClosed,
     RecoveryExhausted,
+    Refused,
     Response,
     RunStopped,
-    classify,
 )
+from recovery_ops.runtime.signals import classify_with
 from recovery_ops.runtime.testing import HttpError, Lab
 
 FOLDER = Path(__file__).parent
@@ -241,6 +239,7 @@ class Alone:
                 is_optional=said.get("optional", False),
                 is_repeatable=not said.get("is_destructive", True),
                 fixes=frozenset(FIXES[fix] for fix in said.get("fixes", [])),
+                tool=step.get("tool"),
             )
         )
         self.told.ends.append(ended(self.drive(climbing, world)))
@@ -259,7 +258,7 @@ class Alone:
                 self.told.waits.append(step.delay_s)
                 self.now += step.delay_s
                 reply = steps.Woke(self.now)
-            else:
+            elif isinstance(step, steps.Call):
                 reply = self.attempt(step, world)
 
     def attempt(self, step: steps.Call, world: World) -> steps.Reply:
@@ -267,7 +266,9 @@ class Alone:
         try:
             world.answer(step.operation)
         except Exception as error:
-            return steps.Raised(self.now, classify(error, now=self.wall()), self.now - began)
+            rules = self.desired.policy.classification
+            failure = classify_with(rules, error, now=self.wall(), operation=step.operation)
+            return steps.Raised(self.now, failure, self.now - began)
         except BaseException:
             return steps.Cancelled(self.now)
         return steps.Returned(self.now, self.now - began)
@@ -376,13 +377,13 @@ class InRuntime:
             value = guarded()
             if self.is_async:
                 value = asyncio.run(value)
-        except (CircuitOpen, GateClosed, DeadlineExceeded):
+        except Refused:
             return "refused"
         except RecoveryExhausted:
             return "failed"
         except RunStopped:
             return "stopped"
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, Adapted):
             return "cancelled"
         if isinstance(value, Degraded):
             return "withdrawn"

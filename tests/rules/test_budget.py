@@ -20,8 +20,10 @@ from recovery_ops.rules.budget import (
     guards_document,
     parse_guards,
 )
+from recovery_ops.rules.escalations import BUILT_IN_ESCALATIONS
 from recovery_ops.rules.facts import BudgetExhausted, BudgetWarned, GuardTripped, PermissionDenied
 from recovery_ops.rules.knobs import Problem
+from recovery_ops.rules.words import Category
 
 OK, WARN, ABORT = BudgetVerdict.OK, BudgetVerdict.WARN, BudgetVerdict.ABORT
 
@@ -157,7 +159,8 @@ class TestDenials:
         )
 
     def test_the_question_names_the_tool_and_the_queue(self) -> None:
-        fact = asked("pay", "no")
+        fact = asked("pay", "no", BUILT_IN_ESCALATIONS[Category.PERMISSION])
+        assert (fact.deadline_s, fact.default_action) == (86_400.0, "deny")
         assert (fact.operation, fact.queue, fact.reason, fact.message) == (
             "pay",
             "policy_review",
@@ -213,7 +216,7 @@ class TestSection:
         assert limits == DEFAULT_LIMITS
         assert [problem.path for problem in problems] == [path]
 
-    @given(st.fixed_dictionaries({name: st.integers(1, 10_000) for name in GUARD_KNOBS}))
+    @given(st.fixed_dictionaries({name: st.integers(1, int(knob.maximum)) for name, knob in GUARD_KNOBS.items()}))
     def test_a_section_comes_back_as_it_was_written(self, given: dict[str, Any]) -> None:
         limits, problems = self.parsed(given)
         assert problems == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 
 import pytest
 
@@ -146,3 +148,30 @@ class TestDeadline:
                 return inner.remaining_s
 
         assert asyncio.run(main()) == 5.0
+
+
+class TestHearingOfABreaker:
+    def test_whoever_hears_of_a_change_may_look_at_the_breaker(self) -> None:
+        seen: list[State] = []
+        breaker = CircuitBreaker("db", Knobs(consecutive_failures=1), on_fact=lambda fact: seen.append(breaker.state))
+        heard = threading.Thread(target=_fail_in, args=(breaker,), daemon=True)
+        heard.start()
+        heard.join(20.0)
+        assert (heard.is_alive(), seen) == (False, [State.OPEN])
+
+    def test_what_it_raises_is_its_own_business(self, caplog: pytest.LogCaptureFixture) -> None:
+        def broken(fact: object) -> None:
+            raise OSError("no pipe")
+
+        breaker = CircuitBreaker("db", Knobs(consecutive_failures=1), on_fact=broken)
+        _fail_in(breaker)
+        breaker.reset()
+        assert breaker.call(lambda: "well") == "well"
+        assert [record.message for record in caplog.records] == [
+            "recovery-ops: on_fact of breaker db raised OSError('no pipe')"
+        ]
+
+
+def _fail_in(breaker: CircuitBreaker) -> None:
+    with contextlib.suppress(TimeoutError), breaker.attempt():
+        raise TimeoutError

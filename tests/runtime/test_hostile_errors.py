@@ -199,7 +199,7 @@ def test_no_secret_survives_in_any_field(secret: str, place: str) -> None:
         "nested": carrying(library("app.Odd"), body={"error": {"message": json.dumps(body)}}),
         "stderr": subprocess.CalledProcessError(1, ["run", text], stderr=text.encode()),
         "id": carrying(library("app.Odd"), request_id=text),
-        "code": carrying(library("app.Odd"), code=secret, type=text, kind=text),
+        "code": carrying(library("app.Odd"), code=text, type=text, kind=text),
     }
     failure = classify(errors[place])
     for part in fields(failure):

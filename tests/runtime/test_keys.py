@@ -68,3 +68,14 @@ def test_what_a_keyed_call_calls_has_its_key(lab: Lab) -> None:
 
     pay("7")
     assert inner.keys == ["pay-7"] * 2
+
+
+@pytest.mark.parametrize("none", [None, ""])
+def test_a_call_without_a_key_is_not_repeated_because_others_have_one(lab: Lab, none: str | None) -> None:
+    pay = lab.recovery.guard("pay", idempotency_key=lambda key: key)(
+        lab.script(TimeoutError(), "paid", TimeoutError(), "paid")
+    )
+    with lab.recovery.run(source="main_agent"):
+        with pytest.raises(RecoveryExhausted):
+            pay(none)
+        assert pay("order-2") == "paid"

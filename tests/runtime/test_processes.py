@@ -19,8 +19,8 @@ from pathlib import Path
 from recovery_ops.rules.facts import BreakerStateChanged, Instance, RunStarted
 from recovery_ops.rules.words import State, Trigger
 from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.outbox import Outbox
-from recovery_ops.runtime.sender import Sender
+from recovery_ops.runtime.delivery.outbox import Outbox
+from recovery_ops.runtime.delivery.sender import Sender
 from recovery_ops.runtime.telemetry import Telemetry
 
 def telemetry(path, url=None, instance="agent-1"):
@@ -281,7 +281,7 @@ def test_opentelemetry_switched_off_is_said_and_harms_nothing(tmp_path: Path) ->
     assert done.stderr.count("OTEL_SDK_DISABLED") == 1
 
 
-@pytest.mark.parametrize("module", ["telemetry", "outbox", "sender", "link", "clock"])
+@pytest.mark.parametrize("module", ["telemetry", "delivery.outbox", "delivery.sender", "desired.link", "clock"])
 def test_an_import_loads_neither_opentelemetry_nor_http(module: str) -> None:
     said = run(
         f"""

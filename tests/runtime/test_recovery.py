@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,18 +12,18 @@ from typing import Any
 import pytest
 
 from recovery_ops.rules import facts
-from recovery_ops.rules.intent import Desired, Override, Reset
+from recovery_ops.rules.intent import Desired, Override
 from recovery_ops.rules.policy import Knobs, parse_policy
 from recovery_ops.rules.scope import Scope
-from recovery_ops.rules.words import RunStatus, State, Trigger
+from recovery_ops.rules.words import RunStatus, State
 from recovery_ops.runtime import (
     CircuitOpen,
     DeadlineExceeded,
     Degraded,
     Fallback,
     GateClosed,
-    Limits,
     NotConfigured,
+    Outcome,
     Recovery,
     RecoveryExhausted,
     Response,
@@ -131,7 +132,15 @@ class TestGuard:
             answer = guarded()
         assert answer == Degraded("mood", "bug")
         assert not answer
-        assert run.scope.withdrawn == {"mood"}
+        assert run.withdrawn == {"mood"}
+
+    def test_the_run_knows_what_the_user_must_be_told(self, lab: Lab) -> None:
+        cache = Fallback(lambda: 419, name="cache", warning="prices up to 1 h old")
+        guarded = lab.recovery.guard("prices", fallback=cache)(lab.script(503))
+        with lab.recovery.run() as run:
+            assert (guarded(), guarded()) == (419, 419)
+            assert run.warnings == ("prices up to 1 h old",)
+            assert run.withdrawn == frozenset()
 
     def test_off_means_out_of_the_way(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("RECOVERY_OPS_OFF", "1")
@@ -139,6 +148,42 @@ class TestGuard:
         def function() -> None: ...
 
         assert Recovery("x", url="").guard("search")(function) is function
+
+    def test_off_still_says_how_a_result_was_come_by(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("RECOVERY_OPS_OFF", "1")
+        guard = Recovery("x", url="").guard
+
+        async def answer(number: int) -> int:
+            return number
+
+        class Client:
+            def ask(self, number: int) -> int:
+                return number
+
+            async def tell(self, number: int) -> int:
+                return number
+
+        assert asyncio.run(guard("tell")(Client().tell).outcome(7)) == Outcome(7)
+        assert asyncio.run(guard("answer")(answer).outcome(7)) == Outcome(7)
+        assert guard("ask")(Client().ask).outcome(7) == Outcome(7)  # a method takes no attributes
+        assert guard("length")(len)("four") == 4
+
+    def test_off_still_sends_the_key_upstream(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without it a provider would take a repetition, by whomever, for a new request."""
+        monkeypatch.setenv("RECOVERY_OPS_OFF", "1")
+        guard = Recovery("x", url="").guard
+
+        async def pay_later(order: str) -> str | None:
+            return attempt().idempotency_key
+
+        def pay(order: str) -> str | None:
+            return attempt().idempotency_key
+
+        said: Any = {"idempotency_key": lambda order: f"pay-{order}"}
+        assert guard("pay", **said)(pay)("7") == "pay-7"
+        assert guard("pay", **said)(pay).outcome("7") == Outcome("pay-7")
+        assert asyncio.run(guard("pay", **said)(pay_later)("7")) == "pay-7"
+        assert attempt().idempotency_key is None
 
     def test_interrupts_pass_untouched_and_count_as_nothing(self, lab: Lab) -> None:
         guarded = lab.recovery.guard("search")(lab.script(KeyboardInterrupt()))
@@ -239,11 +284,39 @@ class TestRun:
             assert inner.scope.deadline_at == outer.scope.deadline_at
 
     def test_no_call_after_the_deadline(self, lab: Lab) -> None:
-        broken(lab)  # a breaker that is not calm, so that the ladder is asked
         late = lab.recovery.guard("search")(lab.script("ok"))
         with lab.recovery.run(deadline_s=1.0):
             lab.clock.push(2.0)
             with pytest.raises(DeadlineExceeded):
+                late.outcome()
+
+    def test_a_run_ends_where_the_policy_says_if_nobody_says_anything(self, lab: Lab) -> None:
+        late = lab.recovery.guard("search")(lab.script("ok"))
+        with lab.recovery.run():
+            lab.clock.push(299.0)
+            assert late.outcome().value == "ok"
+            lab.clock.push(2.0)
+            with pytest.raises(DeadlineExceeded):
+                late.outcome()
+        lab.recovery.apply(Desired(revision=1, policy=parse_policy({"guards": {"run_deadline_s": 1000}})))
+        with lab.recovery.run(), lab.recovery.run(deadline_s=math.inf):
+            lab.clock.push(999.0)
+            assert late.outcome().value == "ok"
+            lab.clock.push(2.0)
+            with pytest.raises(DeadlineExceeded):
+                late.outcome()
+
+    @pytest.mark.parametrize("deadline_s", [0.0, -1.0, math.nan])
+    def test_a_deadline_is_a_positive_number(self, lab: Lab, deadline_s: float) -> None:
+        with pytest.raises(ValueError, match="positive"):
+            lab.recovery.run(deadline_s=deadline_s)
+
+    def test_an_open_breaker_is_told_before_a_deadline_that_has_passed(self, lab: Lab) -> None:
+        broken(lab)
+        late = lab.recovery.guard("search")(lab.script("ok"))
+        with lab.recovery.run(deadline_s=1.0):
+            lab.clock.push(2.0)
+            with pytest.raises(CircuitOpen):
                 late()
 
     def test_a_guards_own_source_beats_the_runs(self, lab: Lab) -> None:
@@ -251,134 +324,6 @@ class TestRun:
         with pytest.raises(RecoveryExhausted), lab.recovery.run(source="main_agent"):
             guarded()
         assert lab.waits == []
-
-
-class TestDesired:
-    def test_a_trip_stops_the_calls_and_says_why(self, lab: Lab) -> None:
-        script = lab.script("ok")
-        guarded = lab.recovery.guard("search")(script)
-        lab.recovery.apply(tripped(lab, Scope(operation="search")))
-        with pytest.raises(CircuitOpen, match="Ana Ruiz: the provider is down"):
-            guarded()
-        assert script.calls == 0
-
-    def test_it_applies_to_breakers_that_do_not_exist_yet(self, lab: Lab) -> None:
-        lab.recovery.apply(tripped(lab, Scope(operation="model:*")))
-        with pytest.raises(CircuitOpen):
-            lab.recovery.guard("model:large")(lab.script("ok"))()
-
-    def test_it_ends_by_the_agents_own_clock(self, lab: Lab) -> None:
-        guarded = lab.recovery.guard("search")(lab.script("ok"))
-        lab.recovery.apply(tripped(lab, Scope(), lasts_s=60.0))
-        lab.clock.push(60.0)
-        lab.recovery.sweep()
-        assert lab.facts_of(facts.BreakerStateChanged)[-1].trigger is Trigger.OVERRIDE_EXPIRED
-        assert guarded() == "ok"
-
-    def test_one_that_was_planned_begins_by_itself(self, lab: Lab) -> None:
-        guarded = lab.recovery.guard("search")(lab.script("ok"))
-        lab.recovery.apply(tripped(lab, Scope(), lasts_s=60.0, in_s=10.0))
-        assert guarded() == "ok"
-        lab.clock.push(10.0)
-        lab.recovery.sweep()
-        with pytest.raises(CircuitOpen):
-            guarded()
-
-    @pytest.mark.parametrize(
-        ("scope", "holds"),
-        [
-            (Scope(service="lab"), True),
-            (Scope(service="other"), False),
-            (Scope(instance="lab-1"), True),
-            (Scope(instance="lab-2"), False),
-            (Scope(service="lab", operation="search"), True),
-        ],
-    )
-    def test_only_in_its_scope(self, lab: Lab, scope: Scope, holds: bool) -> None:
-        guarded = lab.recovery.guard("search")(lab.script("ok"))
-        lab.recovery.apply(tripped(lab, scope))
-        if holds:
-            with pytest.raises(CircuitOpen):
-                guarded()
-        else:
-            assert guarded() == "ok"
-
-    def test_a_reset_is_obeyed_once(self, lab: Lab) -> None:
-        broken(lab)
-        desired = Desired(revision=4, resets=(Reset(scope=Scope(operation="search"), revision=4),))
-        lab.recovery.apply(desired)
-        assert state(lab) == "closed"
-        broken(lab)
-        lab.recovery.apply(desired)
-        assert state(lab) == "open"
-
-    def test_a_policy_edit_changes_attempts_and_keeps_breakers(self, lab: Lab) -> None:
-        broken(lab)
-        document = {"rules": [{"id": "r", "scope": {"operation": "*"}, "knobs": {"max_retries": 1, "base_delay_s": 3}}]}
-        lab.recovery.apply(Desired(revision=2, policy=parse_policy(document)))
-        other = lab.recovery.guard("fetch", is_destructive=False)(lab.script(TimeoutError()))
-        with pytest.raises(RecoveryExhausted), lab.recovery.run(source="main_agent"):
-            other()
-        assert lab.waits == [3.0]
-        breaker = lab.recovery.breaker("search")
-        assert breaker is not None
-        assert breaker.state is State.OPEN
-
-    def test_a_trip_ends_a_wait_at_once(self, lab: Lab) -> None:
-        guarded = lab.recovery.guard(
-            "search", is_destructive=False, fallback=Fallback(lab.script("old"), name="cache")
-        )(lab.script(Response(500, {"retry-after": "20"}), "ok"))
-        lab.waker.at(5.0, lambda: lab.recovery.apply(tripped(lab, Scope(operation="search"))))
-        began = lab.clock.now()
-        with lab.recovery.run(source="main_agent"):
-            assert guarded() == "old"
-        assert lab.clock.now() - began == pytest.approx(5.0)
-
-    def test_a_policy_that_no_longer_retries_ends_a_wait(self, lab: Lab) -> None:
-        guarded = lab.recovery.guard("search", is_destructive=False)(
-            lab.script(Response(500, {"retry-after": "20"}), "ok")
-        )
-        policy = parse_policy({"rules": [{"id": "r", "scope": {}, "knobs": {"max_retries": 0}}]})
-        lab.waker.at(5.0, lambda: lab.recovery.apply(Desired(revision=1, policy=policy)))
-        with pytest.raises(RecoveryExhausted), lab.recovery.run(source="main_agent"):
-            guarded()
-        assert lab.clock.now() == pytest.approx(1005.0)
-
-    def test_any_other_change_does_not_bring_a_retry_forward(self, lab: Lab) -> None:
-        guarded = lab.recovery.guard("search", is_destructive=False)(
-            lab.script(Response(500, {"retry-after": "20"}), "ok")
-        )
-        lab.waker.at(5.0, lambda: lab.recovery.apply(Desired(revision=1)))
-        with lab.recovery.run(source="main_agent"):
-            assert guarded() == "ok"
-        assert lab.clock.now() == pytest.approx(1020.0)
-
-    def test_shared_backends_share_a_breaker(self, lab: Lab) -> None:
-        broken(lab, "search", breaker="helios")
-        other = lab.recovery.guard("fetch", breaker="helios")(lab.script("ok"))
-        with pytest.raises(CircuitOpen):
-            other()
-
-
-class TestLimits:
-    def test_local_ceilings_cannot_be_widened(self) -> None:
-        lab = Lab(limits=Limits(most_retries=1, longest_override_s=30.0, may_be_disabled=False))
-        guarded = lab.recovery.guard("search", is_destructive=False)(lab.script(TimeoutError()))
-        clamped = lab.recovery.apply(tripped(lab, Scope(operation="search"), lasts_s=600.0))
-        assert set(clamped) == {"search.max_retries", "search.max_retries_background", "ov-1.expires_at"}
-        lab.clock.push(30.0)
-        lab.recovery.sweep()
-        with pytest.raises(RecoveryExhausted) as failed:
-            guarded()
-        assert failed.value.attempts == 1, "the first call after a trip is a probe"
-
-    def test_an_agent_may_refuse_to_be_disabled(self) -> None:
-        lab = Lab(limits=Limits(may_be_disabled=False))
-        lab.recovery.guard("search")(lab.script("ok"))
-        assert lab.recovery.apply(tripped(lab, Scope(), mode=State.DISABLED)) == ("ov-1.mode",)
-        breaker = lab.recovery.breaker("search")
-        assert breaker is not None
-        assert breaker.state is State.CLOSED
 
 
 class TestCounting:
@@ -413,6 +358,17 @@ class TestCounting:
         lab.recovery.flush()
         (rejected,) = lab.facts_of(facts.BreakerRejected)
         assert (rejected.count, rejected.state, rejected.reason) == (40, State.FORCED_OPEN, "override")
+
+    def test_sources_without_end_are_counted_together(self, lab: Lab) -> None:
+        guarded = lab.recovery.guard("search")(lambda: "ok")
+        for number in range(300):
+            with lab.recovery.run(source=f"made-up-{number}"):
+                guarded()
+        lab.recovery.flush()
+        counted = lab.facts_of(facts.CallsCounted)
+        assert len(counted) == 201
+        assert max(fact.calls for fact in counted) == 100
+        assert sum(fact.calls for fact in counted) == 300
 
     def test_nothing_is_lost_between_threads(self, lab: Lab) -> None:
         guarded = lab.recovery.guard("search")(lambda: "ok")

@@ -11,7 +11,7 @@ from recovery_ops.rules import facts
 from recovery_ops.rules.words import Category, RunStatus
 from recovery_ops.runtime import Deadline, Detail, ResultKind, RunStopped
 from recovery_ops.runtime.testing import Lab
-from tests.runtime.toolboxes import PLAYS, Play, live_limits, open_tool, registry_of, scripted, use
+from tests.runtime.tools.toolboxes import PLAYS, Play, live_limits, open_tool, registry_of, scripted, use
 
 SCHEMA = {"type": "object", "required": ["n"]}
 

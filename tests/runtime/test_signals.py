@@ -218,6 +218,31 @@ def test_the_implicit_context_is_not_the_cause() -> None:
     assert signal_of(error).errno is None
 
 
+@pytest.mark.parametrize(
+    ("parts", "category"),
+    [
+        ([ValueError("bad"), PermissionError("no")], C.PERMISSION),
+        ([ConnectionResetError(), ExceptionGroup("inner", [TimeoutError(), PermissionError("no")])], C.PERMISSION),
+        ([ConnectionResetError(), ValueError("bad")], C.BUG),
+        ([ConnectionResetError(), TimeoutError()], C.NETWORK),
+    ],
+)
+@pytest.mark.parametrize("turn", [1, -1])
+def test_the_gravest_error_speaks_for_a_group_whatever_the_order(
+    parts: list[Exception], category: Category, turn: int
+) -> None:
+    if category is not C.NETWORK:  # of equals the first
+        parts = parts[::turn]
+    assert classify(ExceptionGroup("tasks", parts)).category is category
+
+
+def test_a_group_that_nests_without_end_is_bounded() -> None:
+    group: Exception = PermissionError("far down")
+    for _ in range(5000):
+        group = ExceptionGroup("again", [group, *[ValueError()] * 3])
+    assert classify(group).category in C
+
+
 def test_a_group_is_what_its_first_real_error_is() -> None:
     group = BaseExceptionGroup("tasks", [asyncio.CancelledError(), ExceptionGroup("inner", [TimeoutError()])])
     assert classify(group).category is C.TIMEOUT

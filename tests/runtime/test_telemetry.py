@@ -20,8 +20,8 @@ from recovery_ops.rules.facts import (
 )
 from recovery_ops.rules.words import Category, Evidence, State, Trigger
 from recovery_ops.runtime.clock import Clock
-from recovery_ops.runtime.outbox import Outbox
-from recovery_ops.runtime.sender import Sender
+from recovery_ops.runtime.delivery.outbox import Outbox
+from recovery_ops.runtime.delivery.sender import Sender
 from recovery_ops.runtime.telemetry import Telemetry, without_tracing
 from recovery_ops.runtime.testing import PushedClock
 from recovery_ops.wire import decode

@@ -48,6 +48,15 @@ def test_what_is_stated_is_what_is_read() -> None:
     assert desired.config_hash == wire.config_hash(document())
 
 
+def test_a_policy_that_is_known_is_not_read_again_and_another_one_is() -> None:
+    first = document()
+    known = (first["policy"], wire.parse_desired(first).policy)
+    tripped = document(revision=4, overrides=[])
+    assert wire.parse_desired(tripped, known=known).policy is known[1]
+    other = document(policy=first["policy"] | {"version": "another"})
+    assert wire.parse_desired(other, known=known).policy.version == "another"
+
+
 def test_the_hash_is_of_what_is_to_be_obeyed() -> None:
     assert document()["config_hash"] == document(issued_at=99.0)["config_hash"] == wire.config_hash(document())
     assert wire.config_hash(document(revision=4)) != wire.config_hash(document())

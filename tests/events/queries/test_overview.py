@@ -6,6 +6,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from events.capacity.detection import look
+from events.capacity.reach import read_reach
 from events.queries import overview_numbers, sentence
 from recovery_ops.rules.facts import BreakerRejected, DegradationStarted, FallbackActivated
 from recovery_ops.rules.words import Category, Family, State, Trigger
@@ -23,12 +25,24 @@ def calm(story: Story | None = None) -> Story:
 
 
 def overloaded(story: Story) -> Story:
-    """helios / large has been answering 529 for ten minutes, to three runs on two instances."""
+    """helios / large answers 529 now and then for ten minutes: too little for an outage."""
     for at in (611, 400, 201, 100, 40, 10):
         name = f"a-{at % 2}"
         failure = failed(operation="model:large", provider="helios", model="large", status_code=529)
         story.tell(failure, at=at, instance=name, run=f"r-{at}")
     return story
+
+
+def outage(category: Category = Category.OVERLOADED, **backend: str) -> None:
+    """One backend fails thick and fast for five minutes, in three runs on two instances; and it was looked for."""
+    given = {"provider": "helios", "model": "large"} | backend
+    story = calm()
+    for number, at in enumerate(range(300, 0, -5)):
+        failure = failed(category, operation="model:large", **given)
+        story.tell(failure, at=at, instance=f"a-{number % 2}", run=f"r-{number % 3}")
+    story.store()
+    look("dev", NOW)
+    read_reach("dev", NOW)
 
 
 def test_all_is_well() -> None:
@@ -54,9 +68,33 @@ def test_a_fleet_that_left_long_ago_is_dated() -> None:
 
 def test_a_shortage_says_who_answers_what_since_when_and_to_whom() -> None:
     overloaded(calm()).store()
-    assert sentence("dev", NOW) == (
-        "helios / large has been answering 529 since 14:16:07, to 4 runs on 2 of 2 instances."
-    )
+    assert sentence("dev", NOW) == "helios / large has been answering 529 since 14:16, 1.5 a minute."
+
+
+@pytest.mark.parametrize(
+    ("category", "words"),
+    [
+        (Category.OVERLOADED, "has been overloaded since 14:21:18, 3 runs on 2 instances so far, nothing for us to do"),
+        (
+            Category.RATE_LIMITED,
+            "has been refusing us for our rate since 14:21:18, 3 runs on 2 instances so far, our quota",
+        ),
+        (
+            Category.NETWORK,
+            "has been out of reach since 14:21:18, 3 runs on 2 instances so far, it or the way to it is down",
+        ),
+    ],
+)
+def test_an_outage_is_told_as_one_thing_with_whose_it_is(category: Category, words: str) -> None:
+    outage(category)
+    Story().tell(moved(State.HALF_OPEN, breaker="model:large"), at=4, instance="a-0").store()
+    assert sentence("dev", NOW) == f"helios / large {words}; model:large is half_open on 1 of 2."
+
+
+def test_another_outage_is_counted_and_not_told() -> None:
+    outage()
+    outage(Category.OVERLOADED, provider="selene", model="two")
+    assert "nothing for us to do, 1 other too" in sentence("dev", NOW)
 
 
 def test_a_shortage_that_paused_is_a_new_one() -> None:
@@ -64,7 +102,7 @@ def test_a_shortage_that_paused_is_a_new_one() -> None:
     for at in (3000, 10):
         story.tell(failed(Category.RATE_LIMITED), at=at)
     story.store()
-    assert sentence("dev", NOW).startswith("search_web has been answering 429 since 14:26:08")
+    assert sentence("dev", NOW).startswith("search_web has been answering 429 since 14:26, ")
 
 
 def test_a_long_shortage_is_dated_to_its_beginning() -> None:
@@ -72,10 +110,10 @@ def test_a_long_shortage_is_dated_to_its_beginning() -> None:
     for at in range(3, 9000, 120):
         story.tell(failed(Category.RATE_LIMITED), at=at)
     story.store()
-    assert sentence("dev", NOW).startswith("search_web has been answering 429 since 11:58:15")
+    assert sentence("dev", NOW).startswith("search_web has been answering 429 since 11:58, ")
     with CaptureQueriesContext(connection) as asked:
         overview_numbers("dev", now=NOW)
-    assert len(asked) <= 8
+    assert len(asked) <= 9
 
 
 def test_a_storm_says_what_is_open_what_carries_it_and_who_holds_what() -> None:
@@ -88,7 +126,7 @@ def test_a_storm_says_what_is_open_what_carries_it_and_who_holds_what() -> None:
         instance="a-0",
     ).store()
     assert sentence("dev", NOW) == (
-        "helios / large has been answering 529 since 14:16:07, to 4 runs on 2 of 2 instances; "
+        "helios / large has been answering 529 since 14:16, 1.5 a minute; "
         "model:large is open on 1 of 2; model:small stands in for model:large; "
         "a person holds search_web forced_open."
     )
@@ -152,7 +190,10 @@ def test_few_queries_are_asked() -> None:
     overloaded(calm()).tell(moved(State.OPEN), at=100).store()
     with CaptureQueriesContext(connection) as asked:
         numbers = overview_numbers("dev", now=NOW)
-    assert len(asked) <= 8
+    assert len(asked) <= 9
     with CaptureQueriesContext(connection) as asked:
         sentence("dev", NOW, numbers=numbers)
-    assert len(asked) <= 2
+    assert len(asked) == 1
+    with CaptureQueriesContext(connection) as asked:
+        sentence("dev", NOW, numbers=numbers, outages=())
+    assert len(asked) == 0

@@ -1,0 +1,63 @@
+"""What is measured is what is said: every record has a uid of its own, and both servers store what they acknowledge."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from events.otlp_protobuf import read_logs
+from events.records import read_records
+from recovery_ops.bench import ingest, raw, sending
+from recovery_ops.bench.figures import Report
+
+
+def told(count: int = 3, sender: int = 1) -> list[bytes]:
+    return list(islice(sending.bodies(sender, time.time_ns()), count))
+
+
+def test_no_two_records_have_the_same_uid_and_all_are_facts() -> None:
+    received_us = time.time_ns() // 1000
+    bodies = told() + told(sender=2)
+    intakes = [read_records(read_logs(gzip.decompress(body)), "dev", received_us) for body in bodies]
+    rows = [row for intake in intakes for row in intake.rows]
+    assert len({row.uid for row in rows}) == len(rows) == 6 * sending.BATCH
+    assert {row.event for row in rows} == {"failure_classified"}
+    assert [row.at_us for row in intakes[0].rows] == sorted({row.at_us for row in intakes[0].rows})
+    assert sum(len(intake.refused) + intake.ignored for intake in intakes) == 0
+
+
+def test_the_server_without_us_stores_the_same_columns(tmp_path: Path) -> None:
+    rows = [row for body in told() for row in raw.decoded(body)]
+    store = raw.Store(str(tmp_path / "raw.sqlite3"))
+    store.insert(rows)
+    assert len({row[1] for row in rows}) == len(rows) == 3 * sending.BATCH
+
+
+def figures(report: Report) -> dict[str, float]:
+    return {figure.what: figure.value for figure in report.figures if figure.value is not None}
+
+
+@pytest.mark.parametrize("engine", ingest.ENGINES)
+def test_a_short_run_loses_and_doubles_nothing(
+    engine: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if engine == "postgresql":
+        request.getfixturevalue("postgres_url")  # where there is none: skipped, and in CI an error
+    monkeypatch.setattr(ingest, "WARM_S", 0.2)
+    [report] = ingest.measure(0.5, engine, count=2)
+    found = figures(report)
+    assert found["records committed"] > 0
+    assert found["without us: decode and insert"] > 0
+    assert (found["acknowledged and lost"], found["stored twice"]) == (0, 0)
+    assert found["bytes for each fact"] > 100
+    assert found["server memory, most"] >= found["server memory, at the end"] > 0
+
+
+def test_the_slowest_window_is_a_whole_one() -> None:
+    answers = [sending.Answer(at_s, 0.1) for at_s in (0.1, 0.2, 0.9, 1.5, 2.05)]
+    assert sending.Sent(answers).slowest(1.0) == sending.BATCH
+    assert sending.Sent().slowest(1.0) == 0

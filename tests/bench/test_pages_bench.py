@@ -1,0 +1,38 @@
+"""The measurement of pages at its smallest: everything is measured, and what does not hang on the machine is kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from recovery_ops.bench import pages
+from recovery_ops.bench.figures import Report
+
+LIGHT = {name: pages.PAGES[name] for name in ("overview", "overview of a month", "failure")}
+
+
+@pytest.mark.usefixtures("chromium")
+def test_pages_keep_their_budgets_on_made_up_facts() -> None:
+    reports = pages.measure(pages.Scale(facts=3_000, agents=12, breakers=12, runs=200), LIGHT, cpu_slower=1)
+    found = {report.name.partition(" (")[0]: report for report in reports}
+    assert list(found) == [
+        *("pages: queries", "pages: server time", "pages: HTML"),
+        *(
+            "pages: first load",
+            "pages: largest paint",
+            "pages: slowest answer to a key or click",
+            "pages: layout shift",
+        ),
+    ]
+    assert all({one.what for one in report.figures} == set(LIGHT) for report in reports)
+    for name in ("pages: queries", "pages: HTML", "pages: first load", "pages: layout shift"):
+        assert over(found[name]) == []
+    assert all(one.value for one in found["pages: largest paint"].figures)
+
+
+def over(report: Report) -> list[str]:
+    """What is more than was aimed at, or was not measured."""
+    return [
+        f"{report.name}, {one.what}: {one.value or one.note}"
+        for one in report.figures
+        if one.value is None or (one.aim is not None and one.value > one.aim)
+    ]

@@ -1,0 +1,279 @@
+"""Every screen for everybody: axe finds nothing on any, light and dark, wide and narrow, empty, full and wrong."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import axe_playwright_python
+import pytest
+from playwright.sync_api import Browser, Page, ViewportSize, expect
+
+from recovery_ops.rules.policy import BUILT_IN, document_of
+from recovery_ops.rules.words import Category, Evidence, State
+from tests.browser.stage import Stage
+from tests.events.seeding import counted, failed, heartbeat, moved
+from tests.flows.fleet import manage
+from tests.processes import Server
+
+SCREENS = {
+    "overview": "/",
+    "overview of a week": "/?over=7d",
+    "monthly report": "/report/monthly",
+    "capacity": "/capacity",
+    "capacity event": "/capacity/1",
+    "breakers": "/breakers",
+    "breaker": "/breakers/search_web?range=15m",
+    "breaker tables": "/breakers/search_web/tables",
+    "trip": "/breakers/search_web/trip",
+    "reset": "/breakers/search_web/reset",
+    "resets": "/resets",
+    "timelines": "/timelines?range=15m",
+    "timelines as tables": "/timelines?range=15m&view=table",
+    "escalations": "/escalations",
+    "escalation": "/escalations/1",
+    "approve": "/escalations/act/approve?number=1",
+    "report": "/report",
+    "failures": "/failures",
+    "failure": "/failures/f00d",
+    "triage": "/failures/act/archive?fingerprint=f00d",
+    "triage of several": "/failures/act/merge?fingerprint=f00d&fingerprint=unnamed-overloaded-model:large",
+    "unclassified": "/failures/unclassified",
+    "unclassified cause": "/failures/unclassified/badcafe",
+    "runs": "/runs",
+    "run": "/runs/run-1",
+    "policies": "/policies",
+    "policy": "/policies/operations/search_web",
+    "releases": "/policies/releases",
+    "release": "/policies/releases/0",
+    "explain": "/explain?operation=search_web",
+    "agents": "/agents",
+    "intake": "/agents/intake",
+    "audit": "/audit",
+}
+ADMINS = {
+    "proposal": "/policies/proposals/1",
+    "editor": "/policies/proposals/1/edit",
+    "new proposal": "/policies/proposals/new",
+    "replay": "/policies/replays/1",
+    "rollout": "/policies/rollouts/1",
+    "golden runs": "/policies/golden",
+    "mark as golden": "/runs/run-1/golden",
+    "feedback": "/feedback",
+    "say what was bad": "/feedback/new?operation=search_web",
+    "shed": "/shed",
+    "many breakers": "/bulk?name=search_web&name=crm.update&verb=trip",
+    "reset that goes on": "/resets/1",
+    "degradations": "/degradations",
+    "amplification": "/amplification",
+    "settings": "/settings",
+    "you": "/settings/you",
+    "your email": "/settings/you/email",
+    "shortcuts": "/settings/you/shortcuts",
+    "keys": "/settings/keys",
+    "new key": "/settings/keys/new",
+    "access": "/settings/access",
+    "new person": "/settings/access/new",
+    "notifications": "/settings/notifications",
+    "new channel to people": "/settings/notifications/channels/new/people",
+    "data": "/settings/data",
+    "health": "/settings/health",
+    "saved views": "/views",
+    "find": "/find?q=search",
+    "wallboard": "/wallboard",
+    "api": "/docs/api",
+}
+"""What only some people see, or only after somebody has done something."""
+WRONG = {
+    "no such breaker": "/breakers/nothing",
+    "no such escalation": "/escalations/999",
+    "no such reset": "/resets/999",
+    "no breaker of a kind": "/breakers?show=disabled",
+    "no failure matches": "/failures?operation=moon",
+    "no run matches": "/runs?show=failed",
+    "a range that cannot be": "/timelines?from=tomorrow&to=never",
+    "a month that cannot be": "/report/monthly?month=moon",
+}
+EMPTY = {
+    name: SCREENS[name]
+    for name in (
+        *("overview", "overview of a week", "monthly report", "capacity", "breakers", "timelines", "escalations"),
+        *("report", "failures", "unclassified", "runs", "policies", "releases", "agents", "intake", "audit"),
+        "resets",
+    )
+}
+WITH_CHARTS = {"breaker", "timelines", "timelines as tables"}
+WIDE: ViewportSize = {"width": 1280, "height": 900}
+NARROW: ViewportSize = {"width": 400, "height": 844}
+NARROWEST: ViewportSize = {"width": 320, "height": 700}
+"""What a page has to bear without scrolling sideways (WCAG 1.4.10)."""
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+EVERYTHING = {"resultTypes": ["violations"], "runOnly": TAGS, "rules": {"target-size": {"enabled": True}}}
+COLOURS = {"resultTypes": ["violations"], "runOnly": {"type": "rule", "values": ["color-contrast"]}}
+"""What another colour scheme can change."""
+ALL_BUT_COLOURS = EVERYTHING | {"rules": {"target-size": {"enabled": True}, "color-contrast": {"enabled": False}}}
+
+STICKING_OUT = """() => {
+  const found = [];
+  const edge = document.documentElement.clientWidth + 1;
+  for (const one of document.querySelectorAll("body *")) {
+    const style = getComputedStyle(one), box = one.getBoundingClientRect();
+    if (style.visibility === "hidden" || !box.width || !box.height || style.position === "absolute") continue;
+    let up = one.parentElement;
+    while (up && !/auto|scroll/.test(getComputedStyle(up).overflowX)) up = up.parentElement;
+    if (!up && box.right > edge) found.push(`${one.tagName} ${one.className}: ${one.textContent.trim().slice(0, 40)}`);
+  }
+  const wide = [...document.querySelectorAll(".table")].filter((one) => one.scrollWidth > one.clientWidth + 1);
+  const shut = wide.filter((one) => one.tabIndex !== 0 && !one.querySelector("a, button, input"));
+  return [...new Set(found), ...shut.map((one) => `no keyboard scrolls ${one.textContent.trim().slice(0, 40)}`)];
+}"""
+
+
+@functools.cache
+def axe_source() -> str:
+    """The script of axe, from its package."""
+    return (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
+
+
+def found_by_axe(page: Page, options: dict[str, Any]) -> list[str]:
+    """What axe finds on a page, as `rule: element`."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(axe_source())
+    answer = page.evaluate("options => axe.run(document, options)", options)
+    return [f"{rule['id']}: {node['target']}" for rule in answer["violations"] for node in rule["nodes"]]
+
+
+def settled(page: Page, name: str) -> None:
+    """Wait until the parts that come later are there."""
+    if name in WITH_CHARTS:
+        page.locator(".plotly-host").first.scroll_into_view_if_needed()
+        expect(page.locator(".plotly-host .main-svg").first).to_be_visible(timeout=20_000)
+
+
+def faults_of(page: Page, name: str) -> list[str]:
+    """Everything that is wrong with one screen. Another scheme changes its colours, and a width all but those."""
+    page.set_viewport_size(WIDE)
+    page.emulate_media(color_scheme="light")
+    faults = [f"{name}: {one}" for one in found_by_axe(page, EVERYTHING)]
+    page.emulate_media(color_scheme="dark")
+    faults += [f"{name}, dark: {one}" for one in found_by_axe(page, COLOURS)]
+    for width in (NARROW, NARROWEST):
+        page.set_viewport_size(width)
+        faults += [f"{name}, {width['width']} px, sticks out: {one}" for one in page.evaluate(STICKING_OUT)]
+    page.set_viewport_size(NARROW)
+    faults += [f"{name}, narrow: {one}" for one in found_by_axe(page, ALL_BUT_COLOURS)]
+    return faults
+
+
+def faults_on(page: Page, origin: str, name: str, path: str) -> list[str]:
+    """The faults of the screen at an address."""
+    page.set_viewport_size(WIDE)
+    page.goto(origin + path)
+    settled(page, name)
+    return faults_of(page, name)
+
+
+def outage(stage: Stage) -> None:
+    """Enough failures of one backend that the console calls it an outage, and one that nobody can name."""
+    unknown = failed(Category.UNKNOWN, "crm.update", evidence=Evidence.NONE, fingerprint="badcafe", message="is busy")
+    stage.tell(unknown, ago_s=8)
+    overloaded = failed(Category.OVERLOADED, "model:large", provider="helios", model="large", status_code=529)
+    for instance in ("r-0", "r-1"):
+        stage.tell(*[overloaded] * 5, instance=instance, ago_s=5)
+
+
+@pytest.fixture(scope="module")
+def desk(browser: Browser, stage: Stage) -> Iterator[Page]:
+    """One page for all screens: signed in once, after an outage."""
+    outage(stage)
+    with browser.new_context(reduced_motion="reduce") as context:
+        page = stage.sign_in(context)
+        page.goto(f"{stage.server.url}/capacity")
+        expect(page.locator("#capacity tbody tr").first).to_be_visible(timeout=60_000)  # the worker has looked
+        yield page
+
+
+@pytest.mark.parametrize("name", [*SCREENS, *WRONG])
+def test_axe_finds_nothing_on_any_screen(name: str, desk: Page, stage: Stage) -> None:
+    assert faults_on(desk, stage.server.url, name, (SCREENS | WRONG)[name]) == []
+
+
+@pytest.fixture(scope="module")
+def office(browser: Browser, stage: Stage) -> Iterator[Page]:
+    """One page for an administrator's screens: a policy was proposed, replayed and rolled out, a reset of two goes on,
+    and load is shed.
+    """
+    stage.passwords["chief"] = manage(stage.data, "account", "create", "chief", "--role", "admin")
+    key = manage(stage.data, "key", "create", "--name", "eva", "--scope", "read,act")
+    with browser.new_context(reduced_motion="reduce") as context:
+        page = stage.sign_in(context, "chief")
+
+        def post(path: str, **body: object) -> None:
+            answer = page.request.post(
+                f"{stage.server.url}/api/v1/{path}",
+                data=body | {"reason": "something to look at"},
+                headers={"Authorization": f"Bearer {key}"},
+            )
+            assert answer.ok, answer.text()
+
+        knobs = {"max_retries": 2}
+        rule = {"id": "search_web", "scope": {"operation": "search_web"}, "knobs": knobs}
+        post("policies/proposals", title="less patience", document={**document_of(BUILT_IN), "rules": [rule]})
+        end = datetime.now(UTC)
+        post("policies/replays", proposal=1, start=(end - timedelta(hours=1)).isoformat(), end=end.isoformat())
+        post("feedback", operation="search_web", want="retry_less")
+        post("policies/proposals/1/roll-out", share=0.5)
+        stage.tell(moved(State.OPEN, breaker="search_web"), instance="r-1")
+        post("breakers/search_web/reset")
+        post("shed", confirm="dev")
+        yield page
+
+
+@pytest.mark.parametrize("name", ADMINS)
+def test_axe_finds_nothing_on_any_screen_of_an_administrator(name: str, office: Page, stage: Stage) -> None:
+    assert faults_on(office, stage.server.url, name, ADMINS[name]) == []
+
+
+def test_axe_finds_nothing_where_somebody_may_not_go(browser: Browser, stage: Stage) -> None:
+    with browser.new_context() as context:
+        viewer = stage.sign_in(context, "viewer")
+        assert faults_on(viewer, stage.server.url, "not allowed", "/breakers/search_web/trip") == []
+
+
+@contextmanager
+def console(browser: Browser, data: Path) -> Iterator[tuple[Page, Stage]]:
+    """One that nobody has reported to yet, and somebody signed in to it."""
+    with Server(data) as server, browser.new_context(reduced_motion="reduce") as context:
+        stage = Stage(server, data).open_doors()
+        yield stage.sign_in(context), stage
+
+
+@pytest.fixture(scope="module")
+def quiet(browser: Browser, chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, Stage]]:
+    """A console to which hardly anything is reported."""
+    with console(browser, tmp_path_factory.mktemp("quiet") / "data") as opened:
+        yield opened
+
+
+@pytest.fixture
+def untouched(browser: Browser, chromium: str, tmp_path: Path) -> Iterator[tuple[Page, Stage]]:
+    """A console that stays as it was set up."""
+    with console(browser, tmp_path / "data") as opened:
+        yield opened
+
+
+def test_axe_finds_nothing_on_the_first_page(untouched: tuple[Page, Stage]) -> None:
+    page, stage = untouched
+    assert faults_on(page, stage.server.url, "first run", "/") == []
+    expect(page.get_by_role("heading", level=1)).to_have_text("Connect your first agent")
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_axe_finds_nothing_where_there_is_nothing(name: str, quiet: tuple[Page, Stage]) -> None:
+    page, stage = quiet
+    stage.tell(heartbeat(), moved(State.CLOSED), counted(3))
+    assert faults_on(page, stage.server.url, name, EMPTY[name]) == []

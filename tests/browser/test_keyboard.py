@@ -1,0 +1,177 @@
+"""The palette, the settings and saved views without a mouse, and the search without script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from urllib.parse import unquote
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.stage import Stage
+from tests.browser.test_axe import SCREENS
+
+Visit = Callable[..., Page]
+
+
+def test_the_palette_finds_opens_and_gives_the_focus_back(visit: Visit) -> None:
+    page = visit("/breakers")
+    page.keyboard.press("Control+k")
+    field = page.get_by_role("searchbox")
+    expect(field).to_be_focused()
+    page.keyboard.type("crm")
+    expect(page.get_by_role("dialog").get_by_role("link", name="crm.update breaker")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    page.keyboard.press("/")
+    expect(field).to_be_focused()
+    page.keyboard.type("trip crm")
+    expect(page.get_by_role("dialog").get_by_role("link", name="Trip crm.update…")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/breakers/crm.update")
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    page.wait_for_url("**/settings")
+
+
+def test_shortcuts_are_shown_and_can_be_turned_off_by_keyboard(visit: Visit) -> None:
+    page = visit("/settings/you")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.get_by_role("group", name="Shortcuts").get_by_role("radio", name="On").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page.locator("html")).to_have_attribute("data-keys", "off")
+    page.keyboard.press("?")
+    page.keyboard.press("g")
+    page.keyboard.press("b")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    assert page.url.endswith("/settings/you")
+    page.keyboard.press("Control+k")  # a chord is no single key: it stays
+    expect(page.get_by_role("searchbox")).to_be_focused()
+
+
+def test_a_view_is_saved_by_keyboard_and_opened_from_the_list(visit: Visit) -> None:
+    page = visit("/failures?range=1h")
+    page.keyboard.press("v")
+    name = page.get_by_label("Save what is shown as")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    name.focus()
+    page.keyboard.type("the last hour")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Saved as the last hour.")).to_be_visible()
+    page.goto(page.url.partition("?")[0])  # by a key, the range would go along
+    page.keyboard.press("v")
+    page.get_by_role("dialog").get_by_role("link", name="the last hour").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/failures?range=1h")
+
+
+def test_without_script_one_searches_on_a_page(visit: Visit) -> None:
+    page = visit("/breakers", java_script_enabled=False)
+    page.get_by_role("link", name="Find or do").click()
+    page.get_by_role("searchbox").fill("search")
+    page.get_by_role("button", name="Find").click()
+    page.get_by_role("link", name="search_web breaker").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("search_web")
+
+
+def test_local_times_are_chosen_in_the_menu(visit: Visit) -> None:
+    page = visit("/breakers", timezone_id="Europe/Berlin")
+    page.get_by_role("button", name="operator, operator: account").click()
+    page.get_by_role("button", name="Local times").click()
+    expect(page.locator("html")).to_have_attribute("data-zone", "Europe/Berlin")
+    page.get_by_role("button", name="operator, operator: account").click()
+    page.get_by_role("button", name="Times in UTC").click()
+    expect(page.locator("html")).not_to_have_attribute("data-zone", "Europe/Berlin")
+
+
+# -- every screen, with nothing but keys ------------------------------------------------------------------------------
+WATCH = """(isShell) => {
+  const shown = (one) => one.checkVisibility({ checkVisibilityCSS: true }) && one.getClientRects().length > 0;
+  const words = (one) => one.getAttribute("aria-label") ?? one.textContent.trim().slice(0, 30);
+  const name = (one) => `${one.tagName} ${words(one)} ${one.name ?? ""}`;
+  const within = isShell ? document : document.querySelector("main");
+  if (!isShell) within.focus(); // what stands around it is the same everywhere
+  const wanted = "a[href], button, input, select, textarea, summary, [tabindex='0']";
+  const groups = new Set();
+  window.seen = new Set();
+  window.faults = [];
+  window.reachable = [...within.querySelectorAll(wanted)].filter((one) => {
+    if (one.disabled || one.tabIndex < 0 || one.type === "hidden" || !shown(one)) return false;
+    if (one.type !== "radio") return true;
+    const group = `${one.form?.action} ${one.name}`; // one of them has the group's place
+    return !groups.has(group) && groups.add(group);
+  });
+  document.addEventListener("focusin", ({ target: one }) => {
+    if (window.seen.has(one)) return;
+    window.seen.add(one);
+    const outlined = [one, one.parentElement, one.labels?.[0]].filter(Boolean).some((host) => {
+      const { outlineStyle, outlineWidth } = getComputedStyle(host);
+      return outlineStyle !== "none" && parseFloat(outlineWidth) >= 2;
+    });
+    if (one !== document.body && !outlined && one.id !== "main") window.faults.push(`no focus is seen: ${name(one)}`);
+    const box = one.getBoundingClientRect();
+    const bar = document.querySelector(".topbar").getBoundingClientRect();
+    const isUnder = box.bottom > 0 && box.bottom <= bar.bottom && !one.closest(".topbar, .nav, .skip") && box.height;
+    if (isUnder) window.faults.push(`hidden by the head: ${name(one)}`);
+  });
+  window.missed = () => window.reachable.filter((one) => {
+    if (!one.isConnected || !shown(one)) return false;
+    return !window.seen.has(one) && !(one.type === "radio" && [...window.seen].some((two) => two.name === one.name));
+  }).map((one) => `no key reaches: ${name(one)}`);
+  return window.reachable.length;
+}"""
+PRESSES = """() => {
+  window.acted = [];
+  const take = (event) => {
+    window.acted.push(event.type);
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  };
+  document.addEventListener("click", take, true);
+  document.addEventListener("submit", take, true);
+  const of = (one) => one.dataset.press;
+  return [...new Set([...document.querySelectorAll("main [data-press]:not([hidden])")].map(of))];
+}"""
+LEFT_OUT = {"trip", "reset", "approve", "triage", "triage of several"}
+"""Forms, whose fields the tests of acts fill in by keyboard."""
+
+
+@pytest.fixture(scope="module")
+def seat(browser: Browser, stage: Stage) -> Iterator[Page]:
+    """One page for all screens, signed in once, that does not change by itself."""
+    with browser.new_context(reduced_motion="reduce", viewport={"width": 1440, "height": 900}) as context:
+        yield stage.sign_in(context)
+
+
+@pytest.mark.parametrize("name", [one for one in SCREENS if one not in LEFT_OUT])
+def test_every_screen_is_used_by_keyboard_alone(name: str, seat: Page, stage: Stage) -> None:
+    seat.goto(stage.server.url + SCREENS[name])
+    number = seat.evaluate(WATCH, name == "overview")
+    for _ in range(number + 12):  # and some more, for what came meanwhile and for the parts of a date
+        seat.keyboard.press("Tab")
+    assert seat.evaluate("[...window.missed(), ...window.faults]") == []
+    seat.evaluate("document.activeElement.blur()")
+    keys = seat.evaluate(PRESSES)
+    for key in keys:
+        seat.keyboard.press(key)
+        said = seat.evaluate("[window.acted.splice(0).length, document.querySelectorAll('#toasts .notice').length]")
+        assert any(said), f"{key} does nothing"
+
+
+def test_a_range_is_shifted_widened_and_pinned_by_keys(seat: Page, stage: Stage) -> None:
+    seat.goto(f"{stage.server.url}/failures?range=1h")
+    for keys, address in (
+        (("t", "z"), r"from=now-120m&to=now"),
+        (("t", "a"), r"from=\d{4}-\d\d-\d\dT.*Z&to=\d{4}-"),
+        (("t", "ArrowLeft"), r"from=\d{4}-\d\d-\d\dT.*Z&to=\d{4}-"),
+        (("t", "n"), r"from=now-120m&to=now"),
+    ):
+        with seat.expect_navigation():
+            for key in keys:
+                seat.keyboard.press(key)
+        assert re.search(address, unquote(seat.url)), seat.url

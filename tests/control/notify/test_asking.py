@@ -1,0 +1,194 @@
+"""Chains at work: asked in time and once, stopped by whoever takes it, gone on with when that runs out."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core import mail
+
+from recovery_ops.control.actions.escalations import respond
+from recovery_ops.control.actions.notifying import remove_channel, save_chain
+from recovery_ops.control.escalations import asking
+from recovery_ops.control.escalations.due import keep_deadlines
+from recovery_ops.control.models import Channel, Delivery, EscalationChain, RoleGrant
+from recovery_ops.control.notify import sending
+from recovery_ops.control.notify.chains import plan_of
+from recovery_ops.control.notify.telling import tell
+from recovery_ops.control.refusals import Refused
+from recovery_ops.control.roles import Role
+from tests.control.cast import asked, person
+from tests.control.notify.conftest import EVA, channel, rule
+from tests.control.notify.test_telling import question
+from tests.control.test_escalations import act
+from tests.control.test_escalations import person as somebody
+from tests.events.seeding import NOW
+
+pytestmark = pytest.mark.django_db
+
+
+def chain(*steps: tuple[float, Channel], name: str = "*", **more: Any) -> EscalationChain:
+    rows = [{"after_s": minutes * 60, "channel": to.pk, "person": more.get("person", "")} for minutes, to in steps]
+    return save_chain(**asked(by=EVA, name=name, steps=rows)).object
+
+
+def minutes(number: float) -> datetime:
+    return NOW + timedelta(minutes=number)
+
+
+def told(now: datetime) -> list[tuple[str, str]]:
+    """Which channels one look tells, and what."""
+    before = set(Delivery.objects.values_list("pk", flat=True))
+    keep_deadlines("dev", now)
+    tell("dev", now)
+    made = Delivery.objects.exclude(pk__in=before).order_by("pk").select_related("channel")
+    return [(one.channel.name, one.phase) for one in made]
+
+
+def test_each_step_is_asked_once_and_everybody_hears_the_end() -> None:
+    chat, pager = channel(name="chat"), channel(name="pager")
+    chain((0, chat), (15, pager), (20, chat))
+    one = question()
+    assert told(minutes(0)) == [("chat", "began")]
+    assert told(minutes(14)) == []
+    assert told(minutes(15)) == [("pager", "began")]
+    assert told(minutes(25)) == [("chat", "began")]
+    act("resolve", one, reason="mended by hand", now=minutes(26))
+    assert sorted(told(minutes(26))) == [("chat", "ended"), ("pager", "ended")]
+    assert told(minutes(27)) == []
+    assert told(minutes(60)) == []
+
+
+def test_who_takes_it_stops_the_chain_until_it_runs_out() -> None:
+    chat, pager = channel(name="chat"), channel(name="pager")
+    chain((0, chat), (15, pager))
+    one = question()
+    assert told(minutes(0)) == [("chat", "began")]
+    act("acknowledge", one, now=minutes(5))
+    assert told(minutes(6)) == [("chat", "acknowledged")]
+    assert told(minutes(34)) == []
+    assert told(minutes(35)) == []  # the acknowledgement expires: the clock goes on from five minutes
+    assert told(minutes(44)) == []
+    assert told(minutes(45)) == [("pager", "began")]
+
+
+def test_another_queue_begins_its_own_chain() -> None:
+    chat, pager = channel(name="chat"), channel(name="pager")
+    chain((0, chat))
+    chain((0, pager), name="capacity")
+    one = question()
+    assert told(minutes(0)) == [("chat", "began")]
+    act("escalate", one, to="capacity", now=minutes(1), reason="they know more of this")
+    assert told(minutes(1)) == [("pager", "began")]
+
+
+def test_after_an_absence_nothing_is_asked_twice() -> None:
+    chat = channel(name="chat")
+    chain((0, chat), (15, channel(name="pager")))
+    question()
+    assert told(minutes(20)) == [("chat", "began"), ("pager", "began")]
+    assert told(minutes(21)) == []
+
+
+def test_the_plan_says_who_was_asked_and_who_will_be() -> None:
+    somebody("li")
+    chat, pager = channel(name="chat"), channel(name="pager")
+    chain((0, chat), (15, pager), person="li")
+    one = question()
+    told(minutes(0))
+    plan = plan_of(one, asking.story_of(one), minutes(5))
+    assert [(step.who, step.asked_at, step.due_at) for step in plan.steps] == [
+        ("li, by chat", NOW, None),
+        ("li, by pager", None, minutes(15)),
+    ]
+    assert Delivery.objects.get().title.startswith("li: ")
+    act("acknowledge", one, now=minutes(5))
+    assert plan_of(one, asking.story_of(one), minutes(6)).steps[1].due_at is None
+
+
+def test_a_chain_asks_only_who_is_there() -> None:
+    here = channel(name="chat")
+    with pytest.raises(Refused, match="nobody here is called so"):
+        chain((0, here), person="ghost")
+    with pytest.raises(Refused, match="a channel that is not there"):
+        save_chain(**asked(by=EVA, name="*", steps=[{"after_s": 0, "channel": 999_999}]))
+    chain((0, here))
+    with pytest.raises(Refused, match="is used by the chain of"):
+        remove_channel(**asked(by=EVA, number=here.pk))
+
+
+def test_a_decision_through_the_api_is_told_too() -> None:
+    chat = channel(name="chat")
+    chain((0, chat))
+    one = question()
+    told(minutes(0))
+    respond("approve", number=one.pk, **asked(by=person(), now=minutes(1)))
+    assert told(minutes(1)) == [("chat", "ended")]
+
+
+# -- to people ---------------------------------------------------------------------------------------------------------
+def letters(now: datetime) -> list[tuple[str, tuple[str, ...]]]:
+    """What is written to whom, as the outbox sends it."""
+    mail.outbox.clear()
+    tell("dev", now)
+    sending.send_due(now=lambda: now, chance=lambda: 0.0)
+    return [(str(letter.subject), tuple(letter.recipients())) for letter in mail.outbox]
+
+
+def people() -> Channel:
+    """A channel that writes to people; ana and bob have an address, cleo has none, and dan may only look."""
+    for name, role in (("ana", Role.RESPONDER), ("bob", Role.ADMIN), ("cleo", Role.OPERATOR), ("dan", Role.VIEWER)):
+        user = User.objects.create_user(name, email="" if name == "cleo" else f"{name}@example.org")
+        RoleGrant.objects.create(user=user, environment="dev", role=role)
+    return channel(kind="people", name="mail", address="", secret="")
+
+
+def test_a_step_writes_to_the_person_that_it_names(settings: Any) -> None:
+    settings.EMAIL_IS_SET_UP = True
+    to = people()
+    chain((0, to), person="ana")
+    chain((0, to), person="*", name="refunds")
+    one = question()
+    [(subject, receivers)] = letters(minutes(0))
+    assert (receivers, f"ana: {one}" in subject) == (("ana@example.org",), True)
+    assert Delivery.objects.get().person == "ana"
+    [step] = plan_of(one, asking.story_of(one), minutes(1)).steps
+    assert step.who == "ana, by mail"
+    act("resolve", one, reason="mended by hand", now=minutes(2))
+    assert [to for _, to in letters(minutes(2))] == [("ana@example.org",)], "who was asked hears the end"
+    assert letters(minutes(3)) == []
+
+
+def test_everybody_who_may_respond_is_written_to_at_once(settings: Any) -> None:
+    settings.EMAIL_IS_SET_UP = True
+    chain((0, people()), person="*")
+    one = question()
+    assert [to for _, to in letters(minutes(0))] == [("ana@example.org", "bob@example.org")]
+    assert mail.outbox[0].to == [], "nobody reads where the others are written to"
+    [step] = plan_of(one, asking.story_of(one), minutes(1)).steps
+    assert step.who == "everybody who may respond, by mail"
+
+
+def test_who_gave_no_address_is_named_in_the_log(settings: Any) -> None:
+    settings.EMAIL_IS_SET_UP = True
+    chain((0, people()), person="cleo")
+    question()
+    assert letters(minutes(0)) == []
+    made = Delivery.objects.get()
+    assert (made.state, "cleo has given no e-mail address" in made.problem) == ("failed", True)
+
+
+def test_a_step_that_writes_to_people_names_them_and_a_rule_does_not() -> None:
+    to = people()
+    for person_, fault in (("", "write an e-mail to nobody"), ("nobody-here", "ask nobody-here")):
+        with pytest.raises(Refused) as refused:
+            chain((0, to), person=person_)
+        assert refused.value.fields["steps"].startswith(fault)
+    with pytest.raises(Refused) as refused:
+        chain((0, channel()), person="*")
+    assert "ask everybody in a channel" in refused.value.fields["steps"]
+    with pytest.raises(Refused) as refused:
+        rule(to, "capacity")
+    assert "a rule names nobody" in refused.value.fields["channel"]

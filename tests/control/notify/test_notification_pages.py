@@ -1,0 +1,204 @@
+"""Settings → Notifications: set up and changed by an editor, audited, and never showing what is secret."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from recovery_ops.control.models import AuditEntry, Channel, Delivery, EscalationChain, NotificationRule
+from recovery_ops.control.notify.sending import send_due
+from recovery_ops.control.notify.telling import tell
+from recovery_ops.control.roles import Role
+from tests.control.notify.conftest import SECRET
+from tests.control.notify.receiving import Receiver
+from tests.control.notify.test_telling import question
+from tests.control.visiting import HOSTILE, REASON, signed_in, text_of
+from tests.events.seeding import NOW
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+HOME = "/settings/notifications"
+
+
+def new_channel(client: Client, inbox: Receiver, **changed: Any) -> Any:
+    form = {"name": "ops", "address": inbox.url, "secret": SECRET, "is_on": "on", "reason": REASON, "key": "c-1"}
+    return client.post(f"{HOME}/channels/new/webhook", form | changed)
+
+
+def new_rule(client: Client, **changed: Any) -> Any:
+    form = {
+        "name": "escalations",
+        "channel": str(Channel.objects.get().pk),
+        "triggers": ["escalation", "sla"],
+        "operation": "*",
+        "queue": "*",
+        "least_severity": "info",
+        "failures": "100",
+        "within_min": "5",
+        "expiry_lead_min": "10",
+        "group_s": "0",
+        "quiet_from": "",
+        "quiet_to": "",
+        "quiet_zone": "UTC",
+        "quiet_passes": "critical",
+        "is_on": "on",
+        "reason": REASON,
+        "key": "r-1",
+    }
+    return client.post(f"{HOME}/rules/new", form | changed)
+
+
+def new_chain(client: Client, **changed: Any) -> Any:
+    number = str(Channel.objects.get().pk)
+    form = {"name": "*", "is_on": "on", "reason": REASON, "key": "ch-1"}
+    steps = {"after_0": "0", "channel_0": number, "after_1": "15", "channel_1": number, "person_1": "eva"}
+    return client.post(f"{HOME}/chains/new", form | steps | changed)
+
+
+def test_from_nothing_to_a_message_that_arrived(inbox: Receiver) -> None:
+    client = signed_in(Role.EDITOR, "eva")
+    assert "Nobody is told anything yet" in text_of(client.get(HOME))
+    assert new_channel(client, inbox).status_code == 303
+    assert new_rule(client).status_code == 303
+    assert new_chain(client).status_code == 303
+    page = text_of(client.get(HOME))
+    assert "at once: ops → after 15m 00s: eva, by ops" in page
+    one = question()
+    tell("dev", NOW)
+    assert send_due(now=lambda: NOW) == 2
+    assert {got.said["phase"] for got in inbox.got} == {"began"}
+    assert "sent" in text_of(client.get(f"{HOME}/log"))
+    shown = text_of(client.get(f"/escalations/{one.pk}"))
+    assert "ops asked 14:26:18 , delivered" in shown
+    assert "eva, by ops will be asked at 14:41:18 if nobody takes it" in shown
+
+
+def test_what_is_secret_is_never_shown_or_audited(inbox: Receiver) -> None:
+    client = signed_in(Role.ADMIN)
+    new_channel(client, inbox)
+    number = Channel.objects.get().pk
+    pages = [client.get(f"{HOME}{path}").content.decode() for path in ("", "/log", f"/channels/{number}")]
+    pages.append(client.get("/audit").content.decode())
+    for page in pages:
+        assert SECRET not in page
+        assert inbox.url not in page
+    assert "ops" in pages[-1]
+    entry = AuditEntry.objects.get(verb="channel.save")
+    assert SECRET not in entry.after_text
+    assert "/hook" not in entry.after_text
+
+
+def test_an_empty_field_keeps_what_is_there_and_a_new_secret_is_noted(inbox: Receiver) -> None:
+    client = signed_in(Role.EDITOR)
+    new_channel(client, inbox)
+    one = Channel.objects.get()
+    form = {"name": "ops", "address": "", "secret": "", "is_on": "on", "version": "1", "reason": REASON}
+    address = f"{HOME}/channels/{one.pk}"
+    assert client.post(address, form | {"name": "operations", "key": "c-2"}).status_code == 303
+    kept = Channel.objects.get()
+    assert (kept.name, kept.address, kept.secret) == ("operations", inbox.url, SECRET)
+    assert client.post(address, form | {"secret": "another-secret-of-ours", "key": "c-3"}).status_code == 409
+    assert (
+        client.post(address, form | {"secret": "another-secret-of-ours", "version": "2", "key": "c-4"}).status_code
+        == 303
+    )
+    entry = AuditEntry.objects.filter(verb="channel.save").latest("number")
+    assert (entry.before["credentials"], entry.after["credentials"]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("http://hooks.example.org/x", "begins with https://"),
+        ("https://127.0.0.1/x", "leads to this machine"),
+        ("https://[::ffff:10.0.0.1]/x", "leads to a private"),
+        ("https://eva:pw@hooks.example.org/", "has a name or password in it"),
+        ("ftp://hooks.example.org", "begins with https://"),
+        ("", "says where messages go"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_said_beside_its_field(inbox: Receiver, address: str, says: str) -> None:
+    answer = new_channel(signed_in(Role.EDITOR), inbox, address=address)
+    assert answer.status_code == 400
+    assert says in text_of(answer)
+    assert not Channel.objects.exists()
+
+
+def test_who_may_not_is_refused(inbox: Receiver) -> None:
+    new_channel(signed_in(Role.EDITOR, "eva"), inbox)
+    number = Channel.objects.get().pk
+    operator = signed_in(Role.OPERATOR)
+    page = operator.get(HOME)
+    assert page.status_code == 200
+    assert "Change" not in text_of(page)
+    for path in ("/channels/new/slack", f"/channels/{number}", f"/channels/{number}/test", "/rules/new", "/chains/new"):
+        assert operator.get(f"{HOME}{path}").status_code == 403
+        assert operator.post(f"{HOME}{path}", {"reason": REASON}).status_code == 403
+    assert signed_in(Role.EDITOR, "eva").get(f"{HOME}/channels/new/fax").status_code == 404
+
+
+def test_the_test_button_sends_and_the_log_says_so(inbox: Receiver) -> None:
+    client = signed_in(Role.EDITOR)
+    new_channel(client, inbox, name=HOSTILE[:60])
+    number = Channel.objects.get().pk
+    answer = client.post(f"{HOME}/channels/{number}/test", {"reason": REASON, "key": "t-1"})
+    assert answer.status_code == 303
+    assert client.post(f"{HOME}/channels/{number}/test", {"reason": REASON, "key": "t-1"}).status_code == 303
+    assert send_due(now=lambda: NOW) == 1
+    assert "A test of channel" in inbox.got[0].said["title"]
+    log = client.get(f"{HOME}/log?channel={number}")
+    assert "sent 1" in text_of(log)
+    assert HOSTILE[:60] not in log.content.decode()
+    assert Delivery.objects.count() == 1
+
+
+def test_a_chain_is_previewed_before_it_is_saved(inbox: Receiver) -> None:
+    client = signed_in(Role.EDITOR, "eva")
+    new_channel(client, inbox)
+    shown = new_chain(client, preview="1", reason="")
+    assert shown.status_code == 200
+    assert "eva, by ops 14:41:18 after 15m 00s" in text_of(shown)
+    assert not EscalationChain.objects.exists()
+    assert new_chain(client, reason="").status_code == 422
+    assert new_chain(client, channel_0="", channel_1="").status_code == 400
+
+
+def test_what_is_used_is_not_removed_and_what_is_removed_tells_nothing(inbox: Receiver) -> None:
+    client = signed_in(Role.EDITOR, "eva")
+    new_channel(client, inbox)
+    new_rule(client)
+    number, rule = Channel.objects.get().pk, NotificationRule.objects.get().pk
+    refused = client.post(f"{HOME}/channels/{number}/remove", {"reason": REASON, "key": "x-1"})
+    assert "is used by escalations" in text_of(refused)
+    assert client.post(f"{HOME}/rules/{rule}/remove", {"reason": REASON, "key": "x-2"}).status_code == 303
+    assert client.post(f"{HOME}/channels/{number}/remove", {"reason": REASON, "key": "x-3"}).status_code == 303
+    gone = Channel.objects.get()
+    assert (gone.address, gone.secret) == ("", "")
+    question()
+    assert tell("dev", NOW) == 0
+    assert new_channel(client, inbox, key="c-9").status_code == 303  # its name is free again
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"triggers": []}, "Choose at least one"),
+        ({"failures": "0"}, "is a whole number from 1"),
+        ({"quiet_from": "22:00"}, "has a beginning and an end"),
+        ({"quiet_zone": "Mars/Olympus"}, "is a zone such as"),
+        ({"operation": " "}, "required"),
+    ],
+)
+def test_a_rule_says_what_is_wrong_with_it(inbox: Receiver, changed: dict[str, Any], says: str) -> None:
+    client = signed_in(Role.EDITOR)
+    new_channel(client, inbox)
+    answer = new_rule(client, **changed)
+    assert answer.status_code in (400, 422)
+    assert says in text_of(answer)
+    assert not NotificationRule.objects.exists()
+
+
+def test_budgets_stand_on_the_capacity_page() -> None:
+    assert "No operation has made a retry" in text_of(signed_in(Role.VIEWER).get("/capacity"))

@@ -1,0 +1,118 @@
+"""A chain that is set up, changed, switched off or removed while questions are open: who was asked, and who will be."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from recovery_ops.control.actions.notifying import remove_chain, save_chain
+from recovery_ops.control.escalations import asking
+from recovery_ops.control.models import Channel, Escalation, EscalationChain
+from recovery_ops.control.notify.chains import Plan, plan_of
+from recovery_ops.control.roles import Role
+from tests.control.cast import asked
+from tests.control.notify.conftest import EVA, channel
+from tests.control.notify.test_asking import chain, minutes, told
+from tests.control.notify.test_telling import question
+from tests.control.test_escalations import act
+from tests.control.visiting import signed_in
+from tests.events.seeding import NOW
+
+pytestmark = pytest.mark.django_db
+
+
+def changed(one: EscalationChain, *steps: tuple[float, Channel], at: float, **more: Any) -> EscalationChain:
+    rows = [{"after_s": after * 60, "channel": to.pk} for after, to in steps]
+    given = asked(by=EVA, number=one.pk, name=one.name, steps=rows, now=minutes(at))
+    return save_chain(**given | more).object
+
+
+def plan(one: Escalation, at: float) -> Plan:
+    one.refresh_from_db()
+    return plan_of(one, asking.story_of(one), minutes(at))
+
+
+def lines(one: Escalation, at: float) -> list[tuple[str, datetime | None, datetime | None, bool]]:
+    return [(step.who, step.asked_at, step.due_at, step.is_former) for step in plan(one, at).steps]
+
+
+def test_a_step_that_is_put_before_others_takes_nobody_elses_place() -> None:
+    chat, lead, boss = channel(name="chat"), channel(name="lead"), channel(name="boss")
+    made = chain((0, chat), (15, lead))
+    one = question()
+    told(minutes(0))
+    changed(made, (0, boss), (5, chat), (15, lead), at=2)
+    assert lines(one, 2) == [
+        ("boss", None, minutes(2), False),
+        ("chat", NOW, None, False),
+        ("lead", None, minutes(15), False),
+    ]
+    assert plan(one, 2).changed_at == minutes(2)
+    assert told(minutes(2)) == [("boss", "began")], "whose time has passed is asked at once"
+    assert told(minutes(6)) == [], "who was asked is not asked again because the step has moved"
+    assert told(minutes(15)) == [("lead", "began")]
+
+
+def test_who_was_asked_and_is_no_longer_in_the_chain_is_said() -> None:
+    chat, lead, boss = channel(name="chat"), channel(name="lead"), channel(name="boss")
+    made = chain((0, chat), (15, lead))
+    one = question()
+    told(minutes(0))
+    changed(made, (10, boss), at=5)
+    assert lines(one, 5) == [("chat", NOW, None, True), ("boss", None, minutes(10), False)]
+    act("resolve", one, reason="mended by hand", now=minutes(6))
+    assert told(minutes(6)) == [("chat", "ended")], "whoever was asked hears the end"
+
+
+def test_one_channel_may_be_asked_twice_and_a_change_keeps_count() -> None:
+    chat, lead = channel(name="chat"), channel(name="lead")
+    made = chain((0, chat), (20, chat))
+    one = question()
+    told(minutes(0))
+    changed(made, (0, chat), (10, lead), (20, chat), at=5)
+    assert [(who, due) for who, _, due, _ in lines(one, 5)] == [
+        ("chat", None),
+        ("lead", minutes(10)),
+        ("chat", minutes(20)),
+    ]
+
+
+def test_a_chain_that_is_set_up_later_begins_then_and_not_all_at_once() -> None:
+    one = question()
+    assert plan(one, 60).chain is None
+    chat, lead = channel(name="chat"), channel(name="lead")
+    rows = [{"after_s": after * 60, "channel": to.pk} for after, to in ((0, chat), (15, lead))]
+    save_chain(**asked(by=EVA, name="*", steps=rows, now=minutes(60)))
+    assert [(who, due) for who, _, due, _ in lines(one, 60)] == [("chat", minutes(60)), ("lead", minutes(75))]
+    assert told(minutes(61)) == [("chat", "began")]
+    assert told(minutes(74)) == []
+    assert told(minutes(75)) == [("lead", "began")]
+
+
+def test_switched_off_it_asks_nobody_and_switched_on_it_begins_where_nobody_was_asked() -> None:
+    chat, lead, boss = channel(name="chat"), channel(name="lead"), channel(name="boss")
+    made = chain((0, chat), (15, lead), (30, boss))
+    steps = ((0.0, chat), (15.0, lead), (30.0, boss))
+    one = question()
+    told(minutes(0))
+    changed(made, *steps, at=5, is_on=False)
+    assert [(step.who, step.is_former) for step in plan(one, 6).steps] == [("chat", True)]
+    assert told(minutes(20)) == []
+    changed(made, *steps, at=40)
+    assert told(minutes(41)) == []
+    assert told(minutes(55)) == [("lead", "began")]
+    remove_chain(**asked(by=EVA, number=made.pk, now=minutes(56)))
+    assert plan(one, 57).chain is None
+    assert told(minutes(90)) == []
+
+
+def test_a_change_says_what_it_does_to_what_is_open() -> None:
+    chat, lead = channel(name="chat"), channel(name="lead")
+    made = chain((0, chat), (15, lead))
+    question()
+    question("capacity")
+    told(minutes(0))
+    page = signed_in(Role.EDITOR).get(f"/settings/notifications/chains/{made.pk}").content.decode()
+    assert "2 open escalations go by it" in page

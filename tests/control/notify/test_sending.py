@@ -1,0 +1,340 @@
+"""The outbox against a real receiver: signed, tried again or given up, never sent twice, whoever dies in between."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import socket
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.core import mail
+
+from recovery_ops.control.models import Channel, Delivery
+from recovery_ops.control.notify import transport
+from recovery_ops.control.notify.sending import LEASE, claim_next, mend, send_due, try_it
+from tests.control.notify.conftest import SECRET, channel
+from tests.control.notify.receiving import Receiver, Reply
+from tests.events.seeding import NOW
+
+pytestmark = pytest.mark.django_db
+
+
+def message(to: Channel, **more: Any) -> Delivery:
+    given: dict[str, Any] = {
+        "environment": "dev",
+        "origin": "rule:1",
+        "lane": "rule:1:breaker search_web",
+        "phase": "began",
+        "severity": "warning",
+        "title": "Breaker <search_web> & co are open",
+        "lines": ["On r-0: 65 % of 20 calls failed."],
+        "path": "/breakers/search_web",
+        "made_at": NOW,
+        "not_before": NOW,
+    }
+    return Delivery.objects.create(channel=to, **given | more)
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def on(self, **span: float) -> None:
+        self.now += timedelta(**span)
+
+
+def sent(clock: Callable[[], datetime]) -> int:
+    return send_due(now=clock, chance=lambda: 0.0)
+
+
+def state_of(one: Delivery) -> tuple[str, int]:
+    one.refresh_from_db()
+    return one.state, one.tries
+
+
+# -- forms -------------------------------------------------------------------------------------------------------------
+def test_a_webhook_is_signed_so_that_its_receiver_can_check(inbox: Receiver) -> None:
+    one = message(channel(inbox))
+    assert sent(Clock()) == 1
+    assert state_of(one) == ("sent", 1)
+    [got] = inbox.got
+    seconds = got.headers["recovery-ops-timestamp"]
+    expected = hmac.new(SECRET.encode(), seconds.encode() + b"." + got.body, hashlib.sha256).hexdigest()
+    assert got.headers["recovery-ops-signature"] == f"v1={expected}"
+    assert got.headers["recovery-ops-delivery"] == str(one.pk)
+    assert seconds == str(int(NOW.timestamp()))
+    assert got.said["title"] == "Breaker <search_web> & co are open"
+    assert got.said["url"].endswith("/breakers/search_web")
+    assert SECRET.encode() not in got.body
+
+
+def test_slack_reads_no_mention_and_no_link_of_an_agent(inbox: Receiver) -> None:
+    message(channel(inbox, "slack"), title="<!channel> & <https://evil.example|here>")
+    sent(Clock())
+    text = inbox.got[0].said["text"]
+    assert "&lt;!channel&gt; &amp; &lt;https://evil.example|here&gt;" in text
+    assert "<!channel>" not in text
+
+
+@pytest.mark.parametrize(
+    ("phase", "action"),
+    [("began", "trigger"), ("told", "trigger"), ("acknowledged", "acknowledge"), ("ended", "resolve")],
+)
+def test_pagerduty_events_of_one_trouble_have_one_key(inbox: Receiver, phase: str, action: str) -> None:
+    message(channel(inbox, "pagerduty"), phase=phase)
+    sent(Clock())
+    said = inbox.got[0].said
+    assert (said["event_action"], said["routing_key"]) == (action, SECRET)
+    assert said["dedup_key"] == "dev:rule:1:breaker search_web"
+    assert ("payload" in said) == (action == "trigger")
+    if "payload" in said:
+        assert said["payload"]["severity"] == "warning"
+        assert said["payload"]["summary"]
+        assert said["payload"]["source"]
+
+
+def test_mail_goes_to_everybody_once(settings: Any) -> None:
+    settings.EMAIL_IS_SET_UP = True
+    one = message(channel(kind="email", address="ana@example.org, li@example.org"), title="line\nbreak")
+    sent(Clock())
+    assert state_of(one) == ("sent", 1)
+    [letter] = mail.outbox
+    assert letter.to == ["ana@example.org", "li@example.org"]
+    assert letter.subject == "[dev] line break"
+
+
+def test_without_a_mail_server_it_says_what_to_set() -> None:
+    one = message(channel(kind="email", address="ana@example.org"))
+    sent(Clock())
+    assert state_of(one) == ("failed", 1)
+    assert "RECOVERY_OPS_MAIL_URL" in one.problem
+
+
+# -- again, or never ---------------------------------------------------------------------------------------------------
+def test_what_fails_for_now_is_tried_again_until_it_arrives(inbox: Receiver) -> None:
+    inbox.replies = [Reply(500), Reply(503), Reply(429, {"Retry-After": "120"})]
+    one, clock = message(channel(inbox)), Clock()
+    for wait_s, tries in ((0, 1), (5, 2), (10, 3)):
+        clock.on(seconds=wait_s - 1)
+        assert sent(clock) == (0 if wait_s else 1) or not wait_s
+        clock.on(seconds=1)
+        sent(clock)
+        assert state_of(one) == ("waiting", tries)
+    clock.on(seconds=119)
+    assert sent(clock) == 0
+    clock.on(seconds=1)
+    assert sent(clock) == 1
+    assert state_of(one) == ("sent", 4)
+    assert one.problem == ""
+    assert len(inbox.got) == 4
+    assert len({got.headers["recovery-ops-delivery"] for got in inbox.got}) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "says"),
+    [
+        (Reply(410, body=b"gone for good"), "It answered 410: gone for good"),
+        (Reply(404, body=b""), "It answered 404."),
+        (Reply(302, {"Location": "http://169.254.169.254/latest"}), "redirects are not followed"),
+    ],
+)
+def test_what_is_refused_for_good_is_not_tried_again(inbox: Receiver, reply: Reply, says: str) -> None:
+    inbox.usual = reply
+    one, clock = message(channel(inbox)), Clock()
+    sent(clock)
+    assert state_of(one) == ("failed", 1)
+    assert says in one.problem
+    assert one.status_code == reply.status
+    clock.on(days=1)
+    assert sent(clock) == 0
+    assert len(inbox.got) == 1
+
+
+def test_it_is_given_up_after_ten_tries(inbox: Receiver) -> None:
+    inbox.usual = Reply(500)
+    one, clock = message(channel(inbox)), Clock()
+    for _ in range(20):
+        sent(clock)
+        clock.on(hours=1)
+    assert state_of(one) == ("failed", 10)
+    assert len(inbox.got) == 10
+
+
+def test_a_receiver_that_drips_is_cut_off(inbox: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "TOTAL_S", 0.3)
+    inbox.usual = Reply(500, body=b"x" * 400, drip_s=0.05)
+    one, began = message(channel(inbox)), time.monotonic()
+    sent(Clock())
+    assert time.monotonic() - began < 10  # of the twenty seconds that it would take
+    assert state_of(one)[0] == "waiting"
+    assert one.status_code == 500
+
+
+def test_a_receiver_that_is_silent_is_tried_again(inbox: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "STEP_S", 0.1)
+    inbox.usual = Reply(wait_s=0.5)
+    one = message(channel(inbox))
+    sent(Clock())
+    assert state_of(one)[0] == "waiting"
+    assert "did not answer" in one.problem
+
+
+def test_of_a_long_answer_only_the_beginning_is_read(inbox: Receiver) -> None:
+    inbox.usual = Reply(400, body=b"x" * 5_000_000)
+    one = message(channel(inbox))
+    sent(Clock())
+    assert state_of(one)[0] == "failed"
+    assert len(one.problem) <= 1000
+
+
+# -- where nothing is sent ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "10.1.2.3", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1"),
+        *("::1", "fe80::1", "fd00::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::"),
+    ],
+)
+def test_a_name_that_leads_into_our_own_network_is_refused(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    family = 10 if ":" in address else 2
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda *_, **__: [(2, 1, 6, "", ("93.184.215.14", 443)), (family, 1, 6, "", (address, 443))],
+    )
+    connected: list[object] = []
+    monkeypatch.setattr(socket, "create_connection", lambda *to, **_: connected.append(to))
+    one = message(channel())
+    sent(Clock())
+    assert state_of(one) == ("failed", 1)
+    assert "hooks.example.org leads to" in one.problem
+    assert not connected
+
+
+def test_the_connection_goes_to_the_address_that_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def look_up(*_: object, **__: object) -> list[Any]:
+        asked.append(1)
+        return [(2, 1, 6, "", ("93.184.215.14" if len(asked) == 1 else "127.0.0.1", 443))]
+
+    connected: list[Any] = []
+
+    def connect(to: object, **_: object) -> None:
+        connected.append(to)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(socket, "create_connection", connect)
+    message(channel())
+    sent(Clock())
+    assert (len(asked), connected) == (1, [("93.184.215.14", 443)])
+
+
+# -- who dies in between -----------------------------------------------------------------------------------------------
+def test_what_a_dead_worker_had_claimed_is_sent_by_another(inbox: Receiver) -> None:
+    one, clock = message(channel(inbox)), Clock()
+    claimed = claim_next(clock())
+    assert claimed is not None
+    assert sent(clock) == 0
+    clock.on(seconds=LEASE.total_seconds() + 1)
+    assert sent(clock) == 1
+    assert state_of(one) == ("sent", 1)
+    # The first wakes up again: its claim is gone, and nothing is sent twice.
+    assert try_it(claimed, now=clock) == 0
+    assert len(inbox.got) == 1
+
+
+def dies_while_sending(one: Delivery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker is gone after the receiver has got it, before anything is noted."""
+
+    class Killed(BaseException):
+        pass
+
+    def note(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("recovery_ops.control.notify.sending._note", note)
+        with pytest.raises(Killed):
+            send_due(now=lambda: NOW)
+    assert state_of(one) == ("sending", 1)
+
+
+def test_what_was_in_flight_is_unknown_and_not_sent_again(inbox: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, clock = message(channel(inbox)), Clock()
+    dies_while_sending(one, monkeypatch)
+    clock.on(days=1)
+    assert sent(clock) == 0
+    assert state_of(one) == ("unknown", 1)
+    assert "not sent again" in one.problem
+    assert len(inbox.got) == 1
+
+
+def test_what_has_a_key_is_sent_again(inbox: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, clock = message(channel(inbox, "pagerduty")), Clock()
+    dies_while_sending(one, monkeypatch)
+    clock.on(days=1)
+    assert sent(clock) == 1
+    assert state_of(one) == ("sent", 2)
+    assert len({got.said["dedup_key"] for got in inbox.got}) == 1
+
+
+def test_who_was_only_slow_says_what_came_of_it(inbox: Receiver) -> None:
+    one, clock = message(channel(inbox)), Clock()
+    claimed = claim_next(clock())
+    assert claimed is not None
+    moments = [clock(), clock() + 3 * LEASE]
+
+    def slowly() -> datetime:
+        if len(moments) == 1:
+            mend(moments[0])
+            assert state_of(one)[0] == "unknown"
+        return moments.pop(0)
+
+    assert try_it(claimed, now=slowly) == 1
+    assert state_of(one) == ("sent", 1)
+
+
+# -- order, and switches -----------------------------------------------------------------------------------------------
+def test_the_end_never_overtakes_the_beginning(inbox: Receiver) -> None:
+    to, clock = channel(inbox), Clock()
+    inbox.replies = [Reply(500)]
+    first, other = message(to), message(to, lane="rule:1:breaker other")
+    last = message(to, phase="ended")
+    assert sent(clock) == 2
+    assert [state_of(one)[0] for one in (first, other, last)] == ["waiting", "sent", "waiting"]
+    clock.on(seconds=5)
+    sent(clock)
+    assert [got.said["phase"] for got in inbox.got] == ["began", "began", "began", "ended"]
+
+
+def test_the_end_of_one_thing_never_overtakes_the_bundle_that_told_its_beginning(inbox: Receiver) -> None:
+    to, clock = channel(inbox), Clock()
+    inbox.replies = [Reply(500)]
+    bundle = message(to, lane="rule:1")
+    other = message(to, origin="rule:2", lane="rule:2:breaker other")
+    end = message(to, phase="ended")
+    assert sent(clock) == 2
+    assert [state_of(one)[0] for one in (bundle, other, end)] == ["waiting", "sent", "waiting"]
+    clock.on(seconds=5)
+    sent(clock)
+    assert [got.said["phase"] for got in inbox.got] == ["began", "began", "began", "ended"]
+
+
+def test_what_is_switched_off_meanwhile_is_dropped(inbox: Receiver) -> None:
+    to = channel(inbox)
+    one = message(to)
+    Channel.objects.filter(pk=to.pk).update(is_on=False)
+    assert sent(Clock()) == 0
+    assert state_of(one) == ("dropped", 0)
+    assert not inbox.got

@@ -1,0 +1,123 @@
+"""Amplification: attempts for each call by operation and source, findings, and background shed from the page."""
+
+from __future__ import annotations
+
+import csv
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from events.amplification import amplification
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import RetryScheduled
+from recovery_ops.rules.words import Category, DelaySource
+from tests.control.visiting import signed_in, text_of
+from tests.events.seeding import NOW, Story, ago, counted
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+
+def calls(story: Story, calls: int, attempts: int, *, source: str, at: float = 300, operation: str = "ask") -> Story:
+    """Counted calls; whoever is `main_agent` waits."""
+    fact = counted(calls, operation=operation, attempts=attempts)
+    return story.tell(fact, at=at, source=source, is_foreground=source == "main_agent")
+
+
+def retried(category: Category) -> RetryScheduled:
+    return RetryScheduled(
+        operation="ask", attempt=1, max_retries=3, delay_s=0.5, delay_source=DelaySource.BACKOFF, category=category
+    )
+
+
+def test_who_spends_how_much_and_what_is_a_finding() -> None:
+    story = calls(Story(), 100, 110, source="main_agent")
+    calls(story, 40, 100, source="nightly")
+    calls(story, 10, 90, source="tiny")
+    calls(story, 50, 50, source="main_agent", operation="look").store()
+    found = amplification("dev", start=ago(900), end=NOW)
+    assert [(row.source, row.operation, row.extra, row.is_finding) for row in found.rows] == [
+        ("tiny", "ask", 80, False),
+        ("nightly", "ask", 60, True),
+        ("main_agent", "ask", 10, False),
+        ("main_agent", "look", 0, False),
+    ]
+    assert (found.calls, found.attempts) == (200, 350)
+    assert found.background_share == pytest.approx(140 / 150)
+    assert [row.factor for row in found.findings] == [2.5]
+    assert sum(row.spent_share for row in found.rows) == pytest.approx(1)
+
+
+def test_calls_that_were_refused_were_never_attempted() -> None:
+    """60 calls went through, 20 of them twice; 40 met an open breaker: that is 80 ÷ 60, not 80 ÷ 100."""
+    story = calls(Story(), 100, 80, source="main_agent")
+    for _ in range(20):
+        story.tell(retried(Category.TIMEOUT), at=300, source="main_agent", is_foreground=True)
+    calls(story, 30, 0, source="nightly")
+    story.store()
+    found = amplification("dev", start=ago(900), end=NOW)
+    main, nightly = found.rows
+    assert (main.calls, main.attempted, main.extra) == (100, 60, 20)
+    assert main.factor == pytest.approx(80 / 60)
+    assert (nightly.attempted, nightly.factor) == (0, None)
+    assert (found.calls, found.attempted) == (130, 60)
+    assert found.retry_share == pytest.approx(20 / 60)
+    said = text_of(signed_in(Role.VIEWER).get("/amplification"))
+    assert "ask main_agent foreground 100 60 80 1.33 0 20 20 100 %" in said, "calls, attempted, attempts, for each, …"
+    assert "80 attempts for 60 calls (70 more were refused before any), 1.33 for each" in said
+    assert "Retries are 33 % of the calls in this range; the budget is 10 % over 30 days." in said
+
+
+@pytest.mark.parametrize(("retries", "words"), [(100, ""), (101, "Retries are 10.1 % of the calls")])
+def test_exactly_the_budget_is_no_finding_and_a_little_more_reads_as_more(retries: int, words: str) -> None:
+    story = calls(Story(), 1000, 1000 + retries, source="main_agent")
+    story.tell(*[retried(Category.TIMEOUT)] * retries, at=300, source="main_agent", is_foreground=True).store()
+    said = text_of(signed_in(Role.VIEWER).get("/amplification"))
+    assert words in said
+    assert ("the budget is 10 %" in said) is bool(words)
+
+
+def test_background_that_retries_capacity_failures_breaks_the_rules() -> None:
+    story = calls(Story(), 100, 130, source="nightly")
+    story.tell(retried(Category.OVERLOADED), at=300, source="nightly")
+    story.tell(retried(Category.TIMEOUT), at=300, source="nightly")
+    story.tell(retried(Category.RATE_LIMITED), at=300, source="main_agent", is_foreground=True).store()
+    assert amplification("dev", start=ago(900), end=NOW).background_capacity_retries == 1
+    said = text_of(signed_in(Role.VIEWER).get("/amplification"))
+    assert "Background work made 1 retry after a capacity failure: by the rules it makes none." in said
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.integers(0, 9 * 3600), min_size=1, max_size=8), st.integers(1, 9 * 60), st.integers(0, 240))
+def test_the_widest_sums_say_what_the_minutes_say(moments: list[int], length_min: int, ago_min: int) -> None:
+    environment = f"wide-{abs(hash((tuple(moments), length_min, ago_min)))}"
+    story = Story(environment)
+    for at in moments:
+        story.tell(counted(1, operation="ask"), at=at, source="s")
+    story.store()
+    end = NOW - timedelta(minutes=ago_min)
+    start = end - timedelta(minutes=length_min)
+    first, last = int(start.timestamp()) // 60, int(end.timestamp()) // 60
+    expected = sum(first <= int(NOW.timestamp() - at) // 60 <= last for at in moments)
+    assert amplification(environment, start=start, end=end).calls == expected
+
+
+def test_the_page_leads_to_where_background_is_shed() -> None:
+    calls(Story(), 100, 200, source="nightly").store()
+    page = signed_in(Role.OPERATOR).get("/amplification")
+    assert "ask for nightly (background) makes 2.00 attempts for each call" in text_of(page)
+    assert "Shed background…" in text_of(page)
+    assert 'href="/shed"' not in signed_in(Role.VIEWER).get("/amplification").content.decode()
+
+
+def test_the_export_has_every_row() -> None:
+    calls(Story(), 40, 100, source="=nightly").store()
+    [row] = csv.DictReader(StringIO(signed_in(Role.VIEWER).get("/amplification.csv").content.decode()))
+    assert (row["source"], row["partition"], row["attempts_per_call"], row["spent_attempts"]) == (
+        "'=nightly",
+        "background",
+        "2.500",
+        "60",
+    )

@@ -1,0 +1,97 @@
+"""Causes of failures by the API and on the command line: the same acts as on the pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from events import keys
+from recovery_ops import cli
+from recovery_ops.control.models import AuditEntry, FailureCase, FailureGrouping
+from recovery_ops.rules.words import Category
+from tests.control.test_api import Program
+from tests.control.test_cli import WHY as SAID_WHY
+from tests.control.test_cli import Operator, operator
+from tests.events.seeding import NOW, Story, failed
+
+__all__ = ["operator"]  # the fixture
+
+pytestmark = pytest.mark.django_db
+WHY = {"reason": "the database was moved"}
+
+
+@pytest.fixture
+def storm() -> None:
+    """Two fingerprints, by the real clock, which the API goes by."""
+    keys.forget_keys()
+    late = (NOW - timezone.now()).total_seconds()
+    story = Story().tell(*[failed(Category.TIMEOUT, "crm.update", fingerprint="one")] * 3, at=late + 300)
+    story.tell(failed(Category.TIMEOUT, "search_web", fingerprint="two"), at=late + 200).store()
+
+
+@pytest.mark.usefixtures("storm")
+def test_causes_are_listed_decided_and_told_one_by_one() -> None:
+    program = Program()
+    found = program.get("failures")[1]
+    assert [(row["fingerprint"], row["failures"], row["state"]) for row in found["failures"]] == [
+        ("one", 3, "open"),
+        ("two", 1, "open"),
+    ]
+    body: dict[str, Any] = WHY | {"verb": "archive", "fingerprints": ["one", "moon"], "more": 5}
+    status, done = program.post("failures", body)
+    assert (status, done["refused"]) == (200, 1)
+    assert done["results"][0]["done"]["state"] == "archived"
+    assert done["results"][1]["problem"]["code"] == "unknown_failure"
+    assert [row["fingerprint"] for row in program.get("failures", state="archived")[1]["failures"]] == ["one"]
+    assert AuditEntry.objects.filter(verb="failure.archive", actor_kind="key").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"verb": "burn", "fingerprints": ["one"]}, "verb"),
+        ({"verb": "resolve", "fingerprints": []}, "fingerprints"),
+        ({"verb": "resolve", "fingerprints": [1]}, "fingerprints"),
+        ({"verb": "resolve"}, "fingerprints"),
+    ],
+)
+def test_what_cannot_be_is_a_problem_by_field(body: dict[str, Any], field: str) -> None:
+    status, problem = Program("act").post("failures", WHY | body)
+    assert status == 400
+    assert field in problem["fields"]
+
+
+@pytest.mark.usefixtures("storm")
+def test_causes_are_merged_split_and_told_apart_again() -> None:
+    program = Program()
+    assert program.post("failures/merge", WHY | {"fingerprints": ["one", "two"]})[1]["fingerprint"] == "one"
+    found = program.get("failures")[1]
+    assert [row["failures"] for row in found["failures"]] == [4]
+    number = found["groupings"][0]["number"]
+    assert program.post(f"failures/groupings/{number}/undo", WHY)[1]["fingerprint"] == "two"
+    split = WHY | {"fingerprint": "one", "field": "operation", "value": "crm.update"}
+    assert program.post("failures/split", split)[1]["fingerprint"] == "one~crm.update"
+    assert program.post("failures/groupings/999/undo", WHY)[0] == 404
+
+
+def test_a_key_that_may_only_read_changes_nothing() -> None:
+    assert Program("read").post("failures", WHY | {"verb": "resolve", "fingerprints": ["one"]})[0] == 403
+    assert not FailureCase.objects.exists()
+
+
+@pytest.mark.usefixtures("storm")
+def test_the_command_line_says_what_became_of_each(operator: Operator) -> None:
+    assert operator.run("failures", "list") == cli.DONE
+    assert operator.said[0] == "one 3 × timeout in crm.update"
+    assert operator.run("failures", "resolve", "one", "moon", *SAID_WHY) == cli.REFUSED
+    assert operator.said[0] == "one: resolved, owner nobody"
+    assert operator.run("failures", "archive", "two", "--for", "7d", *SAID_WHY) == cli.DONE
+    assert operator.run("failures", "merge", "one", "two", *SAID_WHY) == cli.DONE
+    assert operator.said == ["merge: one"]
+    number = FailureGrouping.objects.get().pk
+    assert operator.run("failures", "undo", str(number), *SAID_WHY) == cli.DONE
+    assert operator.run("failures", "split", "one", "--field", "operation", "--value", "x", *SAID_WHY) == cli.DONE
+    assert operator.run("failures", "unassign", "one", *SAID_WHY, "--dry-run") == cli.DONE
+    assert operator.said == ["one: resolved, owner nobody (it was so already) (nothing was changed)"]

@@ -1,0 +1,209 @@
+"""The capacity pages: one outage is one row, whose it is stands first, and an old address still leads there."""
+
+from __future__ import annotations
+
+import csv
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from events.capacity.detection import look, look_back
+from events.capacity.following import follow_runs
+from events.capacity.models import CapacityEvent
+from events.capacity.reach import read_reach
+from events.capacity.rows import OWNER_CHIPS, OWNER_WORDS, Owner, owner_of
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import RetryScheduled, RunFinished
+from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
+from tests.control.visiting import HOSTILE, signed_in, text_of
+from tests.events.seeding import NOW, Story, moved
+from tests.events.test_capacity import storm
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+
+def outage(**more: Any) -> CapacityEvent:
+    """An outage that began five minutes ago and goes on."""
+    storm(Story(), since=300, until=0, **more).tell(moved(State.OPEN, breaker="model:large"), at=200).store()
+    look("dev", NOW)
+    read_reach("dev", NOW)
+    return CapacityEvent.objects.get(merged_into=None)
+
+
+@pytest.mark.parametrize(
+    ("categories", "is_ours", "owner"),
+    [
+        ({Category.OVERLOADED: 9, Category.RATE_LIMITED: 2}, True, Owner.PROVIDER),
+        ({Category.SERVER_ERROR: 9, Category.NETWORK: 5}, True, Owner.PROVIDER),
+        ({Category.RATE_LIMITED: 9, Category.OVERLOADED: 2}, False, Owner.QUOTA),
+        ({Category.NETWORK: 5, Category.TIMEOUT: 5, Category.OVERLOADED: 6}, False, Owner.UNREACHABLE),
+        ({Category.NETWORK: 5, Category.TIMEOUT: 5, Category.OVERLOADED: 6}, True, Owner.NETWORK),
+    ],
+)
+def test_whose_it_is(categories: dict[Category, int], is_ours: bool, owner: Owner) -> None:
+    assert owner_of(categories, is_ours=is_ours) is owner
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        ({}, "not reachable"),
+        ({"message": "[Errno 111] Connection refused"}, "not reachable"),
+        ({"exception_type": "socket.gaierror"}, "our network"),
+        ({"message": "[Errno -3] Temporary failure in name resolution"}, "our network"),
+    ],
+)
+def test_whose_it_is_follows_from_its_own_failures_whatever_else_fails(said: dict[str, str], word: str) -> None:
+    """Alone, in the list, on its page, and after other backends failed in the same minute."""
+    event = outage(category=Category.NETWORK, **said)
+    client = signed_in(Role.VIEWER)
+
+    def words() -> set[str]:
+        listed = client.get("/api/v1/capacity/events").json()["events"]
+        page = text_of(client.get(f"/capacity/{event.pk}"))
+        told = [one["owner_words"] for one in listed if one["number"] == event.pk]
+        return {*told, *(one for one in OWNER_WORDS.values() if f"Whose {one}" in page)}
+
+    assert words() == {next(OWNER_WORDS[one] for one, chip in OWNER_CHIPS.items() if chip == word)}
+    before = words()
+    storm(Story(), since=290, until=0, provider="atlas", model="x", category=Category.NETWORK).store()
+    storm(Story(), since=290, until=0, provider="boreas", model="y").store()
+    look("dev", NOW)
+    read_reach("dev", NOW)
+    assert words() == before
+    assert "Failed beside it atlas / x and boreas / y" in text_of(client.get(f"/capacity/{event.pk}"))
+
+
+def test_the_list_the_page_and_programs_say_the_same_of_how_long_it_lasts() -> None:
+    """Its last failure is 40 s old, but it is not over: it lasts to now."""
+    storm(Story(), since=300, until=40).store()
+    look("dev", NOW)
+    read_reach("dev", NOW)
+    event = CapacityEvent.objects.get()
+    client = signed_in(Role.VIEWER)
+    assert "5m 00s so far" in text_of(client.get("/capacity"))
+    assert "Lasted 5m 00s so far" in text_of(client.get(f"/capacity/{event.pk}"))
+    assert client.get(f"/api/v1/capacity/events/{event.pk}").json()["event"]["lasted_s"] == 300
+    [row] = csv.DictReader(StringIO(client.get("/capacity?format=csv").content.decode()))
+    assert row["lasted s"] == "300.0"
+
+
+def test_who_waits_and_what_its_runs_used_is_told_or_that_it_is_not_known() -> None:
+    event = outage()
+    client = signed_in(Role.VIEWER)
+    said = text_of(client.get(f"/capacity/{event.pk}"))
+    assert "Runs waiting none now" in said
+    assert "Estimated tokens not known: none of its 3 runs has said so" in said
+    story = Story().tell(
+        RunFinished(status=RunStatus.SUCCEEDED, duration_s=9.0, input_tokens=900, output_tokens=100, cost_usd=0.25),
+        at=0,
+        run="run-0",
+    )
+    retry = RetryScheduled(
+        operation="model:large",
+        attempt=2,
+        delay_s=30.0,
+        delay_source=DelaySource.RETRY_AFTER,
+        category=Category.OVERLOADED,
+    )
+    story.tell(retry, at=0, run="run-1").store()
+    follow_runs("dev", NOW)
+    said = text_of(client.get(f"/capacity/{event.pk}"))
+    assert "Runs waiting 1 run now" in said
+    assert "Estimated tokens about 3,000, by the 1 of 3 runs that said so" in said
+    assert "Estimated cost about 0.7500 US dollars, by the 1 of 3 runs that said so" in said
+    assert "3 runs on 2 instances, 1 run waits" in text_of(client.get("/capacity"))
+    found = client.get(f"/api/v1/capacity/events/{event.pk}").json()["event"]
+    assert (found["runs_waiting"], found["estimated_tokens"], found["estimated_tokens_by_runs"]) == (1, 3000, 1)
+    assert (found["estimated_cost_usd"], found["estimated_cost_by_runs"]) == (0.75, 1)
+
+
+def test_the_page_says_who_is_overloaded_since_when_and_that_there_is_nothing_to_do() -> None:
+    event = outage(retry_after_s=20.0)
+    said = text_of(signed_in(Role.VIEWER).get("/capacity"))
+    assert "helios / large: provider overloaded, nothing for us to do, since 14:21:18; 3 runs on 2 instances" in said
+    assert f"CE-{event.pk}" in said
+    assert "61 × overloaded" in said
+    assert "20 s" in said
+
+
+def test_its_three_pages_lead_to_each_other() -> None:
+    outage()
+    for path in ("/capacity", "/degradations", "/amplification"):
+        page = signed_in(Role.VIEWER).get(path).content.decode()
+        assert [word for word in ("Events", "Degradations", "Amplification") if f">{word}</a>" not in page] == [], path
+
+
+def test_when_all_is_well_it_says_since_when() -> None:
+    client = signed_in(Role.VIEWER)
+    assert "No outage or overload has been seen here." in text_of(client.get("/capacity"))
+    storm(Story(), since=7200, until=7100).store()
+    look_back("dev", NOW)
+    assert "The last, of helios / large, ended 1h 58m 20s ago." in text_of(client.get("/capacity?range=15m"))
+
+
+def test_events_are_chosen_by_whose_they_are() -> None:
+    outage()
+    client = signed_in(Role.VIEWER)
+    assert "helios / large" in text_of(client.get("/capacity?show=provider")).partition("Events")[2]
+    said = text_of(client.get("/capacity?show=quota"))
+    assert "0 of 1 event" in said
+    assert "None is our quota." in said
+
+
+def test_one_event_tells_what_it_reached_and_what_was_like_it() -> None:
+    storm(Story(), since=7200, until=7100).store()
+    look_back("dev", NOW)
+    storm(Story(), since=300, until=200, status_code=529, message="Overloaded").store()
+    look("dev", NOW)
+    read_reach("dev", NOW + timedelta(minutes=5))
+    before, event = CapacityEvent.objects.order_by("started_us")
+    said = text_of(signed_in(Role.VIEWER).get(f"/capacity/{event.pk}"))
+    assert "21: 21 foreground, 0 background" in said
+    assert "529" in said
+    assert "Overloaded" in said
+    assert f"CE-{before.pk}" in said
+    assert "model:large" in said
+
+
+def test_an_event_that_became_part_of_another_leads_there() -> None:
+    first = outage()
+    second = CapacityEvent.objects.create(environment="dev", started_us=1, last_us=2, merged_into=first)
+    answer = signed_in(Role.VIEWER).get(f"/capacity/{second.pk}")
+    assert (answer.status_code, answer.headers["Location"]) == (302, f"/capacity/{first.pk}")
+
+
+def test_an_unknown_event_and_one_of_another_environment_are_not_there() -> None:
+    event = outage()
+    CapacityEvent.objects.filter(pk=event.pk).update(environment="prod")
+    client = signed_in(Role.VIEWER)
+    assert client.get(f"/capacity/{event.pk}").status_code == 404
+    assert client.get("/capacity/987654").status_code == 404
+
+
+def test_an_event_outlives_its_facts() -> None:
+    event = outage()
+    CapacityEvent.objects.filter(pk=event.pk).update(started_us=1_000_000, last_us=2_000_000)
+    said = text_of(signed_in(Role.VIEWER).get(f"/capacity/{event.pk}"))
+    assert "The failures themselves are not kept any more" in said
+
+
+def test_names_from_outside_are_shown_and_never_run() -> None:
+    event = outage(provider="", model="", operation=HOSTILE)
+    client = signed_in(Role.VIEWER)
+    for path in ("/capacity", f"/capacity/{event.pk}"):
+        page = client.get(path).content.decode()
+        assert "<img" not in page
+        assert "&lt;img" in page
+
+
+def test_the_navigation_counts_what_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    outage()
+    client = signed_in(Role.VIEWER)
+    headers = {"X-Fragment": "nav"}
+    assert "going on: 1" in text_of(client.get("/counts", headers=headers))
+    monkeypatch.setattr(timezone, "now", lambda: NOW + timedelta(minutes=3))
+    assert "going on" not in text_of(client.get("/counts", headers=headers))

@@ -1,0 +1,34 @@
+"""Who is told what, on the operator's command line, against a running console."""
+
+from __future__ import annotations
+
+from recovery_ops import cli
+from recovery_ops.control.actions.notifying import save_chain, save_rule
+from recovery_ops.control.models import Channel, Delivery
+from tests.control.cast import asked
+from tests.control.notify.conftest import EVA, channel
+from tests.control.test_cli import WHY, Operator, operator
+
+__all__ = ["operator"]  # the fixture
+
+
+def test_it_is_listed_tested_and_switched(operator: Operator) -> None:
+    to = channel()
+    rule = save_rule(**asked(by=EVA, name="outages", channel=to.pk, words={"triggers": ["capacity"]})).object
+    chain = save_chain(**asked(by=EVA, name="*", steps=[{"after_s": 0, "channel": to.pk}])).object
+    assert operator.run("notifications", "list") == cli.DONE
+    assert operator.said == [
+        f"channel {to.pk} ops (webhook, hooks.example.org/…)",
+        f"rule {rule.pk} outages tells channel {to.pk} capacity",
+        f"chain {chain.pk} of queue *",
+        "  after 0 s ops",
+    ]
+    assert operator.run("notifications", "test", str(to.pk), *WHY, "--dry-run") == cli.DONE
+    assert not Delivery.objects.exists()
+    assert operator.run("notifications", "test", str(to.pk), *WHY) == cli.DONE
+    assert operator.run("notifications", "log") == cli.DONE
+    assert f"waiting channel {to.pk} “A test of channel ops by" in operator.said[0]
+    assert operator.run("notifications", "off", "channel", str(to.pk), *WHY) == cli.DONE
+    assert operator.said == [f"channel {to.pk} ops (webhook, hooks.example.org/…), off"]
+    assert Channel.objects.get().is_on is False
+    assert operator.run("notifications", "test", str(to.pk), *WHY) == cli.REFUSED

@@ -1,0 +1,106 @@
+"""Policies on the operator's command line, against a running console."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recovery_ops import cli
+from recovery_ops.control.models import PolicyProposal, PolicyRelease, Replay
+from recovery_ops.control.replay import job
+from recovery_ops.rules.policy import BUILT_IN, document_of
+from tests.control.test_cli import WHY, Operator, operator
+
+__all__ = ["operator"]  # the fixture
+
+
+def written(folder: Path, **knobs: Any) -> str:
+    rule = {"id": "search_web", "scope": {"operation": "search_web"}, "knobs": knobs}
+    path = folder / "policy.json"
+    path.write_text(json.dumps({**document_of(BUILT_IN), "rules": [rule]}))
+    return str(path)
+
+
+def test_from_a_file_to_a_release_and_back(operator: Operator, tmp_path: Path) -> None:
+    file = written(tmp_path, max_retries=5)
+    assert operator.run("policy", "diff", file) == cli.DONE
+    assert "rules.search_web.knobs.max_retries not set → 5" in operator.said
+    assert operator.run("policy", "push", file, "--title", "more patience", "--review", *WHY) == cli.DONE
+    assert operator.said == ["proposal 1: draft, made from policy built-in", "proposal 1: in review"]
+    assert operator.run("policy", "release", "1", *WHY, "--dry-run") == cli.DONE
+    assert operator.said == ["Nothing was changed. It would be policy 1, revision 1."]
+    assert operator.run("policy", "release", "1", *WHY) == cli.DONE
+    assert operator.said == ["policy 1 is live: revision 1"]
+    assert operator.run("policy", "show", "1") == cli.DONE
+    assert json.loads(operator.said[0]) == json.loads(Path(file).read_text())
+    assert operator.run("policy", "diff", file) == cli.DONE
+    assert operator.said == ["It says what policy 1 says."]
+    assert operator.run("policy", "rollback", "0", *WHY) == cli.DONE
+    assert operator.said == ["policy 2 is live: revision 2"]
+    assert PolicyRelease.objects.latest("version").returns_to == 0
+
+
+def test_a_release_is_scheduled_for_some_first(operator: Operator, tmp_path: Path) -> None:
+    operator.run("policy", "push", written(tmp_path, max_retries=5), "--title", "more patience", *WHY)
+    at = ("--at", "2999-01-15T08:00+00:00")
+    assert operator.run("policy", "release", "1", *at, "--canary", "10%", *WHY, "--dry-run") == cli.DONE
+    assert operator.said[0].startswith(
+        "Nothing was changed. It would be: proposal 1: scheduled for 2999-01-15T08:00:00"
+    )
+    assert operator.run("policy", "release", "1", *at, "--canary", "10%", *WHY) == cli.DONE
+    assert operator.said == ["proposal 1: scheduled for 2999-01-15T08:00:00, to some first"]
+    made = PolicyProposal.objects.get()
+    assert (made.state, (made.cohort or {})["share"]) == ("scheduled", 0.1)
+    assert operator.run("policy", "release", "1", *at, *WHY) == cli.DONE
+    assert operator.said == ["proposal 1: scheduled for 2999-01-15T08:00:00"]
+    with pytest.raises(SystemExit):
+        operator.run("policy", "release", "1", "--at", "2999-01-15T08:00", *WHY)
+
+
+def test_a_document_is_checked_before_it_is_pushed(
+    operator: Operator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert operator.run("policy", "check", written(tmp_path, max_retries=99)) == cli.REFUSED
+    assert operator.said == ["fault: rules[0].knobs.max_retries is from 0 to 20"]
+    assert operator.run("policy", "push", written(tmp_path, max_retries=99), "--title", "t", *WHY) == cli.REFUSED
+    assert "rules[0].knobs.max_retries is from 0 to 20" in capsys.readouterr().err
+    assert operator.run("policy", "check", written(tmp_path, max_retries=9)) == cli.DONE
+    assert operator.said[0].startswith("warning: rules[0].knobs.max_retries with these")
+    assert operator.run("policy", "check", str(tmp_path / "none.json")) == cli.REFUSED
+    assert not PolicyProposal.objects.exists()
+
+
+def test_a_replay_is_waited_for(operator: Operator, tmp_path: Path) -> None:
+    def work() -> None:
+        found: list[Replay] = []
+        from django.utils import timezone
+
+        job.start_next(now=timezone.now(), start=found.append)
+        job.run(found[0])
+
+    operator.on_sleep = work
+    assert operator.run("policy", "replay", written(tmp_path, max_retries=1), "--back", "1h") == cli.DONE
+    assert operator.said == ["replay 1: 0 of 0 calls that failed end or go otherwise"]
+
+
+def test_the_tail_says_what_was_done_and_goes_on(operator: Operator) -> None:
+    operator.run("disable", "search_web", *WHY)
+    assert operator.run("tail") == cli.DONE
+    [line] = operator.said
+    assert line.endswith("ana breaker.disable search_web, revision 1: the provider answers 529")
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    operator.on_sleep = interrupted
+    assert operator.run("tail", "--follow") == cli.DONE
+    assert len(operator.said) == 1
+
+
+def test_an_override_is_extended(operator: Operator) -> None:
+    operator.run("observe", "search_web", *WHY, "--for", "10m")
+    assert operator.run("extend", "search_web", *WHY, "--for", "2h") == cli.DONE
+    assert operator.said[0].startswith("extend search_web: revision 2")

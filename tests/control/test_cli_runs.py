@@ -1,0 +1,37 @@
+"""Runs on the operator's command line, against a running console."""
+
+from __future__ import annotations
+
+from django.utils import timezone
+
+from recovery_ops import cli
+from recovery_ops.control.models import Escalation
+from recovery_ops.rules.facts import RunFinished, RunStarted
+from recovery_ops.rules.words import Category, RunStatus
+from tests.control.test_cli import Operator, operator
+from tests.events.seeding import NOW, Story, failed
+
+__all__ = ["operator"]  # the fixture
+
+
+def test_runs_are_listed_read_and_asked_about(operator: Operator) -> None:
+    late = (NOW - timezone.now()).total_seconds()
+    story = Story().tell(RunStarted(name="due diligence"), at=late + 60, run="run-7")
+    story.tell(failed(Category.TIMEOUT, message="no answer"), at=late + 50, run="run-7")
+    story.tell(RunFinished(status=RunStatus.FAILED, duration_s=40.0), at=late + 20, run="run-7").store()
+    assert operator.run("runs", "list") == cli.DONE
+    line = "run-7 (due diligence) failed on rung 1 of 5 after 1 x timeout; 40.0 s"
+    assert operator.said == [line]
+    assert operator.run("runs", "list", "--operation", "moon") == cli.DONE
+    assert operator.said == ["No run matches in the last 24 hours."]
+    assert operator.run("runs", "show", "run-7") == cli.DONE
+    assert operator.said[0] == line
+    assert operator.said[2].endswith("search_web: attempt 1 failed: timeout; no answer")
+    ask = ("runs", "ask", "run-7", "--queue", "editors", "--reason", "Was that the provider's fault?")
+    assert operator.run(*ask, "--dry-run") == cli.DONE
+    assert not Escalation.objects.exists()
+    assert operator.run(*ask) == cli.DONE
+    assert operator.said == [f"editors is asked: ESC-{Escalation.objects.get().pk}"]
+    assert operator.run(*ask) == cli.DONE
+    assert operator.said == [f"editors is asked already: ESC-{Escalation.objects.get().pk}"]
+    assert operator.run("runs", "show", "moon") == cli.REFUSED

@@ -1,0 +1,146 @@
+"""Lists without rows say which of four kinds of nothing it is, because only one of them is good news."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.db import connection
+
+from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.models import Escalation
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import Escalated
+from recovery_ops.rules.words import Category, State
+from tests.control.cast import trip
+from tests.control.notify.conftest import channel
+from tests.control.notify.test_sending import message
+from tests.control.visiting import signed_in, text_of
+from tests.events.seeding import NOW, Story, counted, failed, heartbeat, moved
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+RANGED = ("/failures", "/runs", "/capacity", "/degradations")
+
+
+def why(path: str) -> str:
+    found = re.search(r'data-why="([^"]+)"', signed_in(Role.VIEWER).get(path).content.decode())
+    return found.group(1) if found else ""
+
+
+def alive(*, since: float, last: float) -> None:
+    """An instance that beat, and called, from `since` to `last` seconds ago."""
+    Story().tell(heartbeat(), counted(40), at=since).tell(heartbeat(), counted(40), at=last).store()
+
+
+@pytest.mark.parametrize("path", [*RANGED, "/breakers", "/agents"])
+def test_before_anybody_reported_it_was_never_set_up(path: str) -> None:
+    assert why(path) == "never set up"
+    assert "No agent has reported yet" in text_of(signed_in(Role.VIEWER).get(path))
+
+
+@pytest.mark.parametrize("path", RANGED)
+def test_nothing_while_agents_reported_all_through_is_good(path: str) -> None:
+    alive(since=3000, last=1)
+    assert why(f"{path}?range=15m") == "all good"
+
+
+@pytest.mark.parametrize("path", ["/failures", "/degradations"])
+def test_nothing_while_nobody_called_is_not_known(path: str) -> None:
+    Story().tell(heartbeat(), at=3000).tell(heartbeat(), at=1).store()
+    assert why(f"{path}?range=15m") == "cannot know"
+    alive(since=60, last=2)
+    assert "80 calls seen" in text_of(signed_in(Role.VIEWER).get(f"{path}?range=15m"))
+
+
+@pytest.mark.parametrize("path", RANGED)
+def test_nothing_since_the_last_agent_fell_silent_is_not_known(path: str) -> None:
+    alive(since=3000, last=600)
+    assert why(f"{path}?range=15m") == "cannot know"
+    assert "The last agent fell silent at" in text_of(signed_in(Role.VIEWER).get(f"{path}?range=15m"))
+
+
+def test_nothing_where_nobody_lived_is_not_known() -> None:
+    alive(since=80_000, last=70_000)
+    assert why("/failures?range=1h") == "cannot know"
+    assert "not the same as zero" in text_of(signed_in(Role.VIEWER).get("/failures?range=1h"))
+
+
+def test_agents_that_fell_silent_long_ago_are_not_agents_that_never_were() -> None:
+    alive(since=300_000, last=200_000)
+    assert why("/agents") == "cannot know"
+
+
+def test_agents_without_breakers_have_not_set_any_up() -> None:
+    Story().tell(heartbeat(), at=3000).tell(heartbeat(), at=1).store()
+    assert why("/breakers") == "never set up"
+    Story().tell(moved(State.CLOSED), at=5).store()
+    assert why("/breakers") == ""
+
+
+def test_what_keeps_out_most_is_named_and_let_go_with_one_click() -> None:
+    story = Story().tell(heartbeat(), at=3000)
+    story.tell(*[failed(Category.TIMEOUT, "crm.update", fingerprint=f"t-{n}") for n in range(4)], at=500)
+    story.tell(failed(Category.BUG, "search_web", fingerprint="b"), at=400).tell(heartbeat(), at=1).store()
+    client = signed_in(Role.VIEWER)
+    path = "/failures?range=1h&category=timeout&operation=search_web"
+    page = client.get(path)
+    assert why(path) == "nothing matches"
+    assert "0 of 5 causes" in text_of(page)
+    assert "kept out by operation search_web: without it there would be 4 causes" in text_of(page)
+    link = re.search(r'data-why.*?href="([^"]+)"', page.content.decode(), re.DOTALL)
+    assert link is not None
+    assert "4 causes" in text_of(client.get("/failures" + link.group(1).replace("&amp;", "&")))
+
+
+def ask(*, resolved: bool = False) -> None:
+    Story().tell(
+        Escalated(operation="charge_card", queue="billing", reason="question", message="May I?"), at=60
+    ).store()
+    open_escalations("dev", NOW)
+    if resolved:
+        Escalation.objects.update(resolved_at=NOW, resolved_by="ana", resolution="approved")
+
+
+def test_an_empty_queue_is_never_set_up_good_or_not_known() -> None:
+    assert why("/escalations") == "never set up"
+    alive(since=3000, last=600)
+    assert why("/escalations") == "cannot know"
+    alive(since=60, last=1)
+    ask(resolved=True)
+    assert why("/escalations") == "all good"
+    assert "The last was ESC-" in text_of(signed_in(Role.VIEWER).get("/escalations"))
+
+
+def test_of_a_queue_that_is_not_empty_a_tab_or_a_filter_without_rows_says_so() -> None:
+    alive(since=60, last=1)
+    ask()
+    assert why("/escalations?queue=payments") == "nothing matches"
+    assert "0 of 1 escalation" in text_of(signed_in(Role.VIEWER).get("/escalations?queue=payments"))
+    assert [why(f"/escalations?tab={tab}") for tab in ("mine", "snoozed", "resolved")] == ["nothing matches"] * 3
+    Escalation.objects.update(acknowledged_at=NOW, acknowledged_by="ana")
+    assert why("/escalations?tab=unacknowledged") == "all good"
+
+
+def test_an_empty_audit_log_is_new_asked_for_what_is_older_or_emptied() -> None:
+    assert why("/audit") == "never set up"
+    trip(ahead=True)
+    assert why("/audit") == ""
+    assert why("/audit?before=1") == "nothing matches"
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM control_auditentry")
+    assert why("/audit") == "cannot know"
+    assert "chain broken" not in text_of(signed_in(Role.VIEWER).get("/audit?before=1"))
+    assert "none is there" in text_of(signed_in(Role.VIEWER).get("/audit"))
+
+
+def test_empty_messages_and_unknown_causes_say_which_kind_they_are() -> None:
+    assert why("/settings/notifications/log") == "never set up"
+    to = channel()
+    message(to)
+    assert why("/settings/notifications/log?state=failed") == "nothing matches"
+    assert why("/failures/unclassified") == "never set up"
+    alive(since=3000, last=600)
+    assert why("/failures/unclassified") == "cannot know"
+    alive(since=60, last=1)
+    assert why("/failures/unclassified") == "all good"

@@ -1,0 +1,273 @@
+"""The queue in the browser's hands: what stands where, what the buttons send, and that many are done at once."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from html import unescape
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.utils import timezone
+
+from recovery_ops.control.actions.escalations import RESPONSES
+from recovery_ops.control.escalations.due import keep_deadlines
+from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.models import Escalation
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.words import Category
+from tests.control.test_escalations import asked
+from tests.control.visiting import HOSTILE, signed_in, text_of
+from tests.events.seeding import NOW, Story, failed
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+REASON = "the customer agreed on the phone"
+
+
+def questions(*operations: str, at: float = 1000, **more: Any) -> list[Escalation]:
+    story = Story()
+    for operation in operations:
+        story.tell(asked(operation=operation, **more), at=at, run=f"run-{operation}")
+    story.store()
+    open_escalations("dev", NOW)
+    return list(Escalation.objects.filter(operation__in=operations).order_by("pk"))
+
+
+def test_the_queue_says_what_is_asked_and_what_comes_next() -> None:
+    [one] = questions("charge_card", category=Category.POLICY_DENIED)
+    said = text_of(signed_in(Role.RESPONDER).get("/escalations"))
+    assert f"1 of 1 not taken. The next deadline is that of ESC-{one.pk}, in 15m 00s" in said
+    assert "charge_card: policy_denied" in said
+    assert "May it be done although a policy refused it?" in said
+    assert "nobody" in said
+
+
+def test_what_is_late_comes_first_and_says_by_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    questions("late")
+    monkeypatch.setattr(timezone, "now", lambda: NOW + timedelta(minutes=16))
+    story = Story().tell(asked(operation="new"), at=1)
+    story.store()
+    open_escalations("dev", NOW + timedelta(minutes=16))
+    said = text_of(signed_in(Role.RESPONDER).get("/escalations"))
+    assert "1 deadline has passed" in said
+    assert "late by 1m 00s" in said
+    assert said.index("late: unknown") < said.index("new: unknown")
+
+
+def test_tabs_hold_what_they_say() -> None:
+    first, second, third = questions("one", "two", "three")
+    client = signed_in(Role.RESPONDER)
+    client.post("/escalations/act/acknowledge", {"number": first.pk})
+    client.post("/escalations/act/snooze", {"number": second.pk, "for_s": 900})
+    client.post("/escalations/act/reject", {"number": third.pk})
+    shown = {
+        tab: {
+            name
+            for name in ("one", "two", "three")
+            if f"{name}: unknown" in text_of(client.get(f"/escalations?tab={tab}"))
+        }
+        for tab in ("open", "unacknowledged", "mine", "snoozed", "resolved")
+    }
+    assert shown == {
+        "open": {"one"},
+        "unacknowledged": set(),
+        "mine": {"one"},
+        "snoozed": {"two"},
+        "resolved": {"three"},
+    }
+
+
+def test_a_queue_is_chosen_by_its_name() -> None:
+    questions("one", queue="billing")
+    questions("two", queue="security")
+    said = text_of(signed_in(Role.RESPONDER).get("/escalations?queue=billing"))
+    assert "one: unknown" in said
+    assert "two: unknown" not in said
+
+
+@pytest.mark.parametrize("tab", ["open", "unacknowledged", "mine", "snoozed", "resolved"])
+def test_an_empty_tab_says_which_kind_of_empty_it_is(tab: str) -> None:
+    answer = signed_in(Role.VIEWER).get(f"/escalations?tab={tab}")
+    assert answer.status_code == 200
+    assert 'class="empty"' in answer.content.decode()
+
+
+def test_twenty_are_taken_with_one_press() -> None:
+    many = questions(*(f"tool-{number}" for number in range(20)))
+    client = signed_in(Role.RESPONDER)
+    answer = client.post("/escalations/act/acknowledge", {"number": [one.pk for one in many], "back": "/escalations"})
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/escalations")
+    assert set(Escalation.objects.values_list("acknowledged_by", flat=True)) == {"ana"}
+    assert "and 15 more: took" in text_of(client.get("/escalations"))
+
+
+@pytest.mark.parametrize(
+    "verb", ["acknowledge", "resolve", "snooze", "assign", "escalate", "approve", "reject", "note"]
+)
+def test_of_many_the_refused_stay_chosen_and_say_why(verb: str) -> None:
+    closed, waiting, open_ = questions("one", "two", "three")
+    client = signed_in(Role.RESPONDER)
+    client.post("/escalations/act/reject", {"number": closed.pk})
+    given = {"reason": REASON, "for_s": 900, "to": "ana" if verb == "assign" else "payments", "text": "kept words"}
+    numbers = [closed.pk, waiting.pk, open_.pk, 999_999]
+    answer = client.post(f"/escalations/act/{verb}", given | {"number": numbers, "back": "/escalations?queue=a"})
+    page = answer.content.decode()
+    is_refused = verb != "note"  # a comment may be made on a closed one
+    assert answer.status_code == 422
+    refused = [closed.pk, 999_999] if is_refused else [999_999]
+    assert [int(one) for one in re.findall(r'name="number" value="(\d+)"', page)] == refused
+    if is_refused:
+        assert f"ESC-{closed.pk} was rejected by ana" in text_of(answer)
+    assert "There is no escalation ESC-999999" in text_of(answer)
+    assert REASON in page, "what was typed stays"
+    back = unescape(re.findall(r'href="([^"]*)"[^>]*>Back to the queue', page)[0])
+    assert back == "/escalations?" + urlencode([("queue", "a"), *(("chosen", number) for number in refused)])
+
+
+def test_every_act_is_offered_on_the_queue_for_many_at_once() -> None:
+    closed, _, into = questions("one", "two", "three")
+    client = signed_in(Role.RESPONDER)
+    client.post("/escalations/act/resolve", {"number": closed.pk, "reason": REASON})
+    pages = [client.get(f"/escalations?tab={tab}").content.decode() for tab in ("open", "resolved")]
+    offered = {verb for page in pages for verb in re.findall(r'formaction="/escalations/act/(\w+)"', page)}
+    assert offered == set(RESPONSES)
+    assert f'name="number" value="{closed.pk}"' in pages[1]
+    given = {"number": [closed.pk, into.pk], "reason": REASON, "back": "/escalations?tab=resolved"}
+    assert client.post("/escalations/act/reopen", given).status_code == 422, "one of them is open"
+    assert Escalation.objects.get(pk=closed.pk).is_open
+
+
+def test_the_queue_keeps_chosen_what_its_address_names() -> None:
+    one, two = questions("one", "two")
+    page = signed_in(Role.RESPONDER).get(f"/escalations?chosen={two.pk}&chosen=x&chosen=9").content.decode()
+    assert re.findall(r'value="(\d+)" checked', page) == [str(two.pk)]
+    assert f'value="{one.pk}" data-keep' in page
+
+
+def test_all_two_hundred_rows_of_the_queue_can_be_chosen_at_once() -> None:
+    [one] = questions("one")
+    numbers = [*range(900_000, 900_199), one.pk]
+    answer = signed_in(Role.RESPONDER).post("/escalations/act/acknowledge", {"number": numbers})
+    assert f"ESC-{one.pk}: took." in text_of(answer)
+
+
+def test_the_form_keeps_what_was_typed_and_says_what_is_wrong() -> None:
+    [one] = questions("one")
+    client = signed_in(Role.RESPONDER)
+    form = client.get(f"/escalations/act/approve?number={one.pk}").content.decode()
+    assert f'name="version" value="{one.version}"' in form
+    answer = client.post("/escalations/act/approve", {"number": one.pk, "text": "typed words", "reason": ""})
+    assert answer.status_code == 422
+    assert "typed words" in text_of(answer)
+    assert 'role="alert"' in answer.content.decode()
+    assert client.post("/escalations/act/approve", {"number": one.pk, "reason": REASON}).status_code == 303
+    assert Escalation.objects.get(pk=one.pk).resolution == "approved"
+
+
+def test_an_old_page_is_refused_with_who_was_faster() -> None:
+    [one] = questions("one")
+    signed_in(Role.RESPONDER, "li").post("/escalations/act/acknowledge", {"number": one.pk})
+    answer = signed_in(Role.RESPONDER).post(
+        "/escalations/act/approve", {"number": one.pk, "version": 1, "reason": REASON}
+    )
+    assert answer.status_code == 422
+    assert "li took it" in text_of(answer)
+
+
+def test_nothing_chosen_is_said_and_nothing_done() -> None:
+    client = signed_in(Role.RESPONDER)
+    assert client.post("/escalations/act/acknowledge", {}).status_code == 303
+    assert "Choose at least one escalation first." in text_of(client.get("/escalations"))
+
+
+@pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example", "/escalationsx", "javascript:alert(1)"])
+def test_nobody_is_sent_elsewhere(back: str) -> None:
+    [one] = questions("one")
+    answer = signed_in(Role.RESPONDER).post("/escalations/act/acknowledge", {"number": one.pk, "back": back})
+    assert answer.headers["Location"] == "/escalations"
+
+
+def test_a_viewer_sees_the_queue_and_no_button() -> None:
+    [one] = questions("one")
+    client = signed_in(Role.VIEWER)
+    for path in ("/escalations", f"/escalations/{one.pk}"):
+        page = client.get(path).content.decode()
+        assert "one: unknown" in page
+        assert "/escalations/act/" not in page
+    assert client.post("/escalations/act/acknowledge", {"number": one.pk}).status_code == 403
+
+
+def test_one_question_tells_everything_a_manager_needs() -> None:
+    Story().tell(failed(Category.POLICY_DENIED, "refund", message="refused by hook"), at=1100).store()
+    [one] = questions("refund", category=Category.POLICY_DENIED, escalation_id="t-9", deadline_s=3000.0)
+    get_user_model().objects.get_or_create(username="li")
+    said = text_of(signed_in(Role.RESPONDER).get(f"/escalations/{one.pk}"))
+    assert "refund of research failed, policy_denied: “teapot”." in said
+    assert "A run waits for the answer. If nobody decides by 14:59:38 UTC, it is rejected." in said
+    assert "refused by hook" in said
+    assert "run-refund" in said
+    assert "Approve…" in said
+    assert "Resolve…" not in said
+
+
+def test_a_decided_one_says_by_whom_and_what_came_before() -> None:
+    [one] = questions("refund")
+    client = signed_in(Role.RESPONDER)
+    client.post("/escalations/act/reject", {"number": one.pk, "reason": REASON})
+    said = text_of(client.get(f"/escalations/{one.pk}"))
+    assert "Rejected by ana" in said
+    assert REASON in said
+    [again] = [two for two in questions("refund", at=10) if two.is_open]
+    assert f"ESC-{one.pk}" in text_of(client.get(f"/escalations/{again.pk}"))
+
+
+def test_what_silence_did_is_written_down() -> None:
+    [one] = questions("refund", category=Category.POLICY_DENIED, escalation_id="t")
+    keep_deadlines("dev", NOW + timedelta(hours=1))
+    said = text_of(signed_in(Role.VIEWER).get(f"/escalations/{one.pk}"))
+    assert "Rejected by deadline" in said
+    assert "Nobody decided in time: it is rejected." in said
+
+
+def test_an_old_number_leads_to_the_one_it_was_merged_into() -> None:
+    first, second = questions("one", "two")
+    client = signed_in(Role.RESPONDER)
+    client.post("/escalations/act/merge", {"number": second.pk, "into": first.pk})
+    assert client.get(f"/escalations/{second.pk}").headers["Location"] == f"/escalations/{first.pk}"
+
+
+def test_another_environment_has_another_queue() -> None:
+    [one] = questions("one")
+    Escalation.objects.update(environment="prod")
+    client = signed_in(Role.RESPONDER)
+    assert client.get(f"/escalations/{one.pk}").status_code == 404
+    assert "Nobody is asked anything" in text_of(client.get("/escalations"))
+
+
+def test_what_agents_say_is_shown_and_never_run() -> None:
+    [one] = questions(HOSTILE, message=HOSTILE, queue=HOSTILE)
+    client = signed_in(Role.RESPONDER)
+    for path in ("/escalations", f"/escalations/{one.pk}", f"/escalations/act/approve?number={one.pk}"):
+        assert "<img" not in client.get(path).content.decode()
+
+
+def test_what_an_agent_asks_in_its_own_words_is_the_question() -> None:
+    [one] = questions(
+        "refund",
+        queue="refunds",
+        reason="question",
+        message="May 120 EUR be refunded?",
+        escalation_id="t",
+        deadline_s=1300.0,
+        default_action="deny",
+    )
+    client = signed_in(Role.RESPONDER)
+    said = text_of(client.get("/escalations"))
+    assert "in 5m 00s: then it is rejected." in said
+    assert "May 120 EUR be refunded?" in said
+    said = text_of(client.get(f"/escalations/{one.pk}"))
+    assert "refund of research asks refunds." in said
+    assert "failed" not in said.partition("Decision")[2].partition("Timeline")[0]

@@ -1,0 +1,364 @@
+"""Questions to people: opened once for many facts, taken, put off, decided; and what happens when nobody answers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from recovery_ops.control import audit
+from recovery_ops.control.actions.escalations import RESPONSES, respond, respond_to_each
+from recovery_ops.control.actors import Actor
+from recovery_ops.control.desired import current_revision, document
+from recovery_ops.control.escalations.asking import row_of
+from recovery_ops.control.escalations.due import keep_deadlines
+from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.models import AuditEntry, Escalation, EscalationNote, RoleGrant
+from recovery_ops.control.refusals import Refused
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import BudgetExhausted, Escalated, ReversalRefused, RunStopped
+from recovery_ops.rules.words import Category
+from recovery_ops.wire import parse_desired
+from tests.events.seeding import NOW, Story
+
+pytestmark = pytest.mark.django_db
+
+
+def asked(category: Category = Category.UNKNOWN, operation: str = "charge_card", **more: Any) -> Escalated:
+    given: dict[str, Any] = {"queue": "unclassified", "reason": category.value, "message": "teapot"} | more
+    return Escalated(operation=operation, category=category, **given)
+
+
+def person(name: str = "ana", *, may: tuple[str, ...] = ("see", "respond", "decide")) -> Actor:
+    user, _ = get_user_model().objects.get_or_create(username=name)
+    return Actor(
+        name=name, kind="person", channel="web", may=lambda permission, environment: permission in may, user_id=user.pk
+    )
+
+
+def one_open(**more: Any) -> Escalation:
+    Story().tell(asked(**more), at=1000, run="run-1").store()
+    open_escalations("dev", NOW)
+    return Escalation.objects.latest("pk")
+
+
+def act(verb: str, one: Escalation, **more: Any) -> Any:
+    given: dict[str, Any] = {"by": person(), "environment": "dev", "reason": "", "now": NOW} | more
+    return respond(verb, number=one.pk, **given).object
+
+
+# -- opening -----------------------------------------------------------------------------------------------------------
+def test_forty_agents_that_ask_one_thing_ask_it_once() -> None:
+    story = Story()
+    for number in range(40):
+        story.tell(asked(), at=100 - number, instance=f"a-{number}", run=f"run-{number}")
+    story.store()
+    assert open_escalations("dev", NOW) == 1
+    assert open_escalations("dev", NOW) == 0
+    one = Escalation.objects.get()
+    assert (one.occurrences, len(one.instances), len(one.runs)) == (40, 20, 20)
+    assert one.seen_at == NOW - timedelta(seconds=61)
+    assert (one.acknowledge_by, one.resolve_by) == (NOW + timedelta(minutes=15), NOW + timedelta(minutes=30))
+    assert one.default_action == "stay_closed"
+    assert [note.verb for note in one.notes.all()] == ["opened"]
+
+
+def test_other_questions_are_other_escalations() -> None:
+    Story().tell(
+        asked(), asked(operation="other"), asked(queue="policy_review"), asked(Category.QUOTA_EXHAUSTED), at=10
+    ).tell(ReversalRefused(operation="charge_card", reason="no token"), at=9).store()
+    assert open_escalations("dev", NOW) == 5
+    assert Escalation.objects.get(reason="reversal_refused").message == "no token"
+
+
+def test_a_run_that_was_stopped_is_put_to_somebody_once() -> None:
+    tried = RunStopped(operation="charge_card", reason="timeout", category=Category.TIMEOUT, message="too slow")
+    denied = RunStopped(operation="charge_card", reason="permission", category=Category.PERMISSION, message="no")
+    story = Story()
+    for number in range(3):
+        story.tell(tried, at=100 - number, run=f"slow-{number}")
+        story.tell(asked(Category.PERMISSION, queue="permissions"), denied, at=50 - number, run=f"denied-{number}")
+    story.store()
+    assert open_escalations("dev", NOW) == 2
+    slow, refused = Escalation.objects.get(queue="stopped_runs"), Escalation.objects.get(queue="permissions")
+    assert (slow.reason, slow.message, slow.occurrences, slow.default_action) == ("timeout", "too slow", 3, "abort")
+    assert refused.occurrences == 3
+
+
+def test_a_spent_budget_is_put_to_somebody_once_whatever_the_run_spent_it_on() -> None:
+    story = Story()
+    for number, tool in enumerate(("search_web", "charge_card")):
+        spent = BudgetExhausted(budget="errors", spent=10, limit=10)
+        stopped = RunStopped(operation=tool, reason="errors", category=Category.TIMEOUT, message="Too many errors.")
+        story.tell(spent, stopped, at=100 - number, run=f"run-{number}")
+    story.tell(RunStopped(reason="turns", message="Too many turns."), at=10, run="run-0").store()
+    assert open_escalations("dev", NOW) == 2
+    one = Escalation.objects.get(reason="errors")
+    assert (one.queue, one.occurrences, one.runs, one.default_action) == ("budgets", 2, ["run-0", "run-1"], "abort")
+    assert one.message == "A run has spent its budget of errors: 10 of 10."
+    assert Escalation.objects.get(reason="turns").queue == "budgets"
+
+
+def test_a_run_that_waits_has_its_own_question_and_its_own_deadline() -> None:
+    Story().tell(asked(escalation_id="t-1", deadline_s=3600.0), asked(escalation_id="t-2"), asked(), at=600).store()
+    assert open_escalations("dev", NOW) == 3
+    assert Escalation.objects.get(ticket="t-1").resolve_by == NOW + timedelta(seconds=3000)
+
+
+def test_a_run_that_waits_for_less_has_all_of_its_time_at_the_beginning() -> None:
+    Story().tell(asked(escalation_id="t-1", deadline_s=300.0), at=10).store()
+    open_escalations("dev", NOW)
+    one = Escalation.objects.get()
+    begun, half = row_of(one, NOW).acknowledging, row_of(one, NOW + timedelta(seconds=145)).acknowledging
+    assert (begun.share_left, half.share_left) == (1.0, 0.5)
+    acknowledged = act("acknowledge", one, now=NOW + timedelta(seconds=86))
+    assert row_of(acknowledged, NOW + timedelta(seconds=90)).acknowledging.took == timedelta(seconds=86)
+
+
+@pytest.mark.parametrize("deadline_s", [-5.0, 0.0, 1e300])
+def test_a_deadline_that_is_none_decides_nothing_at_once(deadline_s: float) -> None:
+    one = one_open(escalation_id="t-1", deadline_s=deadline_s)
+    keep_deadlines("dev", NOW)
+    one.refresh_from_db()
+    assert one.is_open
+    assert one.resolve_by > NOW + timedelta(minutes=10)
+
+
+def test_a_reason_that_nobody_here_knows_is_asked_in_the_words_of_the_agent() -> None:
+    row = row_of(one_open(reason="large_refund", message="May 900 EUR be refunded?"), NOW)
+    assert row.asks == "May 900 EUR be refunded?"
+
+
+def test_what_is_asked_again_under_its_ticket_has_its_answer() -> None:
+    one = act("reject", one_open(escalation_id="order-17"))
+    Story().tell(asked(escalation_id="order-17"), at=5, instance="after the restart").store()
+    assert open_escalations("dev", NOW) == 0
+    one.refresh_from_db()
+    assert (one.occurrences, one.resolution, Escalation.objects.count()) == (2, "rejected", 1)
+
+
+def test_what_was_resolved_is_asked_anew() -> None:
+    first = one_open()
+    act("resolve", first)
+    Story().tell(asked(), at=5).store()
+    assert open_escalations("dev", NOW) == 1
+    assert Escalation.objects.count() == 2
+
+
+# -- what people do ----------------------------------------------------------------------------------------------------
+def test_who_takes_it_holds_it_until_it_runs_out() -> None:
+    one = act("acknowledge", one_open())
+    assert (one.acknowledged_by, one.assigned_to) == ("ana", "ana")
+    assert keep_deadlines("dev", NOW + timedelta(minutes=29)) == 0
+    keep_deadlines("dev", NOW + timedelta(minutes=31))
+    one.refresh_from_db()
+    assert one.acknowledged_at is None
+    assert one.first_acknowledged_at == NOW
+    assert one.assigned_to == "ana"
+
+
+def test_it_is_given_to_a_person_who_is_there() -> None:
+    one = one_open()
+    li = get_user_model().objects.create_user("li")
+    with pytest.raises(Refused, match="li may not answer escalations in dev"):
+        act("assign", one, to="li")
+    RoleGrant.objects.create(user=li, environment="dev", role=Role.RESPONDER)
+    assert act("assign", one, to="li").assigned_to == "li"
+    with pytest.raises(Refused, match="Nobody here is called ghost"):
+        act("assign", one, to="ghost")
+
+
+def test_a_snooze_ends_by_itself() -> None:
+    one = act("snooze", one_open(), for_s=900)
+    assert one.is_snoozed_at(NOW)
+    keep_deadlines("dev", NOW + timedelta(minutes=15))
+    one.refresh_from_db()
+    assert one.snoozed_until is None
+    assert "returned" in [note.verb for note in one.notes.all()]
+
+
+@pytest.mark.parametrize("for_s", [0, 59, 8 * 86_400, float("nan")])
+def test_a_snooze_has_bounds(for_s: float) -> None:
+    with pytest.raises(Refused, match="from 60 to 604800 s"):
+        act("snooze", one_open(), for_s=for_s)
+
+
+def test_nobody_sleeps_past_the_deadline_of_a_run_that_waits() -> None:
+    one = one_open(escalation_id="t", deadline_s=1500.0)
+    with pytest.raises(Refused, match="A run waits"):
+        act("snooze", one, for_s=3600)
+
+
+def test_another_queue_is_asked_from_the_beginning() -> None:
+    one = act("acknowledge", one_open())
+    later = NOW + timedelta(minutes=10)
+    moved = act("escalate", one, to="security", reason="this is theirs to judge", now=later)
+    assert (moved.queue, moved.acknowledged_at, moved.assigned_to) == ("security", None, "")
+    assert moved.acknowledge_by == later + timedelta(minutes=15)
+
+
+def test_it_is_not_resolved_without_a_reason_while_its_cause_is_active() -> None:
+    Story().tell(asked(), at=60).store()
+    open_escalations("dev", NOW)
+    one = Escalation.objects.get()
+    with pytest.raises(Refused, match="the cause is still there"):
+        act("resolve", one)
+    assert act("resolve", one, reason="a known fault of the vendor").resolution == "resolved"
+
+
+def test_merging_leaves_one_and_the_old_number_leads_to_it() -> None:
+    first, second = one_open(), one_open(operation="other")
+    merged = act("merge", second, into=first.pk)
+    first.refresh_from_db()
+    assert (merged.merged_into_id, merged.is_open, first.occurrences) == (first.pk, False, 2)
+    assert act("reopen", merged, reason="it was something else").merged_into is None
+
+
+def test_a_decision_for_a_run_that_waits_is_a_new_revision() -> None:
+    one = one_open(escalation_id="t-1")
+    decided = act("approve", one, reason="the customer agreed on the phone", text='{"amount": 10}')
+    assert (decided.resolution, decided.answer) == ("edited", '{"amount": 10}')
+    assert decided.revision == current_revision("dev") == 1
+
+
+def test_a_decision_that_nobody_waits_for_is_no_new_revision() -> None:
+    assert act("reject", one_open()).resolution == "rejected"
+    assert current_revision("dev") == 0
+
+
+def test_what_a_run_waits_for_is_decided_and_not_just_closed() -> None:
+    first, one = one_open(), one_open(escalation_id="t")
+    with pytest.raises(Refused, match="approve or reject"):
+        act("resolve", one)
+    with pytest.raises(Refused, match="A run waits"):
+        act("merge", one, into=first.pk)
+    act("reject", one)
+    with pytest.raises(Refused, match="cannot be taken back"):
+        act("reopen", one, reason="I was mistaken there")
+
+
+def test_approval_needs_a_reason() -> None:
+    with pytest.raises(Refused) as refusal:
+        act("approve", one_open())
+    assert "reason" in refusal.value.fields
+
+
+def test_who_acts_on_an_old_page_is_told_what_happened() -> None:
+    one = one_open()
+    act("acknowledge", one, by=person("li"), version=1)
+    with pytest.raises(Refused, match="li, 14:26:18 UTC: li took it") as refusal:
+        act("reject", one, version=1)
+    assert refusal.value.status == 409
+
+
+def test_a_closed_one_can_only_be_opened_and_commented_on() -> None:
+    one = act("reject", one_open())
+    with pytest.raises(Refused, match="rejected by ana"):
+        act("acknowledge", one)
+    act("note", one, reason="it came back on Monday")
+    assert act("reopen", one, reason="it came back on Monday").is_open
+
+
+@pytest.mark.parametrize("verb", RESPONSES)
+def test_who_may_only_look_changes_nothing(verb: str) -> None:
+    one = one_open()
+    with pytest.raises(Refused) as refusal:
+        act(verb, one, by=person("vi", may=("see",)), reason="let me do it, please")
+    assert refusal.value.status == 403
+    assert EscalationNote.objects.exclude(verb="opened").count() == 0
+
+
+def test_one_of_another_environment_is_not_there() -> None:
+    one = one_open()
+    with pytest.raises(Refused) as refusal:
+        act("acknowledge", one, environment="prod")
+    assert refusal.value.status == 404
+
+
+def test_every_act_is_in_the_chain_with_what_it_changed() -> None:
+    one = act("acknowledge", one_open())
+    entry = AuditEntry.objects.latest("number")
+    assert (entry.verb, entry.object, entry.before["acknowledged_by"], entry.after["acknowledged_by"]) == (
+        "escalation.acknowledge",
+        f"ESC-{one.pk}",
+        "",
+        "ana",
+    )
+    assert audit.verify("dev").problem == ""
+
+
+def test_the_same_key_does_it_once() -> None:
+    one = one_open()
+    act("note", one, reason="asked the vendor", key="k-1")
+    act("note", one, reason="asked the vendor", key="k-1")
+    assert one.notes.filter(verb="note").count() == 1
+
+
+def test_of_many_one_that_is_refused_holds_no_other_back() -> None:
+    numbers = [one_open(operation=f"tool-{number}").pk for number in range(3)]
+    act("reject", Escalation.objects.get(pk=numbers[1]))
+    results = respond_to_each(
+        "acknowledge", [*numbers, 999, numbers[0]], by=person(), environment="dev", reason="", now=NOW
+    )
+    assert [(one.number, one.is_done) for one in results] == [
+        (numbers[0], True),
+        (numbers[1], False),
+        (numbers[2], True),
+        (999, False),
+    ]
+    assert "rejected by ana" in results[1].text
+
+
+# -- nobody answers ----------------------------------------------------------------------------------------------------
+def test_silence_rejects_what_a_run_waits_for_and_tells_it() -> None:
+    one = one_open(category=Category.POLICY_DENIED, escalation_id="t", deadline_s=1600.0)
+    assert keep_deadlines("dev", NOW + timedelta(seconds=599)) == 0
+    assert keep_deadlines("dev", NOW + timedelta(seconds=601)) == 1
+    one.refresh_from_db()
+    assert (one.resolution, one.resolved_by, one.revision) == ("rejected", "deadline", 1)
+    assert current_revision("dev") == 1
+    assert AuditEntry.objects.latest("number").verb == "escalation.default"
+    assert keep_deadlines("dev", NOW + timedelta(hours=2)) == 0
+
+
+@pytest.mark.parametrize(
+    ("category", "resolution"), [(Category.OVERLOADED, "approved"), (Category.POLICY_DENIED, "rejected")]
+)
+def test_silence_allows_only_where_a_policy_may_say_so(category: Category, resolution: str) -> None:
+    one_open(category=category, escalation_id="t", deadline_s=1600.0, default_action="allow")
+    keep_deadlines("dev", NOW + timedelta(hours=1))
+    assert Escalation.objects.get().resolution == resolution
+
+
+def test_silence_leaves_open_what_nobody_waits_for_and_says_what_goes_on() -> None:
+    one = one_open()
+    keep_deadlines("dev", NOW + timedelta(minutes=31))
+    one.refresh_from_db()
+    assert one.is_open
+    assert one.notes.get(verb="default").text == "Nobody decided in time: it goes on failing closed."
+    assert keep_deadlines("dev", NOW + timedelta(minutes=32)) == 0
+
+
+# -- back to the agent -------------------------------------------------------------------------------------------------
+def test_the_decision_stands_in_what_the_agents_of_that_service_are_told() -> None:
+    one = one_open(escalation_id="t-1")
+    assert "answers" not in document("dev", service="research", now=NOW)
+    act("approve", one, reason="the customer agreed on the phone", text="50")
+    [answer] = parse_desired(document("dev", service="research", now=NOW)).answers
+    assert (answer.ticket, answer.decision, answer.text, answer.by, answer.revision) == (
+        "t-1",
+        "edited",
+        "50",
+        "ana",
+        1,
+    )
+    assert "answers" not in document("dev", service="billing", now=NOW)
+
+
+def test_an_answer_is_told_for_two_days() -> None:
+    act("reject", one_open(escalation_id="t-1"))
+    later = NOW + timedelta(days=3)
+    act("reject", one_open(escalation_id="t-2"), now=later)
+    assert [answer["ticket"] for answer in document("dev", service="research", now=later)["answers"]] == ["t-2"]

@@ -1,0 +1,97 @@
+"""Lists as files: the rows that the page shows, safe in a spreadsheet; timelines as Markdown for a post-mortem."""
+
+from __future__ import annotations
+
+import csv
+from io import StringIO
+
+import pytest
+
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.words import Category
+from tests.control.test_recovered_pages import busy
+from tests.control.visiting import HOSTILE, held, signed_in, troubled_fleet
+from tests.events.seeding import Story, failed
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+LISTS = {
+    "breakers": "/breakers",
+    "capacity": "/capacity",
+    "escalations": "/escalations",
+    "failures": "/failures",
+    "runs": "/runs",
+    "agents": "/agents",
+    "audit": "/audit",
+    "timelines": "/timelines",
+    "causes": "/report/monthly",
+}
+
+
+def rows_of(path: str, **query: str) -> list[list[str]]:
+    answer = signed_in(Role.ADMIN).get(path, {"format": "csv", **query})
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
+    return list(csv.reader(StringIO(answer.content.decode())))
+
+
+@pytest.mark.parametrize(("name", "path"), LISTS.items())
+def test_every_list_is_a_file_that_says_what_it_is_of(name: str, path: str) -> None:
+    busy()
+    held(signed_in())
+    columns, *rows = rows_of(path)
+    assert columns[-1] == f"http://testserver{path}"
+    assert rows
+    assert {len(row) for row in rows} == {len(columns) - 1}
+    answer = signed_in(Role.ADMIN).get(path, {"format": "csv"})
+    assert answer.headers["Content-Disposition"].startswith(f'attachment; filename="{name}')
+    assert f'{path}?format=csv"' in signed_in(Role.ADMIN).get(path).content.decode().replace(
+        'href="?', f'href="{path}?'
+    )
+
+
+def test_a_file_has_what_its_page_shows() -> None:
+    troubled_fleet()
+    columns, *rows = rows_of("/breakers", show="open")
+    assert [row[0] for row in rows] == ["search_web"]
+    assert columns[-1] == "http://testserver/breakers?show=open"
+    assert rows[0][columns.index("worst state")] == "open"
+    assert rows[0][columns.index("since")] == "2026-11-21T14:25:58.000Z"
+
+
+@pytest.mark.parametrize("said", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1"])
+def test_a_spreadsheet_runs_nothing_of_it(said: str) -> None:
+    Story().tell(failed(Category.TIMEOUT, "crm.update", message=said), at=5).store()
+    columns, row = rows_of("/failures")
+    assert row[columns.index("message")].startswith("'")
+
+
+def test_numbers_stay_numbers_and_the_unknown_stays_empty() -> None:
+    Story().tell(failed(Category.TIMEOUT, "crm.update"), at=5).store()
+    columns, row = rows_of("/failures")
+    assert (row[columns.index("failures")], row[columns.index("status")]) == ("1", "")
+
+
+def test_who_may_not_read_the_log_gets_no_file_of_it() -> None:
+    troubled_fleet()
+    assert signed_in(None).get("/audit?format=csv").status_code == 403
+
+
+def test_timelines_are_markdown_and_nothing_in_it_is_more_than_text() -> None:
+    troubled_fleet(name=f"<b>[x](http://evil) {HOSTILE}")
+    answer = signed_in().get("/timelines?format=md&range=15m")
+    said = answer.content.decode()
+    assert answer.headers["Content-Type"] == "text/markdown; charset=utf-8"
+    assert said.startswith("# Timelines of dev, ")
+    assert "<http://testserver/timelines?range=15m>" in said
+    assert "## Breakers" in said
+    assert "| --- |" in said
+    assert "<b>" not in said
+    assert "<img" not in said
+    assert "[x](http" not in said
+
+
+@pytest.mark.parametrize("number", ["9", "-1", "moon"])
+def test_a_table_that_is_not_there_is_not_found(number: str) -> None:
+    troubled_fleet()
+    assert signed_in().get(f"/timelines?format=csv&table={number}").status_code == 404

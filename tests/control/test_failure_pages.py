@@ -1,0 +1,112 @@
+"""The pages of failures: causes, what narrows them, and one cause by itself."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import RunFinished, RunStarted
+from recovery_ops.rules.words import Category, RunStatus
+from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
+from tests.events.seeding import Story, failed, heartbeat
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+
+def met(fingerprint: str = "f00d", *, times: int = 3, message: str = "helios says 529", operation: str = "crm") -> None:
+    story = Story()
+    for number in range(times):
+        run = f"{fingerprint}-{number}"
+        given: dict[str, Any] = {"run": run, "instance": "r-0", "source": "main_agent", "is_foreground": True}
+        story.tell(RunStarted(name="due diligence"), at=100, **given)
+        told = failed(Category.OVERLOADED, operation, fingerprint=fingerprint, message=message, status_code=529)
+        story.tell(told, at=90 + number, **given)
+        story.tell(RunFinished(status=RunStatus.SUCCEEDED, duration_s=20.0), at=80, **given)
+    story.store()
+
+
+def test_the_list_names_causes_and_leads_to_them() -> None:
+    met()
+    met("beef", times=1, message="Read timed out", operation="search_web")
+    page = signed_in(Role.VIEWER).get("/failures")
+    assert "4 failed attempts of 2 causes. Most often: helios says 529" in text_of(page)
+    assert re.findall(r'href="(/failures/(?!unclassified)[^"]+)"', page.content.decode()) == [
+        "/failures/f00d",
+        "/failures/beef",
+    ]
+
+
+def test_a_facet_chooses_and_lets_go() -> None:
+    met()
+    met("beef", times=1, operation="search_web")
+    client = signed_in()
+    page = client.get("/failures").content.decode()
+    [choice] = [unescape(one) for one in re.findall(r'href="(\?operation=crm)"', page)]
+    narrowed = client.get(f"/failures{choice}")
+    assert "3 failed attempts of 1 cause." in text_of(narrowed)
+    assert 'href="?"' in narrowed.content.decode()  # lets go of it
+    assert "search_web" in text_of(narrowed)  # what else might be chosen stays in sight
+
+
+def test_a_search_looks_into_messages() -> None:
+    met()
+    met("beef", times=1, message="Read timed out")
+    client = signed_in()
+    assert "/failures/f00d" not in client.get("/failures?q=TIMED").content.decode()
+    empty = text_of(client.get("/failures?q=moon"))
+    assert "0 of 2 causes" in empty
+    assert "Let go of “moon”" in empty
+
+
+def test_one_cause_says_why_it_is_one_and_how_it_ended() -> None:
+    met()
+    met("beef", times=9, operation="search_web")
+    page = signed_in().get("/failures/f00d")
+    said = text_of(page)
+    assert "Overloaded (529). 3 times in 3 runs on 1 instance" in said
+    assert "The same error type, the same category, and the same message" in said
+    assert "recovered 100 % 3 runs" in said
+    assert "Operation crm 100 % 25 %" in said
+    assert 'href="/runs?fingerprint=f00d"' in page.content.decode()
+    assert 'href="/runs/f00d-0"' in page.content.decode()
+
+
+def test_a_cause_without_a_fingerprint_says_so() -> None:
+    met("")
+    client = signed_in()
+    [address] = re.findall(r'href="(/failures/(?!unclassified)[^"]+)"', client.get("/failures").content.decode())
+    assert "gave no fingerprint" in text_of(client.get(address))
+
+
+def test_what_was_not_met_is_not_there() -> None:
+    met()
+    client = signed_in()
+    for name in ("nothing", "%00", "a/b"):
+        assert client.get(f"/failures/{name}").status_code == 404
+    assert client.get("/failures/f00d?from=now-3h&to=now-2h").status_code == 404
+
+
+def test_nothing_from_outside_runs_in_it() -> None:
+    met(HOSTILE, message=HOSTILE, operation=HOSTILE)
+    client = signed_in()
+    listed = client.get("/failures").content.decode()
+    [address] = {unescape(one) for one in re.findall(r'href="(/failures/(?!unclassified)[^"]+)"', listed)}
+    for text in (listed, client.get(address).content.decode()):
+        assert HOSTILE not in text
+        assert "<img src=x" not in text
+
+
+def test_an_empty_list_does_not_say_that_all_is_good() -> None:
+    Story().tell(heartbeat(), at=5).store()
+    assert "no call was seen" in text_of(signed_in().get("/failures"))
+
+
+def test_environments_do_not_see_each_others_failures() -> None:
+    met()
+    troubled_fleet(environment="prod")
+    client = signed_in(environment="prod", name="bob")
+    assert "f00d" not in client.get("/failures?environment=prod").content.decode()

@@ -1,0 +1,70 @@
+"""The search: everything by its name, nothing of another environment, no act that the role does not allow."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from recovery_ops.control.roles import Role
+from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+
+def links(path: str, role: Role = Role.OPERATOR) -> list[str]:
+    """Where the hits of a page lead."""
+    body = signed_in(role).get(path, headers={"x-fragment": "find-results"}).content.decode()
+    return re.findall(r'<a href="([^"]+)"', body)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("search", "/breakers/search_web"),
+        ("SEARCH", "/policies/operations/search_web"),
+        ("r-0", "/agents?all=1"),
+        ("run-1", "/runs/run-1"),
+        ("who changed", "/audit"),
+        ("password", "/settings/you"),
+        ("trip search", "/breakers/search_web/trip"),
+        ("reset calm", "/breakers/calm/reset"),
+        ("", "/wallboard"),
+    ],
+)
+def test_what_has_a_name_is_found_by_it(asked: str, found: str) -> None:
+    troubled_fleet()
+    assert found in links(f"/find?q={asked}")
+
+
+def test_every_hit_leads_somewhere() -> None:
+    troubled_fleet()
+    client = signed_in(Role.ADMIN)
+    for asked in ("", "search", "trip calm", "key"):
+        for href in links(f"/find?q={asked}", Role.ADMIN):
+            assert client.get(href).status_code == 200, href
+
+
+def test_an_act_is_offered_to_who_may() -> None:
+    troubled_fleet()
+    assert "/breakers/search_web/trip" not in links("/find?q=search", Role.VIEWER)
+    assert "/settings/keys/new" not in links("/find?q=key", Role.OPERATOR)
+    assert "/settings/keys/new" in links("/find?q=key", Role.ADMIN)
+
+
+def test_nothing_of_another_environment_is_found_and_nothing_typed_is_markup() -> None:
+    troubled_fleet(environment="prod", name="secret_tool")
+    assert not [href for href in links("/find?q=secret") if "secret" in href]
+    page = signed_in().get("/find", {"q": HOSTILE})
+    assert HOSTILE not in page.content.decode()
+    assert "Nothing in dev is called so" in text_of(page)
+    assert signed_in().get("/find", {"q": "a\0b"}).status_code == 200
+
+
+def test_the_wallboard_shows_the_worst_and_says_when_nothing_is_known() -> None:
+    assert "what happens now is not known" in text_of(signed_in(Role.VIEWER).get("/wallboard"))
+    troubled_fleet()
+    page = signed_in(Role.VIEWER).get("/wallboard")
+    assert "search_web" in text_of(page)
+    assert "<button" not in page.content.decode()
+    assert "<form" not in page.content.decode()

@@ -1,0 +1,149 @@
+"""Golden runs: kept with what deciding them again needs, tried by every proposal, changed only where that is meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from events.models import Fact
+from recovery_ops.control import actions
+from recovery_ops.control.actions import Refused
+from recovery_ops.control.models import GoldenCase, GoldenResult, PolicyProposal
+from recovery_ops.control.replay.golden import results_of
+from recovery_ops.control.roles import Role
+from tests.control.cast import asked, person
+from tests.control.taping import Studio
+from tests.control.test_proposals import EVA, TOM, act
+from tests.control.test_replay import BUILT_IN_DOCUMENT, call, policy
+from tests.control.visiting import signed_in, text_of
+
+pytestmark = pytest.mark.django_db
+MUST = "answered at the third attempt"
+
+
+@pytest.fixture
+def run(db: None) -> str:
+    """A run whose call was answered at the third attempt, among others of its instance."""
+    studio = Studio(BUILT_IN_DOCUMENT)
+    for outcomes in (["ok"], [503, 503, "ok"], [404]):
+        call(studio, studio.guard("search_web", outcomes))
+    studio.store()
+    runs = Fact.objects.filter(event="attempt_succeeded").values_list("run", flat=True)
+    return str(runs[0])
+
+
+def marked(run: str, **changed: Any) -> GoldenCase:
+    return actions.mark_golden(**asked(run=run, name="third time lucky", must=MUST) | changed).object
+
+
+def proposed(**knobs: Any) -> PolicyProposal:
+    return actions.propose(**asked(title="other", document=policy(**knobs), by=EVA)).object
+
+
+def test_a_run_is_kept_with_what_was_decided_in_it_and_without_what_anybody_wrote(run: str) -> None:
+    case = marked(run)
+    assert [(one["operation"], one["ending"], one["attempts"]) for one in case.expected] == [
+        ("search_web", "answered", 3)
+    ]
+    assert (case.instance, case.base_version) == ("r-0", "built-in")
+    assert all("recovery.message" not in fact[-1] for fact in case.facts)
+    assert marked(run).pk == case.pk
+
+
+def test_a_proposal_shows_what_it_does_to_it_also_when_the_facts_are_gone(run: str) -> None:
+    marked(run)
+    Fact.objects.all().delete()
+    [same] = results_of(proposed(call_deadline_s=600))
+    assert same.is_same
+    [other] = results_of(proposed(max_retries=1))
+    assert other.difference.startswith("Call 1, search_web: answered becomes failed (then: ")
+
+
+def test_waiting_otherwise_is_a_difference_too(run: str) -> None:
+    marked(run)
+    [result] = results_of(proposed(base_delay_s=3))
+    assert "s of waiting become" in result.difference
+
+
+def test_an_edit_is_tried_anew_and_what_is_known_is_not_tried_again(run: str, django_assert_num_queries: Any) -> None:
+    marked(run)
+    made = proposed(max_retries=1)
+    results_of(made)
+    with django_assert_num_queries(2):
+        results_of(made)
+    actions.revise(**asked(number=made.number, document=policy("other"), by=EVA))
+    assert [one.is_same for one in results_of(PolicyProposal.objects.get())] == [True]
+    assert GoldenResult.objects.count() == 2
+
+
+def test_the_reviewer_says_that_a_change_is_meant(run: str) -> None:
+    actions.set_rules(**asked(by=person(Role.ADMIN), is_review_needed=True))
+    marked(run)
+    made = proposed(max_retries=1)
+    act(actions.submit, made)
+    with pytest.raises(Refused) as refused:
+        act(actions.approve, made, TOM)
+    assert (refused.value.status, refused.value.code, set(refused.value.fields)) == (
+        409,
+        "golden_changes",
+        {"accepts_golden"},
+    )
+    assert "“third time lucky”: Call 1, search_web: answered becomes failed" in refused.value.detail
+    act(actions.approve, made, TOM, accepts_golden=True)
+    assert act(actions.release_proposal, made).version == 1
+
+
+def test_a_run_that_became_golden_after_the_approval_is_asked_about_at_the_release(run: str) -> None:
+    made = proposed(max_retries=1)
+    act(actions.submit, made)
+    act(actions.approve, made, TOM)
+    marked(run)
+    for ask in (actions.release_proposal, actions.start_rollout):
+        with pytest.raises(Refused) as refused:
+            act(ask, made)
+        assert refused.value.code == "golden_changes"
+    assert act(actions.release_proposal, made, accepts_golden=True).version == 1
+
+
+def test_what_is_let_go_is_asked_about_no_more(run: str) -> None:
+    marked(run)
+    actions.retire_golden(**asked(number=1))
+    made = proposed(max_retries=1)
+    assert results_of(made) == []
+    assert act(actions.release_proposal, made).version == 1
+    assert marked(run).number == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [({"run": "nobody"}, "run"), ({"name": " "}, "name"), ({"must": "short"}, "must"), ({"run": "a\0b"}, "run")],
+)
+def test_what_cannot_be_golden_is_refused_by_its_field(run: str, changed: dict[str, Any], field: str) -> None:
+    with pytest.raises(Refused) as refused:
+        marked(**({"run": run} | changed))
+    assert field in refused.value.fields
+
+
+def test_on_the_pages_from_the_run_to_the_approval(run: str) -> None:
+    client = signed_in(Role.EDITOR)
+    assert "Mark as golden" in text_of(client.get(f"/runs/{run}"))
+    form = {"name": "third time lucky", "must": "short", "key": "k-1"}
+    assert client.post(f"/runs/{run}/golden", form).status_code == 422
+    assert "What must stay true" in text_of(client.get(f"/runs/{run}/golden"))
+    answer = client.post(f"/runs/{run}/golden", form | {"must": MUST})
+    assert answer.headers["Location"] == "/policies/golden/1"
+    assert "same." in text_of(client.get("/policies/golden/1"))
+    assert "third time lucky" in text_of(client.get("/policies/golden"))
+    made = proposed(max_retries=1)
+    page = text_of(client.get(f"/policies/proposals/{made.number}"))
+    assert "differs" in page
+    assert "That it changes a golden run is meant" in page
+    sent = {"move": "release", "reason": "it is meant to be so", "seen": "1"}
+    refused = client.post(f"/policies/proposals/{made.number}", sent)
+    assert (refused.status_code, "Say that this is meant." in text_of(refused)) == (409, True)
+    assert client.post(f"/policies/proposals/{made.number}", sent | {"accepts_golden": "yes"}).status_code == 303
+    assert "differs." in text_of(client.get("/policies/golden/1"))
+    assert client.post("/policies/golden/1", {"reason": "it is meant to be so"}).status_code == 303
+    assert "No run is golden yet" in text_of(client.get("/policies/golden"))
+    assert signed_in(Role.VIEWER, "vera").post(f"/runs/{run}/golden", form).status_code == 403

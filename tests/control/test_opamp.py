@@ -1,0 +1,262 @@
+"""Standard OpAMP clients take the desired state, and are shown like agents of ours: with the stock Python client."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+from django.db import OperationalError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry._opamp.agent import OpAMPAgent
+from opentelemetry._opamp.callbacks import MessageData, OpAMPCallbacks
+from opentelemetry._opamp.client import OpAMPClient
+from opentelemetry._opamp.proto import opamp_pb2
+from opentelemetry._opamp.transport.base import HttpTransport
+from opentelemetry._opamp.transport.requests import RequestsTransport
+
+from events import keys
+from events.models import Agent
+from recovery_ops.asgi import application
+from recovery_ops.control import desired
+from recovery_ops.control.models import OpampAgent
+from recovery_ops.control.opamp import messages
+from recovery_ops.control.views import standing
+from tests.control.cast import trip
+from tests.control.visiting import signed_in
+from tests.events.conftest import store
+from tests.events.serving import served
+from tests.processes import eventually
+
+__all__ = ["store"]  # the fixture
+
+WHO = {"service.name": "research", "service.instance.id": "r-9", "service.version": "2.1"}
+APPLIED, FAILED = opamp_pb2.RemoteConfigStatuses_APPLIED, opamp_pb2.RemoteConfigStatuses_FAILED
+
+
+@pytest.fixture
+def key(store: None) -> str:
+    standing._known.clear()
+    return keys.create_key("opamp", ["desired"], "dev")[1]
+
+
+@pytest.fixture
+def url(key: str) -> Iterator[str]:
+    with served(application) as found:
+        yield found
+
+
+@dataclass
+class Moving(HttpTransport):
+    """Sends to where the server is now, for one that was restarted on another port."""
+
+    url: str
+    inner: HttpTransport = field(default_factory=RequestsTransport)
+
+    def send(self, **rest: Any) -> Any:
+        return self.inner.send(**rest | {"url": f"{self.url}/v1/opamp"})
+
+
+class Stock:
+    """The stock client, spoken to message by message."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self.transport = Moving(url)
+        headers = {"Authorization": f"Bearer {key}"}
+        self.client = OpAMPClient(
+            endpoint=f"{url}/v1/opamp",
+            headers=headers,
+            transport=self.transport,
+            timeout_millis=10_000,
+            agent_identifying_attributes=WHO,
+            agent_non_identifying_attributes={"recovery.group": "canary"},
+        )
+
+    def connect(self) -> Any:
+        return self.client.send(self.client.build_full_state_message())
+
+    def beat(self) -> Any:
+        return self.client.send(self.client.build_heartbeat_message())
+
+    def say(self, config_hash: bytes, status: Any, text: str = "") -> Any:
+        told = self.client.update_remote_config_status(config_hash, status, text)
+        assert told is not None
+        return self.client.send(self.client.build_remote_config_status_response_message(told))
+
+
+def offered(answer: Any) -> dict[str, Any]:
+    """The one document of an answer, read as the client reads it."""
+    assert answer.HasField("remote_config")
+    ((name, document),) = OpAMPClient.decode_remote_config(answer.remote_config)
+    assert name == "desired.json"
+    return dict(document)
+
+
+def test_the_document_is_offered_applied_and_not_offered_again(url: str, key: str) -> None:
+    trip(ahead=True)
+    stock = Stock(url, key)
+    first = stock.connect()
+    document = offered(first)
+    fresh = desired.document(
+        "dev", service="research", instance="r-9", group="canary", now=OpampAgent.objects.get().seen_at
+    )
+    assert document | {"issued_at": 0} == fresh | {"issued_at": 0}
+    assert (first.capabilities, first.flags) == (3, 0)
+    assert offered(stock.beat())["revision"] == 1  # nothing was said of it yet
+    for answer in (stock.say(first.remote_config.config_hash, APPLIED), stock.beat(), stock.connect()):
+        assert not answer.HasField("remote_config")
+        assert answer.instance_uid
+    page = signed_in().get("/agents").content.decode()
+    assert "r-9" in page
+    assert ">applied<" in page
+    agent = Agent.objects.get(instance="r-9")
+    assert (agent.service, agent.version, agent.group, agent.revision) == ("research", "2.1", "canary", 1)
+    assert agent.config_hash == document["config_hash"]
+
+
+def test_an_edit_is_offered_and_a_failure_is_told_with_its_text(url: str, key: str) -> None:
+    stock = Stock(url, key)
+    stock.say(stock.connect().remote_config.config_hash, APPLIED)
+    trip(ahead=True)
+    second = stock.beat()
+    assert offered(second)["revision"] == 1
+    text = "the breaker <search_web> is not mine"
+    assert not stock.say(second.remote_config.config_hash, FAILED, text).HasField("remote_config")
+    assert not stock.beat().HasField("remote_config")  # it was refused: the same again would be refused again
+    page = signed_in().get("/agents").content.decode()
+    assert "failed: the breaker &lt;search_web&gt; is not mine" in page
+    trip(reason="another reason than before", ahead=True)
+    third = stock.beat()
+    assert offered(third)["revision"] == 2
+    stock.say(third.remote_config.config_hash, APPLIED)
+    assert ">applied<" in signed_in().get("/agents").content.decode()
+
+
+def test_a_restart_of_the_server_changes_nothing(key: str) -> None:
+    with served(application) as url:
+        stock = Stock(url, key)
+        stock.say(stock.connect().remote_config.config_hash, APPLIED)
+    standing._known.clear()
+    with served(application) as stock.transport.url:
+        answer = stock.beat()
+        assert (answer.flags, answer.HasField("remote_config")) == (0, False)
+        trip(ahead=True)
+        assert offered(stock.beat())["revision"] == 1
+
+
+def test_who_is_not_known_or_has_skipped_a_message_is_asked_for_everything(url: str, key: str) -> None:
+    stock = Stock(url, key)
+    assert stock.beat().flags == messages.REPORT_FULL_STATE
+    assert not Agent.objects.exists()
+    assert stock.connect().flags == 0
+    lost = stock.client.build_heartbeat_message()
+    stock.client._sequence_num += 1
+    assert stock.beat().flags == messages.REPORT_FULL_STATE
+    assert stock.connect().flags == 0
+    assert stock.client.send(lost).flags == messages.REPORT_FULL_STATE  # late, and answered all the same
+
+
+def test_who_leaves_is_said_to_have_stopped(url: str, key: str) -> None:
+    stock = Stock(url, key)
+    stock.connect()
+    stock.client.send(stock.client.build_agent_disconnect_message())
+    assert Agent.objects.get(instance="r-9").status == "stopped"
+
+
+class Callbacks(OpAMPCallbacks):
+    """Applies what can be applied, as a client's own code would."""
+
+    def __init__(self) -> None:
+        self.documents: list[dict[str, Any]] = []
+        self.refusal = ""
+
+    def on_message(self, agent: OpAMPAgent, client: OpAMPClient, message: MessageData) -> None:
+        if message.remote_config is None:
+            return
+        self.documents += [dict(one) for _, one in client.decode_remote_config(message.remote_config)]
+        status = FAILED if self.refusal else APPLIED
+        told = client.update_remote_config_status(message.remote_config.config_hash, status, self.refusal)
+        if told is not None:
+            agent.send(client.build_remote_config_status_response_message(told))
+
+
+def test_the_stock_agent_lives_with_it(url: str, key: str) -> None:
+    callbacks = Callbacks()
+    stock = Stock(url, key)
+    agent = OpAMPAgent(interval=0.05, callbacks=callbacks, client=stock.client, initial_backoff=0.05)
+    agent.start()
+    try:
+        eventually(lambda: Agent.objects.filter(instance="r-9", applied_us__gt=0).exists(), what="the first document")
+        callbacks.refusal = "not while I count"
+        trip(ahead=True)
+        eventually(lambda: Agent.objects.get(instance="r-9").rejected_revision == 1, what="the refusal")
+        assert [one["revision"] for one in callbacks.documents] == sorted(
+            one["revision"] for one in callbacks.documents
+        )
+    finally:
+        agent.stop()
+    assert "not while I count" in Agent.objects.get(instance="r-9").rejected_reason
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+def post(url: str, key: str, body: bytes, **headers: str) -> httpx.Response:
+    said = {"authorization": f"Bearer {key}", "content-type": "application/x-protobuf"} | headers
+    return httpx.post(f"{url}/v1/opamp", content=body, headers=said, timeout=10)
+
+
+def test_a_wrong_key_is_401_and_one_for_something_else_403(url: str, key: str) -> None:
+    with pytest.raises(Exception, match="401"):
+        Stock(url, "ro_nobody").connect()
+    other = keys.create_key("other", ["ingest", "read", "act"], "dev")[1]
+    assert post(url, other, b"").status_code == 403
+    assert post(url, "nonsense", b"").headers["www-authenticate"] == "Bearer"
+    assert httpx.get(f"{url}/v1/opamp", headers={"authorization": f"Bearer {key}"}).status_code == 405
+    assert post(url, key, b"{}", **{"content-type": "application/json"}).status_code == 415
+    assert post(url, key, b"", **{"content-encoding": "br"}).status_code == 415
+    assert httpx.post(f"{url}/v1/opamp/").status_code in (404, 405)  # never a redirect
+
+
+def test_garbage_is_told_so_and_gzip_is_read(url: str, key: str) -> None:
+    for body in (b"\xff" * 50, b"", opamp_pb2.AgentToServer(instance_uid=b"short").SerializeToString()):
+        answer = post(url, key, body)
+        told = opamp_pb2.ServerToAgent.FromString(answer.content)
+        assert (answer.status_code, told.error_response.type) == (200, opamp_pb2.ServerErrorResponseType_BadRequest)
+        assert told.error_response.error_message
+        assert [one.name for one, _ in told.ListFields()] == ["error_response"]  # nothing beside an error
+    stock = Stock(url, key)
+    packed = post(url, key, gzip.compress(stock.client.build_full_state_message()), **{"content-encoding": "gzip"})
+    assert offered(opamp_pb2.ServerToAgent.FromString(packed.content))["revision"] == 0
+    broken = post(url, key, b"no gzip", **{"content-encoding": "gzip"})
+    assert opamp_pb2.ServerToAgent.FromString(broken.content).error_response.error_message
+    bomb = gzip.compress(bytes(2**25))
+    assert post(url, key, bomb, **{"content-encoding": "gzip"}).status_code == 413
+
+
+def test_a_store_that_is_away_is_503_with_a_time(url: str, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stock = Stock(url, key)
+    stock.connect()
+
+    def away(*args: object, **kwargs: object) -> None:
+        raise OperationalError("the database went away")
+
+    monkeypatch.setattr("recovery_ops.control.opamp.view.newest", away)
+    answer = post(url, key, stock.client.build_heartbeat_message())
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "30")
+    assert json.loads(answer.content)["status"] == 503
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_report_or_malformed(body: bytes) -> None:
+    try:
+        report = messages.parse(body)
+    except messages.Malformed:
+        return
+    assert len(report.uid) == messages.UID_BYTES

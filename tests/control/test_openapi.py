@@ -1,0 +1,104 @@
+"""The API described: every address is there, what it says it takes is what it takes, and nothing breaks it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from events import keys
+from recovery_ops.control import api_urls
+from recovery_ops.control.api_requests import Api
+from recovery_ops.control.openapi import openapi
+from recovery_ops.control.roles import Role
+from tests.control.today import today_fleet
+from tests.control.visiting import signed_in, text_of
+
+DOCUMENT = openapi(api_urls.urlpatterns)
+OPERATIONS = [(path, method) for path, methods in DOCUMENT["paths"].items() for method in methods]
+HOSTILE: list[Any] = [
+    None,
+    [],
+    "text",
+    {},
+    {"reason": "x" * 600},
+    {"reason": ["a list"], "unknown": 1},
+    {"reason": "a long enough reason", "expires_in_s": 1e308, "knobs": {"max_retries": [[]]}},
+    {"reason": "a long enough reason", "document": {"rules": [None, 1, {"scope": 7}]}, "title": "\0", "start": "x"},
+    {"reason": "a long enough reason \ud800", "document": 1, "title": "t", "start": "9999-12-31T23:59:59Z", "end": "x"},
+    {"reason": "a long enough reason", "document": {}, "start": "0001-01-01T00:00:00Z", "end": "0001-01-02T00:00:00Z"},
+]
+
+
+def address(path: str) -> str:
+    return (
+        path.replace("{name}", "search_web")
+        .replace("{operation}", "search_web")
+        .replace("{number}", "1")
+        .replace("{version}", "1")
+    )
+
+
+def test_every_address_of_the_api_is_described() -> None:
+    views = [
+        pattern.name
+        for pattern in api_urls.urlpatterns
+        if pattern.name and issubclass(getattr(pattern.callback, "view_class", object), Api)
+    ]
+    assert len(DOCUMENT["paths"]) == len(views) > 30
+    ids = [said["operationId"] for methods in DOCUMENT["paths"].values() for said in methods.values()]
+    assert len(ids) == len(set(ids))
+    assert all(said["summary"] for methods in DOCUMENT["paths"].values() for said in methods.values())
+
+
+def test_every_change_takes_a_reason_a_key_and_what_was_seen() -> None:
+    for path, method in OPERATIONS:
+        said = DOCUMENT["paths"][path][method]
+        if method not in ("post", "put", "patch") or path.endswith("/check"):
+            continue
+        body = said["requestBody"]["content"]["application/json"]["schema"]
+        assert "reason" in body["required"], path
+        assert "dry_run" in body["properties"], path
+        assert {"Idempotency-Key", "If-Match"} <= {one["name"] for one in said["parameters"]}, path
+
+
+@pytest.mark.django_db
+def test_it_is_served_to_anybody_and_read_by_people() -> None:
+    assert Client().get("/api/v1/openapi.json").json() == json.loads(json.dumps(DOCUMENT))
+    said = text_of(signed_in(Role.VIEWER).get("/docs/api"))
+    assert "POST /api/v1/breakers/{name}/trip" in said
+    assert "Why. Kept in the audit log." in said
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("path", "method"), OPERATIONS)
+def test_whatever_is_sent_the_answer_is_a_document(path: str, method: str) -> None:
+    keys.forget_keys()
+    today_fleet()
+    _, token = keys.create_key("a", ["read", "act", "settings"], "dev")
+    client = Client(headers={"authorization": f"Bearer {token}"})
+    for body in [*map(json.dumps, HOSTILE), "{", "[" * 5000]:
+        answer = client.generic(method.upper(), f"{address(path)}?limit=5", body, "application/json")
+        assert answer.status_code < 500, body[:200]
+        assert "json" in answer["Content-Type"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("path", "method"), OPERATIONS)
+def test_nobody_without_a_key_is_answered(path: str, method: str) -> None:
+    answer = Client().generic(method.upper(), address(path), "{}", "application/json")
+    is_open = DOCUMENT["paths"][path][method].get("security") == []
+    assert answer.status_code == (200 if is_open else 401)
+    if not is_open:
+        assert answer["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.django_db
+def test_a_method_that_is_not_taken_says_which_are() -> None:
+    keys.forget_keys()
+    answer = Client(headers={"authorization": f"Bearer {keys.create_key('a', ['read', 'act'], 'dev')[1]}"}).delete(
+        "/api/v1/status"
+    )
+    assert (answer.status_code, answer["Allow"]) == (405, "GET, HEAD, OPTIONS")

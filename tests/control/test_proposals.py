@@ -1,0 +1,349 @@
+"""The life of a proposal: who may do what to it, in which state, and what agents come to hear of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from recovery_ops.control import actions, desired
+from recovery_ops.control.actions import Actor, Done, Refused
+from recovery_ops.control.audit import verify
+from recovery_ops.control.desired import current_revision
+from recovery_ops.control.models import AuditEntry, PolicyProposal, PolicyRelease, ProposalNote
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.policy import BUILT_IN, document_of, parse_policy
+from tests.control.cast import asked, person, written
+from tests.events.seeding import NOW
+
+pytestmark = pytest.mark.usefixtures("known")
+
+EVA, TOM = person(Role.EDITOR, "eva"), person(Role.APPROVER, "tom")
+SOON = NOW + timedelta(hours=1)
+
+
+def policy(**knobs: Any) -> dict[str, Any]:
+    """The built-in policy with a rule for search_web."""
+    rule = {"id": "search_web", "scope": {"operation": "search_web"}, "knobs": knobs or {"max_retries": 5}}
+    return {**document_of(BUILT_IN), "rules": [rule]}
+
+
+def propose(document: Any = None, **changed: Any) -> PolicyProposal:
+    given = {"document": policy() if document is None else document, "title": "more patience", "by": EVA}
+    return actions.propose(**asked(**given) | changed).object
+
+
+def act(action: Callable[..., Done[Any]], proposal: PolicyProposal, by: Actor = EVA, **more: Any) -> Any:
+    return action(**asked(by=by, number=proposal.number) | more).object
+
+
+def refusal(action: Callable[..., Done[Any]], proposal: PolicyProposal, by: Actor = EVA, **more: Any) -> Refused:
+    before = written()
+    with pytest.raises(Refused) as refused:
+        act(action, proposal, by, **more)
+    kinds = ("Revision", "PolicyRelease")
+    assert {kind: written()[kind] for kind in kinds} == {kind: before[kind] for kind in kinds}
+    return refused.value
+
+
+def state(proposal: PolicyProposal) -> str:
+    return PolicyProposal.objects.get(pk=proposal.pk).state
+
+
+def approved(**changed: Any) -> PolicyProposal:
+    made = propose(**changed)
+    act(actions.submit, made)
+    act(actions.approve, made, TOM)
+    return made
+
+
+@pytest.fixture
+def reviewed(known: None) -> None:
+    """`dev` asks for review."""
+    actions.set_rules(**asked(by=person(Role.ADMIN), is_review_needed=True))
+
+
+def obeyed() -> Any:
+    document = desired.document("dev", service="research", instance="r-0", now=NOW)
+    return parse_policy(document["policy"]).rules
+
+
+# -- the straight way --------------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("reviewed")
+def test_a_draft_goes_through_review_and_lives() -> None:
+    made = propose()
+    assert (made.number, made.state, made.base_version, made.step) == (1, "draft", "built-in", 1)
+    act(actions.submit, made, seen=1)
+    assert state(made) == "in_review"
+    act(actions.approve, made, TOM, seen=2)
+    assert (state(made), current_revision("dev"), obeyed()) == ("approved", 0, ())
+    release = act(actions.release_proposal, made, seen=3)
+    assert (release.version, release.proposal.number, release.is_break_glass, current_revision("dev")) == (
+        1,
+        1,
+        False,
+        1,
+    )
+    assert [rule.knobs.max_retries for rule in obeyed()] == [5]
+    assert state(made) == "live"
+    assert [note.verb for note in ProposalNote.objects.order_by("step")] == ["draft", "submit", "approve", "release"]
+    assert verify("dev").is_whole
+
+
+def test_what_only_people_talk_about_is_no_revision_for_agents() -> None:
+    made = propose()
+    for action in (actions.submit, actions.comment, actions.send_back, actions.reject):
+        act(action, made)
+    assert current_revision("dev") == 0
+    assert set(AuditEntry.objects.values_list("revision", flat=True)) == {None}
+    assert verify("dev").is_whole
+
+
+def test_a_new_release_supersedes_and_a_rollback_rolls_back() -> None:
+    first = propose()
+    act(actions.release_proposal, first)
+    second = propose(policy(max_retries=1))
+    act(actions.release_proposal, second)
+    assert (state(first), state(second)) == ("superseded", "live")
+    done = actions.roll_back(**asked(version=1))
+    assert (done.object.version, done.object.returns_to, done.revision) == (3, 1, 3)
+    assert [rule.knobs.max_retries for rule in obeyed()] == [5]
+    assert state(second) == "rolled_back"
+    again = actions.roll_back(**asked(version=1))
+    assert (again.was_already, PolicyRelease.objects.count()) == (True, 3)
+
+
+def test_the_built_in_policy_is_a_place_to_return_to() -> None:
+    act(actions.release_proposal, propose())
+    actions.roll_back(**asked(version=0))
+    assert obeyed() == ()
+
+
+def test_a_rollback_to_what_never_was_is_404_and_a_late_one_409() -> None:
+    act(actions.release_proposal, propose())
+    with pytest.raises(Refused) as unknown:
+        actions.roll_back(**asked(version=7))
+    assert unknown.value.status == 404
+    with pytest.raises(Refused) as late:
+        actions.roll_back(**asked(version=0, seen=0))
+    assert (late.value.status, late.value.detail[:21]) == (409, "eva released proposal")
+
+
+# -- approval ----------------------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("reviewed")
+@pytest.mark.parametrize("before", ["draft", "in_review"])
+def test_without_approval_nothing_goes_live_where_review_is_asked_for(before: str) -> None:
+    made = propose()
+    if before == "in_review":
+        act(actions.submit, made)
+    assert refusal(actions.release_proposal, made).code == "review_needed"
+    assert refusal(actions.schedule, made, go_live_at=SOON).code == "review_needed"
+
+
+@pytest.mark.usefixtures("reviewed")
+def test_nobody_approves_their_own_nor_what_they_edited() -> None:
+    mine = propose(by=TOM)
+    act(actions.submit, mine, TOM)
+    assert refusal(actions.approve, mine, TOM).code == "own_work"
+    made = propose()
+    act(actions.revise, made, TOM, document=policy(max_retries=2))
+    act(actions.submit, made)
+    assert refusal(actions.approve, made, TOM).code == "own_work"
+    act(actions.approve, made, person(Role.APPROVER, "uma"))
+    assert state(made) == "approved"
+
+
+@pytest.mark.usefixtures("reviewed")
+@pytest.mark.parametrize("is_scheduled", [False, True])
+def test_an_edit_voids_the_approval_and_the_date(is_scheduled: bool) -> None:
+    made = approved()
+    if is_scheduled:
+        act(actions.schedule, made, go_live_at=SOON)
+    found = act(actions.revise, made, document=policy(max_retries=2))
+    assert (found.state, found.approved_by, found.approved_at, found.go_live_at) == ("draft", "", None, None)
+    assert found.edition == 2
+    assert refusal(actions.release_proposal, made).code == "review_needed"
+
+
+@pytest.mark.usefixtures("reviewed")
+def test_saving_the_same_again_voids_nothing() -> None:
+    made = approved()
+    done = actions.revise(**asked(by=EVA, number=made.number, document=policy()))
+    assert (done.was_already, state(made)) == (True, "approved")
+
+
+@pytest.mark.usefixtures("reviewed")
+def test_a_quick_edit_waits_for_review_too() -> None:
+    edit = asked(operation="search_web", knobs={"max_retries": 5})
+    with pytest.raises(Refused) as refused:
+        actions.set_operation_policy(**edit)
+    assert (refused.value.status, refused.value.code) == (403, "review_needed")
+    with pytest.raises(Refused) as forbidden:
+        actions.set_operation_policy(**edit, break_glass=True)
+    assert forbidden.value.code == "forbidden"
+    assert not PolicyRelease.objects.exists()
+
+
+def test_production_asks_for_review_without_being_told_to() -> None:
+    assert actions.is_review_needed("production")
+    assert not actions.is_review_needed("dev")
+
+
+@pytest.mark.usefixtures("reviewed")
+def test_only_an_admin_says_whether_review_is_needed() -> None:
+    with pytest.raises(Refused):
+        actions.set_rules(**asked(by=TOM, is_review_needed=False))
+    assert actions.is_review_needed("dev")
+    actions.set_rules(**asked(by=person(Role.ADMIN), is_review_needed=False))
+    assert not actions.is_review_needed("dev")
+    entry = AuditEntry.objects.latest("number")
+    assert (entry.before, entry.after) == ({"is_review_needed": True}, {"is_review_needed": False})
+
+
+# -- broken glass ------------------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("reviewed")
+def test_broken_glass_is_recorded_and_listed_until_somebody_else_looked() -> None:
+    made = propose()
+    release = act(actions.release_proposal, made, break_glass=True)
+    assert release.is_break_glass
+    assert actions.awaiting_review("dev") == [release]
+    assert AuditEntry.objects.latest("number").after["is_break_glass"] is True
+    eva_approver = person(Role.APPROVER, "eva")
+    with pytest.raises(Refused) as own:
+        actions.review_release(**asked(by=eva_approver, version=1))
+    assert own.value.code == "own_work"
+    actions.review_release(**asked(by=TOM, version=1))
+    assert actions.awaiting_review("dev") == []
+    assert verify("dev").is_whole
+
+
+def test_where_no_review_is_asked_for_there_is_no_glass() -> None:
+    assert not act(actions.release_proposal, propose(), break_glass=True).is_break_glass
+    with pytest.raises(Refused) as refused:
+        actions.review_release(**asked(by=TOM, version=1))
+    assert refused.value.code == "nothing_to_review"
+
+
+# -- the hour ----------------------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("reviewed")
+def test_what_is_scheduled_goes_live_at_its_hour_once() -> None:
+    made = approved()
+    act(actions.schedule, made, go_live_at=SOON)
+    assert actions.release_due(now=SOON - timedelta(seconds=1)) == []
+    [release] = actions.release_due(now=SOON)
+    assert (release.version, release.by, state(made)) == (1, "schedule", "live")
+    assert actions.release_due(now=SOON) == []
+
+
+def test_what_cannot_go_live_at_its_hour_is_a_draft_again_and_says_why() -> None:
+    made, other = propose(), propose(policy(max_retries=1))
+    act(actions.schedule, made, go_live_at=SOON)
+    act(actions.release_proposal, other)
+    assert actions.release_due(now=SOON) == []
+    assert state(made) == "draft"
+    assert "It was made from policy built-in, and 1 has gone live since" in made.notes.latest("step").text
+
+
+def test_a_date_is_to_come() -> None:
+    assert refusal(actions.schedule, propose(), go_live_at=NOW).fields == {"go_live_at": "has to be a moment to come"}
+
+
+# -- two at once -------------------------------------------------------------------------------------------------------
+def test_who_looked_at_an_older_step_is_told_what_happened() -> None:
+    made = propose()
+    act(actions.submit, made, reason="please have a look at it")
+    refused = refusal(actions.revise, made, seen=1, document=policy(max_retries=1))
+    assert (refused.status, refused.code) == (409, "stale")
+    assert "eva last: submit, “please have a look at it”" in refused.detail
+    act(actions.comment, made, seen=1)
+
+
+def test_a_proposal_made_from_an_older_policy_is_compared_before_it_replaces_a_newer_one() -> None:
+    made = propose()
+    actions.set_operation_policy(**asked(operation="search_web", knobs={"jitter": 1}))
+    refused = refusal(actions.release_proposal, made)
+    assert (refused.status, refused.code, refused.changes[0].verb) == (409, "other_base", "policy.edit")
+    act(actions.revise, made, document=policy(jitter=1, max_retries=5), is_onto_live=True)
+    assert act(actions.release_proposal, made).version == 2
+
+
+def test_a_quick_edit_is_not_lost_in_a_whole_release() -> None:
+    act(actions.release_proposal, propose())
+    with pytest.raises(Refused) as refused:
+        actions.set_operation_policy(**asked(operation="search_web", knobs={"jitter": 1}, seen=0))
+    assert (refused.value.status, refused.value.changes[0].verb) == (409, "policy.release")
+
+
+@pytest.mark.parametrize(
+    ("ended", "action"),
+    [
+        ("reject", actions.submit),
+        ("reject", actions.release_proposal),
+        ("release", actions.submit),
+        ("release", actions.reject),
+        ("draft", actions.approve),
+    ],
+)
+def test_what_is_not_for_a_state_is_refused(ended: str, action: Callable[..., Done[Any]]) -> None:
+    made = propose()
+    if ended != "draft":
+        act(actions.reject if ended == "reject" else actions.release_proposal, made)
+    assert refusal(action, made, TOM).code == "wrong_state"
+
+
+def test_a_proposal_that_is_not_there_is_404() -> None:
+    with pytest.raises(Refused) as refused:
+        actions.submit(**asked(number=9))
+    assert refused.value.status == 404
+    with pytest.raises(Refused) as forbidden:
+        actions.submit(**asked(number=9, by=person(Role.VIEWER)))
+    assert forbidden.value.status == 403
+
+
+# -- what a document may be --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("document", "fields"),
+    [
+        ([], {"document": "is a JSON object"}),
+        ({"rules": [{"knobs": {"max_retries": 21}}]}, {"rules[0].knobs.max_retries": "is from 0 to 20"}),
+        ({"rules": 1, "foreground_sources": 2}, {"rules": "is a list", "foreground_sources": "is a list of names"}),
+        ({"requires": ["magic"]}, {"requires": "asks for what this version does not know: magic"}),
+        ({"note": "a\0b"}, {"note": "has characters that cannot be shown"}),
+        ({"note": float("inf")}, {"note": "is a finite number"}),
+        ({"note": "x" * 300_000}, {"document": "has 300,012 bytes; 262,144 is the most"}),
+    ],
+)
+def test_every_fault_of_a_document_is_told_by_its_path(document: Any, fields: dict[str, str]) -> None:
+    with pytest.raises(Refused) as refused:
+        propose(document)
+    assert (refused.value.status, refused.value.fields) == (400, fields)
+    assert not PolicyProposal.objects.exists()
+
+
+def test_a_document_that_is_nested_beyond_reading_is_refused() -> None:
+    deep = json.loads("[" * 40 + "]" * 40)
+    with pytest.raises(Refused) as refused:
+        propose({"note": deep})
+    assert refused.value.status == 400
+
+
+def test_the_version_comes_from_the_release_alone() -> None:
+    act(actions.release_proposal, propose({**policy(), "version": "99"}))
+    assert desired.document("dev", now=NOW)["policy"]["version"] == "1"
+
+
+def test_the_same_click_twice_is_one_proposal() -> None:
+    first, second = propose(key="one click"), propose(key="one click")
+    assert (first.pk, PolicyProposal.objects.count()) == (second.pk, 1)
+
+
+def test_a_dry_run_writes_nothing() -> None:
+    made = propose()
+    before = written() | {"notes": ProposalNote.objects.count()}
+    done = actions.release_proposal(**asked(by=EVA, number=made.number, dry_run=True))
+    assert (done.is_dry_run, done.object.version) == (True, 1)
+    assert written() | {"notes": ProposalNote.objects.count()} == before
+    assert state(made) == "draft"

@@ -1,0 +1,134 @@
+"""Resets that go in steps, as people and programs meet them: before the click, while one goes on, and by the API."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from recovery_ops import cli
+from recovery_ops.control import actions
+from recovery_ops.control.models import ResetRamp
+from recovery_ops.control.roles import Role
+from tests.control.test_api import Program
+from tests.control.test_cli import WHY, Operator, operator
+from tests.control.test_ramps import FLEET, obey, opened_fleet, reopen, reset, told
+from tests.control.today import seen_now
+from tests.control.visiting import REASON, bulk, signed_in, text_of
+from tests.events.seeding import NOW
+
+__all__ = ["operator"]  # the fixture
+
+pytestmark = [pytest.mark.django_db]
+SENT = {"reason": REASON, "seen": "1", "key": "k-1"}
+
+
+@pytest.mark.usefixtures("now")
+def test_the_form_says_before_the_click_that_it_goes_in_steps() -> None:
+    opened_fleet()
+    page = text_of(signed_in().get("/breakers/search_web/reset"))
+    assert "10 are not closed, so it goes in steps: 1 → 5 → 10." in page
+    assert "the first that opens again halts it" in page
+    assert "goes in steps" not in text_of(signed_in().get("/breakers/search_web/trip"))
+
+
+@pytest.mark.usefixtures("now")
+def test_a_reset_leads_to_the_page_that_shows_how_it_stands() -> None:
+    opened_fleet()
+    client = signed_in()
+    form = {"scope": "all", "reason": REASON, "seen": "0", "key": "k-1"}
+    answer = client.post("/breakers/search_web/reset", form)
+    assert (answer.status_code, answer["Location"]) == (303, "/resets/1")
+    page = text_of(client.get("/resets/1"))
+    assert "Step 1 of 3: 1 of 10 are reset." in page
+    assert f"{told(1)[0]} research search_web open has not said yet that the reset has arrived" in page
+    assert "Reset 1 goes in steps. Step 1 of 3" in text_of(client.get("/breakers/search_web"))
+    assert "1 reset going on, 0 halted." in text_of(client.get("/resets"))
+
+
+@pytest.mark.usefixtures("now")
+def test_who_halted_it_is_named_and_a_person_goes_on_or_cancels(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened_fleet()
+    reset()
+    [first] = told(1)
+    obey([first], 1, after=2)
+    reopen(first, after=14)
+    actions.keep_ramps(now=NOW + timedelta(seconds=16))
+    monkeypatch.setattr(timezone, "now", lambda: NOW + timedelta(seconds=20))
+    client = signed_in()
+    page = text_of(client.get("/resets/1"))
+    assert "Halted at 1 of 10: search_web on research/" in page
+    assert "opened again 14 s after its reset: halted it" in page
+    assert client.post("/resets/1", SENT | {"act": "continue"}).status_code == 409
+    assert client.post("/resets/1", SENT | {"act": "continue", "seen": "2", "reason": "short"}).status_code == 422
+    assert client.post("/resets/1", SENT | {"act": "continue", "seen": "2"}).status_code == 303
+    assert ResetRamp.objects.get().state == "running"
+    assert client.post("/resets/1", SENT | {"act": "cancel", "seen": "3", "key": "k-2"}).status_code == 303
+    assert f"Cancelled at 5 of 10 by ana: {REASON}" in text_of(client.get("/resets/1"))
+    assert client.get("/resets/2").status_code == 404
+
+
+@pytest.mark.usefixtures("now")
+def test_a_viewer_sees_and_does_nothing() -> None:
+    opened_fleet()
+    reset()
+    viewer = signed_in(Role.VIEWER, "vic")
+    assert "Decide by hand" not in text_of(viewer.get("/resets/1"))
+    assert viewer.post("/resets/1", SENT | {"act": "cancel"}).status_code == 403
+
+
+@pytest.mark.usefixtures("now")
+def test_several_breakers_lead_to_one_reset() -> None:
+    opened_fleet(("search_web", "fetch"), FLEET[:2])
+    form = {"verb": "reset", "name": ["search_web", "fetch"], "scope": "all", "seen": "0", "key": "k-1"}
+    page = text_of(bulk(signed_in(), form | {"reason": REASON, "expires_in_s": "3600", "confirm": "dev"}))
+    assert "goes in steps with the others: reset 1" in page
+    assert "Watch reset 1" in page
+
+
+def test_a_program_watches_it_and_takes_the_next_step() -> None:
+    opened_fleet()
+    reset()
+    seen_now()
+    program = Program("read", "act")
+    status, found = program.get("resets")
+    assert (status, [one["number"] for one in found["resets"]]) == (200, [1])
+    assert [step["count"] for step in found["resets"][0]["steps"]] == [1, 5, 10]
+    status, found = program.get("resets/1")
+    assert (status, found["reset"]["state"], found["members"][0]["has_applied"]) == (200, "running", False)
+    why = {"reason": REASON}
+    status, problem = program.post("resets/1/continue", why, If_Match='"7"')
+    assert (status, problem["code"]) == (409, "stale")
+    status, done = program.post("resets/1/continue", why)
+    assert (status, done["ramp"]["reset"]) == (200, 5)
+    status, done = program.post("resets/1/cancel", why)
+    assert (status, done["ramp"]["state"]) == (200, "cancelled")
+    assert program.get("resets/9")[0] == 404
+
+
+def test_a_reset_by_the_api_answers_with_the_ramp() -> None:
+    opened_fleet()
+    seen_now()
+    status, tried = Program().post("breakers/search_web/reset", {"reason": REASON, "dry_run": True})
+    assert (status, tried["ramp"]["total"], tried["impact"]["not_closed"]) == (200, 10, 10)
+    status, done = Program().post("breakers/search_web/reset", {"reason": REASON})
+    assert (status, done["ramp"]["number"], ResetRamp.objects.count()) == (200, 1, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_on_the_command_line(operator: Operator) -> None:
+    opened_fleet()
+    seen_now()
+    assert operator.run("reset", "search_web", *WHY) == cli.DONE
+    assert operator.said[1] == (
+        "reset 1 of search_web: running, 1 of 7, steps 1 → 4 → 7; see `recovery-ops resets show 1`"
+    )
+    assert operator.run("resets", "list") == cli.DONE
+    assert operator.said == ["reset 1 of search_web: running, 1 of 7, steps 1 → 4 → 7"]
+    assert operator.run("resets", "continue", "1", *WHY) == cli.DONE
+    assert operator.run("resets", "show", "1") == cli.DONE
+    assert operator.said[1].endswith("has not said that it obeys")
+    assert operator.run("resets", "cancel", "1", *WHY) == cli.DONE
+    assert operator.said == ["reset 1 of search_web: cancelled, 4 of 7, steps 1 → 4 → 7; the provider answers 529"]
+    assert operator.run("resets", "cancel", "1", *WHY) == cli.REFUSED

@@ -1,0 +1,333 @@
+"""A reset of many goes in steps: who is reset when, what halts it, who may go on, and that two schedulers are one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from events.models import Agent
+from events.moments import to_us
+from recovery_ops.control import actions, desired
+from recovery_ops.control.actions import Refused, bulk
+from recovery_ops.control.audit import verify
+from recovery_ops.control.models import AuditEntry, Override, Reset, ResetRamp
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.scope import Scope
+from recovery_ops.rules.words import State, Trigger
+from tests.control.cast import SEARCH, asked, person, trip
+from tests.control.test_concurrency import at_once, engine
+from tests.events.seeding import NOW, Story, counted, heartbeat, moved
+
+__all__ = ["engine"]  # the fixture
+
+FLEET = [f"r-{number}" for number in range(10)]
+
+
+@pytest.fixture
+def opened(db: None) -> None:
+    opened_fleet()
+
+
+def opened_fleet(names: tuple[str, ...] = ("search_web",), fleet: list[str] = FLEET) -> None:
+    """Everybody's breaker is open for a minute."""
+    story = Story()
+    for instance in fleet:
+        story.tell(heartbeat(), at=90, instance=instance)
+        story.tell(*(moved(State.OPEN, breaker=name) for name in names), at=60, instance=instance)
+        story.tell(heartbeat(), at=1, instance=instance)
+    story.store()
+
+
+def reset(**changed: Any) -> Any:
+    return actions.reset(**asked(scope=SEARCH) | changed)
+
+
+def is_told(instance: str, revision: int) -> bool:
+    document = desired.document("dev", service="research", instance=instance, now=NOW)
+    return any(one["reset_at"] == revision for one in document["resets"])
+
+
+def told(revision: int) -> list[str]:
+    return [one for one in FLEET if is_told(one, revision)]
+
+
+def later(seconds: float) -> float:
+    return -seconds
+
+
+def obey(instances: list[str], revision: int, *, after: float, name: str = "search_web", then: int = 40) -> None:
+    """They close `after` so many seconds from now, and report again `then` seconds later."""
+    story = Story()
+    for instance in instances:
+        story.tell(
+            moved(State.CLOSED, before=State.OPEN, breaker=name, trigger=Trigger.OPERATOR_RESET),
+            at=later(after),
+            instance=instance,
+        )
+        story.tell(heartbeat(revision=revision), at=later(after), instance=instance)
+    story.store()
+    seen(after + then)
+
+
+def seen(after: float) -> None:
+    """Everybody lives at this moment."""
+    Agent.objects.update(last_seen_us=to_us(NOW + timedelta(seconds=after)))
+
+
+def reopen(instance: str, *, after: float, name: str = "search_web") -> None:
+    Story().tell(moved(State.OPEN, breaker=name), at=later(after), instance=instance).store()
+
+
+def keep(after: float) -> list[ResetRamp]:
+    return actions.keep_ramps(now=NOW + timedelta(seconds=after))
+
+
+def ramp() -> ResetRamp:
+    return ResetRamp.objects.latest("number")
+
+
+# -- what goes in steps ------------------------------------------------------------------------------------------------
+def test_a_breaker_that_many_opened_is_reset_on_one_first(opened: None) -> None:
+    done = reset()
+    assert isinstance(done.object, ResetRamp)
+    assert ([count for count, _ in done.object.plan], done.object.total) == ([1, 5, 10], 10)
+    assert len(told(1)) == 1
+    # Who does not say who they are is reset with the last step.
+    assert desired.document("dev", now=NOW)["resets"] == []
+
+
+def test_one_instance_is_reset_at_once(opened: None) -> None:
+    done = reset(scope=Scope(operation="search_web", instance="r-3"))
+    assert isinstance(done.object, Reset)
+    assert told(1) == ["r-3"]
+
+
+def test_where_one_alone_is_open_all_are_reset_at_once(opened: None) -> None:
+    obey(FLEET[1:], 0, after=0, then=0)
+    done = reset(now=NOW + timedelta(seconds=1))
+    assert (isinstance(done.object, Reset), told(1)) == (True, FLEET)
+
+
+def test_each_step_waits_for_evidence_and_the_last_is_for_everybody(opened: None) -> None:
+    reset()
+    first = told(1)
+    assert keep(5) == []
+    assert "did not say yet that the reset has arrived" in ramp().said
+    obey(first, 1, after=6, then=4)
+    assert keep(10) == []
+    assert "needs 20 calls or 30 s closed" in ramp().said
+    seen(37)
+    assert len(keep(37)) == 1
+    second = told(2)
+    assert (len(second), set(first) & set(second)) == (4, set())
+    obey(second, 2, after=40)
+    assert len(keep(75)) == 1
+    third = told(3)
+    assert sorted([*first, *second, *third]) == FLEET
+    assert is_told("r-new", 3)
+    obey(third, 3, after=80)
+    assert len(keep(115)) == 1
+    assert (ramp().state, ramp().end_reason) == ("done", "All 10 that report stay closed.")
+    assert keep(120) == []
+
+
+def test_calls_are_evidence_sooner_than_time(opened: None) -> None:
+    reset()
+    first = told(1)
+    obey(first, 1, after=2, then=6)
+    Story().tell(counted(25), at=later(7), instance=first[0]).store()
+    assert len(keep(8)) == 1
+    assert len(ramp().steps) == 2
+
+
+def test_the_first_that_opens_again_halts_it_by_name(opened: None) -> None:
+    reset()
+    [first] = told(1)
+    obey([first], 1, after=2)
+    reopen(first, after=14)
+    assert len(keep(16)) == 1
+    halted = ramp()
+    assert (halted.state, halted.culprits) == ("halted", [f"search_web on research/{first}"])
+    assert halted.end_reason == f"search_web on research/{first} opened again 14 s after its reset."
+    assert (keep(60), len(told(2))) == ([], 0)
+
+
+def test_a_probe_that_was_out_is_no_reopening(opened: None) -> None:
+    reset()
+    [first] = told(1)
+    obey([first], 1, after=2)
+    fails = moved(State.OPEN, before=State.HALF_OPEN, trigger=Trigger.PROBE_FAILED)
+    Story().tell(fails, at=later(3), instance=first).store()
+    assert keep(4) == []
+    assert "did not close yet" in ramp().said
+
+
+def test_a_person_goes_on_and_what_had_opened_halts_it_no_more(opened: None) -> None:
+    reset()
+    [first] = told(1)
+    obey([first], 1, after=2)
+    reopen(first, after=14)
+    keep(16)
+    actions.go_on(**asked(number=1, now=NOW + timedelta(seconds=20)))
+    assert (ramp().state, len(told(2))) == ("running", 4)
+    obey(told(2), 2, after=22)
+    assert len(keep(60)) == 1
+    assert len(ramp().steps) == 3
+
+
+def test_a_person_who_cannot_wait_takes_the_next_step_now(opened: None) -> None:
+    reset()
+    actions.go_on(**asked(number=1, now=NOW + timedelta(seconds=1)))
+    assert (len(told(1)), len(told(2))) == (1, 4)
+
+
+def test_a_cancelled_one_resets_nobody_else(opened: None) -> None:
+    reset()
+    obey(told(1), 1, after=2)
+    actions.cancel(**asked(number=1))
+    assert (ramp().state, keep(60), len(told(2))) == ("cancelled", [], 0)
+    with pytest.raises(Refused) as refused:
+        actions.go_on(**asked(number=1))
+    assert refused.value.code == "wrong_state"
+
+
+def test_nobody_answers_and_it_halts_with_their_names(opened: None) -> None:
+    reset()
+    [first] = told(1)
+    seen(601)
+    keep(601)
+    assert ramp().end_reason.startswith(f"No evidence in 10 min: search_web on research/{first} did not say")
+
+
+# -- what it meets -----------------------------------------------------------------------------------------------------
+def held(instance: str) -> list[str]:
+    document = desired.document("dev", service="research", instance=instance, now=NOW)
+    return [one["id"] for one in document["overrides"]]
+
+
+def test_a_trip_on_the_same_scope_ends_step_by_step(opened: None) -> None:
+    override = trip().object
+    story = Story()
+    for instance in FLEET:
+        story.tell(moved(State.FORCED_OPEN, before=State.OPEN), heartbeat(revision=1), at=0.5, instance=instance)
+    story.store()
+    reset()
+    [first] = told(2)
+    assert [one for one in FLEET if not held(one)] == [first]
+    for _ in range(2):
+        actions.go_on(**asked(number=1))
+    assert [one for one in FLEET if held(one)] == []
+    override.refresh_from_db()
+    assert (override.end_revision, override.end_reason) == (4, asked()["reason"])
+
+
+def test_a_trip_that_comes_later_halts_it(opened: None) -> None:
+    reset()
+    trip(now=NOW + timedelta(seconds=2), reason="stop, it gets worse again")
+    keep(5)
+    assert ramp().end_reason == "ana set forced_open on search_web meanwhile: “stop, it gets worse again”."
+
+
+def test_a_second_ramp_of_the_same_breaker_is_refused(opened: None) -> None:
+    reset()
+    with pytest.raises(Refused) as refused:
+        reset(reason="once more, to be sure")
+    assert refused.value.code == "ramp_goes_on"
+    assert AuditEntry.objects.filter(result="refused").count() == 1
+
+
+def test_later_resets_make_the_steps_of_earlier_ones_needless(opened: None) -> None:
+    reset()
+    for _ in range(2):
+        actions.go_on(**asked(number=1))
+    assert len(desired.read("dev").resets) == 3
+    keep(1)
+    actions.cancel(**asked(number=1))
+    reset()
+    for _ in range(2):
+        actions.go_on(**asked(number=2))
+    assert [one.revision for one in desired.read("dev").resets] == [4, 5, 6]
+
+
+def test_many_breakers_are_one_ramp_with_a_result_for_each(opened: None) -> None:
+    opened_fleet(("fetch", "calm"), fleet=FLEET[:2])
+    keyed: Any = asked(key="k-1")
+    results = bulk.each("reset", ["search_web", "fetch", "nothing"], keyed, where={})
+    assert [(one.name, one.refusal and one.refusal.code) for one in results] == [
+        ("search_web", None),
+        ("fetch", None),
+        ("nothing", "unknown_breaker"),
+    ]
+    found = ramp()
+    assert (found.breakers, found.total, [count for count, _ in found.plan]) == (
+        ["fetch", "search_web"],
+        12,
+        [1, 2, 6, 12],
+    )
+    assert Reset.objects.count() == 1
+    again = bulk.each("reset", ["search_web", "fetch", "nothing"], keyed, where={})
+    assert again[0].done is not None
+    assert (again[0].done.was_already, ResetRamp.objects.count()) == (True, 1)
+    for _ in range(3):
+        actions.go_on(**asked(number=1))
+    assert sum(len(told(revision)) for revision in range(1, 5)) >= len(FLEET)
+    assert not ramp().has_more
+
+
+def test_the_same_key_begins_one_ramp(opened: None) -> None:
+    first, second = reset(key="one click"), reset(key="one click")
+    assert (second.was_already, second.object.pk) == (True, first.object.pk)
+
+
+def test_trying_it_writes_nothing(opened: None) -> None:
+    done = reset(dry_run=True)
+    assert (done.object.total, done.is_dry_run, ResetRamp.objects.count(), Reset.objects.count()) == (10, True, 0, 0)
+
+
+def test_its_numbers_are_those_of_the_policy(opened: None) -> None:
+    document = {"reset_ramp": {"first_instances": 3, "second_share": 0.4, "third_share": 0.8, "least_time_s": 5}}
+    made = actions.propose(**asked(by=person(Role.EDITOR, "eva"), title="bolder", document=document)).object
+    actions.release_proposal(**asked(number=made.number))
+    found = reset().object
+    assert ([count for count, _ in found.plan], found.limits.least_time_s) == ([3, 4, 8, 10], 5.0)
+
+
+def test_every_step_stands_in_the_audit_log(opened: None) -> None:
+    reset()
+    obey(told(1), 1, after=2)
+    keep(60)
+    rows = AuditEntry.objects.order_by("number").values_list("verb", "actor_name", "object", "revision")
+    assert list(rows) == [
+        ("breaker.reset", "ana", "search_web", 1),
+        ("breaker.reset", "reset ramp", "search_web", 2),
+        ("ramp.step", "reset ramp", "reset 1", 2),
+    ]
+    assert verify("dev").is_whole
+
+
+def test_who_may_not_reset_may_not_go_on(opened: None) -> None:
+    reset()
+    for act in (actions.go_on, actions.cancel):
+        with pytest.raises(Refused) as refused:
+            act(**asked(number=1, by=person(Role.VIEWER)))
+        assert refused.value.status == 403
+
+
+# -- two at once -------------------------------------------------------------------------------------------------------
+def test_of_many_schedulers_one_takes_the_step(engine: Callable[[], None]) -> None:
+    opened_fleet()
+    reset()
+    obey(told(1), 1, after=2)
+    results = at_once(engine, lambda _: len(keep(60)))
+    assert sorted(map(str, results)) == ["0"] * 5 + ["1"]
+    assert (len(ramp().steps), desired.current_revision("dev"), len(told(2))) == (2, 2, 4)
+    assert verify("dev").is_whole
+
+
+def test_the_override_lets_out_by_name_what_it_spares(opened: None) -> None:
+    override = trip().object
+    Override.objects.filter(pk=override.pk).update(spares={"instances": [["research", "r-2"]]})
+    assert (held("r-2"), held("r-3")) == ([], [override.pk])

@@ -1,0 +1,112 @@
+"""Replays on pages and by the API: asked for, watched, called off, read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from events import keys
+from recovery_ops.control import actions
+from recovery_ops.control.models import PolicyProposal, Replay
+from recovery_ops.control.replay import job
+from recovery_ops.control.roles import Role
+from tests.control.cast import asked
+from tests.control.taping import Studio
+from tests.control.test_api import Program
+from tests.control.test_replay import BUILT_IN_DOCUMENT, call, policy
+from tests.control.visiting import REASON, signed_in, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Studio:
+    """A call that was answered at the third attempt, a minute ago by the clock of the views."""
+    studio = Studio(BUILT_IN_DOCUMENT)
+    call(studio, studio.guard("search_web", [503, 503, "ok"]))
+    studio.store()
+    moment = datetime.fromtimestamp(studio.lab.clock.wall(), UTC) + timedelta(minutes=1)
+    monkeypatch.setattr(timezone, "now", lambda: moment)
+    return studio
+
+
+def proposed() -> PolicyProposal:
+    return actions.propose(**asked(title="less patience", document=policy(max_retries=1))).object
+
+
+def done() -> Replay:
+    found: list[Replay] = []
+    job.start_next(now=timezone.now(), start=found.append)
+    job.run(found[0])
+    return Replay.objects.get(pk=found[0].pk)
+
+
+@pytest.mark.usefixtures("later")
+def test_from_the_proposal_to_the_result() -> None:
+    client, made = signed_in(Role.EDITOR), proposed()
+    answer = client.post(f"/policies/proposals/{made.number}/replay", {"window": "3600"})
+    assert answer.headers["Location"] == "/policies/replays/1"
+    waiting = client.get("/policies/replays/1")
+    assert (waiting.headers["Refresh"], "It waits for its turn." in text_of(waiting)) == ("2", True)
+    done()
+    page = client.get("/policies/replays/1")
+    said = text_of(page)
+    assert "Refresh" not in page.headers
+    assert "1 call of 1 that failed would be decided otherwise: −1 attempts" in said
+    assert "Attempts of calls that failed 3 3 2 −1" in said
+    assert "answered failed 1" in said
+    assert "100 % of 1 call whose end was recorded end the same under the old policy." in said
+    assert "attempt 3: answered" in said
+    assert "Replay 1" in text_of(client.get(f"/policies/proposals/{made.number}"))
+
+
+@pytest.mark.usefixtures("later")
+def test_a_replay_of_an_older_edition_says_so() -> None:
+    client, made = signed_in(Role.EDITOR), proposed()
+    client.post(f"/policies/proposals/{made.number}/replay", {"window": "3600"})
+    done()
+    actions.revise(**asked(number=made.number, document=policy(max_retries=2)))
+    assert "this replay is of edition 1, and there is an edition 2 now" in text_of(client.get("/policies/replays/1"))
+
+
+@pytest.mark.usefixtures("later")
+def test_a_replay_that_found_nothing_says_so() -> None:
+    client, made = signed_in(Role.EDITOR), proposed()
+    client.post(f"/policies/proposals/{made.number}/replay", {"window": "3600", "operation": "other"})
+    done()
+    assert "Nothing in this window failed or was refused" in text_of(client.get("/policies/replays/1"))
+
+
+@pytest.mark.usefixtures("later")
+def test_it_is_called_off_by_a_button_that_viewers_do_not_have() -> None:
+    client, made = signed_in(Role.EDITOR), proposed()
+    client.post(f"/policies/proposals/{made.number}/replay", {"window": "3600"})
+    viewer = signed_in(Role.VIEWER, "vera")
+    assert ">Cancel<" not in viewer.get("/policies/replays/1").content.decode()
+    assert viewer.post("/policies/replays/1").status_code == 403
+    assert viewer.post(f"/policies/proposals/{made.number}/replay", {"window": "3600"}).status_code == 403
+    client.post("/policies/replays/1")
+    assert Replay.objects.get().state == "cancelled"
+    assert client.get("/policies/replays/2").status_code == 404
+
+
+def test_a_program_asks_waits_and_reads(later: Studio) -> None:
+    keys.forget_keys()
+    program = Program()
+    start = datetime.fromtimestamp(later.began_s, UTC) - timedelta(seconds=1)
+    window: dict[str, Any] = {"start": start.isoformat(), "end": (start + timedelta(hours=1)).isoformat()}
+    body = {"reason": REASON, "document": policy(max_retries=1)} | window
+    status, asked_for = program.post("policies/replays", body)
+    assert (status, asked_for["replay"]["state"]) == (202, "waiting")
+    assert program.get("policies/replays/1")[1]["result"] is None
+    done()
+    _, found = program.get("policies/replays/1")
+    assert found["replay"]["state"] == "done"
+    assert found["result"]["endings"] == [{"old": "answered", "new": "failed", "calls": 1}]
+    assert [one["number"] for one in program.get("policies/replays")[1]["replays"]] == [1]
+    assert program.post("policies/replays", body | {"end": "yesterday"})[0] == 400
+    assert program.post("policies/replays", {"reason": REASON, "proposal": 9} | window)[0] == 404
+    assert program.get("policies/replays/7")[0] == 404

@@ -1,0 +1,108 @@
+"""Deciding only what another policy may change, or in several processes, gives what deciding everything here gives."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from events.queries.recordings import Part, recordings
+from recovery_ops.control.replay import splitting
+from recovery_ops.control.replay.deciding import replay
+from recovery_ops.control.replay.recorded import Listener, Recording
+from recovery_ops.control.replay.sharing import Deciders
+from recovery_ops.rules.policy import Policy, parse_policy
+from tests.control.taping import Studio
+from tests.control.test_replay import BUILT_IN_DOCUMENT, call, policy
+
+pytestmark = pytest.mark.django_db
+
+OLD = parse_policy(BUILT_IN_DOCUMENT)
+BAD = [503, 500, 529, 429, TimeoutError("slow"), 404, "ok", "ok"]
+
+
+def recording(seed: int) -> Recording:
+    """An hour of four operations: one falls back on another, two share a breaker, one stands alone."""
+    rng = random.Random(seed)
+    studio = Studio(BUILT_IN_DOCUMENT)
+
+    def outcomes() -> list[Any]:
+        return [rng.choice(BAD) if rng.random() < 0.5 else "ok" for _ in range(300)]
+
+    cache = studio.guard("cache", [])
+    guards = [
+        studio.guard("search_web", outcomes(), fallback=[cache]),
+        studio.guard("crm.read", outcomes(), breaker="crm"),
+        studio.guard("crm.write", outcomes(), breaker="crm"),
+        studio.guard("fetch", outcomes(), optional=True),
+    ]
+    for _ in range(120):
+        call(studio, rng.choice(guards), rng.choice(["main_agent", "nightly"]), pause_s=rng.random() * 3)
+    studio.store()
+    window = Part(
+        environment="dev",
+        start_us=int(studio.began_s * 1e6) - 1,
+        end_us=int(studio.lab.clock.wall() * 1e6) + 1,
+    )
+    # Each is read before the next one is looked for.
+    [heard] = [Listener(speaker, studio.began_s).listen(told) for speaker, told in recordings(window)]
+    assert {one.operation for one in heard.calls} == {"search_web", "crm.read", "crm.write", "fetch"}
+    return heard
+
+
+PROPOSED = {
+    "nothing": parse_policy(BUILT_IN_DOCUMENT),
+    "one that falls back": parse_policy(policy("search_web", max_retries=0)),
+    "what is fallen back on": parse_policy(policy("cache", consecutive_failures=2)),
+    "one of two that share": parse_policy(policy("crm.read", consecutive_failures=2, wait_duration_in_open_s=60)),
+    "one that stands alone": parse_policy(policy("fetch", max_retries=0)),
+    "everything": parse_policy(policy("*", max_retries=1, consecutive_failures=3)),
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_in_parts_is_as_in_whole(seed: int) -> None:
+    recorded = recording(seed)
+    for what, new in PROPOSED.items():
+        whole = replay(recorded, OLD, OLD), replay(recorded, new, OLD)
+        parts = splitting.replay_both(recorded, OLD, new)
+        assert [asdict(one) for one in parts] == [asdict(one) for one in whole], what
+
+
+@pytest.mark.parametrize(
+    ("what", "twice"),
+    [
+        ("nothing", set()),
+        ("one that stands alone", {"fetch"}),
+        ("one of two that share", {"crm.read", "crm.write"}),
+        ("what is fallen back on", {"search_web"}),
+        ("everything", {"search_web", "crm.read", "crm.write", "fetch"}),
+    ],
+)
+def test_only_what_may_change_is_decided_twice(what: str, twice: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    under_new: set[str] = set()
+    new = PROPOSED[what]
+
+    def counted(recorded: Recording, ruled: Policy, base: Policy) -> Any:
+        if ruled is new:
+            under_new.update(one.operation for one in recorded.calls)
+        return replay(recorded, ruled, base)
+
+    monkeypatch.setattr(splitting, "replay", counted)
+    splitting.replay_both(recording(1), OLD, new)
+    assert under_new == twice
+
+
+def test_two_processes_find_what_one_finds() -> None:
+    told = [recording(seed) for seed in range(3)]
+    new = policy("*", max_retries=1, consecutive_failures=3)
+    documents = []
+    for processes in (0, 2):
+        with Deciders(BUILT_IN_DOCUMENT, new, old_version="built-in", processes=processes) as deciders:
+            for one in told:
+                deciders.decide(one)
+            documents.append(deciders.found().as_document())
+    assert documents[0]["affected_calls"] > 10
+    assert documents[1] == documents[0]

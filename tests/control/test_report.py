@@ -1,0 +1,187 @@
+"""The report: times, deadlines kept, load and noise, by week; the page and the CSV say the same."""
+
+from __future__ import annotations
+
+import csv
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+
+from events.recoveries.asking import recoveries, today_of
+from events.recoveries.summing import sum_days
+from recovery_ops.control.actions.escalations import respond
+from recovery_ops.control.escalations.answering import answering
+from recovery_ops.control.escalations.due import keep_deadlines
+from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.escalations.report import report_of, weeks_before
+from recovery_ops.control.escalations.timing import Times
+from recovery_ops.control.models import Escalation
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import Exhausted
+from recovery_ops.rules.words import Category, StopReason
+from tests.control.test_escalations import asked, person
+from tests.control.visiting import signed_in, text_of
+from tests.events.seeding import NOW, Story, ago, failed
+from tests.events.test_recoveries import week
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+DAY_S = 86_400
+
+
+def question(days: float, *, operation: str = "charge_card", take_s: float = 0, resolve_s: float = 0) -> Escalation:
+    """Asked so many days ago; taken and resolved so many seconds later, 0 for never."""
+    at = ago(days * DAY_S)
+    Story().tell(asked(operation=operation), at=days * DAY_S, run="run-1").store()
+    open_escalations("dev", at)
+    one = Escalation.objects.latest("pk")
+    for verb, after_s in (("acknowledge", take_s), ("resolve", resolve_s)):
+        if after_s:
+            who = person("bob" if verb == "resolve" else "ana")
+            now = at + timedelta(seconds=after_s)
+            respond(verb, number=one.pk, by=who, environment="dev", reason="mended for good", now=now)
+    keep_deadlines("dev", at + timedelta(hours=1))
+    return one
+
+
+def test_times_deadlines_and_defaults_stand_in_the_week_in_which_was_asked() -> None:
+    question(9, take_s=300, resolve_s=1200)  # Thursday of the week before
+    question(8, take_s=1200, resolve_s=2400)
+    question(1, operation="search_web")
+    start, end = weeks_before(NOW, 2)
+    found = report_of("dev", start=start, end=end, now=NOW)
+    before, this = found.weeks
+    assert (before.opened, this.opened, found.total.opened) == (2, 1, 3)
+    assert (before.acknowledging.mean_s, before.acknowledging.p90_s) == (750, 1200)
+    assert (before.resolving.mean_s, before.resolving.median_s) == (1800, 1800)
+    assert (before.acknowledged_in_time.kept, before.acknowledged_in_time.of) == (1, 2)
+    assert (before.resolved_in_time.kept, before.resolved_in_time.of) == (1, 2)
+    assert (this.acknowledged_in_time.kept, this.acknowledged_in_time.of) == (0, 1), "nobody took it, and it is late"
+    assert (this.by_default, this.resolving.count) == (1, 0)
+
+
+def test_who_did_how_much_and_what_was_noise() -> None:
+    for days in (4, 3, 2):
+        question(days, take_s=60, resolve_s=660)
+    question(1, operation="search_web", resolve_s=60)
+    start, end = weeks_before(NOW, 1)
+    found = report_of("dev", start=start, end=end, now=NOW)
+    people = {one.name: one for one in found.people}
+    assert (people["ana"].taken, people["ana"].resolved) == (3, 0)
+    assert (people["bob"].resolved, people["bob"].held_s) == (4, 1800)
+    [noise] = found.noisy
+    assert (noise.operation, noise.kind, noise.asked, noise.facts) == ("charge_card", "unknown", 3, 3)
+
+
+def test_attempts_and_calls_given_up_are_counted_by_week() -> None:
+    story = Story()
+    for number in range(10):
+        story.tell(failed(Category.TIMEOUT), at=3600 + number)
+        story.tell(failed(Category.TIMEOUT), at=8 * DAY_S + number)
+    story.tell(Exhausted(operation="search_web", reason=StopReason.ATTEMPTS, attempts=4), at=3500).store()
+    start, end = weeks_before(NOW, 2)
+    before, this = report_of("dev", start=start, end=end, now=NOW).weeks
+    assert (before.failures, before.given_up) == (10, 0)
+    assert (this.failures, this.given_up) == (10, 1)
+    assert this.recovered_share is None, "no day is summed up yet: nobody knows"
+
+
+def test_what_runs_recovered_by_themselves_is_counted_exactly_as_the_days_say() -> None:
+    for days in (0.1, 9, 9.5):
+        week(at=days * DAY_S).store()
+    sum_days("dev", NOW, most=30)
+    start, end = weeks_before(NOW, 2)
+    found = report_of("dev", start=start, end=end, now=NOW)
+    before, this = found.weeks
+    assert (this.alone, this.helped, this.lost, this.recovered_share) == (2, 1, 2, 0.4)
+    ours = recoveries("dev", first=today_of(start), last=today_of(NOW))
+    for word in ("alone", "helped", "lost"):
+        by_week = getattr(before, word) + getattr(this, word)
+        assert by_week == getattr(found.total, word) == getattr(ours, word).runs
+    assert found.total.recovered_share == ours.share_alone, "the page of the days says the same"
+
+
+def test_what_a_deadline_closed_took_nobody_any_time() -> None:
+    """The same on the page of the days, which reads the same times."""
+    question(3, take_s=60, resolve_s=600)
+    question(2, take_s=120, resolve_s=1800)
+    late = question(1)
+    Escalation.objects.filter(pk=late.pk).update(resolved_at=NOW, resolved_by="deadline", resolution="rejected")
+    start, end = weeks_before(NOW, 1)
+    total = report_of("dev", start=start, end=end, now=NOW).total
+    answers = answering("dev", start=start, end=end, now=NOW)
+    assert (total.acknowledging.median_s, total.resolving.median_s, total.resolving.count) == (90, 1200, 2)
+    assert (answers.to_take, answers.to_resolve) == (timedelta(seconds=90), timedelta(seconds=1200))
+    assert (answers.resolved, answers.held, answers.people) == (2, timedelta(seconds=540 + 1680), {"bob": 2})
+
+
+def test_the_page_and_the_csv_say_the_same() -> None:
+    question(9, take_s=300, resolve_s=1200)
+    client = signed_in(Role.VIEWER)
+    said = text_of(client.get("/report"))
+    assert "Since 26 October, people were asked 1 question; of them, 100% were taken in time." in said.replace(
+        " %", "%"
+    )
+    answer = client.get("/report.csv?weeks=4")
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="report-2026-10-26-4-weeks.csv"'
+    rows = list(csv.DictReader(StringIO(answer.content.decode())))
+    assert len(rows) == 4
+    assert (rows[2]["week"], rows[2]["asked"], rows[2]["mtta_s"], rows[2]["mttr_s"]) == (
+        "2026-11-09",
+        "1",
+        "300",
+        "1200",
+    )
+    assert rows[3]["mtta_s"] == ""
+
+
+def test_a_share_is_of_what_was_due_and_says_of_how_many() -> None:
+    """Six were due, of which two were taken in time; six more were asked just now."""
+    for number in range(6):
+        question(3 - number / 10, operation=f"tool_{number}", take_s=60 if number < 2 else 1200)
+    story = Story()
+    for number in range(6):
+        story.tell(asked(operation=f"late_{number}"), at=30, run=f"run-{number}")
+    story.store()
+    open_escalations("dev", ago(5))
+    client = signed_in(Role.VIEWER)
+    said = text_of(client.get("/report"))
+    assert "people were asked 12 questions; of the 6 that were due, 33 % were taken in time." in said
+    assert "Taken in time 33 % 2 of the 6 that were due" in said
+    assert "33 % 2 of 6" in said
+    week = list(csv.DictReader(StringIO(client.get("/report.csv").content.decode())))[-1]
+    assert (week["asked"], week["taken_in_time"], week["taken_due"]) == ("12", "2", "6")
+
+
+def test_what_nobody_took_is_not_taken_in_time_because_its_deadline_closed_it() -> None:
+    late = question(1)
+    Escalation.objects.filter(pk=late.pk).update(
+        resolved_at=late.acknowledge_by, resolved_by="deadline", resolution="rejected"
+    )
+    start, end = weeks_before(NOW, 1)
+    kept = report_of("dev", start=start, end=end, now=NOW).total.acknowledged_in_time
+    assert (kept.kept, kept.of) == (0, 1)
+
+
+def test_asking_another_queue_gives_a_question_no_more_time() -> None:
+    one = question(1)
+    later = one.opened_at + timedelta(minutes=30)
+    Escalation.objects.filter(pk=one.pk).update(
+        acknowledge_by=later, first_acknowledged_at=later - timedelta(minutes=5)
+    )
+    start, end = weeks_before(NOW, 1)
+    kept = report_of("dev", start=start, end=end, now=NOW).total.acknowledged_in_time
+    assert (kept.kept, kept.of) == (0, 1)
+
+
+def test_an_empty_report_says_so() -> None:
+    said = text_of(signed_in(Role.VIEWER).get("/report?weeks=13"))
+    assert "nobody was asked anything" in said
+    assert "Nothing was asked twice." in said
+
+
+def test_nine_of_ten() -> None:
+    assert Times.of([]).mean_s is None
+    assert Times.of(range(1, 11)).p90_s == 9
+    assert Times.of([5]).p90_s == 5

@@ -1,0 +1,225 @@
+"""The pages of runs: what they say, what they let nobody do, and how they lead on."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from events import keys
+from events.models import Fact
+from recovery_ops.control.models import AuditEntry, Escalation
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import FallbackActivated, RunFinished, RunStarted
+from recovery_ops.rules.words import Category, RunStatus
+from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
+from tests.events.seeding import Story, failed, heartbeat
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+
+def a_run(run: str = "run-7", *, status: RunStatus | None = RunStatus.DEGRADED, instance: str = "r-0") -> None:
+    story = Story()
+    given: dict[str, Any] = {"run": run, "instance": instance, "source": "main_agent", "is_foreground": True}
+    story.tell(RunStarted(name="due diligence"), at=60, **given)
+    story.tell(failed(Category.OVERLOADED, status_code=529, duration_s=0.2, fingerprint="f00d"), at=50, **given)
+    story.tell(FallbackActivated(operation="search_web", fallback="search_cache", level=1), at=40, **given)
+    if status is not None:
+        story.tell(RunFinished(status=status, duration_s=40.0, cost_usd=0.41), at=20, **given)
+    story.store()
+
+
+def test_the_list_says_how_each_run_went_and_leads_to_it() -> None:
+    troubled_fleet()
+    a_run()
+    page = signed_in(Role.VIEWER).get("/runs")
+    said = text_of(page)
+    assert "Of the newest 2 runs that met a failure, 0 recovered, 1 answered with less and 0 failed." in said
+    assert "degraded" in said
+    assert "1 × overloaded (529)" in said
+    assert 'href="/runs/run-7"' in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("status", "word"),
+    [
+        (RunStatus.SUCCEEDED, "recovered"),
+        (RunStatus.FAILED, "failed"),
+        (RunStatus.STOPPED, "stopped"),
+        (RunStatus.CANCELLED, "cancelled"),
+        (None, "running"),
+    ],
+)
+def test_a_run_says_how_it_stands(status: RunStatus | None, word: str) -> None:
+    Story().tell(heartbeat(), at=5, instance="r-0").store()
+    a_run(status=status)
+    said = text_of(signed_in().get("/runs/run-7"))
+    assert f"run-7 {word}" in said
+    assert (
+        f"Due diligence. {word.capitalize()} on rung 2 of 5 after 1 × overloaded (529); search_cache stood in" in said
+    )
+
+
+def test_a_run_whose_instance_fell_silent_is_lost_and_not_running() -> None:
+    Story().tell(RunStarted(), at=600, received=600, run="gone", instance="r-77").store()
+    client = signed_in()
+    assert "gone lost" in text_of(client.get("/runs/gone"))
+    assert "lost" in text_of(client.get("/runs?show=running"))
+
+
+def test_the_ladder_is_drawn_and_read_as_a_list() -> None:
+    a_run()
+    page = signed_in().get("/runs/run-7").content.decode()
+    assert 'aria-label="Ladder of run-7; the list below says the same"' in page
+    steps = re.findall(r'<li data-key="step-.*?</li>', page, flags=re.S)
+    assert len(steps) == 4
+    assert "+10 s" in steps[1]
+    assert "0.41 USD" in page
+
+
+def test_from_a_run_to_those_that_met_the_same_failure() -> None:
+    a_run()
+    a_run("run-8")
+    troubled_fleet()
+    client = signed_in()
+    [same] = re.findall(r'href="(/runs\?fingerprint=[^"]+)"', client.get("/runs/run-7").content.decode())
+    page = client.get(unescape(same)).content.decode()
+    assert "run-8" in page
+    assert "run-1" not in page
+    assert "fingerprint f00d" in page
+
+
+@pytest.mark.parametrize("run", ["nothing", "%00", "a/b", "%F0%9F%94%A5"])
+def test_a_run_that_nobody_named_is_not_there(run: str) -> None:
+    troubled_fleet()
+    assert signed_in().get(f"/runs/{run}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "query", ["show=moon", "before=x", "before=-1", "before=99999999999999999999", "operation=%00"]
+)
+def test_nothing_that_is_typed_breaks_the_list(query: str) -> None:
+    troubled_fleet()
+    assert signed_in().get(f"/runs?{query}").status_code == 200
+
+
+def test_a_hostile_run_has_a_page_like_any_other() -> None:
+    a_run(HOSTILE)
+    client = signed_in()
+    listed = client.get("/runs").content.decode()
+    [address] = [unescape(one) for one in re.findall(r'href="(/runs/[^"]+)"', listed)]
+    page = client.get(address)
+    assert page.status_code == 200
+    for text in (listed, page.content.decode()):
+        assert HOSTILE not in text
+        assert "<img src=x" not in text
+
+
+def test_an_empty_list_says_which_kind_of_empty() -> None:
+    Story().tell(heartbeat(), at=5).store()
+    client = signed_in()
+    assert "No run met a failure in this range" in text_of(client.get("/runs"))
+    assert "none has told the start of a run" in text_of(client.get("/runs?show=all"))
+
+
+def test_environments_do_not_see_each_others_runs() -> None:
+    a_run()
+    client = signed_in(environment="prod", name="bob")
+    assert client.get("/runs/run-7").status_code in (403, 404)
+
+
+@pytest.mark.parametrize(
+    ("tab", "said"),
+    [
+        ("timeline", "search_web: 2 steps, as far as fallback"),
+        ("trace", "None of the facts of this run names a trace"),
+        ("messages", "is never sent here"),
+        ("attributes", "recovery.failure_classified"),
+        ("audit", "Nobody did anything about it"),
+        ("moon", "Step by step"),
+    ],
+)
+def test_every_tab_of_a_run_says_what_it_has(tab: str, said: str) -> None:
+    a_run()
+    page = signed_in(Role.EDITOR).get(f"/runs/run-7?tab={tab}").content.decode()
+    assert said in unescape(page)
+
+
+def test_the_trace_of_a_run_groups_what_was_told_by_span(settings: Any) -> None:
+    settings.TRACE_URL = "https://traces.test/{trace_id}?span={span_id}"
+    a_run()
+    fact = Fact.objects.get(event="failure_classified")
+    Fact.objects.filter(pk=fact.pk).update(trace_id="ab" * 16, span_id="cd" * 8)
+    page = signed_in().get("/runs/run-7?tab=trace")
+    assert f'href="https://traces.test/{"ab" * 16}?span={"cd" * 8}"' in page.content.decode()
+    assert "3 facts of this run name no trace" in text_of(page)
+
+
+def test_two_runs_are_compared_and_an_unknown_one_is_named() -> None:
+    a_run()
+    a_run("run-8", status=RunStatus.FAILED)
+    client = signed_in()
+    said = client.get("/runs/run-7?with=run-8").content.decode()
+    assert 'aria-label="Ladder of run-7; the list below says the same"' in said
+    assert 'aria-label="Ladder of run-8; the list below says the same"' in said
+    assert "No fact of dev carries the run moon." in text_of(client.get("/runs/run-7?with=moon"))
+
+
+def test_a_run_is_taken_along_as_a_file() -> None:
+    a_run()
+    client = signed_in()
+    rows = client.get("/runs/run-7?format=csv").content.decode().splitlines()
+    assert len(rows) == 5
+    assert "search_cache answers" in rows[3]
+    told = client.get("/runs/run-7?format=md").content.decode()
+    assert told.startswith("# Run run-7\n- Degraded on rung 2 of 5")
+    assert "## Step by step" in told
+
+
+def test_a_person_is_asked_about_a_run_and_finds_it_from_there() -> None:
+    a_run()
+    client = signed_in(Role.RESPONDER)
+    assert "Say why" in text_of(client.post("/runs/run-7/ask", {"queue": "editors", "reason": ""}))
+    asked = {"queue": "editors", "reason": "Was the answer of an hour ago good enough?"}
+    answer = client.post("/runs/run-7/ask", asked)
+    [one] = Escalation.objects.all()
+    assert answer.headers["Location"] == f"/escalations/{one.pk}"
+    assert (one.queue, one.runs, one.message, one.ticket) == ("editors", ["run-7"], asked["reason"], "")
+    client.post("/runs/run-7/ask", asked)
+    assert Escalation.objects.count() == 1, "asked already"
+    assert asked["reason"] in text_of(client.get("/escalations"))
+    page = client.get("/runs/run-7").content.decode()
+    assert f'href="/escalations/{one.pk}">Open {one}</a>' in page
+    entry = AuditEntry.objects.get(result=AuditEntry.OK, verb="escalation.raise")
+    assert (entry.object, entry.reason) == ("run run-7", asked["reason"])
+    assert "asked about" in text_of(signed_in(Role.EDITOR, name="eve").get("/runs/run-7?tab=audit"))
+
+
+def test_who_may_not_ask_people_is_not_offered_to() -> None:
+    a_run()
+    client = signed_in(Role.VIEWER)
+    assert "Ask a person…" not in text_of(client.get("/runs/run-7"))
+    assert client.post("/runs/run-7/ask", {"queue": "editors", "reason": "May I ask that at all?"}).status_code == 403
+    assert not Escalation.objects.exists()
+
+
+def test_programs_list_read_and_ask_about_runs() -> None:
+    a_run()
+    keys.forget_keys()
+    client = Client(headers={"authorization": f"Bearer {keys.create_key('a', ['read', 'act'], 'dev')[1]}"})
+    [row] = client.get("/api/v1/runs").json()["runs"]
+    assert (row["run"], row["standing"], row["rung"], row["failures"]) == ("run-7", "degraded", 2, {"overloaded": 1})
+    assert client.get("/api/v1/runs?operation=moon").json()["runs"] == []
+    assert client.get("/api/v1/runs?show=moon").json()["fields"] == {"show": "is not known"}
+    found = client.get("/api/v1/runs/run-7").json()
+    assert [step["mark"] for step in found["steps"]] == ["closed", "open", "half_open", "half_open"]
+    body = {"queue": "editors", "reason": "Was that good enough for them?"}
+    send: dict[str, Any] = {"content_type": "application/json"}
+    assert client.post("/api/v1/runs/moon/ask", body, **send).status_code == 404
+    assert client.post("/api/v1/runs/run-7/ask", body | {"dry_run": True}, **send).json()["dry_run"]
+    assert not Escalation.objects.exists()
+    assert client.post("/api/v1/runs/run-7/ask", body, **send).json()["escalation"]["runs"] == ["run-7"]
+    assert client.post("/api/v1/runs/run-7/ask", body | {"queue": ""}, **send).json()["fields"].keys() == {"queue"}

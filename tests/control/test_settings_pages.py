@@ -1,0 +1,215 @@
+"""The settings as people see them: what each role is offered, secrets shown once, looks kept, parts that are silent."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from events.models import AgentKey
+from recovery_ops.control import beats
+from recovery_ops.control.beats import Notebook, Sign
+from recovery_ops.control.models import AuditEntry, Beat, RoleGrant
+from recovery_ops.control.roles import LEAST_ROLE, Role
+from tests.control.visiting import REASON, signed_in, text_of, troubled_fleet
+from tests.events.seeding import NOW
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+
+def new_key(client: Client, **changed: Any) -> Any:
+    form = {"name": "billing", "scopes": ["ingest", "desired"], "days": "90", "reason": REASON, "key": "k-1"} | changed
+    return client.post("/settings/keys/new", form)
+
+
+# -- keys -------------------------------------------------------------------------------------------------------------
+def test_a_key_is_made_shown_once_and_never_again() -> None:
+    client = signed_in(Role.ADMIN)
+    answer = new_key(client)
+    key = AgentKey.objects.get()
+    secret = re.search(rf"{key.prefix}_[\w-]+", answer.content.decode())
+    assert secret
+    assert "no-store" in answer.headers["Cache-Control"]
+    again = new_key(client)
+    assert secret[0] not in again.content.decode()
+    assert "its secret was shown then" in text_of(again)
+    listed = client.get("/settings/keys")
+    assert key.prefix in listed.content.decode()
+    assert secret[0] not in listed.content.decode()
+
+
+def test_a_key_is_replaced_and_revoked_on_its_pages() -> None:
+    client = signed_in(Role.ADMIN)
+    new_key(client)
+    old = AgentKey.objects.get()
+    answer = client.post(f"/settings/keys/{old.prefix}/replace", {"overlap_s": "3600", "reason": REASON, "key": "k-2"})
+    assert "This is the only time" in text_of(answer)
+    where = f"/settings/keys/{old.prefix}/revoke"
+    assert "exactly as it stands" in text_of(client.post(where, {"reason": REASON, "confirm": "other"}))
+    assert client.post(where, {"reason": REASON, "confirm": "billing"}).status_code == 303
+    old.refresh_from_db()
+    assert old.revoked_at
+    assert "revoked" in text_of(client.get("/settings/keys"))
+    assert client.get("/settings/keys/ro_none/revoke").status_code == 404
+
+
+def test_what_was_typed_wrongly_stands_beside_its_field_and_is_kept() -> None:
+    answer = new_key(signed_in(Role.ADMIN), name="", reason="because it is needed", scopes=[])
+    assert answer.status_code == 422
+    said = text_of(answer)
+    assert "Give it a name." in said
+    assert "Choose at least one thing" in said
+    assert "because it is needed" in said
+    assert not AgentKey.objects.exists()
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.APPROVER])
+def test_who_is_no_admin_looks_and_does_not_touch(role: Role) -> None:
+    client = signed_in(role)
+    assert "New key" not in text_of(client.get("/settings/keys"))
+    assert "New person" not in text_of(client.get("/settings/access"))
+    assert client.get("/settings/keys/new").status_code == 403
+    assert new_key(client).status_code == 403
+    assert client.get("/settings/access/new").status_code == 403
+    me = User.objects.get(username="ana").pk
+    assert (
+        client.post(f"/settings/access/{me}/role", {"role": "admin", "where": "dev", "reason": REASON}).status_code
+        == 403
+    )
+
+
+# -- people -----------------------------------------------------------------------------------------------------------
+def test_somebody_is_let_in_with_a_password_shown_once() -> None:
+    client = signed_in(Role.ADMIN)
+    form = {"name": "eva", "role": "operator", "where": "dev", "reason": REASON, "key": "p-1"}
+    answer = client.post("/settings/access/new", form)
+    password = re.search(r'<pre class="code"[^>]*>([^<]+)</pre>', answer.content.decode())
+    assert password
+    assert Client().login(username="eva", password=password[1])
+    assert RoleGrant.objects.get(user__username="eva").environment == "dev"
+    assert password[1] not in client.post("/settings/access/new", form).content.decode()
+    assert "is taken" in text_of(client.post("/settings/access/new", form | {"key": "p-2"}))
+
+
+def test_an_admin_of_one_environment_gives_no_role_elsewhere() -> None:
+    client = signed_in(Role.ADMIN)
+    form = {"name": "eva", "role": "admin", "where": "*", "reason": REASON}
+    assert client.post("/settings/access/new", form).status_code == 422
+    eva = User.objects.create_user("eva").pk
+    assert client.post(f"/settings/access/{eva}/reset", {"reason": REASON}).status_code == 403
+    assert "eva" not in text_of(client.get("/settings/access"))
+
+
+def test_the_table_of_roles_is_the_one_that_is_obeyed() -> None:
+    said = text_of(signed_in(Role.VIEWER).get("/settings/access"))
+    for permission in LEAST_ROLE:
+        assert permission.replace("_", " ").capitalize() in said
+
+
+def test_a_password_is_changed_by_its_owner_alone() -> None:
+    client = signed_in(Role.VIEWER)
+    user = User.objects.get(username="ana")
+    user.set_password("correct horse battery")
+    user.save()
+    client.force_login(user)
+    form = {"old_password": "wrong", "new_password1": "staple battery horse", "new_password2": "staple battery horse"}
+    assert client.post("/settings/you/password", form).status_code == 422
+    form["old_password"] = "correct horse battery"
+    assert client.post("/settings/you/password", form).status_code == 303
+    assert client.get("/settings/you").status_code == 200, "this session goes on"
+    assert Client().login(username="ana", password="staple battery horse")
+    assert AuditEntry.objects.get().verb == "account.password"
+
+
+# -- looks ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("chosen", "shown"),
+    [
+        ({"contrast": "more"}, 'data-contrast="more"'),
+        ({"density": "compact"}, 'data-density="compact"'),
+        ({"keys": "off"}, 'data-keys="off"'),
+        ({"zone": "Asia/Kolkata"}, 'data-zone="Asia/Kolkata"'),
+    ],
+)
+def test_looks_are_kept_without_script_and_forgotten_again(chosen: dict[str, str], shown: str) -> None:
+    client = signed_in()
+    assert shown not in client.get("/breakers").content.decode()
+    assert client.post("/look", chosen | {"next": "/breakers"}).headers["Location"] == "/breakers"
+    assert shown in client.get("/breakers").content.decode()
+    client.post("/look", dict.fromkeys(chosen, "UTC" if "zone" in chosen else ""))
+    assert shown not in client.get("/breakers").content.decode()
+
+
+def test_moments_are_written_in_the_chosen_zone_and_links_stay_in_utc() -> None:
+    troubled_fleet()
+    client = signed_in()
+    assert "UTC" in text_of(client.get("/capacity?range=1h"))
+    client.post("/look", {"zone": "Asia/Kolkata"})
+    answer = client.get("/capacity?range=1h")
+    local = NOW + timedelta(hours=5, minutes=30)
+    assert f"{local:%H:%M:%S} IST" in text_of(answer)
+    assert f"to={NOW - timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}" in answer.content.decode().replace("%3A", ":")
+    client.cookies["recovery-zone"] = "Middle-earth/Shire"
+    assert client.get("/capacity").status_code == 200
+
+
+# -- health and data --------------------------------------------------------------------------------------------------
+def test_health_says_what_is_silent_and_what_fails() -> None:
+    client = signed_in(Role.VIEWER)
+    assert "No task has ever run" in text_of(client.get("/settings/health"))
+    sweep = "events.tasks.sweep"
+    beats.write(
+        {
+            sweep: Sign(at=NOW - timedelta(hours=4), took_s=1.5),
+            Beat.SCHEDULER: Sign(at=NOW - timedelta(seconds=3)),
+            "recovery_ops.control.tasks.keep_escalations": Sign(at=NOW, failed_at=NOW, failure="OSError('disk')"),
+        }
+    )
+    said = text_of(client.get("/settings/health"))
+    assert "Late: sweep facts" in said
+    assert "OSError('disk')" in said
+    assert "Asks for tasks" in said
+
+
+def test_a_failure_stays_known_when_the_next_run_goes_well() -> None:
+    notebook = Notebook(write_every_s=10.0)
+    notebook.note("one", Sign(at=NOW, failed_at=NOW, failure="boom"), now_s=0.0)
+    notebook.note("one", Sign(at=NOW + timedelta(seconds=2), took_s=0.1), now_s=2.0)
+    assert Beat.objects.get().at == NOW, "not before it is time to write again"
+    notebook.note("one", Sign(at=NOW + timedelta(seconds=11), took_s=0.1), now_s=11.0)
+    kept = Beat.objects.get()
+    assert (kept.at, kept.failed_at, kept.failure) == (NOW + timedelta(seconds=11), NOW, "boom")
+
+
+def test_data_counts_what_is_there() -> None:
+    client = signed_in(Role.VIEWER)
+    assert "No fact of dev" in text_of(client.get("/settings/data"))
+    troubled_fleet()
+    said = text_of(client.get("/settings/data"))
+    assert re.search(r"[1-9]\d* facts of dev in the last 14 days", said)
+    assert "Every other fact" in said
+
+
+def test_every_section_is_one_link_away() -> None:
+    client = signed_in(Role.VIEWER)
+    page = client.get("/settings").content.decode()
+    for path in ("you", "keys", "access", "data", "health"):
+        assert f'href="/settings/{path}"' in page
+        assert client.get(f"/settings/{path}").status_code == 200
+    assert client.get("/settings/").headers["Location"] == "/settings"
+
+
+def test_somebody_says_where_they_are_written_to_and_the_log_does_not_say_where() -> None:
+    client = signed_in(Role.VIEWER)
+    assert client.post("/settings/you/email", {"email": "nowhere"}).status_code == 422
+    assert client.post("/settings/you/email", {"email": "ana@example.org"}).status_code == 303
+    assert User.objects.get(username="ana").email == "ana@example.org"
+    assert "ana@example.org" in text_of(client.get("/settings/you"))
+    assert client.post("/settings/you/email", {"email": ""}).status_code == 303
+    entries = AuditEntry.objects.filter(verb="account.email").order_by("number")
+    assert [entry.after for entry in entries] == [{"has_email": True}, {"has_email": False}]
+    assert "example" not in "".join(f"{entry.before_text}{entry.after_text}{entry.reason}" for entry in entries)

@@ -1,0 +1,129 @@
+"""Shedding load: who still passes, until when, and that it goes by the rules of overrides."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from events import keys
+from recovery_ops.control import actions, desired
+from recovery_ops.control.actions import Refused
+from recovery_ops.control.actions.shedding import end_expired_shed, extend_shed, let_pass, shed
+from recovery_ops.control.models import AuditEntry, LoadShed, PolicyRelease
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.words import Importance
+from recovery_ops.wire import parse_desired
+from tests.control.cast import REASON, asked, person
+from tests.control.test_api import Program
+from tests.events.seeding import NOW
+
+pytestmark = pytest.mark.usefixtures("known")
+
+
+def obeyed() -> tuple[Importance, float] | None:
+    """The least importance that an agent lets pass, and for how many seconds from now."""
+    told = parse_desired(desired.document("dev", service="research", instance="r-0", now=NOW)).shed
+    return None if told is None else (told.least, told.expires_at - NOW.timestamp())
+
+
+def begin(**changed: Any) -> actions.Done[LoadShed]:
+    return shed(**asked(confirm="dev") | changed)
+
+
+def test_it_ends_in_an_hour_where_nobody_says_when_and_passes_again() -> None:
+    begin()
+    assert obeyed() == (Importance.CRITICAL, 3600.0)
+    let_pass(**asked(reason="the provider is well again"))
+    assert obeyed() is None
+    assert not PolicyRelease.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"least": "very"}, "least"),
+        ({"least": 3}, "least"),
+        ({"least": "sheddable"}, "least"),
+        ({"reason": "no"}, "reason"),
+        ({"expires_in_s": 86_401.0}, "expires_in_s"),
+        ({"expires_in_s": 1.0}, "expires_in_s"),
+        ({"confirm": ""}, "confirm"),
+        ({"confirm": "prod"}, "confirm"),
+    ],
+)
+def test_it_goes_by_the_rules_of_overrides(changed: dict[str, Any], field: str) -> None:
+    with pytest.raises(Refused) as refused:
+        begin(**changed)
+    assert set(refused.value.fields) == {field}
+    assert not LoadShed.objects.exists()
+
+
+def test_an_admin_may_shed_for_longer_and_a_dry_run_needs_no_confirmation() -> None:
+    assert shed(**asked(dry_run=True)).is_dry_run
+    assert not LoadShed.objects.exists()
+    begin(by=person(Role.ADMIN), expires_in_s=90_000.0)
+    assert obeyed() == (Importance.CRITICAL, 90_000.0)
+
+
+def test_it_is_prolonged_and_never_cut_short() -> None:
+    with pytest.raises(Refused, match="nothing to extend"):
+        extend_shed(**asked(expires_in_s=7200.0))
+    begin()
+    extend_shed(**asked(expires_in_s=7200.0))
+    assert obeyed() == (Importance.CRITICAL, 7200.0)
+    with pytest.raises(Refused, match="would end it sooner"):
+        extend_shed(**asked(expires_in_s=600.0))
+
+
+def test_its_end_is_noted_once_by_nobody() -> None:
+    begin(expires_in_s=60.0)
+    later = NOW + timedelta(seconds=60)
+    assert end_expired_shed("dev", now=NOW) is None
+    assert end_expired_shed("dev", now=later) is not None
+    assert end_expired_shed("dev", now=later) is None
+    assert obeyed() is None
+    noted = AuditEntry.objects.order_by("number").values_list("verb", "actor_name", "revision")
+    assert list(noted) == [("load.shed", "ana", 1), ("load.expire", "expiry", 2)]
+
+
+def test_asked_twice_it_is_done_once_and_a_stale_view_is_told_who_was_quicker() -> None:
+    first = begin(key="k-1")
+    assert begin(key="k-1").was_already
+    assert begin().was_already
+    with pytest.raises(Refused, match="ana shed less important work") as refused:
+        begin(least="sheddable_plus", by=person(name="ben"), seen=0)
+    assert refused.value.status == 409
+    second = begin(least="sheddable_plus", by=person(name="ben"), seen=first.revision)
+    assert (second.object.by, LoadShed.objects.live("dev").count()) == ("ben", 1)
+
+
+def test_letting_pass_twice_is_no_fault_and_what_was_never_shed_is() -> None:
+    with pytest.raises(Refused, match="No load was ever shed"):
+        let_pass(**asked())
+    begin()
+    assert not let_pass(**asked()).was_already
+    assert let_pass(**asked()).was_already
+
+
+def test_it_waits_for_nobodys_approval_but_a_knob_of_the_policy_does() -> None:
+    actions.set_rules(**asked(by=person(Role.ADMIN), is_review_needed=True))
+    begin()
+    with pytest.raises(Refused, match="somebody else approves"):
+        actions.set_operation_policy(**asked(operation="*", knobs={"least_importance": "critical"}))
+
+
+def test_programs_shed_extend_and_let_pass_and_are_told_what_was_assumed() -> None:
+    keys.forget_keys()
+    program = Program()
+    status, problem = program.post("shed", {"reason": REASON})
+    assert (status, problem["fields"]) == (400, {"confirm": "has to repeat dev: this reaches everybody"})
+    status, done = program.post("shed", {"reason": REASON, "confirm": "dev"})
+    assert (status, done["shed"]["least"], done["assumed"]) == (200, "critical", {"expires_in_s": 3600})
+    assert program.get("shed")[1]["shed"]["id"] == program.get("status")[1]["shed"]["id"] == done["shed"]["id"]
+    status, done = program.post("shed/extend", {"reason": REASON, "expires_in_s": 7200})
+    assert (status, "assumed" in done) == (200, False)
+    status, done = program.post("shed/release", {"reason": REASON})
+    assert (status, done["shed"]["ended_by"]) == (200, "deployer")
+    assert program.get("shed")[1]["shed"] is None

@@ -1,0 +1,274 @@
+"""Every address of the console, asked by everybody: strangers, people without a role, of elsewhere, and of each role.
+
+`route_roles.json` says, address by address and method by method, who is the least that is not refused, and what they
+are answered: 404 where the object is not there, 400 or 422 where what is typed is looked at before who types it. Each
+address has to stand there, so a new one is a line that somebody reads. `docs/roles.md` is the table of roles in words.
+`RECOVERY_OPS_TEST_WRITE=1` writes both anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls.converters import IntConverter
+
+from events.keys import create_key
+from events.models import Agent, AgentKey
+from recovery_ops.control import actions
+from recovery_ops.control.api_requests import Api
+from recovery_ops.control.models import AuditEntry, Override, Revision, RoleGrant
+from recovery_ops.control.roles import ROLES, Role
+from recovery_ops.control.views.people import deeds
+from recovery_ops.rules.scope import Scope
+from tests.control.cast import REASON, asked, person, small_fleet
+from tests.processes import ROOT
+
+pytestmark = pytest.mark.django_db
+
+WRITTEN_DOWN = Path(__file__).parent.parent / "route_roles.json"
+ROLES_PAGE = ROOT / "docs" / "roles.md"
+_ROLES_HEAD = """# Who may do what
+
+Generated from `recovery_ops/control/roles.py`; Settings → Access shows the same. A role is held in one environment or
+in all of them. Deeds to breakers (trip, disable, observe, release, extend, reset, probe) may also be held for one group
+of agents: then their scope has to name that group, and the rest of the environment can be looked at. An environment in
+which somebody holds no role answers 403 or 404 to everything. A key does what its scopes stand for, in its own
+environment.
+
+"""
+OPEN = {"sign-in", "account_login", "mfa_login_webauthn", "mfa_authenticate", "single-sign-on", "single-sign-on-back"}
+OPEN |= {"socialaccount_login_cancelled", "sign-out", "look", "api-openapi", "api-policy-schema"}
+OF_PROGRAMS = {"opamp", "api-desired"}
+NAMES = {"name": "search_web", "operation": "search_web", "verb": "merge", "version": "0", "rest": "nothing"}
+DUMMY: dict[type, Any] = {str: REASON, bool: False, float: 3600.0, int: 1, list: ["search_web"], dict: {}, object: {}}
+
+
+@dataclass(frozen=True)
+class Address:
+    """One address with its parts filled in, and what it takes by method."""
+
+    name: str
+    path: str
+    view: Any
+
+    @property
+    def is_api(self) -> bool:
+        return self.path.startswith("/api/")
+
+    @property
+    def api(self) -> type[Api] | None:
+        found = getattr(self.view, "view_class", None) or getattr(self.view, "cls", None)
+        return found if isinstance(found, type) and issubclass(found, Api) else None
+
+    def methods(self) -> list[str]:
+        if self.api is None:
+            return ["get", "post"]
+        return [one for one in ("get", "post", "put", "patch", "delete") if hasattr(self.api, one)]
+
+    def body(self, method: str) -> Any:
+        """What would be understood, so that the question who may is reached."""
+        takes = self.api.takes.get(method.upper()) if self.api is not None else None
+        if takes is None:
+            return {}
+        return {name: DUMMY[kind] for name, kind in takes.fields.items() if name in takes.needed or name == "reason"}
+
+
+def addresses(known: dict[str, str]) -> Iterator[Address]:
+    """Every address that the console answers, in order."""
+
+    def walk(patterns: list[Any], before: str) -> Iterator[Address]:
+        for one in patterns:
+            here = before + str(one.pattern)
+            if isinstance(one, URLResolver):
+                yield from walk(one.url_patterns, here)
+            elif isinstance(one, URLPattern):
+                path = "/" + here
+                for name, converter in one.pattern.converters.items():
+                    filled = known.get(name, "1" if isinstance(converter, IntConverter) else NAMES.get(name, "1"))
+                    start = path.index("<")
+                    path = path[:start] + filled + path[path.index(">", start) + 1 :]
+                yield Address(one.name or here, path, one.callback)
+
+    yield from walk(get_resolver().url_patterns, "")
+
+
+@pytest.fixture
+def known() -> dict[str, str]:
+    """A fleet, a proposal, an override and a key in `dev`."""
+    small_fleet()
+    actions.trip(**asked(scope=Scope(operation="search_web")))
+    key, _ = create_key("research", ["ingest"], "dev")
+    create_key("elsewhere", ["ingest"], "prod")
+    Revision.objects.get_or_create(environment="prod", defaults={"number": 1, "changed_at": key.created_at})
+    done = actions.propose(
+        **asked(by=person(Role.OPERATOR)),
+        title="more patience",
+        document={"defaults": {"operation": {"max_retries": 5}}},
+    )
+    return {"prefix": key.prefix, "number": str(done.object.pk)}
+
+
+@pytest.fixture
+def ana() -> User:
+    return User.objects.create_user("ana")
+
+
+def as_role(user: User, role: Role | None, environment: str = "dev") -> None:
+    RoleGrant.objects.filter(user=user).delete()
+    if role is not None:
+        RoleGrant.objects.create(user=user, environment=environment, role=role)
+
+
+def status(client: Client, address: Address, method: str, environment: str = "dev") -> int:
+    path = f"{address.path}?environment={environment}"
+    if method == "get":
+        return client.get(path).status_code
+    if address.is_api:
+        return int(getattr(client, method)(path, address.body(method), "application/json").status_code)
+    return client.post(path, {"reason": REASON}).status_code
+
+
+def is_refused(status_code: int) -> bool:
+    return status_code in (401, 403)
+
+
+def least(client: Client, user: User, address: Address, method: str) -> str:
+    """The least role that is not refused, by halving, for roles are a ladder; and what it is answered."""
+    low, high = -1, len(ROLES)
+    codes: dict[int, int] = {}
+    while high - low > 1:
+        middle = (low + high) // 2 if codes else 0  # the viewer first: most addresses are for everybody
+        as_role(user, ROLES[middle])
+        codes[middle] = status(client, address, method)
+        assert codes[middle] < 500, (address.path, method, ROLES[middle], codes[middle])
+        if is_refused(codes[middle]):
+            low = middle
+        else:
+            high = middle
+    return f"{ROLES[high]}: {codes[high]}" if high < len(ROLES) else "nobody in one environment"
+
+
+def test_every_address_lets_in_who_is_written_down(known: dict[str, str], ana: User) -> None:
+    client = Client()
+    client.force_login(ana)
+    found: dict[str, dict[str, str]] = {}
+    for address in addresses(known):
+        if address.name in OPEN | OF_PROGRAMS:
+            continue
+        found[address.name] = {method: least(client, ana, address, method) for method in address.methods()}
+        if not ana.is_active or "_auth_user_id" not in client.session:
+            client.force_login(ana)
+    if os.environ.get("RECOVERY_OPS_TEST_WRITE") == "1":
+        WRITTEN_DOWN.write_text(json.dumps(found, indent=0, sort_keys=True) + "\n")
+    kept = json.loads(WRITTEN_DOWN.read_text())
+    changed = {name: (kept.get(name), found.get(name)) for name in {*kept, *found} if kept.get(name) != found.get(name)}
+    assert changed == {}, f"read these, then write them down: RECOVERY_OPS_TEST_WRITE=1 pytest {Path(__file__).name}"
+
+
+@pytest.mark.parametrize("who", ["a stranger", "somebody without a role", "an admin of elsewhere"])
+def test_whoever_has_no_role_here_neither_sees_nor_changes_anything(known: dict[str, str], ana: User, who: str) -> None:
+    client = Client()
+    if who != "a stranger":
+        client.force_login(ana)
+        as_role(ana, Role.ADMIN if who == "an admin of elsewhere" else None, "prod")
+    before = _state()
+    let_in = []
+    for address in addresses(known):
+        is_own = address.path.startswith(("/settings/you", "/sign-in/again")) and who != "a stranger"
+        if address.name in OPEN | OF_PROGRAMS or is_own:
+            continue
+        for method in address.methods():
+            code = status(client, address, method)
+            is_sent_to_the_door = code == 302 and who == "a stranger"
+            is_slash = code == 301 or (code == 302 and address.path.endswith("/"))
+            if not (is_refused(code) or code in (404, 405) or is_sent_to_the_door or is_slash):
+                let_in.append((address.name, address.path, method, code))
+    assert let_in == []
+    assert _state() == before
+
+
+def test_whoever_may_only_look_changes_nothing(known: dict[str, str], ana: User) -> None:
+    client = Client()
+    client.force_login(ana)
+    as_role(ana, Role.VIEWER)
+    before = _state()
+    for address in addresses(known):
+        for method in address.methods():
+            if method != "get" and address.name not in OPEN | OF_PROGRAMS:
+                assert status(client, address, method) < 500
+    assert _state() == before
+
+
+def test_the_table_of_roles_stands_in_the_documents() -> None:
+    head = ["Deed", *(role.capitalize() for role in ROLES), "Key of scope"]
+    rows = [[deed.words, *("yes" if one else "–" for one in deed.may), deed.by_key or "–"] for deed in deeds()]
+    lines = [head, ["---"] * len(head), *rows]
+    told = _ROLES_HEAD + "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    if os.environ.get("RECOVERY_OPS_TEST_WRITE") == "1":
+        ROLES_PAGE.write_text(told)
+    assert ROLES_PAGE.read_text() == told, f"run: RECOVERY_OPS_TEST_WRITE=1 pytest {Path(__file__).name}"
+
+
+def test_an_object_of_elsewhere_is_not_there(known: dict[str, str], ana: User) -> None:
+    """Whoever rules `prod` and asks for the objects of `dev` there finds nothing."""
+    client = Client()
+    client.force_login(ana)
+    as_role(ana, Role.ADMIN, "prod")
+    override = Override.objects.get().pk
+    paths = [
+        f"/policies/proposals/{known['number']}",
+        f"/api/v1/policies/proposals/{known['number']}",
+        f"/settings/keys/{known['prefix']}/revoke",
+        f"/settings/keys/{known['prefix']}/replace",
+        "/breakers/search_web",
+        "/breakers/search_web/trip",
+        f"/breakers/search_web/release?override={override}",
+        "/api/v1/breakers/search_web",
+    ]
+    found = {path: client.get(f"{path}{'&' if '?' in path else '?'}environment=prod").status_code for path in paths}
+    assert found == dict.fromkeys(paths, 404)
+    body = {"reason": REASON, "override_id": override}
+    answer = client.post("/api/v1/breakers/search_web/release?environment=prod", body, "application/json")
+    assert answer.status_code == 404
+
+
+def test_a_role_for_a_group_rules_that_group_and_no_more(ana: User) -> None:
+    small_fleet()
+    Agent.objects.update(group="payments")
+    RoleGrant.objects.create(user=ana, environment="dev", group="payments", role=Role.OPERATOR)
+    client = Client()
+    client.force_login(ana)
+    assert client.get("/breakers/search_web").status_code == 200
+    assert client.get("/breakers/search_web/trip").status_code == 200
+
+    def trip(**part: str) -> int:
+        body = {"reason": REASON, "confirm": "dev", **part}
+        return client.post("/api/v1/breakers/search_web/trip", body, "application/json").status_code
+
+    assert trip() == 403
+    assert trip(group="search") == 403
+    assert trip(group="pay*") == 403
+    assert trip(group="payments") == 200
+    override = Override.objects.get()
+    assert (override.group, override.by) == ("payments", "ana")
+    assert client.get("/settings/keys/new").status_code == 403
+    assert client.post("/api/v1/shed", {"reason": REASON, "on": True}, "application/json").status_code in (400, 403)
+
+
+def _state() -> tuple[int, ...]:
+    return (
+        AuditEntry.objects.filter(result=AuditEntry.OK).count(),
+        Override.objects.count(),
+        AgentKey.objects.filter(revoked_at=None).count(),
+        User.objects.count(),
+        RoleGrant.objects.count(),
+    )

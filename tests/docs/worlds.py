@@ -1,0 +1,95 @@
+"""What the snippets of the documents take for granted: the reader's own functions, each in its simplest form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from recovery_ops.runtime import RecoveryExhausted, Response
+from recovery_ops.runtime.testing import Lab
+
+CALL = {
+    "role": "assistant",
+    "content": [{"type": "tool_use", "id": "use-1", "name": "search_web", "input": {"query": "x"}}],
+}
+ANSWER = {"role": "assistant", "content": [{"type": "text", "text": "done"}]}
+
+
+def saying(*words: str) -> Callable[..., list[str]]:
+    """A function of the reader's that answers so."""
+    return lambda *args: list(words)
+
+
+def guarding(lab: Lab, folder: Path) -> dict[str, Any]:
+    """For the page about guards."""
+    told: list[Any] = []
+    return {
+        "find_pages": saying("a page"),
+        "charge_card": lambda order: f"charged {order}",
+        "live_prices": lab.script(503),
+        "cached_prices": lambda flight: {flight: 420},
+        "guess_mood": lab.script(404),
+        "client": SimpleNamespace(create=lambda **said: said),
+        "tell": lambda *words: told.extend(words),
+        "told": told,
+        "log": lambda *words: None,
+    }
+
+
+def tools(lab: Lab, folder: Path) -> dict[str, Any]:
+    """For the page about tools."""
+    replies = lab.script(CALL, ANSWER)
+    overflow = Response(400, body={"error": {"code": "context_length_exceeded"}})
+    return {
+        "really_search": saying("a page"),
+        "send_mail": lambda to: to,
+        "allowed": {"search_web"},
+        "ask_model": lambda messages, tools: replies(),
+        "ask_in_words": lab.script(overflow, ANSWER),
+        "with_short_results": lambda messages: [*messages],
+        "keep_conversation": lambda messages: "conversation-1",
+        "saved_messages": [{"role": "user", "content": "go on"}, CALL],
+    }
+
+
+def workflows(lab: Lab, folder: Path) -> dict[str, Any]:
+    """For the page about workflows."""
+    saved: list[str] = []
+    keys: list[str] = []
+
+    def refund(charge: str, *, idempotency_key: str) -> str:
+        keys.append(idempotency_key)
+        return f"refunded {charge}"
+
+    def refund_by_hand(order: str) -> str:
+        raise RecoveryExhausted("refund", last_error=None, attempts=1)
+
+    return {
+        "payments": SimpleNamespace(refund=refund),
+        "load_order": lambda order: {"charge": "ch-1", "mail": "a@example.org"},
+        "find_refund": lambda charge: None,
+        "refund_by_hand": refund_by_hand,
+        "send_mail": lambda to, receipt: None,
+        "save": saved.append,
+        "saved": saved,
+        "saved_resume_id": lambda: saved[0],
+        "keys": keys,
+    }
+
+
+def failures(lab: Lab, folder: Path) -> dict[str, Any]:
+    """For the page about failures."""
+    return {"book": lab.script(ConnectionRefusedError("refused"), "booked")}
+
+
+WORLDS: dict[str, Callable[[Lab, Path], dict[str, Any]]] = {
+    "README": lambda lab, folder: {"really_search": saying("a page")},
+    "guarding": guarding,
+    "tools": tools,
+    "workflows": workflows,
+    "failures": failures,
+    "testing": lambda lab, folder: {"tmp_path": folder, "messages": []},
+    "production": lambda lab, folder: {},
+}

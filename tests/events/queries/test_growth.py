@@ -1,0 +1,101 @@
+"""What a question visits does not grow with the facts that are stored: asked of one week, and of the same made denser.
+
+Counted are the steps of SQLite's machine and the rows that PostgreSQL's plans touch, which no other work on the machine
+changes. What is read of facts is bounded by the limits of each question, here set low so that both stores reach them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from events.degradations import asking as degradations
+from events.failures import asking as failures
+from events.queries import fleet_bins, lives, moves, sums, trouble
+from events.runs import asking as runs
+from recovery_ops.bench.growing import make_denser
+from recovery_ops.bench.questions import Place, Question, questions
+
+TIMES = 5
+MOST_TIMES = 1.5
+SPARE = {"sqlite": 20, "postgresql": 300}
+"""Thousands of steps, and rows: what is too little to matter, or an index that became one level deeper."""
+GROWING = {"gate of a rollout"}
+"""Reads every count of the last half hour; its price is that of what the fleet sends in that time."""
+
+
+@pytest.fixture
+def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name, most in (
+        (moves, "MOVES_READ", 20),
+        (moves, "LIGHT_MOVES_READ", 20),
+        (fleet_bins, "EXACT_MOVES", 20),
+        (lives, "HEARTBEATS_READ", 20),
+        (sums, "FACTS_READ", 20),
+        (failures, "READ", 40),
+        (runs, "PAGE", 5),
+        (runs, "READ", 40),
+        (runs, "READ_FIRST", 40),
+        (degradations, "READ_MOST", 40),
+        (trouble, "DEGRADATIONS_MOST", 40),
+    ):
+        monkeypatch.setattr(module, name, most)
+
+
+def steps_of(question: Question) -> float:
+    """Thousands of steps of SQLite's machine."""
+    count = 0
+
+    def step() -> int:
+        nonlocal count
+        count += 1
+        return 0
+
+    raw: Any = connection.connection
+    raw.set_progress_handler(step, 1000)
+    try:
+        question.ask()
+    finally:
+        raw.set_progress_handler(None, 0)
+    return count
+
+
+def rows_of(question: Question) -> float:
+    """Rows that the plans of its statements touched, those that were passed by too."""
+    with CaptureQueriesContext(connection) as asked:
+        question.ask()
+    total = 0.0
+    with connection.cursor() as cursor:
+        for one in asked.captured_queries:
+            cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {one['sql'].replace('%', '%%')}", ())
+            told = cursor.fetchone()[0]
+            total += _touched((json.loads(told) if isinstance(told, str) else told)[0]["Plan"])
+    return total
+
+
+def _touched(plan: dict[str, Any]) -> float:
+    own = 0.0
+    if "Scan" in plan["Node Type"]:
+        own = plan["Actual Loops"] * (plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0))
+    return own + sum(map(_touched, plan.get("Plans", ())))
+
+
+@pytest.mark.usefixtures("low_limits")
+def test_a_denser_store_costs_no_question_more(engine: str) -> None:
+    now = datetime.now(UTC)
+    call_command("seed", facts=4000, agents=4, breakers=3, runs=9, days=0.5, environment="dev", until=now)
+    measure: Callable[[Question], float] = steps_of if connection.vendor == "sqlite" else rows_of
+    place = Place("dev", now, "operation_001")
+    few = {one.name: measure(one) for one in questions(place)}
+    make_denser(TIMES)
+    many = {one.name: measure(one) for one in questions(place)}
+    spare = SPARE[connection.vendor]
+    grown = {name: (few[name], cost) for name, cost in many.items() if cost > MOST_TIMES * few[name] + spare}
+    assert {name: pair for name, pair in grown.items() if name not in GROWING} == {}

@@ -1,0 +1,318 @@
+"""A run is told from its facts: which rungs it climbed, why, how it ended; and runs are found without reading all."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from xml.etree import ElementTree as ET
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from events.runs import asking, ladder
+from events.runs.asking import Show, run_of, runs
+from events.runs.rows import Kind, RunStory
+from recovery_ops.rules.facts import (
+    AttemptSucceeded,
+    BudgetWarned,
+    DegradationStarted,
+    Escalated,
+    Exhausted,
+    Fact,
+    FallbackActivated,
+    RetryScheduled,
+    RunFinished,
+    RunStarted,
+)
+from recovery_ops.rules.words import Category, DelaySource, Rung, RunStatus, State, StopReason
+from tests.events.seeding import NOW, Story, ago, counted, failed, moved
+
+pytestmark = pytest.mark.django_db
+
+SEARCH = "search_web"
+
+
+def retry(attempt: int, delay_s: float) -> RetryScheduled:
+    return RetryScheduled(
+        operation=SEARCH,
+        attempt=attempt,
+        delay_s=delay_s,
+        delay_source=DelaySource.RETRY_AFTER,
+        category=Category.OVERLOADED,
+        max_retries=3,
+    )
+
+
+def ended(status: RunStatus, duration_s: float = 30.0) -> RunFinished:
+    return RunFinished(status=status, duration_s=duration_s, name="due diligence", turns=4, cost_usd=0.41)
+
+
+CLIMB: list[tuple[float, Fact]] = [
+    (60, RunStarted(name="due diligence")),
+    (59, failed(attempt=1, status_code=529, duration_s=0.5, message="helios says 529", retry_after_s=3.0)),
+    (59, retry(2, 3.0)),
+    (55, failed(attempt=2, status_code=529, duration_s=0.5)),
+    (55, moved(State.OPEN)),
+    (54.9, FallbackActivated(operation=SEARCH, fallback="search_cache", level=1, reason="overloaded")),
+    (54, failed(Category.TIMEOUT, "fetch_prices")),
+    (53, DegradationStarted(operation="fetch_prices", kind="withdrawn", reason="timeout")),
+    (52, failed(Category.TIMEOUT, "send_mail", attempt=1, duration_s=2.0)),
+    (51.5, AttemptSucceeded(operation="send_mail", attempt=2, duration_s=0.4)),
+    (50, BudgetWarned(budget="failures of one tool", spent=3, limit=4)),
+    (45, Escalated(operation="publish", queue="editors", reason="policy_denied", deadline_s=600)),
+    (40, Exhausted(operation="publish", reason=StopReason.NOT_RETRYABLE, attempts=1, rungs=("retry", "fail"))),
+    (30, ended(RunStatus.DEGRADED)),
+]
+
+
+def tell_run(run: str = "run-1", told: list[tuple[float, Fact]] = CLIMB, *, later: float = 0.0) -> None:
+    story = Story()
+    for at, fact in told:
+        story.tell(fact, at=at - later, run=run, source="main_agent", is_foreground=True)
+    story.store()
+
+
+def known(run: str = "run-1") -> RunStory:
+    found = run_of("dev", run)
+    assert found is not None
+    return found
+
+
+def page(show: Show = Show.TROUBLED, **more: object) -> asking.Runs:
+    given = {"start": NOW - timedelta(hours=1), "end": NOW} | more
+    return runs("dev", show=show, **given)  # type: ignore[arg-type]  # a table of values
+
+
+def ids(found: asking.Runs) -> list[str]:
+    return [row.run for row in found.rows]
+
+
+# -- the story --------------------------------------------------------------------------------------------------------
+def test_a_run_is_told_from_its_first_fact_to_its_last() -> None:
+    tell_run()
+    story = known()
+    assert (story.name, story.instance, story.source, story.is_foreground) == (
+        "due diligence",
+        "a-1",
+        "main_agent",
+        True,
+    )
+    assert (story.started, story.ended, story.status) == (ago(60), ago(30), RunStatus.DEGRADED)
+    assert story.failures == {Category.OVERLOADED: 2, Category.TIMEOUT: 2}
+    assert (story.retries, story.waited_s, story.questions) == (1, 3.0, 1)
+    assert story.stood_in == {SEARCH: "search_cache"}
+    assert story.gave_up == ("publish",)
+    assert story.numbers == {"turns": 4.0, "cost_usd": 0.41}
+    assert (story.rung, story.level) == (Rung.FAIL, 5)
+    assert [words for _, words in story.moves] == ["search_web open"]
+
+
+def test_every_piece_lies_on_its_rung_and_within_the_run() -> None:
+    tell_run()
+    pieces = known().pieces
+    assert [(piece.rung, piece.kind, piece.operation) for piece in pieces] == [
+        (Rung.RETRY, Kind.FAILED, SEARCH),
+        (Rung.RETRY, Kind.WAITING, SEARCH),
+        (Rung.RETRY, Kind.FAILED, SEARCH),
+        (Rung.FALLBACK, Kind.SECOND_BEST, SEARCH),
+        (Rung.RETRY, Kind.FAILED, "fetch_prices"),
+        (Rung.DEGRADE, Kind.SECOND_BEST, "fetch_prices"),
+        (Rung.RETRY, Kind.FAILED, "send_mail"),
+        (Rung.RETRY, Kind.SUCCEEDED, "send_mail"),
+        (Rung.ASK, Kind.ASKED, "publish"),
+        (Rung.FAIL, Kind.GAVE_UP, "publish"),
+    ]
+    assert all(piece.end is not None and piece.start < piece.end <= ago(29.9) for piece in pieces)
+    first, wait = pieces[0], pieces[1]
+    assert (first.end, first.start) == (ago(59), ago(59.5))
+    assert (wait.start, wait.end) == (ago(59), ago(56))
+
+
+def test_a_wait_ends_with_the_attempt_that_it_was_for() -> None:
+    tell_run(told=[(60, RunStarted()), (50, failed()), (50, retry(2, 20.0)), (45, failed(attempt=2, duration_s=1.0))])
+    [_, wait, _] = known().pieces
+    assert (wait.start, wait.end) == (ago(50), ago(46))
+
+
+def test_what_still_goes_on_has_no_end() -> None:
+    tell_run(told=[(60, RunStarted()), (45, Escalated(operation="publish", queue="editors", reason="unclear"))])
+    story = known()
+    assert (story.ended, story.took, story.pieces[0].end) == (None, None, None)
+    assert story.length(NOW) == timedelta(seconds=60)
+
+
+def test_the_steps_say_what_was_done_about_each_failure() -> None:
+    tell_run()
+    said = [(step.operation, step.title, step.detail) for step in known().steps]
+    assert said[1] == (
+        SEARCH,
+        "attempt 1 failed: overloaded (529)",
+        "500 ms; Retry-After 3 s; helios says 529; tries again, waits 3.0 s, as the server asked",
+    )
+    assert (SEARCH, "rung 2, fallback: search_cache answers", "because of: overloaded") in said
+    assert ("", "budget failures of one tool is nearly spent", "") in said
+    assert said[-1][1] == "Finished: degraded"
+
+
+def test_facts_of_a_stranger_tell_a_run_as_well() -> None:
+    """Somebody's own SDK sends a failure with a session and nothing else."""
+    tell_run(told=[(20, failed(Category.TIMEOUT))])
+    story = known()
+    assert (story.is_start_known, story.started, story.status) == (False, ago(20), None)
+    assert story.level == 1
+
+
+def test_a_run_that_nobody_named_is_none() -> None:
+    tell_run()
+    assert run_of("dev", "run-2") is None
+    assert run_of("prod", "run-1") is None
+
+
+def test_of_a_run_without_end_the_first_facts_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "FACTS_OF_ONE", 3)
+    tell_run()
+    story = known()
+    assert (story.is_cut, len(story.steps)) == (True, 2)  # the retry stands with its failure
+
+
+# -- lists ------------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def several() -> None:
+    tell_run("calm", [(500, RunStarted()), (400, ended(RunStatus.SUCCEEDED))])
+    tell_run("saved", [(450, RunStarted()), (440, failed(fingerprint="f1")), (430, ended(RunStatus.SUCCEEDED))])
+    tell_run("lost", [(350, RunStarted()), (340, failed(operation="crm")), (330, ended(RunStatus.FAILED))])
+    tell_run("asking", [(250, RunStarted()), (240, Escalated(operation="p", queue="q", reason="r"))])
+    Story().tell(failed(), counted(5), at=10).store()  # outside of any run
+
+
+@pytest.mark.usefixtures("several")
+@pytest.mark.parametrize(
+    ("show", "expected"),
+    [
+        (Show.TROUBLED, ["lost", "saved"]),
+        (Show.FAILED, ["lost"]),
+        (Show.ASKED, ["asking"]),
+        (Show.RUNNING, ["asking"]),
+        (Show.ALL, ["asking", "lost", "saved", "calm"]),
+    ],
+)
+def test_each_choice_shows_its_runs_newest_first(show: Show, expected: list[str]) -> None:
+    assert ids(page(show)) == expected
+
+
+@pytest.mark.usefixtures("several")
+def test_runs_are_narrowed_by_operation_and_by_failure() -> None:
+    assert ids(page(operation="crm")) == ["lost"]
+    assert ids(page(fingerprint="f1")) == ["saved"]
+    assert ids(page(operation="crm", fingerprint="f1")) == []
+
+
+@pytest.mark.usefixtures("several")
+def test_only_the_window_is_looked_at() -> None:
+    assert ids(page(Show.ALL, end=ago(300))) == ["lost", "saved", "calm"]
+    assert ids(page(Show.ALL, start=ago(300))) == ["asking"]
+
+
+def test_page_after_page_shows_each_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "PAGE", 2)
+    for number in range(5):
+        tell_run(f"run-{number}", [(500 - number, failed()), (300 - number, failed())])
+    seen: list[str] = []
+    before: int | None = None
+    for _ in range(10):
+        found = page(before_us=before)
+        seen += ids(found)
+        before = found.older_us
+        if before is None:
+            break
+    assert sorted(seen) == [f"run-{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("show", list(Show))
+def test_what_is_read_does_not_grow_with_the_store(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "READ", 3)
+    for number in range(6):
+        tell_run(f"run-{number}", [(500 - number, RunStarted()), (490 - number, failed())])
+    with CaptureQueriesContext(connection) as queries:
+        found = page(show)
+    assert len(queries) <= 3
+    assert len(found.rows) <= 3
+    assert (found.older_us is not None) == (show not in (Show.FAILED, Show.ASKED))
+
+
+def test_a_run_with_very_many_facts_hides_no_other_and_shows_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "NEWEST_OF_LISTED", 3)
+    tell_run("long", [(500, RunStarted()), *((490 - n, failed()) for n in range(30)), (300, ended(RunStatus.FAILED))])
+    tell_run("next", [(400, RunStarted()), (390, failed()), (380, ended(RunStatus.SUCCEEDED))])
+    told = {row.run: row for row in page().rows}
+    assert set(told) == {"long", "next"}
+    assert [(row.status, row.is_start_known, row.is_cut) for row in (told["long"], told["next"])] == [
+        (RunStatus.FAILED, True, True),
+        (RunStatus.SUCCEEDED, True, False),
+    ]
+
+
+@pytest.mark.usefixtures("several")
+def test_the_facts_of_a_run_are_found_by_its_index() -> None:
+    with CaptureQueriesContext(connection) as queries:
+        run_of("dev", "lost")
+    [sql] = [one["sql"] for one in queries]
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {'QUERY PLAN ' if connection.vendor == 'sqlite' else ''}{sql}")
+        plan = str(cursor.fetchall())
+    assert "fact_by_run (environment=? AND run=?)" in plan or "_environment_run_at_us_idx" in plan
+
+
+# -- the drawing ------------------------------------------------------------------------------------------------------
+def test_the_ladder_draws_each_piece_within_its_width() -> None:
+    tell_run()
+    story = known()
+    svg = ET.fromstring(ladder.drawn(story, NOW))
+    bars = svg.findall("rect")
+    assert len(bars) == len(story.pieces)
+    for bar in bars:
+        x, width = (float(bar.attrib[name].removesuffix("%")) for name in ("x", "width"))
+        assert 0 <= x <= 100
+        assert width > 0
+        assert x + width <= 100.5
+    sprite = (settings.BASE_DIR / "templates" / "_sprite.html").read_text()
+    fills = {bar.attrib["fill"] for bar in bars}
+    assert all(f'id="{fill.removeprefix("url(#").removesuffix(")")}"' in sprite for fill in fills)
+    arrows = [line for line in svg.findall("line") if "marker-end" in line.attrib]
+    assert len(arrows) == 3  # search to its cache, prices to nothing, publishing from a person to failure
+    assert 'id="arrow"' in sprite
+
+
+def test_names_from_outside_are_escaped() -> None:
+    tell_run("<script>", [(20, failed(operation="<img src=x>"))])
+    story = known("<script>")
+    for svg in (ladder.drawn(story, NOW), ladder.small(story, NOW)):
+        assert "<script>" not in svg
+        assert "<img" not in svg
+        ET.fromstring(svg)
+
+
+def test_of_very_many_pieces_the_first_and_the_last_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ladder, "MOST_PIECES", 4)
+    tell_run(told=[(60 - number, failed(attempt=number + 1)) for number in range(20)])
+    svg = ET.fromstring(ladder.drawn(known(), NOW))
+    titles = [str(bar.findtext("title")) for bar in svg.findall("rect")]
+    assert [title.split(" failed")[0] for title in titles] == [f"search_web attempt {n}" for n in (1, 2, 19, 20)]
+
+
+def test_the_column_beside_it_counts() -> None:
+    tell_run()
+    lines = {line.word: line.detail for line in ladder.rung_lines(known())}
+    assert lines == {
+        "Retry": "4 failed, 1 saved",
+        "Fallback": "1 stand-in",
+        "Degrade": "1 operation",
+        "Ask a person": "1 question",
+        "Fail": "1 operation",
+    }
+    tell_run("calm", [(20, failed())])
+    assert [line.detail for line in ladder.rung_lines(known("calm"))][1:] == ["not reached"] * 4

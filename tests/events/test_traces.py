@@ -1,0 +1,210 @@
+"""An error that climbs through a trace is told once, in whatever requests and order its spans come."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from events import reading, verification
+from events.ingest import writer
+from events.models import Agent, BreakerState, Fact, MinuteSum, SpanMark, SpanSum
+from events.partitions import is_partitioned
+from events.retention import sweep_facts
+from events.sent import Encoding, Signal
+from events.store import store_facts
+from events.traces import settle
+from tests.events.posting import Door, request
+from tests.events.test_derived import NOW_US, TRACE, exception, failed, logged, span, traces
+
+NOW = datetime.fromtimestamp(NOW_US / 1e6, UTC)
+Span = dict[str, Any]
+
+
+def deliver(*spans: Span) -> None:
+    """One request, stored in one transaction."""
+    body = json.dumps(traces(*spans)).encode()
+    intake = reading.read_request(Signal.TRACES, Encoding.JSON, body, environment="dev", received_us=NOW_US)
+    with transaction.atomic():
+        store_facts(*settle([intake]))
+
+
+def clear() -> None:
+    for model in (Fact, BreakerState, MinuteSum, SpanSum, SpanMark, Agent):
+        model.objects.all().delete()
+    if is_partitioned():
+        with connection.cursor() as cursor:
+            cursor.execute("DELETE FROM events_factid")
+
+
+def failures() -> list[str]:
+    return sorted(Fact.objects.filter(event="failure_classified").values_list("span_id", flat=True))
+
+
+def check() -> None:
+    """The sums count what is stored."""
+    folded, _ = verification.refold()
+    assert list(verification.differences(folded, NOW)) == []
+    assert sum(MinuteSum.objects.values_list("failures", flat=True)) == len(failures())
+
+
+def chain() -> list[Span]:
+    """An agent's turn, the call of a model in it, and its request: all failed."""
+    agent = failed("invoke_agent", raised=[exception("KeyError")])
+    chat = failed("chat", parent=agent, ago_s=9.9, raised=[exception("openai.InternalServerError")])
+    return [agent, chat, failed("POST", kind=3, parent=chat, ago_s=9.8, given={"http.response.status_code": 529})]
+
+
+def test_a_climbing_error_is_one_failure_in_any_order_and_split(engine: str) -> None:
+    for order in itertools.permutations(range(3)):
+        for cuts in ((), (1,), (2,), (1, 2)):
+            clear()
+            spans = chain()
+            arriving = [spans[place] for place in order]
+            for start, end in pairwise([0, *cuts, 3]):
+                deliver(*arriving[start:end])
+            assert failures() == [spans[2]["spanId"]], (order, cuts)
+            check()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_error_that_was_told_too_early_stays_as_a_record_with_its_trace() -> None:
+    agent, chat, post = chain()
+    for one in (agent, chat, post):
+        deliver(one)
+    kept = Fact.objects.filter(event="log").order_by("at_us")
+    assert {fact.span_id for fact in kept} == {agent["spanId"], chat["spanId"]}
+    assert {fact.attributes["event.name"] for fact in kept} == {"exception"}
+    assert {fact.attributes["recovery.derived_from"] for fact in kept} == {"span"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_exception_that_a_later_parent_dealt_with_was_told_by_the_child() -> None:
+    outer = span("retry", raised=[exception("httpx.ReadTimeout")])
+    inner = failed("call", parent=outer, raised=[exception("httpx.ReadTimeout")])
+    for spans in ((inner, outer), (outer, inner)):
+        clear()
+        for one in spans:
+            deliver(one)
+        assert failures() == [inner["spanId"]]
+        check()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_failure_after_a_retry_that_went_well_is_its_own_in_later_requests_too() -> None:
+    tool = failed("execute_tool", given={"gen_ai.tool.name": "parse"}, raised=[exception("ValueError", "no date")])
+    first = failed("GET", parent=tool, kind=3, ago_s=9.9, given={"http.response.status_code": 503})
+    then = span("GET", parent=tool, kind=3, ago_s=9.5, given={"http.response.status_code": 200})
+    for one in (first, then, tool):
+        deliver(one)
+    assert failures() == sorted([first["spanId"], tool["spanId"]])
+    check()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_was_taken_for_passed_on_is_told_again_when_a_later_success_shows_that_it_was_not() -> None:
+    tool = failed("execute_tool", raised=[exception("ValueError")])
+    first = failed("GET", parent=tool, kind=3, ago_s=9.9, given={"http.response.status_code": 503})
+    then = span("GET", parent=tool, kind=3, ago_s=9.5, given={"http.response.status_code": 200})
+    for one in (tool, first, then):
+        deliver(one)
+    assert failures() == sorted([first["spanId"], tool["spanId"]])
+    check()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_requests_that_come_again_change_nothing() -> None:
+    spans = chain()
+    for one in (*spans, *spans, *spans[::-1]):
+        deliver(one)
+    assert failures() == [spans[2]["spanId"]]
+    check()
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[list[Span], list[list[Span]]]:
+    """A trace in the order in which its spans ended, and the same as it may arrive.
+
+    Where some spans went well, requests keep that order, as an SDK does; where all failed, they come in any.
+    """
+    count = draw(st.integers(1, 7))
+    may_succeed = draw(st.booleans())
+    spans: list[Span] = []
+    for number in range(count):
+        parent = spans[draw(st.integers(0, number - 1))] if number and draw(st.integers(0, 4)) else None
+        made = span if may_succeed and draw(st.booleans()) else failed
+        raised = [exception(f"app.Error{draw(st.integers(0, 1))}") for _ in range(draw(st.integers(0, 2)))]
+        spans.append(made("work", ago_s=100.0 - number, parent=parent, raised=raised))
+    for ended, one in enumerate(spans[::-1]):  # a parent is made before its children, and ends after them
+        one["endTimeUnixNano"] = str(NOW_US * 1000 - 10**9 + ended)
+    arriving = sorted(spans, key=lambda one: int(one["endTimeUnixNano"]))
+    if not may_succeed:
+        arriving = draw(st.permutations(arriving))
+    again = draw(st.lists(st.sampled_from(spans), max_size=3))
+    cuts = sorted(draw(st.lists(st.integers(0, count), max_size=4)))
+    return spans, [arriving[start:end] for start, end in pairwise([0, *cuts, count])] + [[one] for one in again]
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(told=trees())
+def test_any_split_of_a_trace_tells_what_the_whole_tells(
+    engine: str, told: tuple[list[Span], list[list[Span]]]
+) -> None:
+    spans, requests = told
+    clear()
+    deliver(*spans)
+    expected = failures()
+    check()
+    clear()
+    for one in requests:
+        deliver(*one)
+    assert failures() == expected
+    check()
+
+
+# -- through the door --------------------------------------------------------------------------------------------------
+
+
+def test_a_parent_after_a_restart_is_recognised(door: Door) -> None:
+    agent, chat, post = chain()
+    for one in (post, chat, agent):
+        assert door.post(json=traces(one), path="/v1/traces").status_code == 200
+        writer.close(timeout_s=10)  # nothing is remembered in the process
+    assert failures() == [post["spanId"]]
+    assert SpanMark.objects.count() == 3
+
+
+def test_a_trace_without_a_failure_leaves_nothing_to_remember(door: Door) -> None:
+    outer = span("turn")
+    assert door.post(json=traces(span("step", parent=outer)), path="/v1/traces").status_code == 200
+    assert door.post(json=traces(outer), path="/v1/traces").status_code == 200
+    assert SpanMark.objects.count() == 0
+
+
+@pytest.mark.parametrize("is_log_first", [True, False])
+def test_a_logged_exception_of_a_span_that_passes_it_on_is_no_failure(door: Door, is_log_first: bool) -> None:
+    agent = failed("turn", raised=[exception("httpx.ReadTimeout")])
+    tool = failed("call", parent=agent, ago_s=9.9, raised=[exception("httpx.ReadTimeout")])
+    time_ns = int(agent["events"][0]["timeUnixNano"])
+    log = request(logged(traceId=TRACE, spanId=agent["spanId"], timeUnixNano=str(time_ns + 3_000_000)))
+    posts = [("/v1/traces", traces(tool)), ("/v1/traces", traces(agent))]
+    for path, document in [("/v1/logs", log), *posts] if is_log_first else [*posts, ("/v1/logs", log)]:
+        assert door.post(json=document, path=path).status_code == 200
+    assert failures() == [tool["spanId"]]
+
+
+def test_marks_are_forgotten_after_a_day(door: Door) -> None:
+    door.post(json=traces(*chain()), path="/v1/traces")
+    marks = SpanMark.objects.all()
+    sweep_facts(datetime.now(UTC))
+    assert marks.count() == 3
+    marks.update(seen_us=NOW_US - 400 * 86_400 * 1_000_000)
+    sweep_facts(datetime.now(UTC))
+    assert marks.count() == 0

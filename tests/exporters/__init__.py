@@ -1,0 +1,1 @@
+"""Real exporters of other versions and languages, each in an environment of its own."""

@@ -1,0 +1,144 @@
+"""Exporters of other versions and languages, and a Collector: nothing is lost while the server has its trouble."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import os
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+from events import keys, otlp, receiver
+from events.bodies import Receive
+from events.ingest import writer
+from events.models import Agent, Fact, MinuteSum
+from events.receiver import Scope, Send
+from events.sent import Encoding
+from tests.events.posting import JSON, PROTOBUF, protobuf, record
+from tests.events.serving import served
+from tests.exporters import environments
+from tests.processes import clean_environment
+from tests.services import Missing
+
+COUNT = 700
+"""More than one batch of 512."""
+_NO_NETWORK = re.compile(r"dns|resolve|connect|network|timed? ?out|ENOTFOUND|EAI_AGAIN|ECONN|offline|fetch", re.I)
+
+EMITTERS: dict[str, Callable[[], list[str]]] = {
+    "Python 1.27": lambda: environments.python_with("1.27"),
+    "Python 1.44": lambda: environments.python_with("1.44"),
+    "JavaScript, JSON": lambda: environments.node_with("json"),
+    "JavaScript, protobuf": lambda: environments.node_with("protobuf"),
+}
+
+
+class Faltering:
+    """The receiver, but the first requests of each sender are told to come again."""
+
+    def __init__(self, failures: int) -> None:
+        self._failures = failures
+        self.answers: Counter[int] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def noted(message: Scope) -> None:
+            if message["type"] == "http.response.start":
+                self.answers[message["status"]] += 1
+            await send(message)
+
+        if self.answers[503] >= self._failures:
+            await receiver.app(scope, receive, noted)
+            return
+        body = otlp.status(Encoding.JSON, 503, "not now")
+        headers = [(b"content-type", JSON.encode()), (b"retry-after", b"1")]
+        await noted({"type": "http.response.start", "status": 503, "headers": headers})
+        await noted({"type": "http.response.body", "body": body})
+
+
+@pytest.fixture
+def token(transactional_db: None) -> Iterator[str]:
+    """A key of an empty store."""
+    keys.forget_keys()
+    yield keys.create_key("exporters", ["ingest"], "dev")[1]
+    writer.close(timeout_s=10)
+    keys.forget_keys()
+
+
+def command_of(what: str) -> list[str]:
+    try:
+        return EMITTERS[what]()
+    except Missing as missing:
+        if os.environ.get("CI") == "true" and missing.name != "Node.js" and not _NO_NETWORK.search(str(missing)):
+            pytest.fail(f"not on this machine: {missing}", pytrace=False)
+        pytest.skip(f"not on this machine: {missing}")
+
+
+@pytest.mark.parametrize("what", EMITTERS)
+def test_a_stock_exporter_loses_nothing_while_the_server_falters(what: str, token: str) -> None:
+    program, script, *options = command_of(what)
+    app = Faltering(2)
+    with served(app) as url:
+        result = subprocess.run(
+            [program, script, url, token, str(COUNT), *options],
+            env=clean_environment(),
+            capture_output=True,
+            text=True,
+            timeout=180,
+        )
+    assert result.returncode == 0, result.stderr
+    assert app.answers[503] == 2
+    facts = Fact.objects.filter(event="failure_classified", category="overloaded", operation="search")
+    assert sorted(fact.attributes["number"] for fact in facts) == list(range(COUNT))
+    assert sum(MinuteSum.objects.values_list("overloaded", flat=True)) == COUNT
+    assert Agent.objects.get().service == "stock"
+
+
+# -- a Collector -------------------------------------------------------------------------------------------------------
+
+
+def collected(start: int, count: int, pods: int = 16) -> bytes:
+    """What a Collector's batch processor makes of many senders: one request, a part for each pod."""
+    whole = ExportLogsServiceRequest()
+    for pod in range(pods):
+        resource = {"service.name": f"agent-{pod % 4}", "k8s.pod.name": f"agent-{pod}", "k8s.namespace.name": "prod"}
+        numbers = range(start + pod, start + count, pods)
+        said = {"recovery.operation.name": f"tool-{pod % 8}", "recovery.failure.category": "timeout"}
+        records = [record(ago_s=number % 50, given=said) for number in numbers]
+        part = {"resource": {"attributes": attributes_of(resource)}, "scopeLogs": [{"logRecords": records}]}
+        whole.MergeFromString(protobuf({"resourceLogs": [part]}))
+    return bytes(whole.SerializeToString())
+
+
+def attributes_of(given: dict[str, str]) -> list[dict[str, object]]:
+    return [{"key": name, "value": {"stringValue": value}} for name, value in given.items()]
+
+
+async def sent_like_a_collector(url: str, token: str, bodies: list[bytes]) -> list[int]:
+    """Its queue: four consumers, each batch again and again until it is accepted."""
+    headers = {"authorization": f"Bearer {token}", "content-type": PROTOBUF, "content-encoding": "gzip"}
+    limits = httpx.Limits(max_connections=4)
+    async with httpx.AsyncClient(timeout=30, limits=limits) as client:
+
+        async def deliver(body: bytes) -> int:
+            while True:
+                answer = await client.post(f"{url}/v1/logs", content=gzip.compress(body, 1), headers=headers)
+                if answer.status_code != 503:
+                    return answer.status_code
+
+        return list(await asyncio.gather(*(deliver(body) for body in bodies)))
+
+
+def test_a_collector_that_batches_8192_records_loses_and_doubles_nothing(token: str) -> None:
+    bodies = [collected(start, 8192) for start in range(0, 3 * 8192, 8192)]
+    app = Faltering(3)
+    with served(app) as url:
+        assert asyncio.run(sent_like_a_collector(url, token, [*bodies, bodies[0]])) == [200] * 4
+    assert Fact.objects.count() == 3 * 8192
+    assert Agent.objects.count() == 16
+    assert sum(MinuteSum.objects.values_list("failures", flat=True)) == 3 * 8192
+    assert set(Fact.objects.values_list("operation", flat=True)) == {f"tool-{number}" for number in range(8)}

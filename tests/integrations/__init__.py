@@ -1,0 +1,1 @@
+"""The integrations, against the real packages and servers that misbehave."""

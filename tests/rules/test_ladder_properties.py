@@ -1,0 +1,269 @@
+"""What the ladder promises whatever the world answers: waits, attempts, partitions, overrides, ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recovery_ops.rules import facts, steps
+from recovery_ops.rules.admission import LONGEST_CHUNK_S
+from recovery_ops.rules.breaker import Breaker, Imposed
+from recovery_ops.rules.evidence.overflow import overflow_of
+from recovery_ops.rules.failures import Failure
+from recovery_ops.rules.ladder import climb
+from recovery_ops.rules.policy import BUILT_IN_DEFAULTS, FAIL_CLOSED, Knobs, OperationPolicy
+from recovery_ops.rules.standing import Alternative, Climb, Standing
+from recovery_ops.rules.words import CAPACITY, Adjustment, Category, Evidence, State
+
+STATUS = {
+    Category.RATE_LIMITED: 429,
+    Category.OVERLOADED: 529,
+    Category.SERVER_ERROR: 503,
+    Category.CONFLICT: 409,
+    Category.TIMEOUT: 408,
+    Category.AUTH: 401,
+}
+EPSILON = 1e-6
+
+
+@st.composite
+def failures(draw: st.DrawFn) -> Failure:
+    category = draw(st.sampled_from(list(Category)))
+    counts = draw(st.none() | st.tuples(st.integers(0, 10_000), st.integers(0, 20_000)))
+    return Failure(
+        category=category,
+        evidence=Evidence.HTTP_STATUS,
+        status_code=STATUS.get(category),
+        retry_after_s=draw(st.none() | st.floats(0, 4000)),
+        server_says_retry=draw(st.sampled_from([None, None, True, False])),
+        overflow=overflow_of(*counts) if counts and category is Category.CONTEXT_OVERFLOW else None,
+        connection_was_lost=category is Category.NETWORK and draw(st.booleans()),
+        nothing_was_done=draw(st.booleans()),
+    )
+
+
+outcomes = st.lists(st.one_of(st.none(), failures()), min_size=1, max_size=12)
+knobs = st.builds(
+    Knobs,
+    max_retries=st.integers(0, 5),
+    max_retries_background=st.integers(0, 5),
+    base_delay_s=st.floats(0, 60),
+    delay_cap_s=st.floats(0.001, 100),
+    jitter=st.floats(0, 1),
+    persistent=st.booleans(),
+    persistent_cap_s=st.floats(1, 21_600),
+    consecutive_failures=st.sampled_from([0, 2, 5]),
+    retry_capacity_errors=st.booleans(),
+    fallback_allowed=st.booleans(),
+    overflow_floor_tokens=st.integers(1, 5000),
+    overflow_margin_tokens=st.integers(0, 500),
+)
+
+
+@dataclass
+class Played:
+    """One climb, as a driver sees it."""
+
+    ending: Any = None
+    facts: list[facts.Fact] = field(default_factory=list)
+    calls: list[tuple[float, steps.Call]] = field(default_factory=list)
+    waits: list[tuple[float, float]] = field(default_factory=list)
+    raised: list[tuple[float, str, Failure]] = field(default_factory=list)
+
+    def of(self, operation: str) -> list[tuple[float, steps.Call]]:
+        return [one for one in self.calls if one[1].operation == operation]
+
+
+def play(call: Climb, answers: list[Failure | None], *, takes_s: float, says_yes: bool = False) -> Played:
+    """A driver on a virtual clock; the last answer repeats."""
+    played, now, left = Played(), call.started_at, list(answers)
+    climbing = climb(call)
+    reply: steps.Reply = None
+    while True:
+        try:
+            step = climbing.send(reply)
+        except StopIteration as end:
+            played.ending = end.value
+            return played
+        reply = None
+        if isinstance(step, steps.Emit):
+            played.facts.append(step.fact)
+        elif isinstance(step, steps.Wait):
+            assert 0 < step.delay_s <= LONGEST_CHUNK_S
+            played.waits.append((now, step.delay_s))
+            now += step.delay_s
+            reply = steps.Woke(now)
+        elif isinstance(step, steps.AskUser):
+            now += 1000.0
+            reply = steps.Decided(now, says_yes)
+        else:
+            played.calls.append((now, step))
+            failure = left.pop(0) if len(left) > 1 else left[0]
+            now += takes_s
+            if failure is None:
+                reply = steps.Returned(now, takes_s)
+            else:
+                played.raised.append((now, step.operation, failure))
+                reply = steps.Raised(now, failure, takes_s)
+
+
+@st.composite
+def climbs(draw: st.DrawFn, /, **changed: Any) -> Climb:
+    def standing(name: str) -> Standing:
+        said = draw(knobs).over(BUILT_IN_DEFAULTS["operation"].over(FAIL_CLOSED))
+        return Standing(name, OperationPolicy(knobs=said), Breaker(name, said))
+
+    chance = draw(st.floats(0, 1, exclude_max=True))
+    others = tuple(
+        Alternative(standing=standing(f"other-{number}"), is_repeatable=draw(st.booleans()), feature=feature)
+        for number, feature in enumerate(draw(st.lists(st.sampled_from(["", "caching"]), max_size=2)))
+    )
+    given_: dict[str, Any] = {
+        "standing": standing("search"),
+        "source": draw(st.sampled_from(["main_agent", "nightly", ""])),
+        "started_at": 100.0,
+        "deadline_at": draw(st.sampled_from([inf, 100.0, 130.0, 400.0])),
+        "chance": lambda: chance,
+        "alternatives": others,
+        "is_optional": draw(st.booleans()),
+        "is_repeatable": draw(st.booleans()),
+        "fixes": frozenset(draw(st.sets(st.sampled_from(list(Adjustment))))),
+    }
+    return Climb(**given_ | changed)
+
+
+takes = st.sampled_from([0.0, 0.5, 45.0])
+
+
+def each_retry(played: Played, name: str) -> Iterator[tuple[tuple[float, Failure], tuple[float, steps.Call]]]:
+    """Each failure of an operation with the attempt that came after it."""
+    raised = [(at, failure) for at, operation, failure in played.raised if operation == name]
+    yield from zip(raised, played.of(name)[1:], strict=False)
+
+
+@given(climbs(), outcomes, takes)
+def test_no_retry_comes_before_the_time_the_server_named(
+    call: Climb, answers: list[Failure | None], takes_s: float
+) -> None:
+    played = play(call, answers, takes_s=takes_s)
+    for name in {step.operation for _, step in played.calls}:
+        for (failed_at, failure), (called_at, step) in each_retry(played, name):
+            if failure.retry_after_s is not None and step.adjustment not in (
+                *(Adjustment.REFRESH_CREDENTIALS, Adjustment.REFRESH_EVIDENCE, Adjustment.MAX_TOKENS),
+            ):
+                assert called_at - failed_at >= failure.retry_after_s - EPSILON
+
+
+@given(climbs(), outcomes, takes)
+def test_nothing_sleeps_past_a_deadline_and_nothing_is_called_after_it(
+    call: Climb, answers: list[Failure | None], takes_s: float
+) -> None:
+    played = play(call, answers, takes_s=takes_s)
+    alternatives = {other.standing.name: other.standing for other in call.alternatives}
+    standings = {call.standing.name: call.standing} | alternatives
+    latest = max(
+        call.started_at + (one.policy.knobs.persistent_cap_s or 0.0)
+        if one.policy.knobs.persistent
+        else call.deadline_at
+        for one in standings.values()
+    )
+    assert all(at + delay_s <= latest + EPSILON for at, delay_s in played.waits)
+    for at, step in played.calls:
+        policy = standings[step.operation].policy.knobs
+        own = call.started_at + (policy.persistent_cap_s or 0.0) if policy.persistent else call.deadline_at
+        assert at < own
+        assert step.deadline_s is None or step.deadline_s <= own - at + EPSILON
+
+
+@given(climbs(), outcomes, takes)
+def test_attempts_are_at_most_one_more_than_the_retries(
+    call: Climb, answers: list[Failure | None], takes_s: float
+) -> None:
+    played = play(call, answers, takes_s=takes_s)
+    for standing in (call.standing, *(other.standing for other in call.alternatives)):
+        attempts = len(played.of(standing.name))
+        if not standing.policy.knobs.persistent:
+            assert attempts <= 1 + standing.policy.max_retries(is_foreground=call.is_foreground)
+        passes = [step.attempt for _, step in played.of(standing.name)]
+        assert passes == list(range(1, attempts + 1))
+
+
+@given(climbs(source="nightly"), st.sampled_from(sorted(CAPACITY)), st.booleans(), takes)
+def test_a_capacity_failure_in_background_is_one_attempt(
+    call: Climb, category: Category, insists: bool, takes_s: float
+) -> None:
+    failure = Failure(
+        category=category,
+        evidence=Evidence.HTTP_STATUS,
+        status_code=STATUS[category],
+        server_says_retry=True if insists else None,
+        retry_after_s=1.0,
+        nothing_was_done=True,
+    )
+    played = play(call, [failure], takes_s=takes_s)
+    assert all(len(played.of(name)) <= 1 for name in {step.operation for _, step in played.calls})
+    assert not played.waits
+
+
+@given(climbs(), outcomes, st.floats(0, 5000))
+def test_a_trip_passes_nothing_and_asks_nobody_to_wait(
+    call: Climb, answers: list[Failure | None], closed_s: float
+) -> None:
+    call.standing.breaker.impose(Imposed(id="ov", mode=State.FORCED_OPEN, ends_at=inf), 100.0)
+    if closed_s:
+        call.standing.gate.close(100.0, closed_s, Category.RATE_LIMITED)
+    played = play(Climb(**_fields(call) | {"alternatives": ()}), answers, takes_s=0.5)
+    assert (played.calls, played.waits) == ([], [])
+
+
+@given(climbs(), outcomes, st.integers(0, 9), st.floats(0, 5000))
+def test_a_disabled_breaker_blocks_nothing(
+    call: Climb, answers: list[Failure | None], failed: int, closed_s: float
+) -> None:
+    breaker = call.standing.breaker
+    breaker.impose(Imposed(id="ov", mode=State.DISABLED, ends_at=inf), 100.0)
+    for _ in range(failed):
+        breaker.fail(100.0, Category.SERVER_ERROR)
+    if closed_s:
+        call.standing.gate.close(100.0, closed_s, Category.RATE_LIMITED)
+    played = play(Climb(**_fields(call) | {"deadline_at": inf}), answers, takes_s=0.5)
+    assert [step.operation for _, step in played.calls[:1]] == ["search"]
+
+
+@given(climbs(can_ask_user=True), outcomes, takes, st.booleans())
+def test_every_climb_ends_and_a_persons_yes_is_one_attempt_more(
+    call: Climb, answers: list[Failure | None], takes_s: float, says_yes: bool
+) -> None:
+    without = play(Climb(**_fields(call) | {"can_ask_user": False}), answers, takes_s=takes_s)
+    assert without.ending is not None
+    # The same world again, from a fresh start.
+    for standing in (call.standing, *(other.standing for other in call.alternatives)):
+        standing.breaker.reset(100.0)
+        standing.gate.opens_at = None
+    asked = play(call, answers, takes_s=takes_s, says_yes=says_yes)
+    assert asked.ending is not None
+    extra = len(asked.of("search")) - len(without.of("search"))
+    assert extra <= (1 if says_yes and call.is_foreground else 0)
+
+
+@given(climbs(), outcomes, takes)
+def test_a_failure_is_told_before_anything_is_done_about_it(
+    call: Climb, answers: list[Failure | None], takes_s: float
+) -> None:
+    told = play(call, answers, takes_s=takes_s).facts
+    decisions = (facts.RetryScheduled, facts.FallbackActivated, facts.Exhausted, facts.Escalated, facts.RunStopped)
+    known: set[str] = set()
+    for fact in told:
+        if isinstance(fact, facts.FailureClassified):
+            known.add(fact.operation)
+        elif isinstance(fact, decisions) and getattr(fact, "category", None) is not None:
+            assert fact.operation in known
+
+
+def _fields(call: Climb) -> dict[str, Any]:
+    return {name: getattr(call, name) for name in Climb.__dataclass_fields__}

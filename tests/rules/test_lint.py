@@ -1,0 +1,93 @@
+"""What a careful colleague would ask about a policy before it goes live."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recovery_ops.rules.lint import Finding, lint, storm_of
+from recovery_ops.rules.policy import BUILT_IN, document_of, parse_policy
+
+ROW = {"category": "timeout", "foreground": "retry", "background": "retry"}
+
+
+def found(document: dict[str, Any]) -> list[Finding]:
+    return list(lint(parse_policy(document), document))
+
+
+def ruled(*fallbacks: str, **knobs: Any) -> dict[str, Any]:
+    rule: dict[str, Any] = {"id": "mine", "scope": {"operation": "search_web"}, "knobs": knobs}
+    return {"rules": [rule | ({"fallbacks": list(fallbacks)} if fallbacks else {})]}
+
+
+def test_the_built_in_policy_has_nothing_to_ask_about() -> None:
+    assert found(document_of(BUILT_IN)) == []
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "code"),
+    [
+        (ruled(persistent=True), "rules[0].knobs.persistent", "unbounded"),
+        (ruled(persistent=True, persistent_cap_s=86_400), "rules[0].knobs.persistent_cap_s", "unbounded"),
+        (ruled(max_retries=3, base_delay_s=0), "rules[0].knobs.base_delay_s", "no_delay"),
+        (ruled(max_retries=3, jitter=0), "rules[0].knobs.jitter", "no_jitter"),
+        (ruled(base_delay_s=60), "rules[0].knobs.base_delay_s", "above_cap"),
+        (ruled(max_retries=5, base_delay_s=30, delay_cap_s=600), "rules[0].knobs.max_retries", "long_wait"),
+        (ruled(max_retries=9), "rules[0]", "retry_storm"),
+        (ruled("cache", max_retries=3), "rules[0]", "retry_storm"),
+        (
+            ruled(consecutive_failures=0, failure_rate_threshold=0),
+            "rules[0].knobs.consecutive_failures",
+            "never_opens",
+        ),
+        (ruled(minimum_number_of_calls=50), "rules[0].knobs.minimum_number_of_calls", "never_judged"),
+        (ruled(wait_duration_in_open_s=0.1), "rules[0].knobs.wait_duration_in_open_s", "no_rest"),
+        (ruled(), "rules[0]", "says_nothing"),
+        ({"foreground_sources": []}, "foreground_sources", "no_foreground"),
+        ({"retry_table": [ROW, ROW]}, "retry_table[0]", "shadowed"),
+        ({"retry_tabel": []}, "retry_tabel", "unknown_key"),
+        (ruled(max_retrys=3), "rules[0].knobs.max_retrys", "unknown_key"),
+        ({"defaults": {"model": {"max_retrys": 3}}}, "defaults.model.max_retrys", "unknown_key"),
+        ({"quorum": [{"operation": "a", "minimum_cuont": 9}]}, "quorum[0].minimum_cuont", "unknown_key"),
+        ({"reset_ramp": {"frist": 1}}, "reset_ramp.frist", "unknown_key"),
+        ({"stuck_breakers": {"idle": 300}}, "stuck_breakers.idle", "unknown_key"),
+        ({"capacity_events": {"quiet": 60}}, "capacity_events.quiet", "unknown_key"),
+        ({"defaults": {"model": {"max_retries": 3, "jitter": 0}}}, "defaults.model.jitter", "no_jitter"),
+    ],
+)
+def test_what_is_rarely_meant_is_told_where_it_stands(document: dict[str, Any], path: str, code: str) -> None:
+    assert (path, code) in [(one.path, one.code) for one in found(document)]
+
+
+def test_two_rules_of_one_scope_shadow_each_other() -> None:
+    document = {"rules": [{"id": name, "scope": {"operation": "a"}, "knobs": {"jitter": 0.5}} for name in ("x", "y")]}
+    [one] = found(document)
+    assert (one.path, one.code, one.message) == (
+        "rules[0].scope",
+        "shadowed",
+        "has the scope of rules[1], which wins where both say something",
+    )
+
+
+def test_an_ordinary_edit_is_not_nagged_about() -> None:
+    assert found(ruled(max_retries=5)) == []
+    assert found(ruled(failure_rate_threshold=0.3, consecutive_failures=3)) == []
+
+
+def test_a_storm_counts_every_fallback_with_its_own_retries() -> None:
+    rules = [
+        {"scope": {"operation": "search_web"}, "knobs": {"max_retries": 4}, "fallbacks": ["mirror", "cache"]},
+        {"scope": {"operation": "mirror"}, "knobs": {"max_retries": 2, "retry_capacity_errors": False}},
+        {"scope": {"operation": "cache"}, "knobs": {"max_retries": 0, "max_retries_background": 0}},
+    ]
+    for number, rule in enumerate(rules):
+        rule["id"] = str(number)
+    storm = storm_of(parse_policy({"rules": rules}), "search_web")
+    assert (storm.attempts_foreground, storm.attempts_background, storm.capacity_attempts) == (9, 9, 7)
+    assert storm.waiting_s == pytest.approx((0.5 + 1 + 2 + 4 + 0.5 + 1) * 1.25)
+
+
+def test_where_fallbacks_are_forbidden_they_are_no_part_of_the_storm() -> None:
+    document = ruled("cache", max_retries=3, fallback_allowed=False)
+    assert storm_of(parse_policy(document), "search_web").attempts_foreground == 4

@@ -1,0 +1,184 @@
+"""What ends a tool call around its function: terminal stops, cancels, hooks, and which of several reasons wins."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from typing import Any
+
+import pytest
+
+from recovery_ops.rules import facts
+from recovery_ops.rules.intent import Desired
+from recovery_ops.rules.policy import parse_policy
+from recovery_ops.rules.words import Category
+from recovery_ops.runtime import (
+    Detail,
+    Knobs,
+    Response,
+    ResultKind,
+    RunStopped,
+    attempt,
+)
+from recovery_ops.runtime.testing import Lab
+from tests.runtime.tools.test_tool_calls import one
+from tests.runtime.tools.toolboxes import PLAYS, Play, open_tool, registry_of, scripted, use
+
+
+@pytest.fixture
+def lab() -> Lab:
+    return Lab()
+
+
+@pytest.fixture(params=PLAYS)
+def play(request: pytest.FixtureRequest) -> Play:
+    return PLAYS[request.param]
+
+
+class TestTerminalStop:
+    def test_an_upstreams_permission_ends_the_run_and_the_model_learns_nothing(self, play: Play, lab: Lab) -> None:
+        error = Response(403, body={"error": {"message": "role arn:aws:iam::1:role/agent may not"}})
+        registry = registry_of(lab, scripted(lab, "buckets", error), scripted(lab, "search", "x"))
+        with pytest.raises(RunStopped) as stopped, lab.recovery.run(source="main_agent"):
+            play(registry, [use("search", "1"), use("buckets", "2"), use("search", "3")])
+        assert stopped.value.category is Category.PERMISSION
+        before, own, after = stopped.value.results
+        assert (before.kind, own.detail, after.kind) == (
+            ResultKind.SUCCEEDED,
+            Detail.RUN_STOPPED,
+            ResultKind.CANCELLED,
+        )
+        for word in ("arn:aws", "403", "ermission"):
+            assert word not in own.content
+        assert [fact.queue for fact in lab.facts_of(facts.Escalated)] == ["policy_review"]
+        assert len(lab.facts_of(facts.RunStopped)) == 1
+
+    def test_a_required_tool_that_stays_away_ends_the_run(self, play: Play, lab: Lab) -> None:
+        script = lab.script(503)
+        registry = registry_of(lab, open_tool("bank", script, is_destructive=False, max_retries=2))
+        with pytest.raises(RunStopped) as stopped, lab.recovery.run(source="main_agent"):
+            play(registry, [use("bank")])
+        assert script.calls == 3
+        assert (stopped.value.reason, stopped.value.operation) == ("required_tool_failed", "bank")
+        assert stopped.value.category is Category.SERVER_ERROR
+        assert str(stopped.value) == "A service had a problem of its own."
+        (fact,) = lab.facts_of(facts.RunStopped)
+        assert (fact.reason, fact.operation) == ("required_tool_failed", "bank")
+        record = stopped.value.results[0].for_developer
+        assert record is not None
+        assert len(record.attempts) == 3
+
+    @pytest.mark.parametrize(
+        ("said", "kind"),
+        [
+            ({"optional": True}, Detail.WITHDRAWN),
+            ({"fallback": lambda: "cached"}, Detail.NONE),
+            ({"is_destructive": True}, Detail.NONE),
+        ],
+        ids=["optional", "fallback", "may have been done"],
+    )
+    def test_where_there_is_a_way_on_the_run_goes_on(
+        self, play: Play, lab: Lab, said: dict[str, Any], kind: Detail
+    ) -> None:
+        tool = scripted(lab, "bank", TimeoutError(), **{"is_destructive": False, "max_retries": 1} | said)
+        assert one(play, lab, tool).detail is kind
+
+    def test_a_run_that_has_ended_calls_nothing_more(self, play: Play, lab: Lab) -> None:
+        script = lab.script("x")
+        registry = registry_of(lab, scripted(lab, "buckets", 403), open_tool("search", script))
+        with lab.recovery.run(source="main_agent") as run:
+            with pytest.raises(RunStopped):
+                play(registry, [use("buckets")])
+            with pytest.raises(RunStopped) as again:
+                play(registry, [use("search"), use("nothing")])
+            with pytest.raises(RunStopped):
+                run.turn()
+        assert {result.kind for result in again.value.results} == {ResultKind.CANCELLED}
+        assert script.calls == 0
+        assert len(lab.facts_of(facts.RunStopped)) == 1
+
+    def test_outside_a_run_the_stop_is_raised_all_the_same(self, play: Play, lab: Lab) -> None:
+        with pytest.raises(RunStopped):
+            play(registry_of(lab, scripted(lab, "buckets", 403)), [use("buckets")])
+
+    def test_a_run_that_a_handler_ended_within_is_ended(self, play: Play, lab: Lab) -> None:
+        inner = registry_of(lab, scripted(lab, "buckets", 403))
+
+        def outer() -> str:
+            PLAYS["threads"](inner, [use("buckets")])
+            return "never"
+
+        with pytest.raises(RunStopped) as stopped, lab.recovery.run(source="main_agent"):
+            play(registry_of(lab, open_tool("outer", outer)), [use("outer")])
+        assert stopped.value.category is Category.PERMISSION
+
+
+class TestCancelled:
+    @pytest.mark.parametrize("error", [asyncio.CancelledError(), concurrent.futures.CancelledError()])
+    def test_a_cancel_of_the_tools_own_is_no_error(self, play: Play, lab: Lab, error: BaseException) -> None:
+        registry = registry_of(lab, scripted(lab, "search", error, "found"))
+        with lab.recovery.run(source="main_agent") as run:
+            first, second = play(registry, [use("search", "1"), use("search", "2")])
+        assert (first.kind, first.is_error, second.value) == (ResultKind.CANCELLED, False, "found")
+        assert run.scope.guards.budget.total == 0
+        assert lab.facts_of(facts.ToolErrorReturned) == []
+
+
+class TestHooks:
+    def test_a_call_whose_key_cannot_be_made_is_not_made(self, play: Play, lab: Lab) -> None:
+        script = lab.script("paid")
+
+        def key(**arguments: Any) -> str:
+            raise RuntimeError("no key store")
+
+        result = one(play, lab, open_tool("pay", script, idempotency_key=key))
+        assert result.kind is ResultKind.FAILED
+        assert script.calls == 0
+        (fact,) = lab.facts_of(facts.HookFailed)
+        assert (fact.hook, fact.operation) == ("idempotency_key", "pay")
+
+    def test_a_key_travels_with_every_attempt_and_allows_a_retry(self, play: Play, lab: Lab) -> None:
+        keys: list[str | None] = []
+
+        def pay(order: int) -> str:
+            keys.append(attempt().idempotency_key)
+            if len(keys) < 2:
+                raise TimeoutError
+            return "paid"
+
+        tool = open_tool("pay", pay, max_retries=1, idempotency_key=lambda order: f"order-{order}")
+        assert one(play, lab, tool, use("pay", order=7)).value == "paid"
+        assert keys == ["order-7", "order-7"]
+
+
+class TestWhoWins:
+    """Live policy > code > policy defaults > fail-closed; what may do harm is code's alone."""
+
+    @pytest.mark.parametrize(
+        ("live", "code", "calls"), [(None, None, 1), (None, 2, 3), (1, 4, 2), (3, None, 4), (0, 4, 1)]
+    )
+    def test_the_live_policy_beats_the_code_and_the_code_its_defaults(
+        self, play: Play, lab: Lab, live: int | None, code: int | None, calls: int
+    ) -> None:
+        script = lab.script(ConnectionResetError())
+        tool = open_tool("search", script, is_destructive=False, optional=True, max_retries=code)
+        if live is not None:
+            rule = {"scope": {"operation": "search"}, "knobs": {"max_retries": live}}
+            lab.recovery.apply(Desired(revision=1, policy=parse_policy({"rules": [rule]})))
+        one(play, lab, tool)
+        assert script.calls == calls
+
+    def test_no_policy_makes_a_destructive_tool_repeatable(self, play: Play, lab: Lab) -> None:
+        script = lab.script(TimeoutError())
+        rule = {"scope": {"operation": "pay"}, "knobs": {"max_retries": 9}, "fallbacks": ["made-up"]}
+        lab.recovery.apply(Desired(revision=1, policy=parse_policy({"rules": [rule]})))
+        one(play, lab, open_tool("pay", script, fallback=lambda: "never"))
+        assert script.calls == 1
+        assert lab.facts_of(facts.FallbackActivated) == []
+
+    def test_the_breaker_knobs_of_the_code_hold(self, play: Play, lab: Lab) -> None:
+        tool = scripted(lab, "search", TimeoutError(), knobs=Knobs(consecutive_failures=1))
+        registry = registry_of(lab, tool)
+        with lab.recovery.run(source="main_agent"):
+            first, second = play(registry, [use("search", "1"), use("search", "2")])
+        assert (first.category, second.detail) == (Category.TIMEOUT, Detail.REFUSED)

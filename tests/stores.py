@@ -1,0 +1,52 @@
+"""PostgreSQL stores that are migrated once and copied: the migrations are most of what an empty store costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from django.core.management import call_command
+from django.db import connections
+from django.db.utils import ConnectionHandler
+from psycopg import sql
+
+from recovery_ops import environment
+
+
+@contextmanager
+def store_at(url: str, *, pool_size: int = 2) -> Iterator[dict[str, Any]]:
+    """Make the PostgreSQL at `url` this thread's store; yield its settings, with which other threads may enter it."""
+    config = environment.database(url, data=Path(), pool_size=pool_size)
+    theirs = ConnectionHandler({"default": config})["default"]
+    ours, connections["default"] = connections["default"], theirs
+    try:
+        yield config
+    finally:
+        connections["default"] = ours
+        theirs.close()
+        theirs.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's wrapper has one
+
+
+def migrate_postgres(url: str) -> None:
+    """Bring the empty database at `url` to what the product expects; nobody is connected to it afterwards."""
+    with store_at(url):
+        call_command("migrate", verbosity=0)
+
+
+def create_database(server: str, name: str, *, template: str = "template1") -> str:
+    """Return the URL of a new database on `server`, a copy of `template`."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template))
+        )
+    base, _, query = server.partition("?")
+    return f"{base.rpartition('/')[0]}/{name}" + (f"?{query}" if query else "")
+
+
+def drop_database(server: str, name: str) -> None:
+    """Remove it, whoever is still connected."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
