@@ -53,7 +53,9 @@ class Counts:
     lost: int = 0
     """Things that should be there and are not: outages, questions, decisions, messages; sent ones that never came."""
     doubled: int = 0
-    """Things that are there twice."""
+    """Things that are there twice, or that nobody asked for."""
+    which: list[str] = field(default_factory=list)
+    """The lost and doubled ones, in words."""
 
 
 def judge(environment: str, expected: Expected, got: Counter[int], revisions: int) -> tuple[Counts, list[str]]:
@@ -63,9 +65,9 @@ def judge(environment: str, expected: Expected, got: Counter[int], revisions: in
     """
     found, counts, problems = Found.of(environment), Counts(), []
     _judge_messages(environment, got, counts)
-    _compare(Counter(tuple(one[:5]) for one in found.outages), Counter(expected.outages), counts)
-    _compare(_asked(found), _must_ask(expected), counts)
-    _compare(_by_kind(found), expected.messages, counts)
+    _compare("outage", Counter(tuple(one[:5]) for one in found.outages), Counter(expected.outages), counts)
+    _compare("question", _asked(found), _must_ask(expected), counts)
+    _compare("message", _by_kind(found), expected.messages, counts)
     decided = current_revision(environment) - revisions
     if decided != len(expected.decided):
         problems.append(f"{decided} revisions for {len(expected.decided)} decisions")
@@ -98,12 +100,15 @@ def _judge_messages(environment: str, got: Counter[int], counts: Counts) -> None
     counts.in_doubt = sum(state == Delivery.UNKNOWN for state in states.values())
     counts.twice = sum(count > 1 for count in got.values()) + sum(number not in states for number in got)
     counts.doubled += counts.twice
-    counts.lost += sum(not got[number] for number, state in states.items() if state != Delivery.UNKNOWN)
+    never = [number for number, state in states.items() if state != Delivery.UNKNOWN and not got[number]]
+    counts.lost += len(never)
+    counts.which += [f"lost: delivery {number}, {states[number]}" for number in never]
 
 
-def _compare(found: Counter[Any], expected: Counter[Any], counts: Counts) -> None:
-    counts.lost += (expected - found).total()
-    counts.doubled += (found - expected).total()
+def _compare(what: str, found: Counter[Any], expected: Counter[Any], counts: Counts) -> None:
+    for word, some in (("lost", expected - found), ("doubled", found - expected)):
+        setattr(counts, word, getattr(counts, word) + some.total())
+        counts.which += [f"{word}: {what} {one} × {count}" for one, count in some.items()]
 
 
 def _asked(found: Found) -> Counter[tuple[Any, ...]]:

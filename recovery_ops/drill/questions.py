@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from recovery_ops.drill.story import made, uid_of
+from recovery_ops.rules.escalation_terms import ALLOW, MAY_DEFAULT
 from recovery_ops.rules.outages import Hit, OutageBounds, outages
 from recovery_ops.wire import names
 
@@ -70,7 +71,9 @@ def plot(seed: int, now_ns: int, *, questions: int, parts: int) -> Plot:
     for number in range(questions):
         ticket = f"ticket-{number:04}"
         allows = chance.random() < 0.5
-        expected.decided[ticket] = "approved" if allows else "rejected"
+        # What silence never allows, it refuses, whatever the run said.
+        is_allowed = allows and ALLOW in MAY_DEFAULT[_kind(number)]
+        expected.decided[ticket] = "approved" if is_allowed else "rejected"
         said.append(_asked(chance, now_ns, number, ticket, "allow" if allows else "deny"))
     for number in range(max(2, questions // 2)):
         for _ in range(chance.randint(1, 3)):
@@ -113,13 +116,16 @@ def _failed(chance: random.Random, at_ns: int, model: str, run: str) -> tuple[Ui
 
 
 def _asked(chance: random.Random, now_ns: int, number: int, ticket: str = "", default: str = "") -> Said:
-    kind = _ASK_KINDS[number % len(_ASK_KINDS)]
-    said: dict[str, object] = {_A["queue"]: ASKED, _A["reason"]: kind, names.OPERATION: f"tool-{number}"}
+    said: dict[str, object] = {_A["queue"]: ASKED, _A["reason"]: _kind(number), names.OPERATION: f"tool-{number}"}
     if ticket:
         deadline_s = round(chance.uniform(*DEADLINES_S), 1)
         said |= {_A["queue"]: WAITS, _A["escalation_id"]: ticket, names.RUN: f"run of {ticket}"}
         said |= {_A["deadline_s"]: deadline_s, _A["default_action"]: default, _A["message"]: f"May {ticket} go on?"}
     return f"agent-{chance.randrange(4)}", *_made(chance, "escalated", said, now_ns - chance.randrange(10**9))
+
+
+def _kind(number: int) -> str:
+    return _ASK_KINDS[number % len(_ASK_KINDS)]
 
 
 def _made(chance: random.Random, kind: str, said: dict[str, object], at_ns: int) -> tuple[Uid, LogRecord]:

@@ -119,7 +119,9 @@ def _tell(told: Mapping[str, Any]) -> None:
     for one in told["ways"].values():
         for name, count in one["done"].items():
             console.print(f"{count:>3} {name}")
-    problems = [f"{way}: {problem}" for way, one in told["ways"].items() for problem in one["problems"]]
+    problems = [
+        f"{way}: {words}" for way, one in told["ways"].items() for words in (*one["problems"], *one["counts"]["which"])
+    ]
     for sentence in (*told["missing"], *told["failed"], *problems, *told["differences"]):
         console.print(sentence)
     said = "yes" if told["is_good"] else "no, see above"
