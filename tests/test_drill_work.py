@@ -34,7 +34,9 @@ def test_nothing_is_lost_or_sent_twice_whatever_is_killed(
         assert (way["outages"], way["questions"]) == (2, 6)
     services, embedded = told["ways"]["services"], told["ways"]["embedded"]
     assert services["facts"] == embedded["facts"]
-    assert (services["counts"]["in_doubt"], embedded["counts"]["in_doubt"]) == (1, 0)
+    # One message is held while its worker dies; the other worker, which dies too, may have been about to send one.
+    assert services["counts"]["in_doubt"] in (1, 2)
+    assert embedded["counts"]["in_doubt"] == 0
     assert services["done"] == {
         "workers killed while sending": 2,
         "workers killed while opening questions": 1,
