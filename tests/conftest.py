@@ -32,14 +32,26 @@ _OF_WORDS_ALONE = {"rules", "wire", "docs"}
 """Folders whose tests meet no process, no socket and no clock: there another try could only hide a fault."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist puts the groups into the names
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In CI a test that meets the world may try twice more; pytest's summary then counts it as rerun."""
+    """Keep together what shares a server or a browser. In CI a test that meets the world may try twice more; pytest's
+    summary then counts it as rerun.
+    """
+    for item in items:
+        if _shares_with_its_module(item):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     if os.environ.get("CI") != "true":
         return
     here = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] not in _OF_WORDS_ALONE:
             item.add_marker(pytest.mark.flaky(reruns=2))
+
+
+def _shares_with_its_module(item: pytest.Item) -> bool:
+    if not isinstance(item, pytest.Function) or item.get_closest_marker("xdist_group"):
+        return False
+    return any(one.scope == "module" for found in item._fixtureinfo.name2fixturedefs.values() for one in found)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

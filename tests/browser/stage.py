@@ -20,7 +20,7 @@ from recovery_ops.rules.words import Category, State
 from recovery_ops.wire import encode, names
 from tests.events.posting import attributes, request
 from tests.events.seeding import counted, failed, heartbeat, moved
-from tests.flows.fleet import manage
+from tests.flows.fleet import manage_each
 from tests.processes import Server
 
 INSTANCES = ("r-0", "r-1", "r-2")
@@ -41,9 +41,11 @@ class Stage:
 
     def open_doors(self) -> Stage:
         """Make a key, an operator and a viewer."""
-        self.key = manage(self.data, "key", "create", "--name", "stage", "--scope", "ingest,desired")
-        for role in ("operator", "viewer"):
-            self.passwords[role] = manage(self.data, "account", "create", role, "--role", role)
+        roles = ("operator", "viewer")
+        key = "key create --name stage --scope ingest,desired"
+        people = [f"account create {role} --role {role} --generate" for role in roles]
+        self.key, *passwords = manage_each(self.data, key, *people)
+        self.passwords |= dict(zip(roles, passwords, strict=True))
         return self
 
     def prepare(self) -> Stage:

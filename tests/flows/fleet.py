@@ -65,6 +65,22 @@ def manage(data: Path, *words: str) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
+def manage_each(data: Path, *commands: str) -> list[str]:
+    """Run several commands beside the running server in one process, which starts once; the last line of each."""
+    script = (
+        "import io, sys; from django import setup; from django.core.management import call_command; setup()\n"
+        "for words in sys.argv[1:]:\n"
+        "    said = io.StringIO(); call_command(*words.split(), stdout=said)\n"
+        "    print(said.getvalue().strip().splitlines()[-1])"
+    )
+    settled = {"DJANGO_SETTINGS_MODULE": "recovery_ops.settings", "RECOVERY_OPS_DATA": str(data)}
+    argv = [sys.executable, "-c", script, *commands]
+    done = subprocess.run(
+        argv, cwd=ROOT, env=clean_environment(settled), capture_output=True, text=True, check=True, timeout=180
+    )
+    return done.stdout.splitlines()
+
+
 class Store:
     """Looks into the server's SQLite file from outside, as a check that does not go through our own code."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.flows.fleet import manage
+from tests.flows.fleet import manage_each
 from tests.processes import ROOT, Running, Server
 
 PATIENCE_MS = 60_000
@@ -27,8 +27,11 @@ def test_a_question_reaches_a_manager_and_the_answer_reaches_the_agent(
 ) -> None:
     data = tmp_path / "data"
     server = start_server()
-    key = manage(data, "key", "create", "--name", "flow", "--scope", "ingest,desired")
-    password = manage(data, "account", "create", "mia", "--role", "responder")
+    key, password = manage_each(
+        data,
+        "key create --name flow --scope ingest,desired",
+        "account create mia --role responder --generate",
+    )
     page.goto(server.url)
     page.get_by_label("Name").fill("mia")
     page.get_by_label("Password").fill(password)

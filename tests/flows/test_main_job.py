@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.flows.fleet import Provider, Store, agent, manage, provider
+from tests.flows.fleet import Provider, Store, agent, manage_each, provider
 from tests.processes import Server, eventually
 
 PATIENCE_MS = 60_000
@@ -46,8 +46,11 @@ def stage(start_server: Callable[..., Server], tmp_path: Path) -> Iterator[Stage
     with ExitStack() as stack:
         server = start_server()
         told = stack.enter_context(provider())
-        key = manage(data, "key", "create", "--name", "flow", "--scope", "ingest,desired")
-        password = manage(data, "account", "create", "olga", "--role", "operator")
+        key, password = manage_each(
+            data,
+            "key create --name flow --scope ingest,desired",
+            "account create olga --role operator --generate",
+        )
         for instance in AGENTS:
             stack.enter_context(agent(server, key, told, instance, tmp_path / instance))
         yield Stage(server, told, Store(data), ("olga", password))

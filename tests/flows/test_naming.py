@@ -8,7 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.flows.fleet import manage
+from tests.flows.fleet import manage_each
 from tests.processes import ROOT, Running, Server
 
 PATIENCE_MS = 60_000
@@ -26,8 +26,11 @@ def test_a_name_that_was_proposed_and_released_reaches_the_agent_that_failed(
 ) -> None:
     data = tmp_path / "data"
     server = start_server()
-    key = manage(data, "key", "create", "--name", "flow", "--scope", "ingest,desired")
-    password = manage(data, "account", "create", "olga", "--role", "operator")
+    key, password = manage_each(
+        data,
+        "key create --name flow --scope ingest,desired",
+        "account create olga --role operator --generate",
+    )
     page.goto(server.url)
     page.get_by_label("Name").fill("olga")
     page.get_by_label("Password").fill(password)
