@@ -79,8 +79,8 @@ def test_the_pages_say_so_and_what_to_do() -> None:
     assert IDLE in text_of(client.get("/breakers/search_web"))
     assert "Reset it if the service is well." in text_of(client.get("/breakers/search_web"))
     overview = text_of(client.get("/"))
-    assert "search_web is stuck" in overview
-    assert "fetch is stuck" in overview
+    assert "search_web stays open, and nobody calls it" in overview
+    assert "fetch fails, and its breaker does not open" in overview
 
 
 @pytest.mark.django_db

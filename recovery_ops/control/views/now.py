@@ -19,6 +19,7 @@ from recovery_ops.control.views.ramp_words import names_of
 from recovery_ops.control.views.shedding import sentence_of
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.intent import Override
+from recovery_ops.rules.stuck import Kind
 from recovery_ops.rules.words import State
 
 MOST = 10
@@ -30,6 +31,11 @@ _OUTAGE_WORDS = {
     Owner.QUOTA: "is limiting our rate",
     Owner.NETWORK: "is out of reach",
     Owner.UNREACHABLE: "is out of reach",
+}
+_STUCK_WORDS = {
+    Kind.HALF_OPEN: "stays half-open",
+    Kind.IDLE_OPEN: "stays open, and nobody calls it",
+    Kind.UNCOUNTED: "fails, and its breaker does not open",
 }
 
 
@@ -67,9 +73,9 @@ def items_now(
         *_refusing(numbers.fleet),
         *(_blocking(row, held.get(row.name)) for row in numbers.breakers_blocking),
         *_halted(standing),
-        *_stuck(numbers, standing),
         *map(_outage, outages),
         *(_capacity(one) for one in numbers.capacity if one.name not in named),
+        *_stuck(numbers, standing),
         *(_escalation(row) for row in escalations if not row.is_breached),
         *_degraded(numbers.degraded),
         *_silent(numbers.silent),
@@ -158,7 +164,7 @@ def _stuck(numbers: OverviewNumbers, standing: Standing) -> Iterator[Item]:
         yield Item(
             key=f"stuck-{name}",
             state="half_open",
-            title=f"{name} is stuck",
+            title=f"{name} {_STUCK_WORDS[several[0].kind]}",
             detail=several[0].sentence,
             href=reverse("breaker", args=[name]),
         )
