@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from recovery_ops.cli_policies import DONE, Asking, Say
+from recovery_ops.cli.words import DONE, Asking, Say
 
 _SHOWS = ("troubled", "failed", "asked", "running", "all")
 

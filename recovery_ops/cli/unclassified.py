@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from recovery_ops.cli_policies import DONE, Asking, Say
+from recovery_ops.cli.words import DONE, Asking, Say
 from recovery_ops.rules.classification import MAY_BE_SAID, PATTERNS
 
 _UNCLASSIFIED = "/api/v1/failures/unclassified"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from recovery_ops.cli_policies import DONE, REFUSED, Asking, Say
+from recovery_ops.cli.words import DONE, REFUSED, Asking, Say
 
 _PATH = "/api/v1/escalations"
 _TABS = ("open", "unacknowledged", "mine", "snoozed", "resolved")

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from recovery_ops.cli_policies import DONE, Asking, Say
+from recovery_ops.cli.words import DONE, Asking, Say
 from recovery_ops.rules.feedback import WORDS, Want
 
 _GOLDEN = "/api/v1/policies/golden"

@@ -19,25 +19,27 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from recovery_ops import (
-    cli_acts,
-    cli_escalations,
-    cli_failures,
-    cli_learning,
-    cli_notifications,
-    cli_policies,
-    cli_ramps,
-    cli_runs,
-    cli_unclassified,
+from recovery_ops.cli import (
+    acts,
+    escalations,
+    failures,
+    learning,
+    notifications,
+    policies,
+    ramps,
+    runs,
+    unclassified,
 )
+from recovery_ops.cli.words import DONE, NO_ANSWER, NOT_APPLIED, REFUSED, Ask, Refusal, Unconfirmed
+
+__all__ = ["DONE", "NOT_APPLIED", "NO_ANSWER", "REFUSED", "Console", "NoAnswer", "Problem", "main"]
 
 DEFAULT_URL = "http://127.0.0.1:8000"
-DONE, REFUSED, NO_ANSWER, NOT_APPLIED = 0, 1, 3, cli_acts.NOT_APPLIED
 _TIMEOUT_S = 10.0
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-class Problem(cli_acts.Refusal):
+class Problem(Refusal):
     """The console refused. `status` as in HTTP; the text is its own, for people; `fields` where some are at fault."""
 
     def __init__(self, status: int, detail: str, fields: Mapping[str, str]) -> None:
@@ -90,7 +92,7 @@ def main(
     environ: Mapping[str, str] | None = None,
     say: Callable[[str], None] = print,
     sleep: Callable[[float], None] = time.sleep,
-    ask: cli_acts.Ask | None = None,
+    ask: Ask | None = None,
 ) -> int:
     """Run one command; return the exit code. Refusals and failures go to standard error.
 
@@ -106,7 +108,7 @@ def main(
         return _carried_out(console, options, say, sleep, ask)
     except KeyboardInterrupt:
         return DONE
-    except (cli_policies.Unreadable, cli_acts.Unconfirmed) as error:
+    except (policies.Unreadable, Unconfirmed) as error:
         print(error, file=sys.stderr)
         return REFUSED
     except Problem as problem:
@@ -122,29 +124,29 @@ def _carried_out(
     options: argparse.Namespace,
     say: Callable[[str], None],
     sleep: Callable[[float], None],
-    ask: cli_acts.Ask | None,
+    ask: Ask | None,
 ) -> int:
     simple = {
-        "escalations": cli_escalations.run,
-        "failures": cli_failures.run,
-        "notifications": cli_notifications.run,
-        "golden": cli_learning.run,
-        "feedback": cli_learning.run,
-        "resets": cli_ramps.run,
-        "runs": cli_runs.run,
-        "unclassified": cli_unclassified.run,
+        "escalations": escalations.run,
+        "failures": failures.run,
+        "notifications": notifications.run,
+        "golden": learning.run,
+        "feedback": learning.run,
+        "resets": ramps.run,
+        "runs": runs.run,
+        "unclassified": unclassified.run,
     }
     if options.verb == "status":
         return _status(console, say)
     if options.verb in simple:
         return simple[options.verb](console, options, say)
     if options.verb == "policy":
-        return cli_policies.run(console, options, say, sleep)
+        return policies.run(console, options, say, sleep)
     if options.verb == "shed":
-        return cli_acts.shed(console, options, say, ask)
+        return acts.shed(console, options, say, ask)
     if options.verb == "tail":
-        return cli_policies.follow(console, is_following=options.follow, say=say, sleep=sleep)
-    return cli_acts.act(console, options, say, sleep, ask)
+        return policies.follow(console, is_following=options.follow, say=say, sleep=sleep)
+    return acts.act(console, options, say, sleep, ask)
 
 
 def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -157,15 +159,15 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     verbs.add_parser("status", help="what does not flow, who reports, and who obeys the newest revision")
     tail = verbs.add_parser("tail", help="what people and the console did, from the audit log")
     tail.add_argument("-f", "--follow", action="store_true", help="go on, until Ctrl-C")
-    cli_acts.add_words(verbs, _seconds)
-    cli_policies.add_words(verbs, _seconds)
-    cli_escalations.add_words(verbs, _seconds)
-    cli_failures.add_words(verbs, _seconds)
-    cli_unclassified.add_words(verbs)
-    cli_learning.add_words(verbs)
-    cli_notifications.add_words(verbs)
-    cli_ramps.add_words(verbs)
-    cli_runs.add_words(verbs)
+    acts.add_words(verbs, _seconds)
+    policies.add_words(verbs, _seconds)
+    escalations.add_words(verbs, _seconds)
+    failures.add_words(verbs, _seconds)
+    unclassified.add_words(verbs)
+    learning.add_words(verbs)
+    notifications.add_words(verbs)
+    ramps.add_words(verbs)
+    runs.add_words(verbs)
     return parser
 
 
@@ -173,7 +175,7 @@ def _status(console: Console, say: Callable[[str], None]) -> int:
     found = console.ask("GET", "/api/v1/status")
     agents, total = found["agents"], found["breakers"]["total"]
     say(f"{found['environment']}: revision {found['revision']}, policy {found['policy']['version']}")
-    say(f"{agents['reporting']} of {agents['total']} agents report; {cli_acts.applied(found['applying'])}")
+    say(f"{agents['reporting']} of {agents['total']} agents report; {acts.applied(found['applying'])}")
     say(f"{found['breakers']['not_flowing']} of {total} breakers do not flow; {found['overrides']} overrides hold")
     if held := found["shed"]:
         say(f"load is shed until {held['expires_at'][:19]} UTC, at least {held['least']} passes: {held['by']}")
@@ -205,10 +207,6 @@ def _told(error: HTTPError) -> tuple[str, dict[str, str]]:
         return f"HTTP {error.code}: this is no answer of a Recovery Ops console", {}
 
 
-def _at_the_terminal() -> cli_acts.Ask | None:
+def _at_the_terminal() -> Ask | None:
     """How whoever sits there is asked; None where nobody does."""
     return input if sys.stdin is not None and sys.stdin.isatty() else None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from recovery_ops.cli_policies import DONE, Asking, Say
+from recovery_ops.cli.words import DONE, Asking, Say
 
 _PATH = "/api/v1/notifications"
 _NOUNS = ("channel", "rule", "chain")

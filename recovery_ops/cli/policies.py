@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-DONE, REFUSED = 0, 1
+from recovery_ops.cli.words import DONE, REFUSED, Asking, Say
+
 _PATH = "/api/v1/policies"
 _POLL_S = 0.5
 _DOUBTS = {
@@ -19,15 +20,6 @@ _DOUBTS = {
     "not_admitted": "calls that were refused and would be made",
     "other_model": "attempts that would ask another model",
 }
-
-Say = Callable[[str], None]
-
-
-class Asking(Protocol):
-    """A console that answers with documents."""
-
-    def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
-        """The document it answers with."""
 
 
 def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:

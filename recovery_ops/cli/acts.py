@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
-from recovery_ops import cli_ramps
-from recovery_ops.cli_policies import DONE, REFUSED, Say
+from recovery_ops.cli import ramps
+from recovery_ops.cli.words import DONE, NOT_APPLIED, REFUSED, Ask, Asking, Refusal, Say, Unconfirmed
 
-NOT_APPLIED = 4
 POLL_S = 0.25
 _MOST_NAMED = 6
 _VERBS = (
@@ -24,26 +23,6 @@ _VERBS = (
 )
 _IMPOSING = ("trip", "disable", "observe")
 _SAID = ("reason", "service", "instance", "group", "dry_run", "expires_in_s", "starts_in_s", "ahead", "confirm")
-
-Ask = Callable[[str], str]
-"""Puts a question to whoever sits at the terminal and returns what they typed."""
-
-
-class Unconfirmed(Exception):
-    """It reaches everybody, and nobody has typed the name that says that this is meant."""
-
-
-class Refusal(Exception):
-    """What a console refused; `fields` says what is wrong with each part of what was sent."""
-
-    fields: Mapping[str, str]
-
-
-class Asking(Protocol):
-    """A console that answers with documents."""
-
-    def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
-        """The document it answers with. Raises Refusal."""
 
 
 def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
@@ -92,7 +71,7 @@ def act(console: Asking, options: argparse.Namespace, say: Say, sleep: Callable[
     [breaker] = options.breaker
     path = f"/api/v1/breakers/{quote(breaker, safe='')}"
     done = _confirmed(console, f"{path}/{options.verb}", body, say, ask)
-    in_steps = f" It would go in steps: {cli_ramps.line_of(done['ramp'])}." if "ramp" in done else ""
+    in_steps = f" It would go in steps: {ramps.line_of(done['ramp'])}." if "ramp" in done else ""
     if done["dry_run"]:
         say(f"Nothing was changed. {_touched(done['impact'])}.{in_steps} {done['impact']['consequence']}")
         _say_answers(done["impact"], say)
@@ -101,7 +80,7 @@ def act(console: Asking, options: argparse.Namespace, say: Say, sleep: Callable[
     say(f"{options.verb} {breaker}: revision {done['revision']}{already}; {_touched(done['impact'])}")
     _say_assumed(done, say)
     if "ramp" in done:
-        say(f"{cli_ramps.line_of(done['ramp'])}; see `recovery-ops resets show {done['ramp']['number']}`")
+        say(f"{ramps.line_of(done['ramp'])}; see `recovery-ops resets show {done['ramp']['number']}`")
     return _waited(console, f"{path}?revision={done['revision']}", options.wait, say, sleep)
 
 
