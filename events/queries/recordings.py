@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby, islice
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import orjson
@@ -32,7 +34,7 @@ EVENTS = (
 )
 """What deciding again needs of a recording."""
 
-_CHUNK = 2000
+_PAGE = 2000
 _COLUMNS = (
     *("event", "at_us", "operation", "breaker", "source", "is_foreground", "run", "category", "state", "provider"),
     "model",
@@ -87,26 +89,26 @@ def count_recorded(part: Part) -> int:
     return facts.count()
 
 
-def recordings(part: Part) -> Iterator[tuple[Speaker, Iterator[Told]]]:
-    """Each instance with its facts in the order in which they happened. Use them before asking for the next one."""
+def stored(part: Part) -> Iterator[tuple[Speaker, Iterator[bytes]]]:
+    """Each instance with pages of its facts, packed, in the order in which they happened; `unpacked` opens one.
+
+    Whoever only hands them on need not look into them. Use them before asking for the next instance.
+    """
     agents = Agent.objects.filter(environment=part.environment)
     speakers = {pk: Speaker(*rest) for pk, *rest in agents.values_list("id", "service", "instance", "group")}
-    rows = _rows(part)
-    row = next(rows, None)
-    while row is not None:
-        agent_id = row[0]
-        following: list[Any] = [row]
+    for agent_id, rows in groupby(_rows(part), key=itemgetter(0)):
+        yield speakers.get(agent_id, Speaker("", "", "")), _packed(rows)
 
-        def told(agent_id: int = agent_id, following: list[Any] = following) -> Iterator[Told]:
-            while following[0] is not None and following[0][0] == agent_id:
-                yield _told(following[0])
-                following[0] = next(rows, None)
 
-        own = told()
-        yield speakers.get(agent_id, Speaker("", "", "")), own
-        for _ in own:  # whatever the caller left
-            pass
-        row = following[0]
+def unpacked(page: bytes) -> Iterator[Told]:
+    """The facts of a page."""
+    return map(Told._make, orjson.loads(page))
+
+
+def recordings(part: Part) -> Iterator[tuple[Speaker, Iterator[Told]]]:
+    """As `stored`, with the facts themselves."""
+    for speaker, pages in stored(part):
+        yield speaker, chain.from_iterable(map(unpacked, pages))
 
 
 def recorded_run(environment: str, run: str, *, lead_s: float, most: int) -> tuple[Speaker, list[Told]] | None:
@@ -132,9 +134,10 @@ def recorded_run(environment: str, run: str, *, lead_s: float, most: int) -> tup
     return Speaker(*(speaker or ("", "", ""))), [Told(*row) for row in reversed(rows)]
 
 
-def _told(row: Sequence[Any]) -> Told:
-    attributes = row[-1]
-    return Told._make((*row[1:-1], orjson.loads(attributes) if isinstance(attributes, str | bytes) else attributes))
+def _packed(rows: Iterator[Sequence[Any]]) -> Iterator[bytes]:
+    """Attributes go into the page as they were stored: they are read once, by whoever opens it."""
+    while page := [(*row[1:-1], orjson.Fragment(row[-1])) for row in islice(rows, _PAGE)]:
+        yield orjson.dumps(page)
 
 
 def _rows(part: Part) -> Iterator[Sequence[Any]]:
@@ -154,7 +157,7 @@ def _rows(part: Part) -> Iterator[Sequence[Any]]:
     select = f"SELECT agent_id, {columns}, {text} FROM events_fact WHERE {where}"  # noqa: S608
     with connection.chunked_cursor() as cursor:
         cursor.execute(f"{select} ORDER BY agent_id, at_us, sequence_number", values)
-        while rows := cursor.fetchmany(_CHUNK):
+        while rows := cursor.fetchmany(_PAGE):
             yield from rows
 
 

@@ -50,7 +50,8 @@ def admitted(call: Climb, standing: Standing, tried: Tried, *, level: int) -> Ge
             tried.refusal_kind, tried.reason = Refusal.SHED, StopReason.SHED
             yield Emit(told.rejected(standing, Refusal.SHED.value))
             return None
-        yield from emitted(standing.sweep(tried.now))
+        if swept := standing.sweep(tried.now):
+            yield from emitted(swept)
         # Nobody waits at a gate for a breaker that will not let him pass. A probe is taken only when all else is well.
         if (
             not standing.gate.is_open
@@ -65,7 +66,8 @@ def admitted(call: Climb, standing: Standing, tried: Tried, *, level: int) -> Ge
             tried.refusal_kind, tried.reason = Refusal.DEADLINE, StopReason.DEADLINE
             return None
         admission = standing.breaker.admit(tried.now)
-        yield from emitted(admission.facts)
+        if admission.facts:
+            yield from emitted(admission.facts)
         if admission.would_reject:
             yield Emit(told.rejected(standing, "not_enforced"))
         if admission.is_allowed:
@@ -146,7 +148,7 @@ def wait(standing: Standing, tried: Tried, until: float) -> Generator[Step, Repl
 def allowed_alternatives(call: Climb) -> tuple[Alternative, ...]:
     """The fallbacks that code declared, less what the live policy forbids, in the order it names."""
     policy = call.standing.policy
-    if not policy.knobs.fallback_allowed:
+    if not call.alternatives or not policy.knobs.fallback_allowed:
         return ()
     reduced = tuple(other for other in call.alternatives if other.feature)
     declared = {other.standing.name: other for other in call.alternatives if not other.feature}

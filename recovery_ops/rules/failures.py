@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from recovery_ops.rules.audiences import TELLINGS
 from recovery_ops.rules.classification import Case, ClassificationRule, rule_for
@@ -127,11 +128,15 @@ class Failure:
     @property
     def fingerprint(self) -> str:
         """The same for failures of the same cause, whatever ids, numbers and names their messages carry."""
-        import hashlib  # when first needed: an agent in which nothing fails does without OpenSSL
+        return _fingerprint(self.error_type, self.category.value, self.message)
 
-        shape = without_variables(self.message.lower(), "#")[:200]
-        key = f"{self.error_type}\0{self.category.value}\0{shape}"
-        return hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+@lru_cache(maxsize=256)  # trouble says the same words again and again
+def _fingerprint(error_type: str, category: str, message: str) -> str:
+    import hashlib  # when first needed: an agent in which nothing fails does without OpenSSL
+
+    key = f"{error_type}\0{category}\0{without_variables(message.lower(), '#')[:200]}"
+    return hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 # Ids, numbers, paths, addresses and everything quoted: what makes two messages of one cause differ.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from dataclasses import replace
+from functools import lru_cache
 from math import inf
 
 from recovery_ops.rules import facts, told
@@ -45,7 +46,7 @@ from recovery_ops.rules.steps import (
     Stopped,
     Withdrawn,
 )
-from recovery_ops.rules.words import BREAKER_COUNTS, Category, Rung, State, StopReason
+from recovery_ops.rules.words import BREAKER_COUNTS, Adjustment, Category, Rung, State, StopReason
 
 NO_FALLBACK = frozenset(
     {Category.CANCELLED, Category.PERMISSION, Category.POLICY_DENIED, Category.IDEMPOTENCY_CONFLICT}
@@ -71,8 +72,9 @@ def climb(call: Climb, first: Raised | None = None) -> Climbing:
 def _after(call: Climb, tried: Tried) -> Climbing:
     """What becomes of the call, now that the attempts at the operation itself are over."""
     if tried.is_answered:
-        if call.standing.chain is None or call.standing.chain.is_calm:
-            yield from emitted(call.standing.degradation.end(tried.now))
+        is_whole = call.standing.chain is None or call.standing.chain.is_calm
+        if is_whole and (ended := call.standing.degradation.end(tried.now)):
+            yield from emitted(ended)
         return Answered(call.standing.name, 0, tried.attempts)
     if tried.is_cancelled:
         return CalledOff()
@@ -140,13 +142,13 @@ def _fall_back(call: Climb, tried: Tried, rungs: list[str]) -> Generator[Step, R
         if second.is_cancelled:
             return CalledOff()
         if second.is_answered:
-            name = other.standing.name
-            yield Emit(told.fallen_back(call, other, level=level, category=category, reason=_why(tried)))
+            name, reason = other.standing.name, _why(tried)
+            yield Emit(told.fallen_back(call, other, level=level, category=category, reason=reason))
             yield from emitted(
                 call.standing.degradation.begin(
                     second.now,
                     kind="feature" if other.feature else "fallback",
-                    reason=_why(tried),
+                    reason=reason,
                     to_name=other.feature or name,
                     category=category,
                 )
@@ -192,7 +194,7 @@ def _attempts(
     tried = turned or Tried(now=call.started_at if begin is None else begin)
     if last is not None:
         tried.attempts, tried.suspended_s, tried.is_person_asked = last.attempts, last.suspended_s, True
-    unfixable = {category for category, fix in FIXES.items() if fix not in call.fixes}
+    unfixable = _unfixable(call.fixes)
     next_call = Call(standing.name, tried.attempts + 1, level)
     while True:
         ticket = 0
@@ -223,8 +225,14 @@ def _attempts(
         if decision is None:
             return tried
         if decision.adjustment in FIXES.values():
-            unfixable.add(failure.category)
+            unfixable |= {failure.category}
         next_call = Call(standing.name, tried.attempts + 1, level, decision.adjustment, decision.max_tokens)
+
+
+@lru_cache(maxsize=64)  # a climb asks for every operation that it tries
+def _unfixable(fixes: frozenset[Adjustment]) -> frozenset[Category]:
+    """The categories whose one permitted fix the caller cannot make."""
+    return frozenset(category for category, fix in FIXES.items() if fix not in fixes)
 
 
 def _heard(
@@ -233,7 +241,8 @@ def _heard(
     """Note how an attempt went; its failure, None where that ends the attempts."""
     if isinstance(reply, Returned):
         tried.now, tried.is_answered = reply.now, True
-        yield from emitted(_succeeded(standing, tried, reply, ticket))
+        for fact in _succeeded(standing, tried, reply, ticket):
+            yield Emit(fact)
         return None
     if not isinstance(reply, Raised) or reply.failure.category is Category.CANCELLED:
         standing.breaker.ignore(ticket)
@@ -241,7 +250,8 @@ def _heard(
         tried.is_cancelled = True
         return None
     tried.now, tried.failure = reply.now, reply.failure
-    yield from emitted(_failed(call, standing, tried, reply, ticket, is_repeatable))
+    for fact in _failed(call, standing, tried, reply, ticket, is_repeatable):
+        yield Emit(fact)
     return reply.failure
 
 
@@ -273,7 +283,7 @@ def _again(
     tried: Tried,
     failure: Failure,
     is_repeatable: bool,
-    unfixable: set[Category],
+    unfixable: frozenset[Category],
     *,
     is_probe: bool,
 ) -> Generator[Step, Reply, RetryDecision | None]:

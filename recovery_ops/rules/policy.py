@@ -189,6 +189,8 @@ class OperationPolicy:
 
     def sheds(self, source: str, imposed: str | None = None) -> bool:
         """Whether the work of this source is shed here: by the policy, or by an operator who lets `imposed` pass."""
+        if imposed is None and self.knobs.least_importance == FAIL_CLOSED.least_importance:
+            return False  # asked before every attempt, and nearly always so
         least = stricter(self.knobs.least_importance, imposed)
         if least == FAIL_CLOSED.least_importance:
             return False

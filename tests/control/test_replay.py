@@ -324,9 +324,8 @@ def test_it_tells_how_far_it_is_while_others_write(monkeypatch: pytest.MonkeyPat
         others.submit(Revision.objects.create, environment=str(uuid4()), changed_at=datetime.now(UTC)).result()
         return datetime.now(UTC)
 
-    for name, value in (("BEAT_S", 0.0), ("_LOOK_EVERY", 1)):
-        monkeypatch.setattr(job, name, value)
-    monkeypatch.setattr("events.queries.recordings._CHUNK", 1)
+    monkeypatch.setattr(job, "BEAT_S", 0.0)
+    monkeypatch.setattr("events.queries.recordings._PAGE", 1)
     monkeypatch.setattr(timezone, "now", somebody_writes)
     call_command("replay", str(made.pk))
     others.submit(connections.close_all).result()
@@ -339,7 +338,7 @@ def test_it_tells_how_far_it_is_while_others_write(monkeypatch: pytest.MonkeyPat
 def test_what_goes_wrong_is_written_down(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     made = started(recorded())
     job.claim(made.pk, now=NOW)
-    monkeypatch.setattr(job, "recordings", lambda part: 1 / 0)
+    monkeypatch.setattr(job, "stored", lambda part: 1 / 0)
     job.run(Replay.objects.get(pk=made.pk))
     made.refresh_from_db()
     assert (made.state, made.problem) == ("failed", "ZeroDivisionError: division by zero")

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from events.queries.recordings import Part, recordings
-from recovery_ops.control.replay import splitting
+from events.queries.recordings import Part, Speaker, stored, unpacked
+from recovery_ops.control.replay import job, sharing, splitting
+from recovery_ops.control.replay.beginning import Documents
+from recovery_ops.control.replay.comparing import Comparison
 from recovery_ops.control.replay.deciding import replay
 from recovery_ops.control.replay.recorded import Listener, Recording
 from recovery_ops.control.replay.sharing import Deciders
@@ -23,7 +25,10 @@ OLD = parse_policy(BUILT_IN_DOCUMENT)
 BAD = [503, 500, 529, 429, TimeoutError("slow"), 404, "ok", "ok"]
 
 
-def recording(seed: int) -> Recording:
+Told = tuple[Speaker, list[bytes]]
+
+
+def taped(seed: int) -> tuple[Told, float]:
     """An hour of four operations: one falls back on another, two share a breaker, one stands alone."""
     rng = random.Random(seed)
     studio = Studio(BUILT_IN_DOCUMENT)
@@ -47,7 +52,13 @@ def recording(seed: int) -> Recording:
         end_us=int(studio.lab.clock.wall() * 1e6) + 1,
     )
     # Each is read before the next one is looked for.
-    [heard] = [Listener(speaker, studio.began_s).listen(told) for speaker, told in recordings(window)]
+    [told] = [(speaker, list(pages)) for speaker, pages in stored(window)]
+    return told, studio.began_s
+
+
+def recording(seed: int) -> Recording:
+    (speaker, pages), began_s = taped(seed)
+    heard = Listener(speaker, began_s).listen(fact for page in pages for fact in unpacked(page))
     assert {one.operation for one in heard.calls} == {"search_web", "crm.read", "crm.write", "fetch"}
     return heard
 
@@ -95,14 +106,39 @@ def test_only_what_may_change_is_decided_twice(what: str, twice: set[str], monke
     assert under_new == twice
 
 
-def test_two_processes_find_what_one_finds() -> None:
-    told = [recording(seed) for seed in range(3)]
+def test_two_processes_find_what_one_finds_and_say_how_far_they_are() -> None:
+    told, began = zip(*(taped(seed) for seed in range(3)), strict=True)
     new = policy("*", max_retries=1, consecutive_failures=3)
-    documents = []
+    under = Documents(old=BUILT_IN_DOCUMENT, new=new, old_version="built-in", start_s=min(began))
+    documents: list[dict[str, Any]] = []
+    heard: list[int] = []
     for processes in (0, 2):
-        with Deciders(BUILT_IN_DOCUMENT, new, old_version="built-in", processes=processes) as deciders:
-            for one in told:
-                deciders.decide(one)
+        with Deciders(under, processes=processes, meanwhile=heard.append) as deciders:
+            for speaker, pages in told:
+                deciders.decide(speaker, pages)
             documents.append(deciders.found().as_document())
     assert documents[0]["affected_calls"] > 10
     assert documents[1] == documents[0]
+    assert heard[:3] == [part for part in heard if part][:3]  # here each is decided before the next one is told of
+    assert heard[2] == documents[0]["facts"]
+
+
+def test_who_calls_it_off_is_heard_while_a_large_instance_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "LOOK_S", 0.01)  # far less than a process takes to begin
+    (speaker, pages), began_s = taped(1)
+    under = Documents(old=BUILT_IN_DOCUMENT, new=policy("*", max_retries=1), old_version="built-in", start_s=began_s)
+    looks = []
+
+    def meanwhile(done_facts: int) -> None:
+        looks.append(done_facts)
+        if len(looks) > len(pages):  # all is read, and what was read is being decided
+            raise job.CancelAsked
+
+    def decided() -> Comparison:
+        with Deciders(under, processes=1, meanwhile=meanwhile) as deciders:
+            deciders.decide(speaker, pages)
+            return deciders.found()
+
+    with pytest.raises(job.CancelAsked):
+        decided()
+    assert set(looks) == {0}

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 
-def begin_process(old: Mapping[str, Any], new: Mapping[str, Any], old_version: str) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Documents:
+    """Under what is decided: the policy that the recordings are taken to have run under, the proposed one, and from
+    when on they tell."""
+
+    old: Mapping[str, Any]
+    new: Mapping[str, Any]
+    old_version: str
+    start_s: float
+
+
+def begin_process(under: Documents) -> None:
     """Set up Django, then say under which documents this process decides."""
     import django
 
     django.setup()
     from recovery_ops.control.replay.sharing import begin
 
-    begin(old, new, old_version)
+    begin(under)

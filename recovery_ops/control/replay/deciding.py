@@ -25,7 +25,7 @@ from recovery_ops.rules.policy import Knobs, OperationPolicy, Policy
 from recovery_ops.rules.retry import is_retryable
 from recovery_ops.rules.scope import Place
 from recovery_ops.rules.standing import Alternative, Climb, Standing
-from recovery_ops.rules.words import State
+from recovery_ops.rules.words import Adjustment, State
 
 MEAN = 0.5
 RUN_S = 300.0
@@ -54,8 +54,13 @@ class Decided:
     ending: str = UNKNOWN
     attempts: int = 0
     waited_s: float = 0.0
-    steps: list[tuple[float, str]] = field(default_factory=list)
-    """Seconds since the call began, and what happened then."""
+    noted: list[tuple[float, str, tuple[object, ...]]] = field(default_factory=list)
+    """Seconds since the call began, what happened then, and to what: put in words for the few that are shown."""
+
+    @property
+    def steps(self) -> list[tuple[float, str]]:
+        """Seconds since the call began, and what happened then."""
+        return [(after_s, what.format(*about)) for after_s, what, about in self.noted]
 
 
 @dataclass(slots=True)
@@ -83,6 +88,7 @@ class _Running:
     call: Call
     climbing: ladder.Climbing
     decided: Decided
+    measures: Measures
     began_s: float
     taken: int = 0
     now: float = 0.0
@@ -98,6 +104,15 @@ class _Instance:
         self._ticket = count()
         self._overrides = count(1)
         self._base_policies: dict[str, OperationPolicy] = {}
+        self._declared: dict[str, tuple[tuple[Alternative, ...], frozenset[Adjustment]]] = {}
+        self._hear: dict[type[facts.Fact], Callable[[_Running, Any], None]] = {
+            facts.RetryScheduled: self._retried,
+            facts.BreakerStateChanged: self._moved,
+            facts.FallbackActivated: self._fell_back,
+            facts.DegradationStarted: self._reduced,
+            facts.Escalated: self._asked,
+            facts.BreakerRejected: self._rejected,
+        }
         for name in recording.traits:
             self._standing(name)
 
@@ -135,20 +150,30 @@ class _Instance:
     # -- calls ---------------------------------------------------------------------------------------------------------
     def _begin(self, call: Call) -> None:
         traits, standing = self.recording.traits[call.operation], self.standings[call.operation]
+        alternatives, fixes = self._declared_of(call.operation, traits)
         climb = Climb(
             standing=standing,
             source=call.source,
             started_at=call.started_s,
             deadline_at=call.deadline_s or call.started_s + RUN_S,
             chance=_mean,
-            alternatives=tuple(Alternative(standing=self._standing(name)) for name in traits.fallbacks),
+            alternatives=alternatives,
             is_optional=traits.is_optional,
             is_repeatable=True,
-            fixes=frozenset(traits.fixes),
+            fixes=fixes,
         )
         decided = self.found.calls[call.number] = Decided()
-        running = _Running(call, ladder.climb(climb), decided, call.started_s, now=call.started_s)
+        measures = self._operation(call.operation)
+        running = _Running(call, ladder.climb(climb), decided, measures, call.started_s, now=call.started_s)
         self._climb(running, None)
+
+    def _declared_of(self, name: str, traits: Traits) -> tuple[tuple[Alternative, ...], frozenset[Adjustment]]:
+        """Fallbacks and fixes, the same for every call: the recording is whole before the first of them begins."""
+        found = self._declared.get(name)
+        if found is None:
+            alternatives = tuple(Alternative(standing=self._standing(one)) for one in traits.fallbacks)
+            found = self._declared[name] = alternatives, frozenset(traits.fixes)
+        return found
 
     def _climb(self, running: _Running, reply: steps.Reply) -> None:
         """Go on until the call has to wait for something, or ends."""
@@ -162,11 +187,13 @@ class _Instance:
                 return
             reply = None
             if isinstance(step, steps.Emit):
-                self._tell(running, step.fact)
+                fact = step.fact
+                if (hear := self._hear.get(type(fact))) is not None:
+                    hear(running, fact)
             elif isinstance(step, steps.Wait):
                 running.decided.waited_s += step.delay_s
-                self._measures(running).waiting_s += step.delay_s
-                self._note(running, f"waits {step.delay_s:.1f} s")
+                running.measures.waiting_s += step.delay_s
+                self._note(running, "waits {:.1f} s", step.delay_s)
                 self._later(running.now + step.delay_s, running, steps.Woke(running.now + step.delay_s))
                 return
             elif isinstance(step, steps.Call):
@@ -184,20 +211,20 @@ class _Instance:
         if step.level:
             if call.fallback != step.operation:
                 self._unknown(running, NOT_ASKED)
-            self._note(running, f"asks {step.operation}")
+            self._note(running, "asks {}", step.operation)
             return steps.Returned(now, 0.0)
         running.decided.attempts += 1
-        self._measures(running).attempts += 1
+        running.measures.attempts += 1
         taken, running.taken = running.taken, running.taken + 1
         if taken < len(call.attempts):
             attempt = call.attempts[taken]
             if step.model and attempt.model and step.model != attempt.model:
                 self._count(OTHER_MODEL)
             failure = self._failure(call, attempt)
-            self._note(running, f"attempt {step.attempt}: {failure.category.value}")
+            self._note(running, "attempt {}: {}", step.attempt, failure.category)
             return steps.Raised(now + attempt.duration_s, failure, attempt.duration_s)
         if call.ending == ANSWERED and taken == len(call.attempts):
-            self._note(running, f"attempt {step.attempt}: answered")
+            self._note(running, "attempt {}: answered", step.attempt)
             return steps.Returned(now + call.answered_in_s, call.answered_in_s)
         self._unknown(running, NOT_MADE if call.attempts else NOT_ADMITTED)
         return steps.Cancelled(now)
@@ -219,7 +246,7 @@ class _Instance:
         return heard
 
     def _end(self, running: _Running, ending: steps.Ending) -> None:
-        decided, measures = running.decided, self._measures(running)
+        decided, measures = running.decided, running.measures
         if isinstance(ending, steps.Answered):
             decided.ending = FALLBACK if ending.level else ANSWERED
         elif isinstance(ending, steps.Failed):
@@ -237,25 +264,28 @@ class _Instance:
         if each is not None:
             measures.tokens += each * decided.attempts
 
-    def _tell(self, running: _Running, fact: facts.Fact) -> None:
-        measures = self._measures(running)
-        if isinstance(fact, facts.RetryScheduled):
-            measures.retries += 1
-        elif isinstance(fact, facts.BreakerStateChanged):
-            self._move_told(running.call.operation, fact)
-            self._note(running, f"breaker {fact.state.value}")
-        elif isinstance(fact, facts.FallbackActivated):
-            measures.fallbacks += 1
-        elif isinstance(fact, facts.DegradationStarted):
-            measures.withdrawn += fact.kind == "withdrawn"
-        elif isinstance(fact, facts.Escalated):
-            measures.escalations += 1
-            self._note(running, f"asks the queue {fact.queue}")
-        elif isinstance(fact, facts.BreakerRejected):
-            self._note(running, f"refused by the {fact.reason}")
-            if running.call.attempts and fact.reason != "not_enforced":
-                name = running.call.operation
-                self.found.refused_retries[name] = self.found.refused_retries.get(name, 0) + fact.count
+    def _retried(self, running: _Running, fact: facts.RetryScheduled) -> None:
+        running.measures.retries += 1
+
+    def _moved(self, running: _Running, fact: facts.BreakerStateChanged) -> None:
+        self._move_told(running.call.operation, fact)
+        self._note(running, "breaker {}", fact.state)
+
+    def _fell_back(self, running: _Running, fact: facts.FallbackActivated) -> None:
+        running.measures.fallbacks += 1
+
+    def _reduced(self, running: _Running, fact: facts.DegradationStarted) -> None:
+        running.measures.withdrawn += fact.kind == "withdrawn"
+
+    def _asked(self, running: _Running, fact: facts.Escalated) -> None:
+        running.measures.escalations += 1
+        self._note(running, "asks the queue {}", fact.queue)
+
+    def _rejected(self, running: _Running, fact: facts.BreakerRejected) -> None:
+        self._note(running, "refused by the {}", fact.reason)
+        if running.call.attempts and fact.reason != "not_enforced":
+            name = running.call.operation
+            self.found.refused_retries[name] = self.found.refused_retries.get(name, 0) + fact.count
 
     # -- what happened around them -------------------------------------------------------------------------------------
     def _succeed(self, some: Successes) -> None:
@@ -321,9 +351,6 @@ class _Instance:
             self._operation(operation).openings += 1
 
     # -- counting ------------------------------------------------------------------------------------------------------
-    def _measures(self, running: _Running) -> Measures:
-        return self._operation(running.call.operation)
-
     def _operation(self, name: str) -> Measures:
         found = self.found.by_operation.get(name)
         if found is None:
@@ -337,9 +364,10 @@ class _Instance:
     def _count(self, what: str, number: int = 1) -> None:
         self.found.unknown[what] = self.found.unknown.get(what, 0) + number
 
-    def _note(self, running: _Running, what: str) -> None:
-        if len(running.decided.steps) < MOST_STEPS:
-            running.decided.steps.append((running.now - running.began_s, what))
+    def _note(self, running: _Running, what: str, *about: object) -> None:
+        noted = running.decided.noted
+        if len(noted) < MOST_STEPS:
+            noted.append((running.now - running.began_s, what, about))
 
     # -- the policy ----------------------------------------------------------------------------------------------------
     def _standing(self, name: str) -> Standing:

@@ -6,18 +6,18 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import connections
 from django.utils import timezone
 
-from events.queries.recordings import Part, Told, count_recorded, recordings
+from events.queries.recordings import Part, count_recorded, stored
 from recovery_ops.children import Child
 from recovery_ops.control.models import Replay
+from recovery_ops.control.replay.beginning import Documents
 from recovery_ops.control.replay.comparing import Comparison
-from recovery_ops.control.replay.recorded import Listener
 from recovery_ops.control.replay.sharing import Deciders
 
 logger = logging.getLogger(__name__)
@@ -25,8 +25,6 @@ logger = logging.getLogger(__name__)
 BEAT_S = 1.0
 LOST_AFTER = timedelta(seconds=60)
 """A process that has said nothing for this long is gone."""
-_LOOK_EVERY = 2000
-"""Facts between two looks at the clock."""
 MOST_PROCESSES = 4
 """That decide, beside the one that reads: no more than there are processors either."""
 NICE = 10
@@ -131,11 +129,15 @@ def _compared(replay: Replay, clock: Callable[[], float], apart: Apart, processe
         operation=replay.operation,
     )
     progress = _Progress(replay, count_recorded(part), clock, apart)
-    old, new = replay.old_document, replay.new_document
-    with Deciders(old, new, old_version=replay.old_version, processes=processes) as deciders:
-        for speaker, told in recordings(part):
-            deciders.decide(Listener(speaker, replay.start_at.timestamp()).listen(progress.counted(told)))
-            progress.look()
+    under = Documents(
+        old=replay.old_document,
+        new=replay.new_document,
+        old_version=replay.old_version,
+        start_s=replay.start_at.timestamp(),
+    )
+    with Deciders(under, processes=processes, meanwhile=progress.look) as deciders:
+        for speaker, pages in stored(part):
+            deciders.decide(speaker, pages)
         return deciders.found()
 
 
@@ -144,30 +146,21 @@ class _Progress:
 
     def __init__(self, replay: Replay, total: int, clock: Callable[[], float], apart: Apart) -> None:
         self._replay, self._clock, self._apart = replay, clock, apart
-        self._done = 0
         self._next_s = clock() + BEAT_S
         Replay.objects.filter(pk=replay.pk).update(total_facts=total)
 
-    def counted(self, told: Iterator[Told]) -> Iterator[Told]:
-        """The same facts, counted on their way."""
-        for fact in told:
-            self._done += 1
-            if self._done % _LOOK_EVERY == 0:
-                self.look()
-            yield fact
-
-    def look(self) -> None:
+    def look(self, done_facts: int) -> None:
         """Raise CancelAsked when somebody called it off."""
         if self._clock() < self._next_s:
             return
         self._next_s = self._clock() + BEAT_S
-        if self._apart(self._told):
+        if self._apart(lambda: self._told(done_facts)):
             raise CancelAsked
 
-    def _told(self) -> bool:
+    def _told(self, done_facts: int) -> bool:
         """Write it down; return whether it is to stop."""
         mine = Replay.objects.filter(pk=self._replay.pk)
-        mine.update(done_facts=self._done, beat_at=timezone.now())
+        mine.update(done_facts=done_facts, beat_at=timezone.now())
         return bool(mine.values_list("is_cancel_asked", flat=True).first())
 
 

@@ -1,4 +1,4 @@
-"""Shares the deciding among processes: one reads the recordings, the others decide what each instance told.
+"""Shares the deciding among processes: one reads what is stored, the others decide what each instance told.
 
 Instances do not meet, so each can be decided by itself. What comes back is added up in the order in which they were
 read, so that the result does not depend on who was quicker.
@@ -6,30 +6,40 @@ read, so that the result does not depend on who was quicker.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 from collections import deque
-from collections.abc import Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from itertools import chain, islice
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from recovery_ops.control.replay.beginning import begin_process
+from events.queries.recordings import Speaker, unpacked
+from recovery_ops.control.replay.beginning import Documents, begin_process
 from recovery_ops.control.replay.comparing import Comparison
-from recovery_ops.control.replay.recorded import Recording
+from recovery_ops.control.replay.recorded import Listener, Recording
 from recovery_ops.rules.policy import parse_policy
 
 AHEAD = 2
-"""Recordings of instances that wait, for each process: more would only fill the memory."""
+"""Instances that wait, for each process: more would only fill the memory."""
+LOOK_S = 0.5
+
+
+def _nobody(done_facts: int) -> None:
+    """Who need not be told."""
 
 
 class Deciders:
     """Decides recordings under the policies of two documents; `processes` 0 decides in this process.
 
-    Leaving the block ends the processes, whatever they are at.
+    `meanwhile` is told every now and then how many facts are decided. Leaving the block ends the processes, whatever
+    they are at.
     """
 
-    def __init__(self, old: Mapping[str, Any], new: Mapping[str, Any], *, old_version: str, processes: int) -> None:
-        self._found = _nothing(old, new, old_version)
+    def __init__(self, under: Documents, *, processes: int, meanwhile: Callable[[int], None] = _nobody) -> None:
+        self._under, self._meanwhile = under, meanwhile
+        self._found = _nothing(under)
         self._pool: ProcessPoolExecutor | None = None
         self._most = AHEAD * processes
         self._under_way: deque[Future[Comparison]] = deque()
@@ -38,7 +48,7 @@ class Deciders:
                 processes,
                 mp_context=multiprocessing.get_context("spawn"),  # a fork would share our database connections
                 initializer=begin_process,
-                initargs=(old, new, old_version),
+                initargs=(under,),
             )
 
     def __enter__(self) -> Self:
@@ -48,12 +58,17 @@ class Deciders:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def decide(self, recording: Recording) -> None:
+    def decide(self, speaker: Speaker, pages: Iterable[bytes]) -> None:
         """Have one instance decided; waits while too many are under way. Raises what deciding an earlier one raised."""
         if self._pool is None:
-            self._found.add(recording)
+            self._found.add(_heard(speaker, pages, self._under))
+            self._look()
             return
-        self._under_way.append(self._pool.submit(_decided, recording))
+        told = []
+        for page in pages:
+            told.append(page)
+            self._look()
+        self._under_way.append(self._pool.submit(_decided, speaker, told))
         while len(self._under_way) > self._most:
             self._join_next()
 
@@ -64,23 +79,36 @@ class Deciders:
         return self._found
 
     def _join_next(self) -> None:
+        while not wait(islice(self._under_way, 1), timeout=LOOK_S).done:
+            self._look()
         self._found.join(self._under_way.popleft().result())
 
+    def _look(self) -> None:
+        self._meanwhile(self._found.facts)
 
-def _nothing(old: Mapping[str, Any], new: Mapping[str, Any], old_version: str) -> Comparison:
-    return Comparison(parse_policy(old, version=old_version), parse_policy(new, version="proposed"))
+
+def _nothing(under: Documents) -> Comparison:
+    return Comparison(parse_policy(under.old, version=under.old_version), parse_policy(under.new, version="proposed"))
+
+
+def _heard(speaker: Speaker, pages: Iterable[bytes], under: Documents) -> Recording:
+    return Listener(speaker, under.start_s).listen(chain.from_iterable(map(unpacked, pages)))
 
 
 # -- in the other processes --------------------------------------------------------------------------------------------
-_asked: list[tuple[Mapping[str, Any], Mapping[str, Any], str]] = []
+_asked: list[Documents] = []
 
 
-def begin(old: Mapping[str, Any], new: Mapping[str, Any], old_version: str) -> None:
+def begin(under: Documents) -> None:
     """From now on this process decides under these."""
-    _asked[:] = [(old, new, old_version)]
+    _asked[:] = [under]
+    # Millions of records come and go, and none points back at another: looking for circles took a fifth of the time.
+    gc.disable()
+    gc.freeze()
 
 
-def _decided(recording: Recording) -> Comparison:
-    found = _nothing(*_asked[0])
-    found.add(recording)
+def _decided(speaker: Speaker, pages: list[bytes]) -> Comparison:
+    found = _nothing(_asked[0])
+    found.add(_heard(speaker, pages, _asked[0]))
+    gc.collect()  # what little there is, now that the recording is gone
     return found
