@@ -7,9 +7,12 @@
   const POLL_MS = 10_000;
   const LEAST_GAP_MS = 1_000;
   const ANNOUNCE_GAP_MS = 5_000;
+  const PATIENCE_MS = 15_000; // a part that has not answered by then is lost …
+  const WAIT_MS = 2_000; // … and the other parts wait for it no longer than this
 
   const tags = new Map(); // refresh address → ETag of what is shown
   const fetchedAt = new Map(); // refresh address → when it was last asked for
+  const asking = new Set(); // refresh addresses whose answer is still to come
   let later = 0;
   let isPaused = false;
   let isSignedOut = false;
@@ -22,7 +25,9 @@
   const light = document.querySelector("[data-live]");
   const banner = document.getElementById("live-banner");
 
+  const isSilent = () => performance.now() - aliveAt > SILENCE_MS;
   const clock = () => ops.clock(ops.now());
+  const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
   function show(state, word) {
     if (!light) return;
@@ -42,9 +47,11 @@
   function warn(text) {
     if (!banner) return;
     if (banner.hidden === !text && banner.dataset.text === text) return;
-    banner.hidden = !text;
-    banner.dataset.text = text;
-    banner.querySelector("[data-text]").textContent = text;
+    ops.steady(() => {
+      banner.hidden = !text;
+      banner.dataset.text = text;
+      banner.querySelector("[data-text]").textContent = text;
+    });
   }
 
   // One polite region for the whole page, a sentence at most every five seconds.
@@ -84,7 +91,7 @@
       const old = element.id && document.getElementById(element.id);
       if (!old) continue;
       const again = () => ops.morph(old, element, { isForced: true });
-      ops.morph(old, element, { whenHeld: (rows, waiting) => whenHeld(rows, waiting, again) });
+      ops.steady(() => ops.morph(old, element, { whenHeld: (rows, waiting) => whenHeld(rows, waiting, again) }));
     }
     ops.reveal();
   }
@@ -100,23 +107,36 @@
     return true;
   }
 
+  // Gives back whether the server could be heard.
   async function fetchOne(element) {
     const url = element.dataset.refreshUrl;
-    if (isTooSoon(element, url)) return;
+    if (asking.has(url) || isTooSoon(element, url)) return false;
+    asking.add(url);
     fetchedAt.set(url, performance.now());
+    const isTrue = await answered(element, url).catch(() => false);
+    asking.delete(url);
+    ops.parts.tell(element.id, isTrue);
+    return isTrue;
+  }
+
+  async function answered(element, url) {
     const headers = { "X-Fragment": element.id };
     if (element.querySelector(".js-plotly-plot")) headers["X-Drawn"] = "yes"; // the server need not draw it again
     if (tags.has(url)) headers["If-None-Match"] = tags.get(url);
-    const answer = await fetch(url, { headers, cache: "no-store", redirect: "manual" });
-    if (answer.type === "opaqueredirect" || answer.status === 401) {
-      isSignedOut = true;
-      return;
-    }
-    if (answer.status === 200) {
-      tags.set(url, answer.headers.get("ETag") ?? "");
-      put(await answer.text());
-    } else if (answer.status !== 304) {
-      throw new Error(`refresh answered ${answer.status}`);
+    const stop = new AbortController();
+    const patience = setTimeout(() => stop.abort(), PATIENCE_MS);
+    try {
+      const answer = await fetch(url, { headers, cache: "no-store", redirect: "manual", signal: stop.signal });
+      if (answer.type === "opaqueredirect" || answer.status === 401) isSignedOut = true;
+      if (answer.status === 200) {
+        const html = await answer.text();
+        tags.set(url, answer.headers.get("ETag") ?? "");
+        ops.parts.tell(element.id, true);
+        put(html);
+      }
+      return isSignedOut || answer.status === 200 || answer.status === 304;
+    } finally {
+      clearTimeout(patience);
     }
   }
 
@@ -127,7 +147,7 @@
     }
     const wait = refreshedAt + LEAST_GAP_MS - performance.now();
     isRefreshing = true;
-    if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
+    if (wait > 0) await pause(wait);
     if (document.hidden) {
       // The tab was left meanwhile; who comes back has the page refreshed at once.
       isRefreshing = false;
@@ -136,18 +156,22 @@
     }
     isDue = false;
     refreshedAt = performance.now();
-    try {
-      await Promise.all([...document.querySelectorAll("[data-refresh-url]")].map(fetchOne));
-      document.dispatchEvent(new CustomEvent("ops:refreshed"));
-      aliveAt = performance.now();
-      stamp();
-    } catch {
-      // The banner tells how old the page is; the next pulse or poll tries again.
-    }
+    const asked = [...document.querySelectorAll("[data-refresh-url]")].map(fetchOne);
+    for (const one of asked) one.then(hearPart);
+    await Promise.race([Promise.all(asked), pause(WAIT_MS)]);
+    document.dispatchEvent(new CustomEvent("ops:refreshed"));
     isRefreshing = false;
     announce();
     judge();
     if (isDue && !document.hidden && !isPaused) refresh();
+  }
+
+  function hearPart(isTrue) {
+    if (isTrue) {
+      aliveAt = performance.now();
+      stamp();
+    }
+    judge();
   }
 
   function judge() {
@@ -157,9 +181,13 @@
     } else if (isPaused) {
       show("paused", "Paused");
       warn("");
-    } else if (performance.now() - aliveAt > SILENCE_MS) {
+    } else if (ops.parts.areAllLost() || isSilent()) {
       show("stale", "Not live");
-      warn(`Live paused – data as of ${light?.querySelector("time")?.textContent ?? clock()}. Asking again every 10 s.`);
+      const since = ops.parts.areAllLost() ? ops.clock(ops.parts.oldestAt()) : light?.querySelector("time")?.textContent;
+      warn(`Live paused – data as of ${since ?? clock()}. Asking again every 10 s.`);
+    } else if (ops.parts.areLost()) {
+      show("partly", "Partly live");
+      warn("");
     } else {
       show("on", "Live");
       warn("");
@@ -169,7 +197,7 @@
   function hear({ data }) {
     if (data.kind === "signed-out") isSignedOut = true;
     if (data.kind === "alive" || data.kind === "pulse") {
-      const wasSilent = performance.now() - aliveAt > SILENCE_MS;
+      const wasSilent = isSilent();
       aliveAt = performance.now();
       if (!isPaused && !isRefreshing && data.kind === "alive") stamp();
       if (wasSilent) isDue = true;
@@ -199,13 +227,13 @@
     addEventListener("pageshow", ({ persisted }) => persisted && tellSight());
     setInterval(judge, 1_000);
     setInterval(() => {
-      if (!isPaused && !document.hidden && performance.now() - aliveAt > SILENCE_MS) refresh();
+      if (!isPaused && !document.hidden && (isSilent() || ops.parts.areLost())) refresh();
     }, POLL_MS);
     if (light?.matches("button")) {
       light.addEventListener("click", togglePause);
       ops.onKey("p", togglePause);
     }
-    for (const part of document.querySelectorAll("[data-lazy]")) fetchOne(part).catch(() => {});
+    for (const part of document.querySelectorAll("[data-lazy]")) fetchOne(part).then(hearPart);
     announce();
     stamp();
     judge();

@@ -118,16 +118,25 @@
     async refresh() {
       if (!this.isSeen || !this.isDue()) return;
       this.fetchedAt = performance.now();
+      try {
+        await this.ask();
+        ops.parts.tell(this.host.id, true);
+      } catch {
+        ops.parts.tell(this.host.id, false);
+      }
+    }
+
+    async ask() {
       const headers = this.tag ? { "If-None-Match": this.tag } : {};
       const answer = await fetch(this.host.dataset.figureUrl, { headers, cache: "no-store", redirect: "manual" });
       if (answer.status === 200) {
-        this.tag = answer.headers.get("ETag") ?? "";
         this.answer = await answer.json();
+        this.tag = answer.headers.get("ETag") ?? "";
         const caption = document.querySelector(`[data-caption="${this.host.id}"]`);
         if (caption) caption.textContent = this.answer.caption;
         explain(this.host, this.answer.figure.data);
         await this.draw();
-      }
+      } else if (answer.status >= 400 && answer.status !== 401) throw new Error(`the figure was answered ${answer.status}`);
     }
 
     async draw() {
@@ -247,7 +256,7 @@
   const drawn = charts.map((host) => new Chart(host));
   const redraw = () => drawn.forEach((chart) => chart.draw());
   let resizing = 0;
-  document.addEventListener("ops:refreshed", () => drawn.forEach((chart) => chart.refresh().catch(() => {})));
+  document.addEventListener("ops:refreshed", () => drawn.forEach((chart) => chart.refresh()));
   document.addEventListener("ops:theme", redraw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   addEventListener("resize", () => {

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from recovery_ops.rules.facts import (
     AttemptSucceeded,
@@ -24,7 +25,7 @@ from recovery_ops.rules.facts import (
 )
 from recovery_ops.rules.words import Category, DelaySource, RunStatus, State, Trigger
 from tests.browser.stage import INSTANCES, Stage
-from tests.events.seeding import failed, moved
+from tests.events.seeding import failed, heartbeat, moved
 from tests.flows.fleet import manage
 
 PATIENCE_MS = 30_000
@@ -220,6 +221,132 @@ def test_a_shared_link_shows_the_same_rows_when_more_has_happened(visit: Visit, 
     other.reload()
     names = [row.splitlines()[0] for row in other.locator("tbody[data-rows] tr").all_inner_texts()]
     assert names == [row.splitlines()[0] for row in before]
+
+
+WHERE_IT_IS = """([x, y]) => {
+  const seen = (window.seen = []);
+  const look = () => {
+    const row = document.elementFromPoint(x, y)?.closest("tr");
+    const now = row ? `${row.dataset.key} at ${Math.round(row.getBoundingClientRect().top)}` : "no row";
+    if (now !== seen.at(-1)) seen.push(now);
+    requestAnimationFrame(look);
+  };
+  look();
+}"""
+"""Writes down, in every frame, which row is under a point of the screen and where it begins."""
+
+
+def point_at(page: Page, row: Locator) -> None:
+    """Put the pointer on a row, and from now on write down what it is on."""
+    box = row.bounding_box()
+    assert box is not None
+    place = [box["x"] + 250, box["y"] + box["height"] / 2]
+    page.mouse.move(*place)
+    page.evaluate(WHERE_IT_IS, place)
+
+
+def rush(stage: Stage, seconds: int = 5) -> None:
+    """Twenty facts in each of some seconds: failures, questions, moves, and agents that were not there before."""
+    states = cycle((State.OPEN, State.HALF_OPEN, State.CLOSED))
+    for number in range(4 * seconds):
+        name = f"rush-{number % 7}"
+        stage.tell(
+            moved(next(states), before=State.CLOSED, breaker=name, trigger=Trigger.FAILURE_RATE),
+            failed(Category.TIMEOUT, name, fingerprint=name),
+            failed(Category.OVERLOADED, name, provider=f"cloud-{number % 5}", model="large", status_code=529),
+            Escalated(operation=name, queue=f"rush-{number % 3}", reason="policy_denied", message=f"May {number}?"),
+            heartbeat(),
+            instance=f"rush-{number % 9}",
+            run=f"rush-{number}",
+        )
+        time.sleep(0.2)  # this is the load, not a wait
+
+
+def test_what_somebody_is_at_stays_in_hand_through_a_rush(
+    visit: Visit, stage: Stage, queue: str, tmp_path: Path
+) -> None:
+    page = visit("/escalations")
+    rows = page.locator("table[data-queue] tbody tr")
+    expect(rows.filter(has_text=queue)).to_have_count(QUESTIONS, timeout=PATIENCE_MS)
+    before = rows.evaluate_all("rows => rows.map(row => row.dataset.key)")
+    for number in (0, 2):
+        rows.nth(number).get_by_role("checkbox").check(force=True)
+    page.get_by_role("button", name="operator, operator: account").press("Enter")
+    point_at(page, rows.nth(4))
+    rush(stage)
+    expect(page.locator("[data-pending-pill]")).to_contain_text("new", timeout=PATIENCE_MS)
+    assert rows.evaluate_all("rows => rows.map(row => row.dataset.key)") == before
+    assert len(page.evaluate("window.seen")) == 1, page.evaluate("window.seen")
+    assert rows.locator("input:checked").evaluate_all("all => all.map(one => one.closest('tr').dataset.key)") == [
+        before[0],
+        before[2],
+    ]
+    expect(page.get_by_text("Shortcuts are on")).to_be_visible()
+    picture(page, tmp_path, "rush")
+
+
+def shed(page: Page, choice: str) -> None:
+    """Somebody sheds load, or ends that; it is said above the breakers."""
+    page.goto("/".join(page.url.split("/", 3)[:3]) + "/shed")
+    page.get_by_label(choice).check(force=True)
+    page.get_by_label("Reason").fill("The ledger needs what there is.")
+    page.locator("#confirm").fill("dev")
+    page.get_by_role("button", name="Do it").click()
+    now = "Everything passes now" if choice == "Let everything pass" else "Load is being shed"
+    expect(page.locator("form.act header")).to_contain_text(now)
+
+
+@pytest.mark.parametrize("height", [320, 1400])
+def test_rows_stay_under_the_pointer_when_a_notice_comes_and_goes_above_them(
+    height: int, visit: Visit, stage: Stage, tmp_path: Path
+) -> None:
+    other = visit("/shed")
+    if other.get_by_label("Let everything pass").count():  # what a try before this one left
+        shed(other, "Let everything pass")
+    page = visit("/breakers", viewport={"width": 1280, "height": height})
+    row = page.locator("tbody[data-rows] tr").nth(1)
+    row.get_by_role("link").focus()
+    row.evaluate("row => (window.held = row)")
+    point_at(page, row)
+    said = page.get_by_text("Load is shed.")
+    shed(other, "Shed only what is least important")
+    expect(said).to_be_attached(timeout=PATIENCE_MS)
+    picture(page, tmp_path, f"held-{height}")
+    shed(other, "Let everything pass")
+    expect(said).not_to_be_attached(timeout=PATIENCE_MS)
+    assert len(page.evaluate("window.seen")) == 1, page.evaluate("window.seen")
+    assert page.evaluate("window.held.isConnected && window.held.contains(document.activeElement)")
+
+
+PARTS = {
+    "a figure": ("/timelines?range=15m", "figure", "**/timelines/figure*"),
+    "the page itself": ("/agents", "agents", "**/agents"),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_that_cannot_be_had_says_so_while_the_others_go_on(
+    name: str, visit: Visit, stage: Stage, tmp_path: Path
+) -> None:
+    path, part, addresses = PARTS[name]
+    page = visit(path)
+    light = page.locator("button.live")
+    expect(light).to_contain_text("Live")
+    if name == "a figure":
+        page.locator("#figure").scroll_into_view_if_needed()
+        expect(page.locator("#figure .main-svg").first).to_be_visible(timeout=PATIENCE_MS)
+    page.route(addresses, lambda route: route.fulfill(status=500, body="It is broken."))
+    stage.tell(failed(Category.TIMEOUT, f"lost-{part}"))
+    lost = page.locator(f"#{part}[data-stale], figure[data-stale]:has(#{part})")
+    expect(lost).to_contain_text(re.compile(r"Not refreshed: as of \d\d:\d\d:\d\d"), timeout=PATIENCE_MS)
+    expect(light).to_contain_text("Partly live")
+    expect(page.locator("[data-stale]")).to_have_count(1)
+    expect(page.locator("#live-banner")).to_be_hidden()
+    picture(page, tmp_path, f"lost-{part}")
+    page.unroute(addresses)
+    stage.tell(failed(Category.TIMEOUT, f"found-{part}"))
+    expect(page.locator("[data-stale], .stale")).to_have_count(0, timeout=PATIENCE_MS)
+    expect(light).to_have_text(re.compile("^Live"))
 
 
 PAPER = {

@@ -15,7 +15,7 @@ from tests.control.visiting import signed_in, troubled_fleet
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
 STYLES = ("tokens.css", "app.css")
-CORE_SCRIPTS = ("js/console.js", "js/morph.js", "js/live.js", "js/live-stream.js", "js/dialog.js")
+CORE_SCRIPTS = ("js/console.js", "js/morph.js", "js/parts.js", "js/live.js", "js/live-stream.js", "js/dialog.js")
 KB = 1000
 
 
