@@ -2,7 +2,8 @@
 
     RECOVERY_OPS_URL=http://127.0.0.1:8000 RECOVERY_OPS_KEY=… python -m recovery_ops.cli trip search_web --reason "…"
 
-Exit codes: 0 done, 1 refused, 2 misused, 3 no answer, 4 not applied everywhere within `--wait`.
+Exit codes: 0 done, 1 refused, 2 misused, 3 no answer, 4 not applied everywhere within `--wait`,
+5 waits for a second person.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ from recovery_ops.cli import (
     policies,
     ramps,
     runs,
+    second,
     unclassified,
 )
-from recovery_ops.cli.words import DONE, NO_ANSWER, NOT_APPLIED, REFUSED, Ask, Refusal, Unconfirmed
+from recovery_ops.cli.words import DONE, NO_ANSWER, NOT_APPLIED, REFUSED, WAITS, Ask, Refusal, Unconfirmed
 
-__all__ = ["DONE", "NOT_APPLIED", "NO_ANSWER", "REFUSED", "Console", "NoAnswer", "Problem", "main"]
+__all__ = ["DONE", "NOT_APPLIED", "NO_ANSWER", "REFUSED", "WAITS", "Console", "NoAnswer", "Problem", "main"]
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 _TIMEOUT_S = 10.0
@@ -132,6 +134,7 @@ def _carried_out(
         "notifications": notifications.run,
         "golden": learning.run,
         "feedback": learning.run,
+        "requests": second.run,
         "resets": ramps.run,
         "runs": runs.run,
         "unclassified": unclassified.run,
@@ -168,6 +171,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     notifications.add_words(verbs)
     ramps.add_words(verbs)
     runs.add_words(verbs)
+    second.add_words(verbs)
     return parser
 
 

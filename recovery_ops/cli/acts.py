@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from recovery_ops.cli import ramps
-from recovery_ops.cli.words import DONE, NOT_APPLIED, REFUSED, Ask, Asking, Refusal, Say, Unconfirmed
+from recovery_ops.cli.words import DONE, NOT_APPLIED, REFUSED, WAITS, Ask, Asking, Refusal, Say, Unconfirmed
 
 POLL_S = 0.25
 _MOST_NAMED = 6
@@ -21,8 +21,10 @@ _VERBS = (
     ("reset", "close it with a fresh window; on many instances in steps"),
     ("probe", "let one call through now, to see whether it is well again"),
 )
+_OF_SHEDDING = ("confirm", "break_glass")
 _IMPOSING = ("trip", "disable", "observe")
-_SAID = ("reason", "service", "instance", "group", "dry_run", "expires_in_s", "starts_in_s", "ahead", "confirm")
+_PARTS = ("service", "instance", "group")
+_SAID = ("reason", *_PARTS, "dry_run", "expires_in_s", "starts_in_s", "ahead", "confirm", "break_glass")
 
 
 def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
@@ -31,10 +33,11 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
         one = verbs.add_parser(verb, help=brief)
         one.add_argument("breaker", nargs="+", help="a name; several are done one by one")
         _add_why(one)
-        for part in ("service", "instance", "group"):
+        for part in _PARTS:
             one.add_argument(f"--{part}", help=f"only this {part}")
         one.add_argument("--wait", type=seconds, default=0, metavar="TIME", help="wait so long for the agents")
         if verb in (*_IMPOSING, "extend"):
+            _add_glass(one)
             one.add_argument("--for", dest="expires_in_s", type=seconds, metavar="TIME", help="30m, 2h …; else 1h")
         if verb in _IMPOSING:
             one.add_argument("--in", dest="starts_in_s", type=seconds, metavar="TIME", help="begin later: 30m, 2h …")
@@ -47,11 +50,18 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     shed.add_argument("--off", action="store_true", help="let everything pass again")
     _add_why(shed)
     _add_confirm(shed)
+    _add_glass(shed)
 
 
 def _add_why(one: argparse.ArgumentParser) -> None:
     one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
     one.add_argument("--dry-run", action="store_true", help="check everything, say what it would touch")
+
+
+def _add_glass(one: argparse.ArgumentParser) -> None:
+    one.add_argument(
+        "--break-glass", action="store_true", help="alone, where it takes two persons; it is reviewed afterwards"
+    )
 
 
 def _add_confirm(one: argparse.ArgumentParser) -> None:
@@ -71,10 +81,13 @@ def act(console: Asking, options: argparse.Namespace, say: Say, sleep: Callable[
     [breaker] = options.breaker
     path = f"/api/v1/breakers/{quote(breaker, safe='')}"
     done = _confirmed(console, f"{path}/{options.verb}", body, say, ask)
+    if "waits" in done:
+        return _say_waiting(done, say)
     in_steps = f" It would go in steps: {ramps.line_of(done['ramp'])}." if "ramp" in done else ""
     if done["dry_run"]:
         say(f"Nothing was changed. {_touched(done['impact'])}.{in_steps} {done['impact']['consequence']}")
         _say_answers(done["impact"], say)
+        _say_needs(done, say)
         return DONE
     already = " (it was so already)" if done["was_already"] else ""
     say(f"{options.verb} {breaker}: revision {done['revision']}{already}; {_touched(done['impact'])}")
@@ -88,16 +101,20 @@ def shed(console: Asking, options: argparse.Namespace, say: Say, ask: Ask | None
     """Shed load, let it go on, or let everything pass again."""
     body = _body(options)
     if options.off:
-        done = console.ask("POST", "/api/v1/shed/release", {name: body[name] for name in body if name != "confirm"})
+        ended = {name: body[name] for name in body if name not in _OF_SHEDDING}
+        done = console.ask("POST", "/api/v1/shed/release", ended)
     elif options.extend:
         prolonged = {"expires_in_s": 3600.0} | {name: body[name] for name in body if name != "confirm"}
         done = console.ask("POST", "/api/v1/shed/extend", prolonged)
     else:
         done = _confirmed(console, "/api/v1/shed", body | {"least": options.least}, say, ask)
+    if "waits" in done:
+        return _say_waiting(done, say)
     held = done["shed"]
     words = "everything passes again" if held["ended_at"] else f"load is shed until {held['expires_at'][:19]} UTC"
     if done["dry_run"]:
         say(f"Nothing was changed. It would be: {words}, revision {done['revision']}. {_touched(done['impact'])}.")
+        _say_needs(done, say)
         return DONE
     say(f"{words}: revision {done['revision']}{' (it was so already)' if done['was_already'] else ''}")
     _say_assumed(done, say)
@@ -109,15 +126,19 @@ def _several(console: Asking, options: argparse.Namespace, body: dict[str, objec
     found = _confirmed(console, "/api/v1/breakers", said, say, ask)
     tried = " (nothing was changed)" if body.get("dry_run") else ""
     for one in found["results"]:
+        if "waits" in one:
+            say(f"{one['name']}: {one['detail']}")
+            continue
         if "problem" in one:
             say(f"{one['name']}: refused: {one['problem']['detail']}")
             continue
         already = ", was so already" if one["done"]["was_already"] else ""
         say(f"{one['name']}: revision {one['done']['revision']}{already}{tried}")
-    say(f"{len(found['results']) - found['refused']} of {len(found['results'])}; {_touched(found['impact'])}")
+    waiting = found.get("waiting", 0)
+    say(f"{len(found['results']) - found['refused'] - waiting} of {len(found['results'])}; {_touched(found['impact'])}")
     _say_answers(found["impact"], say)
     _say_assumed(found, say)
-    return REFUSED if found["refused"] else DONE
+    return REFUSED if found["refused"] else WAITS if waiting else DONE
 
 
 def _confirmed(console: Asking, path: str, body: dict[str, object], say: Say, ask: Ask | None) -> dict[str, Any]:
@@ -133,6 +154,17 @@ def _confirmed(console: Asking, path: str, body: dict[str, object], say: Say, as
         if tried.get("impact"):
             say(f"{_touched(tried['impact'])}. {tried['impact']['consequence']}")
         return console.ask("POST", path, body | {"confirm": ask(f"confirm {refusal.fields['confirm']}\n> ")})
+
+
+def _say_waiting(done: Mapping[str, Any], say: Say) -> int:
+    say(done["detail"])
+    say(f"see `recovery-ops requests show {done['request']['number']}`")
+    return WAITS
+
+
+def _say_needs(done: Mapping[str, Any], say: Say) -> None:
+    if done.get("needs_second"):
+        say("It would wait until a second person agrees.")
 
 
 def _body(options: argparse.Namespace) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-DONE, REFUSED, NO_ANSWER, NOT_APPLIED = 0, 1, 3, 4
+DONE, REFUSED, NO_ANSWER, NOT_APPLIED, WAITS = 0, 1, 3, 4, 5
 
 Say = Callable[[str], None]
 

@@ -35,6 +35,11 @@ class Actor:
         """What tells two actors of one name apart; empty for the system."""
         return self.key_prefix or ("" if self.user_id is None else str(self.user_id))
 
+    @property
+    def identity(self) -> str:
+        """What tells whether two deeds are one person's."""
+        return f"{self.kind}:{self.id or self.name}"
+
 
 def system(name: str, channel: Channel = "task") -> Actor:
     """The console itself: it may do anything, because only our own code can ask for it."""

@@ -15,12 +15,12 @@ from recovery_ops.control import actions, documents, documents_intent
 from recovery_ops.control.actions import bulk, checks
 from recovery_ops.control.actions.overrides import resting_id
 from recovery_ops.control.actions.probes import probe
-from recovery_ops.control.api_requests import WHY, Api, Takes, assumed, page_of, whole_of
+from recovery_ops.control.api_requests import GLASS, WHY, Api, Takes, assumed, page_of, waiting, whole_of
 from recovery_ops.control.desired import apply_status, current_revision, live_policy, read
 from recovery_ops.control.impact import impact_of_all
 from recovery_ops.control.models import AuditEntry, LoadShed, Override
 from recovery_ops.control.precedence import verdict_of
-from recovery_ops.control.refusals import UNKNOWN, Refused
+from recovery_ops.control.refusals import UNKNOWN, Held, Refused
 from recovery_ops.control.stuck import findings_of, stuck_among
 from recovery_ops.rules.knobs import KNOBS
 from recovery_ops.rules.policy import knobs_document, parse_policy
@@ -72,14 +72,14 @@ class Breakers(Api):
     """`/api/v1/breakers`: GET every breaker, the worst first; POST one `verb` for each of `names`, each by itself.
 
     A POST (trip, disable, observe, release, extend, reset or probe) answers with a result for each: `done`, or the
-    `problem` that stopped this one and no other; and in `impact` with what all of them touch together. A reset of more
-    than one that is not closed is one `ramp` for all of them. `confirm` repeats the environment's name where one of
-    them would ask for a confirmation.
+    `problem` that stopped this one and no other, or the `request` that waits for a second person; and in `impact` with
+    what all of them touch together. A reset of more than one that is not closed is one `ramp` for all of them.
+    `confirm` repeats the environment's name where one of them would ask for a confirmation.
     """
 
     takes = {
         "POST": Takes(
-            WHY | PARTS | {"verb": str, "names": list} | IMPOSE_MORE,
+            WHY | PARTS | GLASS | {"verb": str, "names": list} | IMPOSE_MORE,
             needed=("reason", "verb", "names"),
         )
     }
@@ -112,7 +112,8 @@ class Breakers(Api):
         answer = {
             "environment": self.environment,
             "results": [_told(one) for one in results],
-            "refused": sum(one.refusal is not None for one in results),
+            "refused": sum(one.refusal is not None and not isinstance(one.refusal, Held) for one in results),
+            "waiting": sum(isinstance(one.refusal, Held) for one in results),
             "dry_run": asked.get("dry_run", False),
             "impact": documents.of_impact(impact),
         }
@@ -161,7 +162,7 @@ class Impose(Api):
     """
 
     verb = ""
-    takes = {"POST": Takes(WHY | PARTS | IMPOSE_MORE)}
+    takes = {"POST": Takes(WHY | PARTS | GLASS | IMPOSE_MORE)}
 
     def post(self, request: Request, name: str) -> Response:
         body = self.body(request)
@@ -186,7 +187,9 @@ class Extend(Api):
     """`POST /api/v1/breakers/<name>/extend`: lets it end `expires_in_s` from now."""
 
     takes = {
-        "POST": Takes(WHY | PARTS | {"override_id": str, "expires_in_s": float}, needed=("reason", "expires_in_s"))
+        "POST": Takes(
+            WHY | PARTS | {"override_id": str, "expires_in_s": float} | GLASS, needed=("reason", "expires_in_s")
+        )
     }
 
     def post(self, request: Request, name: str) -> Response:
@@ -305,7 +308,6 @@ class OperationPolicy(Api):
             service=body.get("service", ANY),
             knobs=body["knobs"],
             ahead=body.get("ahead", False),
-            break_glass=body.get("break_glass", False),
         )
         return Response(documents.of_done(done))
 
@@ -341,6 +343,8 @@ def _told(result: bulk.Result) -> dict[str, Any]:
     refusal = result.refusal
     if refusal is None:
         raise ValueError(result.name)
+    if isinstance(refusal, Held):
+        return {"name": result.name, **waiting(refusal)}
     problem = documents.of_problem(
         refusal.status, refusal.code, refusal.detail, fields=refusal.fields, changes=refusal.changes
     )

@@ -12,8 +12,9 @@ from rest_framework.response import Response
 
 from recovery_ops.control import actions, documents
 from recovery_ops.control.actions.documents import faults_of_document, plain
+from recovery_ops.control.actions.holding import is_second_needed
 from recovery_ops.control.actions.replays import cancel_replay, start_replay
-from recovery_ops.control.api_requests import COHORT, WHY, Api, Takes, page_of
+from recovery_ops.control.api_requests import COHORT, GLASS, WHY, Api, Takes, page_of
 from recovery_ops.control.desired import current_revision, live_policy
 from recovery_ops.control.differences import parts_of
 from recovery_ops.control.models import PolicyProposal, PolicyRelease, Replay
@@ -24,6 +25,7 @@ from recovery_ops.rules.policy import parse_policy
 from recovery_ops.rules.schema import policy_schema
 
 RELEASES_MOST = 200
+RULES = ("is_review_needed", "is_second_needed")
 PAGES = {"limit": f"from 1 to {RELEASES_MOST}", "before": "the number that `before` of the page before told"}
 
 
@@ -130,17 +132,28 @@ class ReviewRelease(Api):
 
 
 class Rules(Api):
-    """`/api/v1/rules`: what the environment asks of those who change it; PUT `is_review_needed`."""
+    """`/api/v1/rules`: what the environment asks of those who change it; PUT `is_review_needed`, `is_second_needed`.
 
-    takes = {"PUT": Takes(WHY | {"is_review_needed": bool}, needed=("reason", "is_review_needed"))}
+    Under `is_second_needed` whatever reaches everybody, or anybody in production, waits in `/api/v1/requests` until a
+    second person agrees: the answer is 202. To ask for less takes two as well.
+    """
+
+    takes = {"PUT": Takes(WHY | dict.fromkeys(RULES, bool) | GLASS)}
 
     def get(self, request: Request) -> Response:
-        needed = actions.is_review_needed(self.environment)
-        return Response({"environment": self.environment, "is_review_needed": needed})
+        here = self.environment
+        return Response(
+            {
+                "environment": here,
+                "is_review_needed": actions.is_review_needed(here),
+                "is_second_needed": is_second_needed(here),
+            }
+        )
 
     def put(self, request: Request) -> Response:
         body = self.body(request)
-        done = actions.set_rules(**self.asked(request, body), is_review_needed=body["is_review_needed"])
+        said: Any = {name: body[name] for name in RULES if name in body}
+        done = actions.set_rules(**self.asked(request, body), **said)
         return Response(documents.of_done(done))
 
 
@@ -255,7 +268,7 @@ class ReleaseProposal(Api):
 
     def post(self, request: Request, number: int) -> Response:
         body = self.body(request)
-        more = {name: body.get(name, False) for name in ("break_glass", "accepts_golden")}
+        more = {"accepts_golden": body.get("accepts_golden", False)}
         done = actions.release_proposal(**self.asked(request, body), number=number, **more)
         return Response(documents.of_done(done))
 

@@ -19,11 +19,11 @@ from rest_framework.views import APIView
 
 from events.keys import KeyBusy, KeyRefused, KeyStoreAway, authenticate
 from events.models import AgentKey
-from recovery_ops.control import documents
+from recovery_ops.control import documents, documents_intent
 from recovery_ops.control.actions import DEFAULT_EXPIRY_S, Asked
 from recovery_ops.control.actors import Actor
 from recovery_ops.control.context import actor_of, environment_of, origin_of
-from recovery_ops.control.refusals import Refused
+from recovery_ops.control.refusals import Held, Refused
 from recovery_ops.control.roles import may_of_key
 
 logger = logging.getLogger(__name__)
@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 RETRY_AFTER_S = 5
 WHY: dict[str, type] = {"reason": str, "dry_run": bool}
 """What the body of every change may hold."""
+GLASS: dict[str, type] = {"break_glass": bool}
+"""Whether what takes two persons is done by one; it is reviewed afterwards."""
 COHORT: dict[str, type] = {"share": float, "for_s": float, "service": str, "group": str, "least_calls": int}
 """To whom a proposal goes first, and for how long."""
 
@@ -135,7 +137,9 @@ class Api(APIView):
         return Response(answer, headers={"ETag": tag})
 
     def handle_exception(self, exc: Exception) -> Response:
-        """Every error as a problem document: never a page, never a redirect."""
+        """Every error as a problem document: never a page, never a redirect. What waits for a second person is none."""
+        if isinstance(exc, Held):
+            return Response(waiting(exc), status=exc.status)
         answer = problem_of(exc)
         if answer.status_code == 405:
             answer["Allow"] = ", ".join(self.allowed_methods)
@@ -146,7 +150,7 @@ class Api(APIView):
 
     def asked(self, request: Request, body: Mapping[str, Any]) -> Asked:
         """What an action is given of every request: who, where, why, what was seen, and the idempotency key."""
-        return Asked(
+        asked = Asked(
             by=self.actor,
             environment=self.environment,
             reason=body.get("reason", ""),
@@ -154,11 +158,19 @@ class Api(APIView):
             key=request.headers.get("Idempotency-Key"),
             dry_run=body.get("dry_run", False) or request.query_params.get("dry_run") in ("true", "1"),
         )
+        if "break_glass" in body:
+            asked["break_glass"] = body["break_glass"]
+        return asked
 
 
 def assumed(body: Mapping[str, Any]) -> dict[str, Any]:
     """What an answer says was taken for granted, because the body did not say it."""
     return {} if "expires_in_s" in body else {"assumed": {"expires_in_s": DEFAULT_EXPIRY_S}}
+
+
+def waiting(held: Held) -> dict[str, Any]:
+    """What is told of a change that waits for a second person."""
+    return {"waits": True, "detail": held.detail, "request": documents_intent.of_held(held.request)}
 
 
 def problem_of(error: Exception) -> Response:

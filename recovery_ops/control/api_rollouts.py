@@ -10,14 +10,14 @@ from rest_framework.response import Response
 
 from events.queries import fleet
 from recovery_ops.control import actions, documents
-from recovery_ops.control.api_requests import COHORT, WHY, Api, Takes, page_of
+from recovery_ops.control.api_requests import COHORT, GLASS, WHY, Api, Takes, page_of
 from recovery_ops.control.desired import Standards, apply_status_of, read
 from recovery_ops.control.evidence import evidence_of, figures_of, split
 from recovery_ops.control.models import PolicyRollout
 from recovery_ops.control.refusals import UNKNOWN, Refused
 
 ROLLOUTS_MOST = 200
-_ASKED: dict[str, type] = COHORT | {"break_glass": bool, "accepts_golden": bool}
+_ASKED: dict[str, type] = COHORT | {"accepts_golden": bool}
 
 
 class RollOut(Api):
@@ -27,7 +27,7 @@ class RollOut(Api):
     `least_calls` on each side. It is promoted when the time is over and the cohort is well, and taken back when not.
     """
 
-    takes = {"POST": Takes(WHY | _ASKED)}
+    takes = {"POST": Takes(WHY | GLASS | _ASKED)}
 
     def post(self, request: Request, number: int) -> Response:
         body = self.body(request)

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from recovery_ops.control import documents, documents_intent
 from recovery_ops.control.actions.shedding import extend_shed, let_pass, shed
-from recovery_ops.control.api_requests import WHY, Api, Takes, assumed
+from recovery_ops.control.api_requests import GLASS, WHY, Api, Takes, assumed
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.models import LoadShed
 
@@ -23,7 +23,7 @@ class Shed(Api):
     that a source is more important. A `least` of null lets everything pass again.
     """
 
-    takes = {"POST": Takes(WHY | {"least": object, "expires_in_s": float, "confirm": str})}
+    takes = {"POST": Takes(WHY | {"least": object, "expires_in_s": float, "confirm": str} | GLASS)}
 
     def get(self, request: Request) -> Response:
         here = self.environment
@@ -44,7 +44,7 @@ class Shed(Api):
 class ShedExtend(Api):
     """`POST /api/v1/shed/extend`: lets it end `expires_in_s` from now."""
 
-    takes = {"POST": Takes(WHY | {"expires_in_s": float}, needed=("reason", "expires_in_s"))}
+    takes = {"POST": Takes(WHY | {"expires_in_s": float} | GLASS, needed=("reason", "expires_in_s"))}
 
     def post(self, request: Request) -> Response:
         body = self.body(request)

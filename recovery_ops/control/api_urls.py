@@ -17,6 +17,7 @@ from recovery_ops.control import (
     api_ramps,
     api_rollouts,
     api_runs,
+    api_second,
     api_shedding,
     api_unclassified,
     numbers,  # noqa: F401  # `number` in addresses
@@ -59,6 +60,12 @@ urlpatterns: list[URLPattern] = [
     *(
         path(f"resets/<number:number>/{verb}", api_ramps.Decide.as_view(verb=verb), name=f"api-reset-{verb}")
         for verb in ("continue", "cancel")
+    ),
+    path("requests", api_second.Requests.as_view(), name="api-requests"),
+    path("requests/<number:number>", api_second.RequestOf.as_view(), name="api-request"),
+    *(
+        path(f"requests/<number:number>/{verb}", api_second.Decide.as_view(verb=verb), name=f"api-request-{verb}")
+        for verb in api_second.DECIDE
     ),
     path("escalations", api_escalations.Escalations.as_view(), name="api-escalations"),
     path("escalations/<number:number>", api_escalations.Escalation.as_view(), name="api-escalation"),

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from events.rows import AgentRow, BreakerRow, InstanceState
-from recovery_ops.control.actions import Done
+from recovery_ops.control.actions import Done, is_review_needed
 from recovery_ops.control.desired import ApplySummary, LivePolicy
 from recovery_ops.control.differences import Part
-from recovery_ops.control.documents_intent import moment, of_override, of_probe, of_ramp, of_reset, of_shed
+from recovery_ops.control.documents_intent import moment, of_held, of_override, of_probe, of_ramp, of_reset, of_shed
 from recovery_ops.control.impact import Impact
 from recovery_ops.control.models import (
     AuditEntry,
@@ -19,6 +19,7 @@ from recovery_ops.control.models import (
     Feedback,
     GoldenCase,
     GoldenResult,
+    HeldAct,
     LoadShed,
     Override,
     PolicyProposal,
@@ -187,6 +188,7 @@ def of_done(done: Done[Any]) -> Document:
         "revision": done.revision,
         "was_already": done.was_already,
         "dry_run": done.is_dry_run,
+        "needs_second": done.needs_second,
         **_changed(done.object),
         "impact": None if done.impact is None else of_impact(done.impact),
     }
@@ -224,7 +226,10 @@ def _changed(row: object) -> Document:
     if isinstance(row, UnknownCause):
         return {"cause": of_unknown_cause(row)}
     if isinstance(row, EnvironmentRules):
-        return {"rules": {"is_review_needed": row.is_review_needed}}
+        needed = is_review_needed(row.environment)
+        return {"rules": {"is_review_needed": needed, "is_second_needed": row.is_second_needed}}
+    if isinstance(row, HeldAct):
+        return {"request": of_held(row)}
     if isinstance(row, BreakGlassReview):
         return {"review": {"version": row.release.version, "by": row.by, "at": moment(row.at), "reason": row.reason}}
     if isinstance(row, ResetRamp):

@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import zip_longest
 from typing import Any
 
-from recovery_ops.control.models import BreakerProbe, LoadShed, Override, Reset, ResetRamp
+from recovery_ops.control.models import BreakerProbe, HeldAct, LoadShed, Override, Reset, ResetRamp
 from recovery_ops.rules.scope import ANY
 from recovery_ops.wire import scope_document
 
@@ -88,6 +88,25 @@ def of_ramp(one: ResetRamp) -> Document:
         "ended_at": moment(one.ended_at),
         "ended_by": one.ended_by,
         "end_reason": one.end_reason,
+    }
+
+
+def of_held(one: HeldAct, *, now: datetime | None = None) -> Document:
+    """What was asked for where two have to want it, and what became of it."""
+    return {
+        "number": one.number,
+        "state": one.state if now is None else one.state_at(now),
+        "act": one.act,
+        "about": one.about,
+        "arguments": dict(one.arguments),
+        "by": one.by,
+        "reason": one.reason,
+        "asked_at": moment(one.asked_at),
+        "expires_at": moment(one.expires_at),
+        "decided_by": one.decided_by,
+        "decided_at": moment(one.decided_at),
+        "decision_reason": one.decision_reason,
+        "revision": one.revision,
     }
 
 

@@ -26,7 +26,10 @@ MAIN_KNOBS = ("max_retries", "max_retries_background", "base_delay_s", "retry_ca
 
 
 class ReasonForm(forms.Form):
-    """Every change has a reason, the revision its author was looking at, and a key against sending twice."""
+    """Every change has a reason, the revision its author was looking at, and a key against sending twice.
+
+    `break_glass` is offered only where a change takes two persons.
+    """
 
     reason = forms.CharField(
         min_length=REASON_CHARS,
@@ -38,6 +41,7 @@ class ReasonForm(forms.Form):
         },
     )
     seen = forms.IntegerField(min_value=0, required=False)
+    break_glass = forms.BooleanField(required=False)
     key = forms.CharField(max_length=64, required=False)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from recovery_ops.control.models import AuditEntry
+from recovery_ops.control.models import AuditEntry, HeldAct
 
+WAITS = 202
 INVALID, FORBIDDEN, UNKNOWN, STALE = 400, 403, 404, 409
 
 
@@ -31,3 +32,11 @@ class Refused(Exception):
         self.status = status
         self.fields = dict(fields or {})
         self.changes = tuple(changes)
+
+
+class Held(Refused):
+    """A change that waits for a second person: `request` was written down, and nothing else is different."""
+
+    def __init__(self, detail: str, request: HeldAct) -> None:
+        super().__init__("second_person_needed", detail, status=WAITS)
+        self.request = request

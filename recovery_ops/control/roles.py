@@ -48,6 +48,7 @@ LEAST_ROLE: dict[str, Role] = {
     "release_policy": Role.OPERATOR,  # what was approved; anything where the environment asks for no review
     "roll_back_policy": Role.OPERATOR,  # to what was live before: an emergency waits for nobody
     "break_glass": Role.EDITOR,  # release without approval where it is asked for; lands in the list for review
+    "agree": Role.OPERATOR,  # to what somebody else asked for where two have to; it takes the act's own permission too
     "approve_policy": Role.APPROVER,  # somebody else's
     "manage_notifications": Role.EDITOR,  # channels, what they are told, and chains of who is asked
     "set_rules": Role.ADMIN,  # whether an environment asks for review

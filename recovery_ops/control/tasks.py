@@ -8,11 +8,12 @@ from django.utils import timezone
 from recovery_ops.control.actions import end_expired, keep_ramps, keep_rollouts, release_due
 from recovery_ops.control.actions.failures_due import keep_failures
 from recovery_ops.control.actions.quorum import keep_quorum
+from recovery_ops.control.actions.second import end_unanswered
 from recovery_ops.control.actions.shedding import end_expired_shed
 from recovery_ops.control.context import known_environments
 from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.models import LoadShed, Override
+from recovery_ops.control.models import HeldAct, LoadShed, Override
 from recovery_ops.control.notify.budgets import watch
 from recovery_ops.control.notify.keeping import forget_old
 from recovery_ops.control.notify.sending import send_due
@@ -23,12 +24,14 @@ from recovery_ops.control.retention import sweep_replays
 
 @shared_task
 def end_expired_overrides() -> int:
-    """Note which overrides have ended by their time, and where load is shed no more; return how many."""
+    """Note which overrides, shed loads and requests for a second person have ended by their time; return how many."""
     now = timezone.now()
     due = Override.objects.filter(ended_at=None, expires_at__lte=now).values_list("environment", flat=True)
     ended = sum(len(end_expired(environment, now=now)) for environment in sorted(set(due)))
     shedding = LoadShed.objects.filter(ended_at=None, expires_at__lte=now).values_list("environment", flat=True)
-    return ended + sum(end_expired_shed(environment, now=now) is not None for environment in list(shedding))
+    ended += sum(end_expired_shed(environment, now=now) is not None for environment in list(shedding))
+    asked = HeldAct.objects.filter(state=HeldAct.WAITING, expires_at__lte=now).values_list("environment", flat=True)
+    return ended + sum(len(end_unanswered(environment, now=now)) for environment in sorted(set(asked)))
 
 
 @shared_task

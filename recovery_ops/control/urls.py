@@ -30,6 +30,7 @@ from recovery_ops.control.views import (
     recovered,
     report,
     saved,
+    second,
     shedding,
     wallboard,
 )
@@ -48,6 +49,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("bulk", seeing(bulk.bulk), name="breakers-bulk"),
     path("resets", seeing(ramps.ramps), name="reset-ramps"),
     path("resets/<number:number>", seeing(ramps.ramp), name="reset-ramp"),
+    path("requests", seeing(second.held_acts), name="held-acts"),
+    path("requests/<number:number>", seeing(second.held_act), name="held-act"),
     path("shed", seeing(shedding.shedding), name="shed"),
     *(
         path(f"breakers/<path:name>/{verb}", seeing(partial(acts.act, verb=verb)), name=f"breaker-{verb}")

@@ -8,7 +8,7 @@ import pytest
 
 from events import keys
 from recovery_ops import cli
-from recovery_ops.control.models import Override
+from recovery_ops.control.models import EnvironmentRules, Override
 from recovery_ops.rules.facts import DesiredStateApplied
 from tests.control.today import seen_now, today_fleet
 from tests.events.seeding import Story
@@ -63,6 +63,25 @@ def test_trip_release_and_reset(operator: Operator) -> None:
 def test_a_dry_run_says_what_it_would_touch(operator: Operator) -> None:
     assert operator.run("trip", "search_web", *WHY, "--dry-run") == cli.DONE
     assert operator.said[0].startswith("Nothing was changed. 3 instances have it, 3 are in scope. Callers will get")
+    assert not Override.objects.exists()
+
+
+def test_what_takes_two_persons_waits_and_can_be_withdrawn(operator: Operator) -> None:
+    EnvironmentRules.objects.create(environment="dev", is_second_needed=True)
+    everything = ["trip", "*", *WHY, "--confirm", "dev"]
+    assert operator.run(*everything, "--dry-run") == cli.DONE
+    assert operator.said[-1] == "It would wait until a second person agrees."
+    assert operator.run(*everything) == cli.WAITS
+    assert "Request 1 waits until" in operator.said[0]
+    assert operator.run("shed", *WHY, "--confirm", "dev") == cli.WAITS
+    assert operator.run("requests", "list", "--state", "waiting") == cli.DONE
+    assert [said.partition(",")[0] for said in operator.said] == [
+        "request 2: shed less important work",
+        "request 1: trip every breaker",
+    ]
+    assert operator.run("requests", "withdraw", "1", *WHY) == cli.DONE
+    assert operator.run("requests", "show", "1") == cli.DONE
+    assert "withdrawn" in operator.said[0]
     assert not Override.objects.exists()
 
 

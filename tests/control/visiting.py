@@ -35,6 +35,7 @@ PAGES = {
     "trip": "/breakers/search_web/trip",
     "bulk": "/bulk",
     "resets": "/resets",
+    "requests": "/requests",
     "shed": "/shed",
     "capacity": "/capacity",
     "degradations": "/degradations",

@@ -8,7 +8,7 @@ with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, NotRequired, Required, TypedDict, TypeVar
@@ -19,11 +19,11 @@ from django.utils import timezone
 
 from events import wakes
 from recovery_ops.control import audit, stream
-from recovery_ops.control.actions import checks
+from recovery_ops.control.actions import checks, holding
 from recovery_ops.control.actors import Actor
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.impact import Impact
-from recovery_ops.control.models import EVERYWHERE, NAME_CHARS, REASON_CHARS, AuditEntry, Revision
+from recovery_ops.control.models import EVERYWHERE, NAME_CHARS, REASON_CHARS, AuditEntry, HeldAct, Revision
 from recovery_ops.control.refusals import FORBIDDEN, STALE, Refused
 from recovery_ops.rules.scope import ANY, Scope
 
@@ -87,6 +87,12 @@ PAST = {
     "view.rename": "renamed the view",
     "view.delete": "deleted the view",
     "view.default": "chose to open a page with the view",
+    "request.ask": "asked for a second person:",
+    "request.agree": "agreed to",
+    "request.reject": "did not agree to",
+    "request.withdraw": "withdrew",
+    "request.expire": "ended, because nobody agreed,",
+    "request.review": "looked afterwards at",
     "key.create": "made the key",
     "key.rotate": "replaced the key",
     "key.revoke": "revoked the key",
@@ -150,7 +156,8 @@ class Asked(TypedDict):
 
     `seen` is the revision the asker was looking at (None: they have not looked); `key` an idempotency key: asking again
     with it is answered with what was done the first time. `dry_run` checks everything and writes nothing. `now` is for
-    those who know better than the clock.
+    those who know better than the clock. `break_glass` does alone what two have to want. `agreed` is the request to
+    which a second person has agreed: only `actions.second` gives it.
     """
 
     by: Required[Actor]
@@ -160,6 +167,8 @@ class Asked(TypedDict):
     key: NotRequired[str | None]
     dry_run: NotRequired[bool]
     now: NotRequired[datetime | None]
+    break_glass: NotRequired[bool]
+    agreed: NotRequired[HeldAct]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +182,8 @@ class Done(Generic[T]):
     object: T
     was_already: bool = False
     is_dry_run: bool = False
+    needs_second: bool = False
+    """Of a dry run: whether it would wait for a second person."""
     impact: Impact | None = None
 
 
@@ -209,6 +220,8 @@ class Attempt:
     """Whether agents have to hear of it: then there is a new revision."""
     needs_fresh: bool = False
     """Whether a person has to have signed in a short time ago."""
+    grave: holding.Grave | None = None
+    """What waits for a second person where the environment asks for one."""
 
     @staticmethod
     def of(
@@ -221,6 +234,7 @@ class Attempt:
         about: str = "",
         is_for_agents: bool = True,
         needs_fresh: bool = False,
+        grave: holding.Grave | None = None,
     ) -> Attempt:
         """The attempt that a caller's keywords stand for."""
         return Attempt(
@@ -238,6 +252,7 @@ class Attempt:
             about=about,
             is_for_agents=is_for_agents,
             needs_fresh=needs_fresh,
+            grave=grave,
         )
 
     @property
@@ -280,15 +295,15 @@ class Attempt:
         if changes:
             raise Refused("stale", f"{_told(changes[0])} Look again, then decide.", status=STALE, changes=changes)
 
-    def deed(self, step: Step[T]) -> audit.Deed:
-        """What the audit log says of it."""
+    def deed(self, step: Step[T], second: Mapping[str, Any]) -> audit.Deed:
+        """What the audit log says of it, and of the second person."""
         return audit.Deed(
             verb=self.verb,
             object=self.object,
             operation=self.scope.operation,
             reason=self.reason,
             before=step.before,
-            after=step.after,
+            after={**(step.after or {}), **second} if second else step.after,
             revision=step.revision if self.is_for_agents else None,
             key=self.key,
         )
@@ -337,27 +352,40 @@ def carry_out(
 ) -> Done[T]:
     """Run one change in one transaction. `step` writes under the revision it is given, `recall` finds what it wrote.
 
-    What agents need not hear of is given the current revision, and makes no new one.
+    What agents need not hear of is given the current revision, and makes no new one. What waits for a second person is
+    tried, so that nobody is asked about what could not be done, and taken back. Raises Held for it.
     """
     with transaction.atomic():
         audit.lock(attempt.environment)
+        if (earlier := holding.asked_before(attempt)) is not None:
+            raise holding.refusal_of(earlier)
         repeated = attempt.repeated()
         if repeated is not None:
             found = recall(repeated)
             revision = repeated.revision or (0 if attempt.is_for_agents else current_revision(attempt.environment))
             return Done(revision=revision, object=found, was_already=True, impact=impact)
-        taken = step(current_revision(attempt.environment) + (1 if attempt.is_for_agents else 0))
-        if not taken.was_already:
-            audit.append(attempt.environment, attempt.deed(taken), by=attempt.by, at=attempt.now)
+        is_waiting = holding.has_to_wait(attempt)
+        with transaction.atomic() if is_waiting else nullcontext():
+            taken = step(current_revision(attempt.environment) + (1 if attempt.is_for_agents else 0))
+            is_held = is_waiting and not taken.was_already and not attempt.is_dry_run
+            if is_held:
+                transaction.set_rollback(True)
+        held = holding.hold(attempt) if is_held else None
+        if held is None and not taken.was_already:
+            second = {} if is_waiting else holding.second_of(attempt, taken.revision)
+            audit.append(attempt.environment, attempt.deed(taken, second), by=attempt.by, at=attempt.now)
             if attempt.is_for_agents:
                 bump(attempt.environment, attempt.now)
             if attempt.is_dry_run:
                 transaction.set_rollback(True)
+    if held is not None:
+        raise holding.refusal_of(held)
     return Done(
         revision=taken.revision,
         object=taken.object,
         was_already=taken.was_already,
         is_dry_run=attempt.is_dry_run,
+        needs_second=is_waiting and attempt.is_dry_run and not taken.was_already,
         impact=impact,
     )
 

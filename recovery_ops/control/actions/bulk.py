@@ -39,7 +39,10 @@ VERBS: Mapping[str, Callable[..., Done[Any]]] = {
     "probe": probe,
 }
 IMPOSING = ("trip", "disable", "observe")
-_TAKES = {"extend": ("expires_in_s",), **dict.fromkeys(IMPOSING, ("expires_in_s", "starts_in_s", "ahead"))}
+_TAKES = {
+    "extend": ("expires_in_s",),
+    **dict.fromkeys(IMPOSING, ("expires_in_s", "starts_in_s", "ahead")),
+}
 MOST = 200
 FEW = 10
 """Ruling more breakers than these at once asks for a fresh sign-in, as ruling all of them does."""

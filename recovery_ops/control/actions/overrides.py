@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, NotRequired, Required, Unpack
 
@@ -12,6 +13,7 @@ from recovery_ops import wire
 from recovery_ops.control import audit
 from recovery_ops.control.actions import checks
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, bump, carry_out, require, words_of
+from recovery_ops.control.actions.holding import Grave, is_grave
 from recovery_ops.control.actors import system
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.impact import impact_of
@@ -72,7 +74,11 @@ def impose(mode: State, **asked: Unpack[Imposing]) -> Done[Override]:
         "confirm": checks.fault_of_confirmation(checks.name_to_confirm(environment, scope), asked),
     }
     is_fleet_wide = scope.operation == ANY
-    attempt = Attempt.of(f"breaker.{verb}", verb, scope, asked, faults, needs_fresh=is_fleet_wide)
+    grave = None
+    if is_grave(environment, scope):
+        more = {name: asked[name] for name in ("ahead", "confirm") if name in asked}
+        grave = Grave.of(verb, asked, scope=asdict(scope), expires_in_s=expires_in_s, starts_in_s=starts_in_s, **more)
+    attempt = Attempt.of(f"breaker.{verb}", verb, scope, asked, faults, needs_fresh=is_fleet_wide, grave=grave)
     with attempt.noted():
         attempt.check()
         if not asked.get("ahead"):
@@ -128,7 +134,10 @@ def extend(*, override_id: str, expires_in_s: float, **asked: Unpack[Asked]) -> 
     """
     override = _found("extend", override_id, asked)
     fault = checks.fault_of_expiry(expires_in_s, asked["by"], override.environment)
-    attempt = Attempt.of("breaker.extend", "extend", override.scope, asked, {"expires_in_s": fault})
+    grave = None
+    if is_grave(override.environment, override.scope):
+        grave = Grave.of("extend", asked, override_id=override_id, expires_in_s=expires_in_s)
+    attempt = Attempt.of("breaker.extend", "extend", override.scope, asked, {"expires_in_s": fault}, grave=grave)
 
     def write(revision: int) -> Step[Override]:
         held = Override.objects.get(pk=override.pk)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Required, Unpack
+from typing import NotRequired, Required, Unpack
 
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
+from recovery_ops.control.actions.holding import Grave
 from recovery_ops.control.actors import Actor
 from recovery_ops.control.models import AuditEntry, BreakGlassReview, EnvironmentRules, PolicyRelease
 from recovery_ops.control.refusals import FORBIDDEN, UNKNOWN, Refused
@@ -16,38 +17,58 @@ _RULES, _REVIEW = "environment.rules", "release.review"
 
 
 def is_review_needed(environment: str) -> bool:
-    """Whether a policy has to be approved by somebody else. Where nobody said so: in production."""
-    said = EnvironmentRules.objects.filter(environment=environment).values_list("is_review_needed", flat=True).first()
+    """Whether a policy has to be approved by somebody else: where two have to want what reaches everybody, or it was
+    said so; where nobody said anything, in production.
+    """
+    rules = EnvironmentRules.objects.filter(environment=environment).first()
+    return _reviewed(environment, rules) or (rules is not None and rules.is_second_needed)
+
+
+def _reviewed(environment: str, rules: EnvironmentRules | None) -> bool:
+    said = None if rules is None else rules.is_review_needed
     return environment.startswith(PRODUCTION) if said is None else said
 
 
 def identity(by: Actor) -> str:
     """What tells whether two deeds are one person's."""
-    return f"{by.kind}:{by.id or by.name}"
+    return by.identity
 
 
 class Ruling(Asked):
     """What `set_rules` is given."""
 
-    is_review_needed: Required[bool]
+    is_review_needed: NotRequired[bool]
+    is_second_needed: NotRequired[bool]
 
 
 def set_rules(**asked: Unpack[Ruling]) -> Done[EnvironmentRules]:
-    """Say whether policies of this environment need the approval of somebody else. Raises Refused: 403, 400."""
-    environment, wanted = asked["environment"], asked["is_review_needed"]
-    attempt = Attempt.of(_RULES, "set_rules", Scope(), asked, about=environment, is_for_agents=False)
+    """Say whether policies here need the approval of somebody else, and whether what reaches everybody takes two.
+
+    What is not said stays. Where two have to want things, they have to want less of it too. Raises Refused: 403, 400.
+    """
+    environment = asked["environment"]
+    wanted: dict[str, bool] = {name: asked[name] for name in ("is_review_needed", "is_second_needed") if name in asked}
+    faults = {"is_review_needed": "" if wanted else "is missing, and so is is_second_needed"}
+    grave = Grave.of("set_rules", asked, **wanted) if False in wanted.values() else None
+    attempt = Attempt.of(
+        _RULES, "set_rules", Scope(), asked, faults, about=environment, is_for_agents=False, grave=grave
+    )
 
     def write(revision: int) -> Step[EnvironmentRules]:
-        held = is_review_needed(environment)
-        rules, is_new = EnvironmentRules.objects.get_or_create(
-            environment=environment, defaults={"is_review_needed": wanted}
-        )
-        if held == wanted and not is_new:
+        rules = EnvironmentRules.objects.filter(environment=environment).first()
+        before = {
+            "is_review_needed": _reviewed(environment, rules),
+            "is_second_needed": rules is not None and rules.is_second_needed,
+        }
+        after = before | wanted
+        if rules is not None and after == before:
             return Step(object=rules, revision=revision, was_already=True)
-        rules.is_review_needed = wanted
+        rules = rules or EnvironmentRules(environment=environment)
+        rules.is_review_needed = wanted.get("is_review_needed", rules.is_review_needed)
+        rules.is_second_needed = after["is_second_needed"]
         rules.save()
-        before, after = {"is_review_needed": held}, {"is_review_needed": wanted}
-        return Step(object=rules, revision=revision, before=before, after=after)
+        changed: dict[str, bool] = {name: before[name] for name in wanted}
+        return Step(object=rules, revision=revision, before=changed, after=wanted)
 
     with attempt.noted():
         attempt.check()

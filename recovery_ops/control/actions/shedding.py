@@ -15,6 +15,7 @@ from django.db import transaction
 from recovery_ops.control import audit
 from recovery_ops.control.actions import checks
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, bump, carry_out
+from recovery_ops.control.actions.holding import Grave
 from recovery_ops.control.actions.overrides import SAME_END
 from recovery_ops.control.actors import system
 from recovery_ops.control.desired import current_revision
@@ -57,7 +58,9 @@ def shed(**asked: Unpack[Shedding]) -> Done[LoadShed]:
         "expires_in_s": checks.fault_of_expiry(expires_in_s, asked["by"], asked["environment"]),
         "confirm": checks.fault_of_confirmation(asked["environment"], asked),
     }
-    attempt = _attempt("shed", asked, faults)
+    more = {"confirm": asked["confirm"]} if "confirm" in asked else {}
+    grave = Grave.of("shed", asked, least=least, expires_in_s=expires_in_s, **more)
+    attempt = _attempt("shed", asked, faults, grave)
 
     def write(revision: int) -> Step[LoadShed]:
         held = LoadShed.objects.live(attempt.environment).first()
@@ -99,7 +102,8 @@ def extend_shed(**asked: Unpack[Prolonging]) -> Done[LoadShed]:
     """
     expires_in_s = asked["expires_in_s"]
     fault = checks.fault_of_expiry(expires_in_s, asked["by"], asked["environment"])
-    attempt = _attempt("extend", asked, {"expires_in_s": fault})
+    grave = Grave.of("extend_shed", asked, expires_in_s=expires_in_s)
+    attempt = _attempt("extend", asked, {"expires_in_s": fault}, grave)
 
     def write(revision: int) -> Step[LoadShed]:
         held = LoadShed.objects.in_force(attempt.environment, attempt.now).first()
@@ -145,8 +149,8 @@ def end_expired_shed(environment: str, *, now: datetime) -> LoadShed | None:
     return held
 
 
-def _attempt(verb: str, asked: Asked, faults: Mapping[str, str] | None = None) -> Attempt:
-    return Attempt.of(f"load.{verb}", "shed", Scope(), asked, faults, about=_ABOUT)
+def _attempt(verb: str, asked: Asked, faults: Mapping[str, str] | None = None, grave: Grave | None = None) -> Attempt:
+    return Attempt.of(f"load.{verb}", "shed", Scope(), asked, faults, about=_ABOUT, grave=grave)
 
 
 def _carried_out(attempt: Attempt, write: Any) -> Done[LoadShed]:

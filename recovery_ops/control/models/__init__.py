@@ -45,6 +45,7 @@ from recovery_ops.control.models.quorum import QuorumWatch
 from recovery_ops.control.models.ramps import ResetRamp
 from recovery_ops.control.models.replays import Replay
 from recovery_ops.control.models.rollouts import PolicyRollout
+from recovery_ops.control.models.second import HeldAct
 from recovery_ops.control.models.shedding import LoadShed
 from recovery_ops.control.models.unknown import UnknownCause
 from recovery_ops.control.models.views import DefaultView, SavedView
@@ -76,6 +77,7 @@ __all__ = [
     "Feedback",
     "GoldenCase",
     "GoldenResult",
+    "HeldAct",
     "LoadShed",
     "Notification",
     "NotificationRule",

@@ -147,7 +147,8 @@ class EnvironmentRules(models.Model):
     """What an environment asks of those who change it; where there is no row, see `actions.review`."""
 
     environment = models.CharField(max_length=ENVIRONMENT_CHARS, primary_key=True)
-    is_review_needed = models.BooleanField()
+    is_review_needed = models.BooleanField(null=True)
+    is_second_needed = models.BooleanField(default=False, help_text="What reaches everybody takes two persons.")
 
     def __str__(self) -> str:
         return self.environment

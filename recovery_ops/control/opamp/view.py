@@ -60,7 +60,7 @@ def _answered(request: HttpRequest) -> HttpResponse:
     except messages.Malformed as fault:
         reply = messages.Reply(uid=b"", error=(messages.BAD_REQUEST, str(fault)))
     else:
-        reply = answer(key.environment, report, newest(key.environment)[0], now=timezone.now())
+        reply = answer(key.environment, report, newest(key.environment).snapshot, now=timezone.now())
     return HttpResponse(messages.encode(reply), content_type=MEDIA_TYPE, headers={"Cache-Control": "no-store"})
 
 

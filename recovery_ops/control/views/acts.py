@@ -20,6 +20,7 @@ from events.wording import clock_text, count_text, rate_text, zone_word
 from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused, words_of
 from recovery_ops.control.actions.attempt import SIGN_IN_AGAIN
+from recovery_ops.control.actions.holding import is_grave, is_second_needed
 from recovery_ops.control.actions.probes import probe
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.desired import current_revision
@@ -35,8 +36,9 @@ from recovery_ops.control.forms import (
 )
 from recovery_ops.control.impact import Impact, impact_of
 from recovery_ops.control.models import Override, ResetRamp
+from recovery_ops.control.refusals import Held
 from recovery_ops.control.sign_in.sessions import sign_in_again
-from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.answers import changed, waits
 from recovery_ops.control.views.ramp_words import sentence_of, steps_words
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.scope import ANY, Scope
@@ -249,6 +251,7 @@ class _Asked:
             "now": self.now,
         }
         if "expires_in_s" in cleaned:
+            asked["break_glass"] = cleaned["break_glass"]
             asked["expires_in_s"] = float(cleaned["expires_in_s"])
         if "confirm" in cleaned:
             asked["confirm"] = cleaned["confirm"]
@@ -263,6 +266,8 @@ class _Asked:
 
     def _refused(self, form: ReasonForm, refusal: Refused) -> HttpResponse:
         """403 is a page of its own; anything else is said above the form, which keeps what was typed."""
+        if isinstance(refusal, Held):
+            return waits(self.request, refusal)
         if refusal.status == 403 and refusal.code != SIGN_IN_AGAIN:
             raise PermissionDenied(refusal.detail)
         unplaced = problems_of(form, {name: fault for name, fault in refusal.fields.items() if name != "operation"})
@@ -278,6 +283,11 @@ class _Asked:
         if self.is_every:
             return queries.fleet(self.environment, now=self.now)
         return [one.agent for one in queries.instance_states(self.environment, self.name, now=self.now)]
+
+    def _is_second_needed(self) -> bool:
+        """Whether it may wait for a second person; which part of the environment is meant is only said in the form."""
+        is_lasting = issubclass(self.act.form, ExtendForm)
+        return is_lasting and is_grave(self.environment, self.scope) and is_second_needed(self.environment)
 
     def _in_steps(self, impact: Impact) -> str:
         """That a reset of all of them goes in steps, and in which."""
@@ -308,6 +318,7 @@ class _Asked:
             "action": self.request.get_full_path(),
             "back": self.back,
             "problem": problem,
+            "is_second_needed": self._is_second_needed(),
             # Whoever sends the form after a refusal has seen what is there now.
             "seen": revision if status == 409 or not form.is_bound else form["seen"].value(),
             "revision": revision,

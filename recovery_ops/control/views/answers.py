@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 
 from events.pages import DIALOG, fragment_of
+from recovery_ops.control.refusals import Held
 
 
 class _SeeOther(HttpResponseRedirect):
@@ -23,3 +25,8 @@ def changed(request: HttpRequest, address: str, notice: str) -> HttpResponse:
     if fragment_of(request) == DIALOG:
         return HttpResponse(status=204, headers={"X-Location": address})
     return see_other(address)
+
+
+def waits(request: HttpRequest, held: Held) -> HttpResponse:
+    """Lead to the request that a second person has to agree to."""
+    return changed(request, reverse("held-act", args=[held.request.number]), held.detail)

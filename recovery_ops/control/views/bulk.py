@@ -19,12 +19,13 @@ from events.pages import render_page
 from events.rows import BreakerRow
 from recovery_ops.control.actions import bulk as actions
 from recovery_ops.control.actions.attempt import SIGN_IN_AGAIN, Asked
+from recovery_ops.control.actions.holding import is_second_needed
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.forms import DEFAULT_EXPIRY_S, BulkForm, new_key, problems_of
 from recovery_ops.control.impact import Impact, impact_of_all
 from recovery_ops.control.models import ResetRamp
-from recovery_ops.control.refusals import Refused
+from recovery_ops.control.refusals import Held, Refused
 from recovery_ops.control.views.acts import ACTS, MOST_INSTEAD, UNPROCESSABLE, impact_words
 from recovery_ops.control.views.breakers import ratio_of
 from recovery_ops.rules.scope import Scope
@@ -90,9 +91,14 @@ def _carried_out(request: HttpRequest, environment: str, form: BulkForm) -> list
         reason=said["reason"],
         seen=said["seen"],
         key=said["key"] or None,
+        break_glass=said["break_glass"],
         now=now,
     )
-    more: dict[str, Any] = {"starts_in_s": form.starts_in_s(now), "confirm": said.get("confirm", "")}
+    more: dict[str, Any] = {
+        "starts_in_s": form.starts_in_s(now),
+        "confirm": said.get("confirm", ""),
+        "break_glass": said["break_glass"],
+    }
     if said["expires_in_s"]:
         more["expires_in_s"] = float(said["expires_in_s"])
     return actions.each(said["verb"], said["name"], asked, where=_where(said), **more)
@@ -125,7 +131,8 @@ def _page(
     is_weighed = bool(chosen) and status == 200 and not results
     impact = _impact(environment, chosen, where) if is_weighed else None
     agents = queries.fleet(environment, now=timezone.now())
-    refused = sum(one.refusal is not None for one in results)
+    waiting = sum(isinstance(one.refusal, Held) for one in results)
+    refused = sum(one.refusal is not None for one in results) - waiting
     context = {
         "now": timezone.now(),
         "form": form,
@@ -137,11 +144,14 @@ def _page(
         "lead": ACTS[verb].consequence(impact) if impact is not None and verb in ACTS else "",
         "instead": impact.operations[:MOST_INSTEAD] if impact is not None and verb == "trip" else (),
         "more_instead": len(impact.operations) - MOST_INSTEAD if impact is not None and verb == "trip" else 0,
-        "done_words": f"{len(results) - refused} of {len(results)} done" + (f", {refused} refused" if refused else ""),
+        "done_words": f"{len(results) - refused - waiting} of {len(results)} done"
+        + (f", {waiting} waiting for a second person" if waiting else "")
+        + (f", {refused} refused" if refused else ""),
         "services": sorted({one.service for one in agents}),
         "groups": sorted({one.group for one in agents} - {""}),
         "instances": sorted({one.instance for one in agents}),
         "back": reverse("breakers"),
+        "is_second_needed": is_second_needed(environment),
         "ramp": next((one for one in map(_object_of, results) if isinstance(one, ResetRamp)), None),
     }
     return render_page(request, "control/bulk", context, status=status)
@@ -163,6 +173,8 @@ def _line(row: BreakerRow, result: actions.Result | None, *, is_chosen: bool) ->
         state = "closed"
         if isinstance(result.done.object, ResetRamp):
             outcome, state = f"goes in steps with the others: reset {result.done.object.number}", "half_open"
+    elif result is not None and isinstance(result.refusal, Held):
+        outcome, state = f"waits for a second person: request {result.refusal.request.number}", "half_open"
     elif result is not None and result.refusal is not None:
         outcome, state = f"refused: {result.refusal.detail}", "open"
     return Line(row=row, ratio=ratio_of(row), is_chosen=is_chosen, outcome=outcome, state=state)

@@ -13,6 +13,7 @@ from events.capacity.rows import OWNER_WORDS, CapacityEventRow, Owner
 from events.rows import AgentRow, BreakerRow, CapacityNow, DegradationRow, OverviewNumbers
 from events.wording import count_text, evidence_text, rate_text, span_text
 from recovery_ops.control.escalations.asking import EscalationRow
+from recovery_ops.control.models import HeldAct
 from recovery_ops.control.stuck import stuck_among
 from recovery_ops.control.views.applying import Applying
 from recovery_ops.control.views.ramp_words import names_of
@@ -68,6 +69,7 @@ def items_now(
     late = [row for row in escalations if row.is_breached]
     found = [
         *map(_escalation, late[:_MOST_LATE]),
+        *map(_held_act, standing.held_acts),
         *_shed(standing),
         *_incomplete(standing.applying(numbers.fleet, standing.revision)),
         *_refusing(numbers.fleet),
@@ -82,6 +84,21 @@ def items_now(
         *_restored(numbers.restored),
     ]
     return found[:MOST]
+
+
+def _held_act(one: HeldAct) -> Item:
+    is_waiting = one.state == HeldAct.WAITING
+    return Item(
+        key=f"request-{one.number}",
+        state="half_open" if is_waiting else "open",
+        title=f"Request {one.number} waits for a second person"
+        if is_waiting
+        else f"Request {one.number} was done alone, and nobody has reviewed it",
+        detail=f"{one.by}: {one.reason}",
+        href=reverse("held-act", args=[one.number]),
+        since=None if is_waiting else one.asked_at,
+        ends=one.expires_at if is_waiting else None,
+    )
 
 
 def _incomplete(applying: Applying) -> Iterator[Item]:

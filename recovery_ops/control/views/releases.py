@@ -16,15 +16,18 @@ from events.pages import render_page
 from events.wording import count_text
 from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused
+from recovery_ops.control.actions.holding import is_second_needed
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.desired import LivePolicy, current_revision, live_policy
 from recovery_ops.control.differences import lines_of, written
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
 from recovery_ops.control.models import PolicyRelease
+from recovery_ops.control.refusals import Held
 from recovery_ops.control.views.acts import UNPROCESSABLE
-from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.answers import changed, waits
 
 MOST = 50
+_RULES = ("is_review_needed", "is_second_needed")
 _PERMISSIONS = {"roll-back": "roll_back_policy", "review": "approve_policy"}
 
 
@@ -55,7 +58,9 @@ def releases(request: HttpRequest, *, environment: str) -> HttpResponse:
         "older_href": f"?before={shown[MOST - 1].version}" if len(shown) > MOST else "",
         "sentence": f"Policy {number} is live." if shown else "Nothing was released yet: the built-in policy holds.",
         "is_review_needed": actions.is_review_needed(environment),
+        "is_second_needed": is_second_needed(environment),
         "key": new_key(),
+        "second_key": new_key(),
     }
     return render_page(request, "control/policy_releases", context)
 
@@ -90,22 +95,31 @@ def release(request: HttpRequest, *, environment: str, version: int) -> HttpResp
 
 @require_http_methods(["POST"])
 def rules(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """Say whether a change of the policy has to be approved by somebody else; for admins."""
+    """Say whether a policy has to be approved, or whether what reaches everybody takes two persons; for admins."""
     form = ReasonForm(request.POST)
     address = reverse("releases")
     if not form.is_valid():
         return changed(request, address, "Nothing was changed: say why, in at least 10 characters.")
-    is_needed = request.POST.get("is_review_needed") == "yes"
+    said: dict[str, Any] = {name: request.POST[name] == "yes" for name in _RULES if name in request.POST}
     try:
         actions.set_rules(
             by=actor_of(request),
             environment=environment,
             reason=form.cleaned_data["reason"],
             key=form.cleaned_data["key"] or None,
-            is_review_needed=is_needed,
+            break_glass=form.cleaned_data["break_glass"],
+            **said,
         )
+    except Held as held:
+        return waits(request, held)
     except Refused as refusal:
-        raise PermissionDenied(refusal.detail) from None
+        if refusal.status == 403:
+            raise PermissionDenied(refusal.detail) from None
+        return changed(request, address, refusal.detail)
+    if "is_second_needed" in said:
+        word = "takes two persons" if said["is_second_needed"] else "takes one person again"
+        return changed(request, address, f"From now on what reaches everybody {word}.")
+    is_needed = actions.is_review_needed(environment)
     word = "needs the approval of somebody else" if is_needed else "needs nobody’s approval"
     return changed(request, address, f"From now on a change of the policy {word}.")
 

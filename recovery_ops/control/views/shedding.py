@@ -23,8 +23,9 @@ from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.forms import DEFAULT_EXPIRY_S, ShedForm, new_key, problems_of
 from recovery_ops.control.impact import MEASURED_MINUTES
 from recovery_ops.control.models import LoadShed
+from recovery_ops.control.refusals import Held
 from recovery_ops.control.views.acts import UNPROCESSABLE
-from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.answers import changed, waits
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.importance import importance_of, is_shed
 from recovery_ops.rules.intent import Shed
@@ -56,6 +57,8 @@ def shedding(request: HttpRequest, *, environment: str) -> HttpResponse:
         return _page(request, standing, form, status=UNPROCESSABLE)
     try:
         done = _done(request, environment, form, now)
+    except Held as held_back:
+        return waits(request, held_back)
     except Refused as refusal:
         if refusal.status == 403:
             raise PermissionDenied(refusal.detail) from None
@@ -87,6 +90,7 @@ def _done(request: HttpRequest, environment: str, form: ShedForm, now: datetime)
     }
     if said["act"] == "pass":
         return let_pass(**asked)
+    asked["break_glass"] = said["break_glass"]
     carry_out: Callable[..., Done[LoadShed]] = extend_shed
     if said["act"] != "extend":
         asked |= {"least": said["act"], "confirm": said["confirm"]}
@@ -117,6 +121,7 @@ def _page(
         "sources": _sources(standing, held.least if held is not None else _LEAST_OFFERED),
         "back": reverse("breakers"),
         "problem": problem,
+        "is_second_needed": standing.is_second_needed,
         "seen": standing.revision if status == 409 else form["seen"].value(),
     }
     return render_page(request, "control/shed", context, status=status)

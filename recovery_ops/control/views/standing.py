@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from typing import NamedTuple
 
 from events.rows import AgentRow
+from recovery_ops.control.actions.holding import is_second_needed
 from recovery_ops.control.desired import Snapshot, Standards, read
-from recovery_ops.control.models import AuditHead, ResetRamp
+from recovery_ops.control.models import AuditHead, HeldAct, ResetRamp
 from recovery_ops.control.views.applying import Applying, applying
 from recovery_ops.rules.intent import Override, Shed, winning_override
 from recovery_ops.rules.policy import Policy, parse_policy
@@ -24,13 +26,20 @@ class Standing:
     def __init__(self, environment: str, *, now: datetime) -> None:
         self.environment = environment
         self.now = now
-        self.snapshot, self.halted = newest(environment)
+        found = newest(environment)
+        self.snapshot, self.halted, self.is_second_needed = found.snapshot, found.halted, found.is_second_needed
+        self._held_acts = found.held_acts
         self._standards = Standards(self.snapshot)
 
     @property
     def revision(self) -> int:
         """The newest revision."""
         return self.snapshot.revision
+
+    @property
+    def held_acts(self) -> list[HeldAct]:
+        """What waits for a second person now, and what went without one and was not looked at."""
+        return [one for one in self._held_acts if one.state_at(self.now) != HeldAct.EXPIRED]
 
     @cached_property
     def policy(self) -> Policy:
@@ -79,22 +88,36 @@ class Standing:
         return applying(revision, dict(rows), waited_s=waited_s, what=what)
 
 
-_known: dict[str, tuple[str, Snapshot, tuple[ResetRamp, ...]]] = {}
-"""The last snapshot of each environment, and the resets that wait, by the hash of the audit log when they were read."""
+class Newest(NamedTuple):
+    """What is so in an environment while its audit log says nothing new."""
+
+    snapshot: Snapshot
+    halted: tuple[ResetRamp, ...]
+    """Resets of many that wait for a person."""
+    held_acts: tuple[HeldAct, ...]
+    """What waits for a second person, also when its time is over; and what went without one."""
+    is_second_needed: bool
 
 
-def newest(environment: str) -> tuple[Snapshot, tuple[ResetRamp, ...]]:
-    """The current state, and the resets of many that are halted. One query while nothing changes.
+_known: dict[str, tuple[str, Newest]] = {}
+"""What was read last of each environment, by the hash of the audit log when it was."""
 
-    Every change moves the hash at the end of the audit log.
-    """
+
+def newest(environment: str) -> Newest:
+    """The current state. One query while nothing changes: every change moves the hash at the end of the audit log."""
     head = AuditHead.objects.filter(environment=environment).values_list("hash", flat=True).first() or ""
     known = _known.get(environment)
     if known is None or known[0] != head:
         # Read after the hash: should a change come in between, the next reader finds another hash and reads again.
         halted = ResetRamp.objects.filter(environment=environment, state=ResetRamp.HALTED).order_by("-number")
-        known = _known[environment] = (head, read(environment), tuple(halted[:_MOST_HALTED]))
-    return known[1:]
+        found = Newest(
+            snapshot=read(environment),
+            halted=tuple(halted[:_MOST_HALTED]),
+            held_acts=tuple(HeldAct.objects.for_people(environment)),
+            is_second_needed=is_second_needed(environment),
+        )
+        known = _known[environment] = (head, found)
+    return known[1]
 
 
 def is_everywhere(override: Override) -> bool:
