@@ -12,6 +12,8 @@ from enum import StrEnum
 from django.db import models
 from django.db.models import Q
 
+from events.stored_json import StoredJSON
+
 NAME_CHARS = 200
 """The longest name of an operation, breaker, source, model … that is kept; longer ones are cut."""
 ENVIRONMENT_CHARS = 64
@@ -167,7 +169,7 @@ class Fact(models.Model):
     model = _name()
     trace_id = models.CharField(max_length=32, default="", help_text="Lower-case hexadecimal.")
     span_id = models.CharField(max_length=16, default="")
-    attributes = models.JSONField(default=dict)
+    attributes = StoredJSON(default=dict)
     body = models.CharField(max_length=1000, default="", help_text="A sentence for people; nothing decides by it.")
 
     class Meta:
