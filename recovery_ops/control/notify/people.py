@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-from django.contrib.auth import get_user_model
-from django.db.models import Q
+from datetime import datetime
 
-from recovery_ops.control.models import EVERYWHERE
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
+from django.db.models import Q, QuerySet
+
+from recovery_ops.control.models import EVERYWHERE, RoleGrant
 from recovery_ops.control.roles import LEAST_ROLE, ROLES
 from recovery_ops.rules.chains import EVERYBODY
+from recovery_ops.rules.scope import ANY
 
 _ANSWERING = [role.value for role in ROLES[ROLES.index(LEAST_ROLE["respond"]) :]]
 
 
-def addresses_of(person: str, environment: str) -> list[str]:
-    """The addresses of one person, or of everybody who may respond in an environment; none of those who gave none."""
-    people = get_user_model().objects.filter(is_active=True).exclude(email="")
-    people = people.filter(_who_respond(environment) if person == EVERYBODY else Q(username=person))
+def addresses_of(person: str, environment: str, *, now: datetime) -> list[str]:
+    """The addresses of one person, or of everybody, of those who may respond now; none of those who gave none."""
+    people = _responders(environment, now).exclude(email="")
+    if person != EVERYBODY:
+        people = people.filter(username=person)
     return sorted(set(people.values_list("email", flat=True)))
 
 
-def names_of_responders(environment: str) -> list[str]:
+def names_of_responders(environment: str, *, now: datetime) -> list[str]:
     """Who may respond in an environment, by name. One query."""
-    people = get_user_model().objects.filter(_who_respond(environment), is_active=True)
-    return sorted(set(people.values_list("username", flat=True)))
+    return sorted(_responders(environment, now).values_list("username", flat=True))
 
 
-def _who_respond(environment: str) -> Q:
-    grants = Q(role_grants__environment__in=(environment, EVERYWHERE), role_grants__role__in=_ANSWERING)
-    return grants | Q(is_superuser=True)
+def _responders(environment: str, now: datetime) -> QuerySet[User]:
+    """Whoever holds the role for the whole environment, by whatever gave it; one that has ended gives nothing."""
+    granted = RoleGrant.objects.in_force(now).filter(
+        environment__in=(environment, EVERYWHERE), group=ANY, role__in=_ANSWERING
+    )
+    holds = Q(is_superuser=True) | Q(pk__in=granted.values("user_id"))
+    return get_user_model().objects.filter(holds, is_active=True)
 
 
 def called(person: str) -> str:
@@ -39,4 +47,4 @@ def without_address(person: str) -> str:
     """Why a message to a person cannot go out."""
     if person == EVERYBODY:
         return "Nobody who may respond here has given an e-mail address (Settings → You)."
-    return f"{person} has given no e-mail address (Settings → You), or may not sign in any more."
+    return f"{person} has given no e-mail address (Settings → You), or may not answer escalations here any more."

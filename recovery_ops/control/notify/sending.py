@@ -141,7 +141,7 @@ def _note(delivery: Delivery, tried: Tried, at: datetime, chance: float) -> None
 def _exchange(delivery: Delivery, channel: Channel, at: datetime) -> Tried:
     try:
         if channel.kind in Channel.MAILED:
-            return _mailed(delivery, channel)
+            return _mailed(delivery, channel, at)
         request = request_of(delivery, channel, now=at)
         answer = post(request.url, request.body, request.headers)
     except Unsendable as error:
@@ -158,12 +158,12 @@ def _exchange(delivery: Delivery, channel: Channel, at: datetime) -> Tried:
     return Tried(outcome=outcome, status_code=answer.status, problem=said, retry_after_s=wait_s)
 
 
-def _mailed(delivery: Delivery, channel: Channel) -> Tried:
+def _mailed(delivery: Delivery, channel: Channel, at: datetime) -> Tried:
     if not settings.EMAIL_IS_SET_UP:
         return Tried(outcome=Outcome.NEVER, problem="No mail server is set up: set RECOVERY_OPS_MAIL_URL.")
     subject, text = mail(delivery)
     if channel.kind == Channel.PEOPLE:
-        to = addresses_of(delivery.person, delivery.environment)
+        to = addresses_of(delivery.person, delivery.environment, now=at)
         if not to:
             return Tried(outcome=Outcome.NEVER, problem=without_address(delivery.person))
     else:

@@ -248,7 +248,7 @@ class _Asked:
             "refused": count_text(len(told), "was refused and is", "were refused and are") if told else "",
             "done": _notice([one for one in results if one.is_done]),
             "is_reason_needed": not self.kind.reason,
-            "people": names_of_responders(self.environment) if self.verb == "assign" else [],
+            "people": names_of_responders(self.environment, now=self.now) if self.verb == "assign" else [],
             "back": _choosing(_back(self.request), numbers) if told else _back(self.request),
             "problem": problem,
         }

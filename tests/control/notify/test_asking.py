@@ -16,6 +16,7 @@ from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.models import Channel, Delivery, EscalationChain, RoleGrant
 from recovery_ops.control.notify import sending
 from recovery_ops.control.notify.chains import plan_of
+from recovery_ops.control.notify.people import names_of_responders
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
@@ -169,6 +170,43 @@ def test_everybody_who_may_respond_is_written_to_at_once(settings: Any) -> None:
     assert mail.outbox[0].to == [], "nobody reads where the others are written to"
     [step] = plan_of(one, asking.story_of(one), minutes(1)).steps
     assert step.who == "everybody who may respond, by mail"
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        pytest.param({"group": "payments"}, id="for one group of agents"),
+        pytest.param({"expires_at": NOW - timedelta(minutes=1)}, id="for a time that is over"),
+        pytest.param({"environment": "prod"}, id="elsewhere"),
+    ],
+)
+@pytest.mark.parametrize("asks", ["*", "eve"])
+def test_nobody_is_written_to_who_may_not_answer_here_now(settings: Any, held: dict[str, Any], asks: str) -> None:
+    settings.EMAIL_IS_SET_UP = True
+    to = people()
+    eve = User.objects.create_user("eve", email="eve@example.org")
+    RoleGrant.objects.create(user=eve, **{"environment": "dev", "role": Role.ADMIN} | held)
+    chain((0, to), person=asks)
+    question()
+    everybody = ("ana@example.org", "bob@example.org")
+    assert [receivers for _, receivers in letters(minutes(0))] == ([everybody] if asks == "*" else [])
+    assert "eve" not in names_of_responders("dev", now=NOW)
+
+
+def test_a_role_that_groups_of_the_provider_stand_for_is_a_role(settings: Any) -> None:
+    settings.EMAIL_IS_SET_UP = True
+    to = people()
+    eve = User.objects.create_user("eve", email="eve@example.org")
+    RoleGrant.objects.create(
+        user=eve,
+        environment="*",
+        role=Role.RESPONDER,
+        source=RoleGrant.BY_GROUPS,
+        expires_at=NOW + timedelta(minutes=1),
+    )
+    chain((0, to), person="eve")
+    question()
+    assert [receivers for _, receivers in letters(minutes(0))] == [("eve@example.org",)]
 
 
 def test_who_gave_no_address_is_named_in_the_log(settings: Any) -> None:
