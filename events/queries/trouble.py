@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -96,9 +96,12 @@ def recent_failures(
     end: datetime,
     operation: str | None = None,
     breaker: str | None = None,
+    runs: Collection[str] | None = None,
     limit: int = 50,
 ) -> list[FailureRow]:
-    """The failures in [start, end), newest first. One query; `fact_by_breaker` for a breaker, else `fact_by_event`.
+    """The failures in [start, end), newest first. One query.
+
+    Indexes: `fact_by_breaker` for a breaker, `fact_by_run` for runs, else `fact_by_event`.
 
     An operation alone has no index of its own: the newest failures are walked until `limit` of its are found.
     """
@@ -107,6 +110,8 @@ def recent_failures(
         failed = failed.filter(breaker=breaker)
     if operation is not None:
         failed = failed.filter(operation=operation)
+    if runs is not None:
+        failed = failed.filter(run__in=sorted(runs))
     newest = failed.select_related("agent").order_by("-at_us", "-sequence_number", "-id")[:limit]
     return [failure_row(fact) for fact in newest]
 

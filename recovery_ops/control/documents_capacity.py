@@ -138,6 +138,7 @@ def of_report(found: Report) -> Document:
         "noisy": [
             {
                 "operation": one.operation,
+                "service": one.service,
                 "kind": one.kind,
                 "asked": one.asked,
                 "facts": one.facts,

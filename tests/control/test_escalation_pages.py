@@ -17,6 +17,7 @@ from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.models import Escalation
 from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import BudgetExhausted
 from recovery_ops.rules.words import Category
 from tests.control.test_escalations import asked
 from tests.control.visiting import HOSTILE, signed_in, text_of
@@ -211,6 +212,35 @@ def test_one_question_tells_everything_a_manager_needs() -> None:
     assert "run-refund" in said
     assert "Approve…" in said
     assert "Resolve…" not in said
+
+
+def test_a_run_that_spent_its_errors_says_whose_it_was_and_what_failed_in_it() -> None:
+    story = Story()
+    story.tell(failed(Category.NOT_FOUND, "read_archive", message="record 7 is gone."), at=1010, run="run-7")
+    story.tell(failed(Category.TIMEOUT, "search_web", message="of another run"), at=1010, run="run-8")
+    story.tell(BudgetExhausted(budget="errors", spent=10, limit=10), at=1000, run="run-7").store()
+    open_escalations("dev", NOW)
+    one = Escalation.objects.get()
+    client = signed_in(Role.RESPONDER)
+    assert "a run of research: error budget spent" in text_of(client.get("/escalations"))
+    page = client.get(f"/escalations/{one.pk}")
+    said = text_of(page)
+    assert "A run of research: error budget spent: “A run has spent its budget of errors: 10 of 10”. It was" in said
+    assert "Newest failures of its runs" in said
+    assert "record 7 is gone." in said
+    assert "of another run" not in said
+    assert 'href="/runs/run-7"' in page.content.decode()
+
+
+def test_more_runs_than_are_named_are_at_least_so_many() -> None:
+    story = Story()
+    for number in range(25):
+        story.tell(asked(operation="refund"), at=1000, run=f"run-{number}")
+    story.store()
+    open_escalations("dev", NOW)
+    said = text_of(signed_in(Role.VIEWER).get(f"/escalations/{Escalation.objects.get().pk}"))
+    assert "It was asked 25 times in at least 20 runs" in said
+    assert "15 more" in said
 
 
 def test_a_decided_one_says_by_whom_and_what_came_before() -> None:

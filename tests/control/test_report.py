@@ -18,7 +18,7 @@ from recovery_ops.control.escalations.report import report_of, weeks_before
 from recovery_ops.control.escalations.timing import Times
 from recovery_ops.control.models import Escalation
 from recovery_ops.control.roles import Role
-from recovery_ops.rules.facts import Exhausted
+from recovery_ops.rules.facts import BudgetExhausted, Exhausted
 from recovery_ops.rules.words import Category, StopReason
 from tests.control.test_escalations import asked, person
 from tests.control.visiting import signed_in, text_of
@@ -72,6 +72,21 @@ def test_who_did_how_much_and_what_was_noise() -> None:
     assert (people["bob"].resolved, people["bob"].held_s) == (4, 1800)
     [noise] = found.noisy
     assert (noise.operation, noise.kind, noise.asked, noise.facts) == ("charge_card", "unknown", 3, 3)
+
+
+def test_noise_of_whole_runs_is_told_apart_by_their_service() -> None:
+    story = Story()
+    for number, service in enumerate(("billing", "billing", "research", "research")):
+        fact = BudgetExhausted(budget="errors", spent=10, limit=10)
+        story.tell(fact, at=1000 + number, run=f"run-{number}", service=service)
+    story.store()
+    open_escalations("dev", ago(600))
+    start, end = weeks_before(NOW, 1)
+    found = report_of("dev", start=start, end=end, now=NOW)
+    assert [(one.whose, one.matter, one.facts) for one in found.noisy] == [
+        ("a run of billing", "error budget spent", 2),
+        ("a run of research", "error budget spent", 2),
+    ]
 
 
 def test_attempts_and_calls_given_up_are_counted_by_week() -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Count, Q, QuerySet
 
-from recovery_ops.control.escalations.terms import asks_of
+from recovery_ops.control.escalations.terms import asks_of, matter_of, whose_of
 from recovery_ops.control.models import Escalation, EscalationNote
 from recovery_ops.rules.escalations import QUESTION, REASONS
 
@@ -55,9 +55,7 @@ class EscalationRow:
     @property
     def title(self) -> str:
         """`charge_card: policy_denied`."""
-        if self.is_question:
-            return self.one.operation or "a question"
-        return f"{self.one.operation or 'a run'}: {self.one.category or self.one.reason}"
+        return title_of(self.one)
 
     @property
     def is_breached(self) -> bool:
@@ -68,6 +66,11 @@ class EscalationRow:
         """The deadline that comes next."""
         running = [clock.ends for clock in (self.acknowledging, self.resolving) if clock.is_running]
         return min(running, default=self.resolving.ends)
+
+
+def title_of(one: Escalation) -> str:
+    """What it is about, wherever it is named: `charge_card: policy_denied`, `a run of billing: error budget spent`."""
+    return f"{whose_of(one.operation, one.service)}: {matter_of(one.reason, one.category)}"
 
 
 def rows_of(environment: str, tab: str, *, by: int | None, now: datetime, queue: str = "") -> list[EscalationRow]:

@@ -15,6 +15,7 @@ from django.db.models import Count, F, Sum
 from events.models import SpanSum, View
 from events.recoveries.models import RecoveryDay
 from events.recoveries.summing import DAY_S
+from recovery_ops.control.escalations.terms import matter_of, whose_of
 from recovery_ops.control.escalations.timing import BY_ITSELF, Times, is_by_person, until_resolved, until_taken
 from recovery_ops.control.models import Escalation, EscalationNote
 
@@ -97,11 +98,23 @@ class Noise:
     """A question that keeps being asked: how often people were asked it, and by how many facts."""
 
     operation: str
+    """Empty where whole runs ask; then it is of their service."""
+    service: str
     kind: str
     asked: int
     facts: int
     undecided: int
     resolving: Times
+
+    @property
+    def whose(self) -> str:
+        """What it is about the work of."""
+        return whose_of(self.operation, self.service)
+
+    @property
+    def matter(self) -> str:
+        """What happened, in words."""
+        return matter_of(self.kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,19 +259,21 @@ def _people(environment: str, start: datetime, end: datetime, asked: Sequence[Es
 
 def _noisy(asked: Sequence[Escalation], now: datetime) -> tuple[Noise, ...]:
     """The questions that came most often, at most ten; what came once is no noise."""
-    alike: dict[tuple[str, str], list[Escalation]] = defaultdict(list)
+    alike: dict[tuple[str, str, str], list[Escalation]] = defaultdict(list)
     for one in asked:
-        alike[one.operation, one.category or one.reason].append(one)
+        service = "" if one.operation else one.service
+        alike[one.operation, service, one.category or one.reason].append(one)
     rows = [
         Noise(
             operation=operation,
+            service=service,
             kind=kind,
             asked=len(some),
             facts=sum(one.occurrences for one in some),
             undecided=sum(one.default_done_at is not None for one in some),
             resolving=until_resolved(some),
         )
-        for (operation, kind), some in alike.items()
+        for (operation, service, kind), some in alike.items()
     ]
     loud = [row for row in rows if row.asked > 1 or row.facts > 1]
-    return tuple(sorted(loud, key=lambda row: (-row.asked, -row.facts, row.operation, row.kind))[:NOISY_MOST])
+    return tuple(sorted(loud, key=lambda row: (-row.asked, -row.facts, row.whose, row.kind))[:NOISY_MOST])

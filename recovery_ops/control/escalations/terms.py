@@ -45,6 +45,24 @@ _ASKS = {
     OTHER: "It failed on every rung: what is to be done?",
 }
 
+_MATTERS = {
+    DENIALS: "refused too often",
+    ERRORS: "error budget spent",
+    TURNS: "turns used up",
+    REVERSAL_REFUSED: "reversal refused",
+}
+"""What happened, where it is no category of failures."""
+
+
+def matter_of(reason: str, category: str = "") -> str:
+    """What a question is about, in a few words: `policy_denied`, `error budget spent`."""
+    return category or _MATTERS.get(reason, reason)
+
+
+def whose_of(operation: str, service: str) -> str:
+    """What a question is about the work of: the operation, else a run of the service."""
+    return operation or (f"a run of {service}" if service else "a run")
+
 
 def asks_of(reason: str, category: str = "") -> str:
     """The question that is asked for this reason, or about a failure of this category."""

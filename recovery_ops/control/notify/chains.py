@@ -11,6 +11,7 @@ from django.db.models import Q
 from django.urls import reverse
 
 from events.wording import span_text
+from recovery_ops.control.escalations.asking import title_of
 from recovery_ops.control.models import Channel, Delivery, Escalation, EscalationChain, EscalationNote, Notification
 from recovery_ops.control.models.notifying import EVENT_CHARS, TEXT_CHARS, TITLE_CHARS
 from recovery_ops.control.notify.finding.escalations import TAKES, asks_of, is_end_of, severity_of
@@ -39,7 +40,7 @@ STEP = "chain_step"
 class Planned:
     """One step as people read it: who is asked, when it was or will be, and what became of it.
 
-    `is_former`: they were asked, and the chain names them no more.
+    `is_former`: they were asked, and the chain names them no more. `is_too_late`: the run that waits is answered first.
     """
 
     who: str
@@ -48,6 +49,7 @@ class Planned:
     due_at: datetime | None = None
     delivery: Delivery | None = None
     is_former: bool = False
+    is_too_late: bool = False
 
     @property
     def after(self) -> str:
@@ -137,8 +139,9 @@ def plan_of(one: Escalation, notes: Sequence[EscalationNote], now: datetime) -> 
     names = names_of(one.environment)
     is_on = chain is not None and chain.is_on
     steps, _ = parse_steps(chain.steps) if chain is not None and is_on else ((), [])
+    ends = one.resolve_by if one.ticket else None  # what a run waits for is answered for it then
     planned = [
-        _planned(step, names, asked.pop(_event(clock.round, key), None), clock, now)
+        _planned(step, names, asked.pop(_event(clock.round, key), None), clock, now, ends)
         for step, key in zip(steps, keys_of(steps), strict=True)
     ]
     former = [_former(note, names) for note in asked.values()]
@@ -191,13 +194,17 @@ def _planned(
     asked: Notification | None,
     clock: ChainClock,
     now: datetime,
+    ends: datetime | None,
 ) -> Planned:
     eta = None if asked else clock.eta(step, now.timestamp())
+    due_at = None if eta is None else now + timedelta(seconds=max(0.0, step.after_s - clock.ran_s))
+    is_too_late = due_at is not None and ends is not None and due_at >= ends
     return Planned(
         who=who_of(step, names),
         after_s=step.after_s,
         asked_at=asked.at if asked else None,
-        due_at=None if eta is None else now + timedelta(seconds=max(0.0, step.after_s - clock.ran_s)),
+        due_at=None if is_too_late else due_at,
+        is_too_late=is_too_late,
         delivery=asked.delivery if asked else None,
     )
 
@@ -242,7 +249,7 @@ def _event(round_: int, key: StepKey | None = None) -> str:
 
 def _ask(one: Escalation, step: ChainStep, channel: Channel, *, event: str, waited_s: float, now: datetime) -> None:
     whom = f"{step.person}: " if step.person and step.person != EVERYBODY else ""
-    title = f"{whom}{one} asks {one.queue}: {one.operation or 'a run'}, {one.category or one.reason}"
+    title = f"{whom}{one} asks {one.queue}: {title_of(one)}"
     waited = f"Nobody has taken it for {span_text(waited_s)}. " if waited_s else ""
     _send(
         one,

@@ -25,7 +25,8 @@ from recovery_ops.control.actions.escalations import RESPONSES, Response, Result
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.escalations.asking import EscalationRow
-from recovery_ops.control.escalations.terms import THEN
+from recovery_ops.control.escalations.opening import NAMED_MOST
+from recovery_ops.control.escalations.terms import THEN, matter_of
 from recovery_ops.control.forms import REASON_MOST_CHARS, new_key
 from recovery_ops.control.models import Escalation
 from recovery_ops.control.models.escalations import ANSWER_CHARS
@@ -141,9 +142,9 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
     row = asking.row_of(one, now)
     story = asking.story_of(one)
     start = min(one.opened_at, one.seen_at) - timedelta(minutes=5)
-    failures = queries.recent_failures(
-        environment, start=max(start, now - _EVIDENCE_FOR), end=now, operation=one.operation, limit=10
-    )
+    # What stopped a run as a whole lies in the run: any operation of it.
+    about: dict[str, Any] = {"operation": one.operation} if one.operation else {"runs": set(one.runs) - {""}}
+    failures = queries.recent_failures(environment, start=max(start, now - _EVIDENCE_FOR), end=now, limit=10, **about)
     outages = capacity_events(environment, start=start, end=one.resolved_at or now, now=now)
     context = {
         "now": now,
@@ -321,11 +322,15 @@ def _then(row: EscalationRow) -> str:
 def _paragraph(row: EscalationRow, now: datetime) -> str:
     """What failed, how often, who asks, and what happens if nobody answers."""
     one = row.one
-    who = f"{one.operation or 'A run'} of {one.service}"
-    what = f"{who} asks {one.queue}" if row.is_question else f"{who} failed, {one.category or one.reason}"
-    said = "" if row.is_question or not one.message else f": “{one.message}”"
+    who = f"{one.operation} of {one.service}" if one.operation else f"A run of {one.service}"
+    matter = matter_of(one.reason, one.category)
+    what = f"{who} asks {one.queue}" if row.is_question else f"{who}: {matter}"
+    if one.category and not row.is_question:
+        what = f"{who} failed, {matter}"
+    said = "" if row.is_question or not one.message else f": “{one.message.rstrip('. ')}”"
     times = "once" if one.occurrences == 1 else f"{one.occurrences:,} times"
-    runs = f" in {count_text(len(one.runs), 'run')}" if one.runs else ""
+    least = "at least " if len(one.runs) >= NAMED_MOST else ""
+    runs = f" in {least}{count_text(len(one.runs), 'run')}" if one.runs else ""
     asked = f"It was asked {times}{runs}, last at {clock_text(one.seen_at, today=now)} {zone_word(now)}."
     if not one.is_open:
         return f"{what}{said}. {asked}"

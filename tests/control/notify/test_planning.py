@@ -16,8 +16,8 @@ from tests.control.cast import asked
 from tests.control.notify.conftest import EVA, channel
 from tests.control.notify.test_asking import chain, minutes, told
 from tests.control.notify.test_telling import question
-from tests.control.test_escalations import act
-from tests.control.visiting import signed_in
+from tests.control.test_escalations import act, one_open
+from tests.control.visiting import signed_in, text_of
 from tests.events.seeding import NOW
 
 pytestmark = pytest.mark.django_db
@@ -116,3 +116,19 @@ def test_a_change_says_what_it_does_to_what_is_open() -> None:
     told(minutes(0))
     page = signed_in(Role.EDITOR).get(f"/settings/notifications/chains/{made.pk}").content.decode()
     assert "2 open escalations go by it" in page
+
+
+def test_who_would_be_asked_after_the_run_is_answered_is_not_said_to_be_asked() -> None:
+    chat, lead = channel(name="chat"), channel(name="lead")
+    chain((0, chat), (4, lead), (10, lead))
+    one = one_open(escalation_id="t-1", deadline_s=1300.0)
+    steps = plan(one, 0).steps
+    assert one.resolve_by == minutes(5)
+    assert [(step.due_at, step.is_too_late) for step in steps] == [
+        (NOW, False),
+        (minutes(4), False),
+        (None, True),
+    ]
+    assert "not asked: the run that waits is answered before" in text_of(
+        signed_in(Role.VIEWER).get(f"/escalations/{one.pk}")
+    )

@@ -52,12 +52,12 @@ def question(queue: str = "unclassified", **more: Any) -> Escalation:
 def test_an_escalation_is_told_when_it_opens_is_taken_and_closed() -> None:
     rule(channel(), "escalation")
     one = question()
-    assert told() == [f"{one} in unclassified: charge_card, unknown"]
+    assert told() == [f"{one} in unclassified (charge_card: unknown)"]
     assert told() == []
     act("acknowledge", one)
-    assert told() == [f"ana took {one} in unclassified: charge_card, unknown"]
+    assert told() == [f"ana took {one} in unclassified (charge_card: unknown)"]
     act("resolve", one, reason="it was a teapot after all")
-    assert told() == [f"{one} in unclassified: charge_card, unknown is closed: resolved by ana"]
+    assert told() == [f"{one} in unclassified (charge_card: unknown) is closed: resolved by ana"]
     assert told(NOW + LATER) == []
     assert list(Delivery.objects.order_by("pk").values_list("phase", flat=True)) == ["began", "acknowledged", "ended"]
     assert len(set(Delivery.objects.values_list("lane", flat=True))) == 1
@@ -75,7 +75,7 @@ def test_a_deadline_is_told_at_half_at_four_fifths_and_when_it_is_over() -> None
     assert texts[2].endswith("was not taken in time")
     assert "50 % of the time is gone" in Delivery.objects.latest("pk").lines[0]  # of the time to resolve it
     act("acknowledge", one, now=NOW + timedelta(minutes=17))
-    assert told(NOW + timedelta(minutes=17)) == [f"ana took {one} in unclassified: charge_card, unknown"]
+    assert told(NOW + timedelta(minutes=17)) == [f"ana took {one} in unclassified (charge_card: unknown)"]
 
 
 @pytest.mark.parametrize("verb", ["taken", "resolved"])
@@ -91,7 +91,7 @@ def test_each_share_of_each_deadline_is_told_once(verb: str) -> None:
         titles = [*told(now), *told(now)]
         heard[percent] = [title for title in titles if f"not {verb}" in title]
     until = NOW + timedelta(seconds=length_s)
-    name = f"{one} in unclassified: charge_card, unknown"
+    name = f"{one} in unclassified (charge_card: unknown)"
     assert {percent: titles for percent, titles in heard.items() if titles} == {
         50: [f"{name} is not {verb} yet: 50 % of the time is gone, until {until:%H:%M:%S} UTC"],
         80: [f"{name} is not {verb} yet: 80 % of the time is gone, until {until:%H:%M:%S} UTC"],
@@ -280,7 +280,7 @@ def test_what_comes_together_is_one_message_but_one_incident_each_for_pagerduty(
     question("policy_review")
     assert told(NOW + timedelta(seconds=9)) == []
     titles = told(NOW + timedelta(seconds=19))
-    assert titles[0] == f"{one} in unclassified: charge_card, unknown, and 1 other thing"
+    assert titles[0] == f"{one} in unclassified (charge_card: unknown), and 1 other thing"
     assert len(titles) == 3
     assert len(Delivery.objects.get(title=titles[0]).lines) == 2
     assert len(set(Delivery.objects.filter(channel__kind="pagerduty").values_list("lane", flat=True))) == 2
@@ -353,7 +353,7 @@ def test_nothing_is_lost_when_a_look_is_cut_off(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(RuntimeError):
             tell("dev", NOW)
     assert not Notification.objects.exists()
-    assert told() == [f"{one} in unclassified: charge_card, unknown"]
+    assert told() == [f"{one} in unclassified (charge_card: unknown)"]
 
 
 def test_an_environment_without_rules_is_not_looked_at(django_assert_max_num_queries: Any) -> None:
@@ -367,4 +367,4 @@ def test_who_decides_elsewhere_is_told_the_same(known: None) -> None:
     one = question()
     told()
     respond("reject", number=one.pk, **asked(by=person()))
-    assert told() == [f"{one} in unclassified: charge_card, unknown is closed: rejected by ana"]
+    assert told() == [f"{one} in unclassified (charge_card: unknown) is closed: rejected by ana"]

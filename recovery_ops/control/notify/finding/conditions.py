@@ -146,7 +146,7 @@ def _degraded(one: Degradation, *, is_end: bool) -> Occurrence:
         at=from_us(at_us),
         title=f"{one.operation} is whole again" if is_end else f"{one.operation} answers with less: {instead}",
         text=f"{count_text(one.calls, 'call')} got {instead}." if is_end else f"{one.reason}.".lstrip("."),
-        path=f"{reverse('timelines')}",
+        path=reverse("degradations"),
         triggers=frozenset({"degradation_ended"} if is_end else {"degraded"}),
         operation=one.operation,
         is_flappy=True,

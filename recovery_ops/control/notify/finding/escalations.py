@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from django.db.models import Q
 from django.urls import reverse
 
-from recovery_ops.control.escalations.asking import EscalationRow, row_of
+from recovery_ops.control.escalations.asking import EscalationRow, row_of, title_of
 from recovery_ops.control.escalations.terms import THEN
 from recovery_ops.control.models import Escalation, EscalationNote
 from recovery_ops.control.notify.triggers import Look, Occurrence
@@ -121,7 +121,7 @@ def asks_of(one: Escalation) -> str:
 
 
 def _name(one: Escalation) -> str:
-    return f"{one} in {one.queue}: {one.operation or 'a run'}, {one.category or one.reason}"
+    return f"{one} in {one.queue} ({title_of(one)})"
 
 
 def _again(note: EscalationNote) -> str:
