@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from recovery_ops.rules.facts import DegradationStarted, Escalated
+from recovery_ops.rules.words import Category, State
+from tests.browser.stage import INSTANCES, Stage
 from tests.browser.test_axe import EVERYTHING, found_by_axe
+from tests.events.seeding import counted, failed, moved
 
 Visit = Callable[..., Page]
 
@@ -45,6 +49,48 @@ def test_axe_finds_nothing_on_the_way_in(page: Page, stage: Any) -> None:
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("alert")).to_be_visible()
     assert found_by_axe(page, EVERYTHING) == []
+
+
+LONG = (
+    "HTTPConnectionPool(host='10.20.30.40', port=40481): Read timed out. (read timeout=0.6); the body was 'a long one'"
+)
+
+
+@pytest.fixture(scope="module")
+def wordy(stage: Stage) -> Stage:
+    """Names and messages as long as they come: an outage of several instances, what stood in, who was asked."""
+    operation = "knowledge_base.search_by_embedding"
+    for instance in INSTANCES:
+        late = [failed(Category.TIMEOUT, operation, message=LONG, duration_s=0.6, retry_after_s=5.0)] * 3
+        moves = moved(State.OPEN, breaker=operation)
+        less = DegradationStarted(
+            operation=operation,
+            kind="fallback",
+            reason="context_overflow",
+            from_name=operation,
+            to_name="knowledge_base.search_by_words",
+        )
+        asks = Escalated(operation=operation, queue="knowledge_base_owners", reason="timeout", message=LONG)
+        calls = counted(60, operation)
+        stage.tell(*late, moves, less, asks, calls, instance=instance, ago_s=10, run=f"run-{instance}")
+    return stage
+
+
+@pytest.mark.parametrize(
+    "path", ["/capacity", "/capacity/1", "/degradations", "/amplification", "/escalations/2", "/report"]
+)
+def test_long_words_fit_a_desk_and_a_phone(path: str, wordy: Stage, visit: Visit) -> None:
+    page = visit("/capacity", viewport={"width": 1440, "height": 900})
+    expect(page.get_by_text("CE-1").first).to_be_visible(timeout=30_000)
+    page.goto(wordy.server.url + path)
+    expect(page.locator("main .table tbody tr").first).to_be_attached()
+    wide = "[...document.querySelectorAll('main .table')].filter(one => one.scrollWidth > one.clientWidth)"
+    names = f"{wide}.map(one => one.getAttribute('aria-label') ?? one.textContent.trim().slice(0, 60))"
+    assert page.evaluate(names) == [], "nothing is to be found by scrolling a table sideways on a desk"
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    hidden = f"{wide}.filter(one => one.tabIndex !== 0 && !one.querySelector('a, button, input')).length"
+    assert page.evaluate(hidden) == 0, "a keyboard scrolls what is wider than a phone"
 
 
 @pytest.mark.parametrize("path", ["/capacity", "/failures", "/escalations", "/runs", "/breakers", "/agents", "/audit"])
