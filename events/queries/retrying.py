@@ -1,4 +1,4 @@
-"""How many calls each operation made, and how many retries, in windows that end now: from the sums."""
+"""How many calls of each operation were attempted and how many retries made, in windows that end now: from sums."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _SHORT_UP_TO_S = 6 * 3600
 def calls_and_retries(
     environment: str, *, windows_s: Iterable[int], now: datetime
 ) -> Mapping[int, Mapping[str, tuple[int, int]]]:
-    """Calls and retries by operation, for each window. One query each; windows are made longer to whole spans.
+    """Attempted calls and retries by operation, for each window. One query each; windows grow to whole spans.
+
+    What was refused before its first attempt – by a breaker, a gate, a person – loads nobody, and would make retries
+    look rare in an outage. What only stands in for others is called by nobody and attempted all the same.
 
     Indexes: `minute_sum_once` up to an hour, `span_sum_once` beyond.
     """
@@ -37,5 +40,10 @@ def _window(environment: str, window_s: int, minute: int) -> Mapping[str, tuple[
         found = SpanSum.objects.filter(
             environment=environment, view=View.EACH, minutes=span, span__gte=first // span, span__lte=minute // span
         )
-    grouped = found.exclude(operation="").values_list("operation").annotate(calls=Sum("calls"), retries=Sum("retries"))
-    return {operation: (calls, retries) for operation, calls, retries in grouped.order_by() if calls or retries}
+    named = found.exclude(operation="").values_list("operation")
+    grouped = named.annotate(Sum("calls"), Sum("attempts"), Sum("retries")).order_by()
+    return {
+        operation: (max(0, attempts - retries) if attempts else calls, retries)
+        for operation, calls, attempts, retries in grouped
+        if calls or attempts or retries
+    }

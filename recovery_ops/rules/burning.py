@@ -1,8 +1,8 @@
 """When retries burn their budget too fast: the rates of many windows, long ones for certainty, short ones for speed.
 
-A retry budget is the share of calls that may be retries over 30 days. Burning at 1 spends exactly all of it in that
-time. An alert needs both of its windows above its rate, not at it: the long one says that it matters, the short one
-that it still goes on, so the alert ends soon after the trouble does.
+A retry budget is how many retries may be made for each call that was attempted, over 30 days. Burning at 1 spends
+exactly all of it in that time. An alert needs both of its windows above its rate, not at it: the long one says that it
+matters, the short one that it still goes on, so the alert ends soon after the trouble does.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LEAST_RETRIES = 10
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What was counted in one window."""
+    """What was counted in one window: calls that were attempted, and retries."""
 
     calls: int
     retries: int

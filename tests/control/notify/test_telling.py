@@ -233,7 +233,7 @@ def test_a_retry_budget_that_burns_is_an_alert_with_an_end() -> None:
     story = Story()
     for _ in range(30):
         story.tell(RETRIED, at=100)
-    story.tell(counted(100), at=100).store()
+    story.tell(counted(100, attempts=130), at=100).store()
     assert watch("dev", NOW) == 1
     assert watch("dev", NOW) == 0
     assert watch("dev", NOW + timedelta(minutes=1)) == 0
@@ -247,17 +247,19 @@ def test_a_retry_budget_that_burns_is_an_alert_with_an_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("retries", "counted_calls", "words"),
+    ("retries", "calls", "attempts", "words"),
     [
-        (3, 20, "over its budget 3 retries: too few for an alert 10 % 150 %"),
-        (2, 20, "within its budget 10 % 100 %"),
-        (30, 300, "within its budget 10 % 100 %"),
-        (3, 0, "not known no call was counted 10 % –"),
+        (3, 20, 23, "over its budget 3 retries: too few for an alert 10 % 150 %"),
+        (2, 20, 22, "within its budget 10 % 100 %"),
+        (30, 300, 330, "within its budget 10 % 100 %"),
+        (3, 0, 0, "not known no call was counted 10 % –"),
+        pytest.param(2, 100, 12, "over its budget 2 retries: too few for an alert 10 % 200 %", id="90 were refused"),
+        pytest.param(2, 0, 22, "within its budget 10 % 100 %", id="it only stands in for others"),
     ],
 )
 @pytest.mark.usefixtures("now")
-def test_the_word_and_the_figure_of_a_budget_agree(retries: int, counted_calls: int, words: str) -> None:
-    Story().tell(*[RETRIED] * retries, at=100).tell(counted(counted_calls), at=100).store()
+def test_the_word_and_the_figure_of_a_budget_agree(retries: int, calls: int, attempts: int, words: str) -> None:
+    Story().tell(*[RETRIED] * retries, at=100).tell(counted(calls, attempts=attempts), at=100).store()
     assert watch("dev", NOW) == 0
     assert words in text_of(signed_in(Role.VIEWER).get("/capacity"))
 
@@ -267,7 +269,7 @@ def test_the_policy_says_how_large_the_budget_is() -> None:
     story = Story()
     for _ in range(30):
         story.tell(RETRIED, at=100)
-    story.tell(counted(100), at=100).store()
+    story.tell(counted(100, attempts=130), at=100).store()
     assert watch("dev", NOW) == 0
     assert budget_rows("dev", now=NOW)[0].budget == 0.5
 

@@ -96,7 +96,8 @@ def _burns(look: Look) -> Iterator[Occurrence]:
             severity=burn.severity,
             at=alert.began_at,
             title=f"{alert.operation} spends its retry budget {alert.worst:.1f} times too fast",
-            text=f"{alert.worst * alert.budget:.0%} as many retries as calls {when}; {alert.budget:.0%} is the budget.",
+            text=f"{alert.worst * alert.budget:.0%} as many retries as attempted calls {when}; "
+            f"{alert.budget:.0%} is the budget.",
             path=f"{reverse('capacity')}#budgets",
             triggers=frozenset({"burn"}),
             operation=alert.operation,
