@@ -61,6 +61,11 @@ class Writer:
         self.counts: Counter[str] = Counter()
         """Records since the start of the process: stored, repeated, quarantined, ignored."""
 
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for their turn."""
+        return self._tasks.qsize()
+
     def submit(self, intake: Intake) -> Future[list[Refused]]:
         """Have this stored. Once it is, the future holds what was set aside instead; Busy if it could not be."""
         task = _Task(intake, Future(), time.monotonic() + WAIT_S)

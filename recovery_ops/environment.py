@@ -87,6 +87,21 @@ def wake_url(url: str) -> str:
     return url
 
 
+def metrics_token(token: str) -> str:
+    """Return what a scraper has to know; empty: there is nothing to scrape."""
+    if token and (len(token) < 16 or not token.isascii() or not token.isprintable()):
+        raise Misconfigured("RECOVERY_OPS_METRICS_TOKEN", "has to be at least 16 printable ASCII characters")
+    return token
+
+
+def http_url(name: str) -> str:
+    """Read an address without a slash at its end; empty for none. It is not repeated: it may hold a secret."""
+    url = os.environ.get(name, "").rstrip("/")
+    if url and (urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname):
+        raise Misconfigured(name, "has to begin with https:// or http://")
+    return url
+
+
 def trace_url(url: str) -> str:
     """Return where a trace can be seen, with `{trace_id}` in it; empty for nowhere."""
     if url and (urlsplit(url).scheme not in {"http", "https"} or "{trace_id}" not in url):

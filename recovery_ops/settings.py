@@ -62,6 +62,12 @@ NOTIFY_LOOK_UP_S = 3.0
 """How long whoever saves an address waits for its name to be looked up; 0 leaves that to the sending."""
 NOTIFY_LEASE_S = environment.number("RECOVERY_OPS_NOTIFY_LEASE_S", default=60, least=12, most=3600)
 """After so long without a word a worker that had a message is taken for dead; longer than any exchange takes."""
+METRICS_TOKEN = environment.metrics_token(os.environ.get("RECOVERY_OPS_METRICS_TOKEN", ""))
+"""What opens /metrics; empty: there are none."""
+OTLP_EXPORT_URL = environment.http_url("RECOVERY_OPS_OTLP_EXPORT_URL")
+"""The collector that the console's own metrics and traces are pushed to; empty: none."""
+DEAD_MAN_URL = environment.http_url("RECOVERY_OPS_DEAD_MAN_URL")
+"""What is pinged while all is well; empty: nothing."""
 WEB_THREADS = environment.number("RECOVERY_OPS_WEB_THREADS", default=8, least=1, most=64)
 
 # -- Signing in -------------------------------------------------------------------------------------------------------
@@ -104,6 +110,7 @@ INSTALLED_APPS = [
     "recovery_ops.control",
 ]
 MIDDLEWARE = [
+    *(["recovery_ops.control.own.telemetry.TraceRequests"] if OTLP_EXPORT_URL else []),
     "django.middleware.security.SecurityMiddleware",
     "recovery_ops.static_files.StaticFilesMiddleware",
     # Pages carry a masked token, new with each answer, and no secret beside it that a guess could be measured against.
@@ -331,6 +338,12 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     },
     "sum recoveries": {"task": "events.tasks.sum_recoveries", "schedule": 60.0, "options": {"expires": 60.0}},
 }
+if DEAD_MAN_URL:
+    CELERY_BEAT_SCHEDULE["ping the dead man's switch"] = {
+        "task": "recovery_ops.control.tasks.ping_dead_man",
+        "schedule": 30.0,
+        "options": {"expires": 30.0},
+    }
 
 # -- Logging: short lines to stderr -----------------------------------------------------------------------------------
 LOGGING = {

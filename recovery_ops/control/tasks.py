@@ -18,6 +18,7 @@ from recovery_ops.control.notify.budgets import watch
 from recovery_ops.control.notify.keeping import forget_old
 from recovery_ops.control.notify.sending import send_due
 from recovery_ops.control.notify.telling import tell
+from recovery_ops.control.own import dead_man
 from recovery_ops.control.replay import job
 from recovery_ops.control.retention import sweep_replays
 
@@ -109,3 +110,9 @@ def watch_retry_budgets() -> int:
 def forget_old_messages() -> int:
     """Delete messages that are over for long; return how many."""
     return forget_old(timezone.now())
+
+
+@shared_task
+def ping_dead_man() -> bool:
+    """Ping the address that is to hear of us while all is well; return whether it has."""
+    return dead_man.ping_while_well(timezone.now())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from django.contrib.auth.decorators import login_not_required
 from django.urls import URLPattern, URLResolver, include, path
 
 from events import urls as events_urls
 from recovery_ops.control import notification_urls, policy_urls, run_urls, settings_urls, sign_in_urls
 from recovery_ops.control.opamp.view import opamp
+from recovery_ops.control.own.prometheus import metrics
 from recovery_ops.control.views import (
     accounts,
     acts,
@@ -38,6 +40,7 @@ from recovery_ops.control.views.door import seeing
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", seeing(overview.overview), name="overview"),
+    path("metrics", login_not_required(metrics), name="metrics"),
     path("overview/strip", seeing(overview.strip), name="overview-strip"),
     path("views", seeing(saved.saved), name="saved"),
     path("find", seeing(find.find), name="find"),

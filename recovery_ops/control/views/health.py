@@ -24,13 +24,11 @@ from events.wording import count_text, lasted_text, span_text
 from recovery_ops import __version__
 from recovery_ops.control import stream
 from recovery_ops.control.models import Beat
+from recovery_ops.control.own.duties import LEAST_LATE_S, Duty, beats_by_name, duties_of
+from recovery_ops.control.own.readings import LAG_FACTS
 from recovery_ops.control.views.settings import settings_page
 
-LATE_FACTOR = 3
-"""A part that was not heard of for this many of its intervals is late."""
-LEAST_LATE_S = 60.0
 MOST_CLOCK_OFF_S = 2.0
-LAG_FACTS = 200
 MOST_LAG_S = 30.0
 _STARTED_S = time.time()
 
@@ -46,21 +44,11 @@ class Part:
     href: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Duty:
-    """One task of the schedule."""
-
-    name: str
-    every_s: float
-    standing: str
-    beat: Beat | None
-
-
 def health(request: HttpRequest, *, environment: str) -> HttpResponse:
     """Every part and every duty. A handful of small queries."""
     now = timezone.now()
-    beats = {beat.name: beat for beat in Beat.objects.all()}
-    duties = [_duty(name, one, beats, now) for name, one in settings.CELERY_BEAT_SCHEDULE.items()]
+    beats = beats_by_name()
+    duties = duties_of(beats, now)
     found = list(parts(environment, now, beats, duties))
     context = {
         "now": now,
@@ -162,20 +150,6 @@ def _database(now: datetime) -> Iterator[Part]:
         words = f"The database’s clock is {lasted_text(abs(off_s))} {'ahead of' if off_s > 0 else 'behind'} ours."
         yield Part(name="Clock of the database", standing="late" if is_off else "ok", words=words)
     yield Part(name="Clock", standing="ok", words=f"{now.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC here.")
-
-
-def _duty(name: str, scheduled: dict[str, object], beats: dict[str, Beat], now: datetime) -> Duty:
-    every = scheduled["schedule"]
-    every_s = every.total_seconds() if isinstance(every, timedelta) else float(str(every))
-    beat = beats.get(str(scheduled["task"]))
-    if beat is None:
-        standing = "unknown"
-    elif beat.failed_at is not None and beat.failed_at >= beat.at:
-        standing = "failed"
-    else:
-        is_late = (now - beat.at).total_seconds() > max(LEAST_LATE_S, LATE_FACTOR * every_s)
-        standing = "late" if is_late else "ok"
-    return Duty(name=name, every_s=every_s, standing=standing, beat=beat)
 
 
 def _versions() -> list[tuple[str, str]]:

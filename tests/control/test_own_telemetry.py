@@ -1,0 +1,210 @@
+"""What the console says of itself: metrics for Prometheus and OpenTelemetry, spans, and the dead man's switch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+from django.test import Client, RequestFactory
+from django.urls import resolve
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from recovery_ops import environment
+from recovery_ops.control.models import Beat, Revision
+from recovery_ops.control.notify.transport import Answer, Unreached, post
+from recovery_ops.control.own import dead_man, telemetry
+from recovery_ops.control.own.prometheus import exposition
+from recovery_ops.control.own.readings import Reading, readings
+from recovery_ops.readiness import NotReady
+from tests.control.cast import small_fleet
+from tests.control.visiting import signed_in
+from tests.events.seeding import NOW
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+TOKEN = "a-token-of-the-tests"
+ADDRESS = "https://ping.example.org/abc"
+
+
+def values(name: str) -> dict[tuple[str, ...], float]:
+    """The points of one metric by the values of their labels."""
+    [found] = [one for one in readings(NOW) if one.name == f"recovery_ops_{name}"]
+    return {tuple(labels.values()): value for labels, value in found.points}
+
+
+def scrape(token: str = TOKEN) -> Any:
+    return Client().get("/metrics", headers={"authorization": f"Bearer {token}"})
+
+
+def test_without_a_token_there_are_no_metrics() -> None:
+    assert scrape("").status_code == scrape().status_code == 404
+    assert signed_in().get("/metrics").status_code == 404
+
+
+def test_metrics_are_for_who_knows_the_token(settings: LazySettings) -> None:
+    settings.METRICS_TOKEN = TOKEN
+    assert (scrape("another").status_code, scrape("").status_code, Client().get("/metrics").status_code) == (401,) * 3
+    assert signed_in().get("/metrics").status_code == 401
+    small_fleet()
+    answer = scrape()
+    assert (answer.status_code, answer["Content-Type"].partition(";")[0]) == (200, "text/plain")
+    text = answer.text
+    assert 'recovery_ops_agents{environment="dev",state="reporting"} 3' in text
+    assert "# TYPE recovery_ops_facts_total counter" in text
+    assert Client().post("/metrics").status_code in (403, 405)
+
+
+def test_a_short_token_is_refused_at_the_start() -> None:
+    with pytest.raises(environment.Misconfigured, match="RECOVERY_OPS_METRICS_TOKEN"):
+        environment.metrics_token("short")
+
+
+def test_names_cannot_break_out_of_their_labels() -> None:
+    hostile = Reading(name="x", kind="gauge", help="y", points=(({"environment": 'a"} 1\nevil 2 \\'}, 3.0),))
+    assert exposition([hostile]) == '# HELP x y\n# TYPE x gauge\nx{environment="a\\"} 1\\nevil 2 \\\\"} 3\n'
+
+
+def test_who_is_behind_the_desired_state_is_counted() -> None:
+    small_fleet()
+    small_fleet(1, "quiet")
+    Revision.objects.create(environment="dev", number=4, changed_at=NOW)
+    assert values("desired_revision") == {("dev",): 4}
+    assert values("agents_behind") == {("dev",): 3}
+    assert values("desired_revision_lag") == {("dev",): 4}
+    assert values("agents")["quiet", "reporting"] == 1
+
+
+def test_tasks_that_are_late_or_failed_show() -> None:
+    Beat.objects.create(name="events.tasks.sweep", at=NOW - timedelta(days=1))
+    Beat.objects.create(name="recovery_ops.control.tasks.send_messages", at=NOW, took_s=0.25)
+    trouble = values("task_trouble")
+    assert (trouble[("sweep facts",)], trouble[("send messages",)]) == (1.0, 0.0)
+    assert values("task_age_seconds")[("sweep facts",)] == 86400.0
+    assert values("task_duration_seconds") == {("send messages",): 0.25}
+
+
+# -- OpenTelemetry ----------------------------------------------------------------------------------------------------
+def test_the_same_readings_are_pushed_as_opentelemetry() -> None:
+    small_fleet()
+    sent: list[tuple[str, bytes]] = []
+    own = telemetry.Telemetry("http://collector:4318", lambda url, body: sent.append((url, body)))
+    own.push_metrics()
+    own.close()
+    [(url, body)] = sent
+    assert url == "http://collector:4318/v1/metrics"
+    [found] = ExportMetricsServiceRequest.FromString(body).resource_metrics
+    assert "service.name" in {one.key for one in found.resource.attributes}
+    metrics = {one.name: one for one in found.scope_metrics[0].metrics}
+    facts = metrics["recovery_ops_facts_total"]
+    assert (facts.sum.is_monotonic, len(facts.sum.data_points)) == (True, 4)
+    assert metrics["recovery_ops_agents"].gauge.data_points[0].as_int == 3
+
+
+def test_a_request_is_a_span_by_the_name_of_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[str, bytes]] = []
+    own = telemetry.Telemetry("http://collector:4318", lambda url, body: sent.append((url, body)))
+    monkeypatch.setattr(telemetry, "running", lambda: own)
+
+    def view(request: Any) -> Any:
+        request.resolver_match = resolve("/breakers/a-secret-name")
+        return Answered()
+
+    telemetry.TraceRequests(view)(RequestFactory().get("/breakers/a-secret-name"))
+    own.close()
+    [(url, body)] = sent
+    assert url == "http://collector:4318/v1/traces"
+    [span] = ExportTraceServiceRequest.FromString(body).resource_spans[0].scope_spans[0].spans
+    assert span.name == "GET breaker"
+    assert b"a-secret-name" not in body
+
+
+class Answered:
+    """An answer, as far as a span looks at it."""
+
+    status_code = 500
+
+
+def test_a_collector_that_is_away_is_no_trouble_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(url: str, body: bytes) -> None:
+        raise OSError("connection refused")
+
+    own = telemetry.Telemetry("http://collector:4318", away)
+    with own.tracer.start_as_current_span("anything"):
+        pass
+    own.close()
+
+
+def test_where_no_collector_is_named_nothing_is_begun() -> None:
+    assert telemetry.running() is None
+
+
+# -- the dead man's switch --------------------------------------------------------------------------------------------
+class Ear:
+    """Somebody who listens for pings."""
+
+    def __init__(self, status: int = 200, *, is_away: bool = False) -> None:
+        self.heard: list[str] = []
+        self._status, self._is_away = status, is_away
+
+    def __call__(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        if self._is_away:
+            raise Unreached("It could not be reached.")
+        self.heard.append(url)
+        return Answer(status=self._status, headers={}, text="")
+
+
+@pytest.fixture
+def storing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row can be written: to try it takes a connection of its own, and so no test's transaction."""
+    monkeypatch.setattr(dead_man, "write_and_forget", lambda: None)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_is_pinged_while_all_is_well(settings: LazySettings) -> None:
+    settings.DEAD_MAN_URL = ADDRESS
+    ear = Ear()
+    assert dead_man.ping_while_well(NOW, send=ear)
+    assert ear.heard == [ADDRESS]
+
+
+@pytest.mark.usefixtures("storing")
+def test_nothing_is_pinged_where_nobody_listens(settings: LazySettings) -> None:
+    ear = Ear()
+    assert not dead_man.ping_while_well(NOW, send=ear)
+    settings.DEAD_MAN_URL = ADDRESS
+    assert not dead_man.ping_while_well(NOW, send=Ear(500))
+    assert not dead_man.ping_while_well(NOW, send=Ear(is_away=True))
+    assert ear.heard == []
+
+
+@pytest.mark.usefixtures("storing")
+@pytest.mark.parametrize(("ago_s", "failed"), [(86_400, False), (0, True)])
+def test_it_falls_silent_while_a_task_is_late_or_fails(settings: LazySettings, ago_s: int, failed: bool) -> None:
+    settings.DEAD_MAN_URL = ADDRESS
+    at = NOW - timedelta(seconds=ago_s)
+    Beat.objects.create(name="events.tasks.sweep", at=at, failed_at=at if failed else None, failure="KeyError()")
+    ear = Ear()
+    assert not dead_man.ping_while_well(NOW, send=ear)
+    assert ear.heard == []
+
+
+def test_it_falls_silent_while_nothing_can_be_stored(settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.DEAD_MAN_URL = ADDRESS
+
+    def full() -> None:
+        raise NotReady("disk")
+
+    monkeypatch.setattr(dead_man, "write_and_forget", full)
+    assert dead_man.troubles(NOW) == ["nothing can be stored: disk"]
+    assert not dead_man.ping_while_well(NOW, send=Ear())
+
+
+@pytest.mark.usefixtures("storing")
+def test_it_does_not_lead_into_our_own_network(settings: LazySettings, caplog: pytest.LogCaptureFixture) -> None:
+    settings.DEAD_MAN_URL = "https://169.254.169.254/latest/meta-data"
+    assert not dead_man.ping_while_well(NOW, send=post)
+    assert "link-local" in caplog.text
