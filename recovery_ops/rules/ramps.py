@@ -98,7 +98,7 @@ def _part(total: int, share: float) -> int:
 def _went_well(settled: int, silent: int, step: int, steps: int) -> Opinion:
     unseen = f"; {silent} cannot be reached and reset when they come back" if silent else ""
     if step >= steps:
-        return Opinion(go=Go.DONE, sentence=f"All {settled} that report stay closed{unseen}.")
+        return Opinion(go=Go.DONE, sentence=f"All {settled} in its scope that report stay closed{unseen}.")
     who = f"All {settled} that were reset stay" if settled > 1 else "The one that was reset stays"
     return Opinion(go=Go.STEP, sentence=f"{who} closed{unseen}.")
 

@@ -160,6 +160,8 @@ def test_load_is_shed_with_the_environment_typed_and_passes_again_without() -> N
     assert f"Reason {REASON}" in page
     for path in ("/", "/breakers", "/amplification"):
         assert f"fails at once until {ends} UTC. ana: {REASON}" in text_of(client.get(path))
+    assert "Expiring soon" in (overview := text_of(client.get("/")))
+    assert "Shedding of what is less than critical" in overview
     assert client.post("/shed", sent(act="extend", expires_in_s="14400", key="k-2", seen="1")).status_code == 303
     assert client.post("/shed", sent(act="pass", expires_in_s="", key="k-3", seen="2")).status_code == 303
     assert "Everything passes now." in text_of(client.get("/shed"))

@@ -130,7 +130,7 @@ def test_each_step_waits_for_evidence_and_the_last_is_for_everybody(opened: None
     assert is_told("r-new", 3)
     obey(third, 3, after=80)
     assert len(keep(115)) == 1
-    assert (ramp().state, ramp().end_reason) == ("done", "All 10 that report stay closed.")
+    assert (ramp().state, ramp().end_reason) == ("done", "All 10 in its scope that report stay closed.")
     assert keep(120) == []
 
 

@@ -23,7 +23,7 @@ TRIGGERS: dict[str, str] = {
     "first_seen": "A kind of failure that was never seen before",
     "regressed": "A kind of failure that is back after a day without one",
     "failures_many": "Many failures of one operation in a short time (N in T)",
-    "override_expiring": "An override is about to end",
+    "override_expiring": "An override, or load that is shed, is about to end",
 }
 """What a rule may ask for, in the order in which forms show it. The end of what was told is always told, too."""
 

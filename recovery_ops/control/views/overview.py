@@ -26,7 +26,6 @@ from recovery_ops.control.views.recovered import SPAN_WORDS, SPANS, looking_back
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.control.views.strip import strip_of
 from recovery_ops.control.views.tiles import tiles
-from recovery_ops.rules.intent import Override
 from recovery_ops.rules.scope import ANY
 
 SOON = timedelta(hours=24)
@@ -35,7 +34,7 @@ _NOUNS = {"forced_open": "Trip", "disabled": "Disable", "metrics_only": "Observe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """An override that ends by itself, and where to prolong it."""
+    """An override, or load that is shed (`act` is "shed"), that ends by itself, and where to prolong it."""
 
     id: str
     mode: str
@@ -45,6 +44,7 @@ class Ending:
     expires_at: datetime
     href: str
     extend_href: str
+    act: str = "trip"
 
 
 def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
@@ -71,7 +71,7 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
         "items": items_now(numbers, standing, escalations=waiting, outages=outages),
         "calm": sentences.calm(numbers),
         "changes": changes_of(newest_entries(environment), now=now),
-        "expiring": list(endings(standing.overrides, before=now + SOON)),
+        "expiring": sorted(endings(standing, before=now + SOON), key=lambda one: one.expires_at),
     }
     return render_page(request, "control/overview", context)
 
@@ -90,9 +90,9 @@ def counts(request: HttpRequest, *, environment: str) -> HttpResponse:
     return render_page(request, "counts", {}) if fragment_of(request) else see_other(reverse("overview"))
 
 
-def endings(overrides: Iterable[Override], *, before: datetime) -> Iterable[Ending]:
-    """The overrides that end before a moment."""
-    for one in overrides:
+def endings(standing: Standing, *, before: datetime) -> Iterable[Ending]:
+    """The overrides that end before a moment, and the load that is shed until then."""
+    for one in standing.overrides:
         expires_at = datetime.fromtimestamp(one.expires_at, UTC)
         if expires_at < before:
             name = one.scope.operation
@@ -108,6 +108,19 @@ def endings(overrides: Iterable[Override], *, before: datetime) -> Iterable[Endi
                 href=page,
                 extend_href=f"{extend}?override={one.id}",
             )
+    held = standing.shed
+    if held is not None and datetime.fromtimestamp(held.expires_at, UTC) < before:
+        yield Ending(
+            id=held.id,
+            mode="forced_open",
+            title=f"Shedding of what is less than {held.least.replace('_', ' ')}",
+            by=held.by,
+            revision=held.revision,
+            expires_at=datetime.fromtimestamp(held.expires_at, UTC),
+            href=reverse("shed"),
+            extend_href=reverse("shed"),
+            act="shed",
+        )
 
 
 # -- before the first agent -------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from events.capacity.detection import look
 from events.capacity.models import CapacityEvent
 from recovery_ops.control import actions
 from recovery_ops.control.actions.escalations import respond
+from recovery_ops.control.actions.shedding import extend_shed, shed
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.models import BurnAlert, Delivery, Escalation, Notification
 from recovery_ops.control.notify.budgets import budget_rows, watch
@@ -202,6 +203,20 @@ def test_an_override_about_to_end_is_told_once_and_so_is_that_it_was_extended() 
     assert told(NOW + timedelta(minutes=54)) == ["The override of search_web was extended until 17:19:18 UTC"]
     assert told(NOW + timedelta(minutes=170)) == ["The override of search_web ends at 17:19:18 UTC"]
     assert told(NOW + timedelta(minutes=174)) == ["The override of search_web has ended"]
+
+
+@pytest.mark.usefixtures("known")
+def test_shed_load_about_to_pass_again_is_told_as_an_override_is() -> None:
+    rule(channel(), "override_expiring", expiry_lead_min=10)
+    shed(**asked(least="critical", expires_in_s=3600.0, confirm="dev"))
+    assert told(NOW + timedelta(minutes=49)) == []
+    assert told(NOW + timedelta(minutes=51)) == ["Shed load passes again at 15:26:18 UTC"]
+    assert told(NOW + timedelta(minutes=52)) == []
+    extend_shed(**asked(expires_in_s=7200.0, now=NOW + timedelta(minutes=53)))
+    assert told(NOW + timedelta(minutes=54)) == ["Load is shed longer, until 17:19:18 UTC"]
+    assert told(NOW + timedelta(minutes=170)) == ["Shed load passes again at 17:19:18 UTC"]
+    assert told(NOW + timedelta(minutes=174)) == ["Load is shed no more"]
+    assert told(NOW + timedelta(minutes=175)) == []
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------

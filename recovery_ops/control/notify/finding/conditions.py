@@ -1,4 +1,4 @@
-"""What goes on for a while and stands in a table: outages, burning budgets, degradations, overrides about to end."""
+"""What goes on for a while and stands in a table: outages, burning budgets, degradations, what is about to end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from events.capacity.rows import OWNER_WORDS
 from events.models import Degradation
 from events.moments import from_us, to_us
 from events.wording import clock_text, count_text, span_text
-from recovery_ops.control.models import BurnAlert, NotificationRule, Override
+from recovery_ops.control.models import BurnAlert, LoadShed, NotificationRule, Override
 from recovery_ops.control.notify.budgets import burn_of
 from recovery_ops.control.notify.triggers import Look, Occurrence
 from recovery_ops.rules.telling import Phase, Severity
@@ -26,15 +26,15 @@ _BURN_WORDS = {"fast": "in the last hour", "steady": "in the last six hours", "s
 
 
 def found(look: Look) -> Iterator[Occurrence]:
-    """Beginnings and ends; at most two queries for each kind that is asked for."""
+    """Beginnings and ends; a few queries for each kind that is asked for."""
     if look.wants("capacity") or _told(look, "CE-"):
         yield from _outages(look)
     if look.wants("burn") or _told(look, "burn "):
         yield from _burns(look)
     if look.wants("degraded", "degradation_ended") or _told(look, "degraded "):
         yield from _degradations(look)
-    if look.wants("override_expiring") or _told(look, "override "):
-        yield from _overrides(look)
+    if look.wants("override_expiring") or _told(look, "override ") or _told(look, "shed "):
+        yield from _endings(look)
 
 
 def _told(look: Look, prefix: str) -> list[str]:
@@ -172,49 +172,67 @@ def _forgotten(look: Look, still: set[str], rows: Iterable[Degradation]) -> Iter
         )
 
 
-def _overrides(look: Look) -> Iterator[Occurrence]:
+def _endings(look: Look) -> Iterator[Occurrence]:
+    """Overrides, and load that is shed, as each rule wants to be told ahead."""
     rules = NotificationRule.objects.filter(environment=look.environment, removed_at=None, is_on=True)
     asking = [rule for rule in rules if "override_expiring" in rule.triggers]
     # What a rule of the policy set is prolonged by the rule, or given back: nobody has to look after it.
-    for one in Override.objects.in_force(look.environment, look.now).filter(rule=""):
+    overrides = Override.objects.in_force(look.environment, look.now).filter(rule="")
+    for held in (*overrides, *LoadShed.objects.in_force(look.environment, look.now)):
         for rule in asking:
-            if one.expires_at - timedelta(minutes=rule.expiry_lead_min) <= look.now:
-                yield _expiring(one, rule.pk, look.now)
-    told = _told(look, "override ")
+            if held.expires_at - timedelta(minutes=rule.expiry_lead_min) <= look.now:
+                yield _expiring(held, rule.pk, look.now)
     soon = look.now + timedelta(minutes=max((rule.expiry_lead_min for rule in asking), default=10))
-    for one in Override.objects.filter(environment=look.environment, pk__in=told):
-        is_over = one.ended_at is not None or one.expires_at <= look.now
-        if is_over or one.expires_at > soon:
-            yield _expired(one, is_over=is_over, now=look.now)
+    told_overrides = Override.objects.filter(environment=look.environment, pk__in=_told(look, "override "))
+    told_shed = LoadShed.objects.filter(environment=look.environment, pk__in=_told(look, "shed "))
+    for held in (*told_overrides, *told_shed):
+        is_over = held.ended_at is not None or held.expires_at <= look.now
+        if is_over or held.expires_at > soon:
+            yield _expired(held, is_over=is_over, now=look.now)
 
 
-def _expiring(one: Override, rule: int, now: datetime) -> Occurrence:
-    return Occurrence(
+def _expiring(held: Override | LoadShed, rule: int, now: datetime) -> Occurrence:
+    ends = f"{clock_text(held.expires_at, today=now)} UTC"
+    if isinstance(held, Override):
+        title, mode = f"The override of {held.operation} ends at {ends}", held.mode.replace("_", " ")
+    else:
+        title, mode = f"Shed load passes again at {ends}", f"Less than {held.least.replace('_', ' ')} fails at once,"
+    return replace(
+        _about(held, now),
         kind="override_expiring",
-        event=f"{one.pk}:{one.expires_at:%Y-%m-%dT%H:%M:%S}",
-        subject=f"override {one.pk}",
         phase=Phase.BEGAN,
         severity=Severity.WARNING,
-        at=now,
-        title=f"The override of {one.operation} ends at {clock_text(one.expires_at, today=now)} UTC",
-        text=f"{one.mode.replace('_', ' ')} by {one.by}: “{one.reason}”. Extend it if it is still needed.",
-        path=reverse("breakers") if "*" in one.operation else reverse("breaker", args=[one.operation]),
+        title=title,
+        text=f"{mode} by {held.by}: “{held.reason}”. Extend it if it is still needed.",
         triggers=frozenset({"override_expiring"}),
-        operation=one.operation,
         rule=rule,
     )
 
 
-def _expired(one: Override, *, is_over: bool, now: datetime) -> Occurrence:
-    until = f"was extended until {clock_text(one.expires_at, today=now)} UTC"
+def _expired(held: Override | LoadShed, *, is_over: bool, now: datetime) -> Occurrence:
+    until = f"until {clock_text(held.expires_at, today=now)} UTC"
+    if isinstance(held, Override):
+        title = f"The override of {held.operation} {'has ended' if is_over else f'was extended {until}'}"
+    else:
+        title = "Load is shed no more" if is_over else f"Load is shed longer, {until}"
+    found = _about(held, now)
+    return replace(found, event=f"{found.event}:{'over' if is_over else 'extended'}", title=title)
+
+
+def _about(held: Override | LoadShed, now: datetime) -> Occurrence:
+    """What both say of it."""
+    operation, path, kind = "", reverse("shed"), "shed"
+    if isinstance(held, Override):
+        operation, kind = held.operation, "override"
+        path = reverse("breakers") if "*" in operation else reverse("breaker", args=[operation])
     return Occurrence(
         kind="override_over",
-        event=f"{one.pk}:{one.expires_at:%Y-%m-%dT%H:%M:%S}:{'over' if is_over else 'extended'}",
-        subject=f"override {one.pk}",
+        event=f"{held.pk}:{held.expires_at:%Y-%m-%dT%H:%M:%S}",
+        subject=f"{kind} {held.pk}",
         phase=Phase.ENDED,
         severity=Severity.INFO,
         at=now,
-        title=f"The override of {one.operation} {'has ended' if is_over else until}",
-        path=reverse("breakers") if "*" in one.operation else reverse("breaker", args=[one.operation]),
-        operation=one.operation,
+        title="",
+        path=path,
+        operation=operation,
     )
