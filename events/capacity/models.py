@@ -35,10 +35,14 @@ class CapacityEvent(models.Model):
     is_partial = models.BooleanField(default=False)
     failures = models.BigIntegerField(default=0)
     categories = models.JSONField(default=dict, help_text="Failures by category.")
+    codes = models.JSONField(
+        default=dict, help_text="Failures by HTTP status, empty for none; of those read one by one."
+    )
     operations = models.JSONField(default=dict, help_text="Failures by operation, the twenty with most.")
     foreground = models.BigIntegerField(default=0, help_text="Failures for which somebody waited.")
     runs = models.IntegerField(default=0)
     instances = models.IntegerField(default=0)
+    services = models.JSONField(default=dict, help_text="How many instances of each service it reached.")
     peak_per_min = models.IntegerField(default=0)
     peak_us = models.BigIntegerField(default=0, help_text="The beginning of the worst minute.")
     longest_wait_s = models.FloatField(null=True, help_text="The longest Retry-After that was seen.")

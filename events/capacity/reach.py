@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,9 +12,9 @@ from django.db.models import F, QuerySet, Sum
 from events.capacity.bounds import bounds_of
 from events.capacity.models import CapacityEvent
 from events.capacity.rows import OF_THE_WAY
-from events.models import Fact, MinuteSum
+from events.models import Agent, Fact, MinuteSum
 from events.moments import MINUTE_S, US_PER_S, to_us
-from events.queries.readings import MOVED, Attributes, number_or_none, text_of
+from events.queries.readings import MOVED, Attributes, number_or_none, text_of, whole_or_none
 from events.queries.sums import FAILED
 from recovery_ops.rules.evidence.our_side import failed_on_our_side
 from recovery_ops.rules.facts import FailureClassified, FallbackActivated
@@ -34,12 +34,12 @@ _SAID_READ = 200
 
 _COUNTED = [category.value for category in OUTAGE_COUNTS]
 _FELL_BACK = names.EVENTS[FallbackActivated].name
-_SAID = Attributes(FailureClassified, "retry_after_s", "exception_type", "message")
+_SAID = Attributes(FailureClassified, "retry_after_s", "exception_type", "message", "status_code")
 _MINUTE_US = MINUTE_S * US_PER_S
 
 
 def read_reach(environment: str, now: datetime) -> int:
-    """Read the numbers of the events that grew since; return of how many. At most four queries each."""
+    """Read the numbers of the events that grew since; return of how many. At most five queries each."""
     count = 0
     bounds = bounds_of(environment)
     for event in CapacityEvent.objects.filter(environment=environment, merged_into=None, read_us__lt=F("last_us")):
@@ -112,23 +112,32 @@ def _numbers(event: CapacityEvent) -> dict[str, Any]:
     failed = failures_of(event)
     newest = failed.order_by("-at_us")
     rows = list(
-        newest.values_list("operation", "breaker", "run", "agent_id", "category", "is_foreground", "at_us")[:READ_MOST]
+        newest.values_list(
+            *("operation", "breaker", "run", "agent_id", "category", "is_foreground", "at_us", "attributes")
+        )[:READ_MOST]
     )
+    agents = {row[3] for row in rows}
     is_partial = len(rows) == READ_MOST
     if is_partial:
         counts = _Counts.of_sums(event)
     else:
         counts = _Counts()
-        for operation, _, _, _, category, is_foreground, at_us in rows:
+        for operation, _, _, _, category, is_foreground, at_us, _ in rows:
             counts.add(operation, category, is_foreground=is_foreground, minute=at_us // _MINUTE_US)
     return counts.numbers() | {
         "is_partial": is_partial,
         "runs": len({row[2] for row in rows} - {""}),
-        "instances": len({row[3] for row in rows}),
-        **_said(newest),
+        "instances": len(agents),
+        "services": _most(Agent.objects.filter(pk__in=agents).values_list("service", flat=True)),
+        **_said([(row[4], _SAID.of(row[7])) for row in rows]),
         "breakers": _opened(within, sorted({row[1] for row in rows} - {""})),
         "fallbacks": _fallbacks(within, counts.operations),
     }
+
+
+def _most(names: Iterable[str]) -> dict[str, int]:
+    """How often each comes, those that come most often; what is sent may have any number of them."""
+    return dict(Counter(names).most_common(OPERATIONS_MOST))
 
 
 class _Counts:
@@ -189,16 +198,17 @@ def _of_subject(facts: QuerySet[Fact], event: CapacityEvent) -> QuerySet[Fact]:
     return one if event.provider or event.model else one.filter(operation=event.operation)
 
 
-def _said(newest: QuerySet[Fact]) -> dict[str, Any]:
-    """The columns that the newest failures' own words fill. One query."""
-    said = [(category, _SAID.of(one)) for category, one in newest.values_list("category", "attributes")[:_SAID_READ]]
+def _said(told: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """The columns that the failures' own words fill; they are the newest first."""
+    codes = _most(str(whole_or_none(one["status_code"]) or "") for _, one in told)
+    said = told[:_SAID_READ]
     waits = [wait for _, one in said if (wait := number_or_none(one["retry_after_s"])) is not None]
     ours = [
         failed_on_our_side(text_of(one["exception_type"]), text_of(one["message"]))
         for category, one in said
         if category in OF_THE_WAY
     ]
-    return {"longest_wait_s": max(waits, default=None), "is_ours": 2 * sum(ours) > len(ours)}
+    return {"codes": codes, "longest_wait_s": max(waits, default=None), "is_ours": 2 * sum(ours) > len(ours)}
 
 
 def _opened(within: QuerySet[Fact], breakers: list[str]) -> Counter[str]:

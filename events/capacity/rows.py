@@ -73,10 +73,14 @@ class CapacityEventRow:
     is_partial: bool
     failures: int
     categories: Mapping[Category, int]
+    codes: Mapping[str, int]
+    """Failures by HTTP status, the most frequent first; empty for those to which nothing was answered."""
     operations: Mapping[str, int]
     foreground: int
     runs: int
     instances: int
+    services: Mapping[str, int]
+    """How many instances of each service it reached."""
     peak_per_min: int
     peak_at: datetime | None
     longest_wait_s: float | None
@@ -136,10 +140,12 @@ def united(number: int, parts: Sequence[CapacityEventRow]) -> CapacityEventRow:
         is_partial=True,
         failures=sum(part.failures for part in ordered),
         categories=categories,
+        codes=_added([part.codes for part in ordered]),
         operations=_added([part.operations for part in ordered]),
         foreground=sum(part.foreground for part in ordered),
         runs=max(part.runs for part in ordered),
         instances=max(part.instances for part in ordered),
+        services=_most([part.services for part in ordered]),
         peak_per_min=worst.peak_per_min,
         peak_at=worst.peak_at,
         longest_wait_s=max(waits, default=None),
@@ -161,6 +167,12 @@ def _added(counts: Sequence[Mapping[_Key, int]]) -> dict[_Key, int]:
         for key, count in one.items():
             total[key] = total.get(key, 0) + count
     return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _most(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Each name with the highest of its counts: what two of them have in common is not counted twice."""
+    names = sorted({name for one in counts for name in one})
+    return {name: max(one.get(name, 0) for one in counts) for name in names}
 
 
 def owner_of(categories: Mapping[Category, int], *, is_ours: bool) -> Owner:

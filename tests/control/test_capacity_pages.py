@@ -163,7 +163,8 @@ def test_one_event_tells_what_it_reached_and_what_was_like_it() -> None:
     before, event = CapacityEvent.objects.order_by("started_us")
     said = text_of(signed_in(Role.VIEWER).get(f"/capacity/{event.pk}"))
     assert "21: 21 foreground, 0 background" in said
-    assert "529" in said
+    assert "Codes 529 (21 times)" in said
+    assert "Agents research (2 instances)" in said
     assert "Overloaded" in said
     assert f"CE-{before.pk}" in said
     assert "model:large" in said

@@ -141,6 +141,8 @@ def test_what_it_reached() -> None:
     event = CapacityEvent.objects.get()
     assert event.categories == {"overloaded": 13, "rate_limited": 1}
     assert (event.failures, event.foreground, event.runs, event.instances) == (14, 13, 3, 2)
+    assert event.codes == {"529": 13, "": 1}, "nothing was answered where no status was told"
+    assert event.services == {"research": 2}
     assert event.operations == {"model:large": 14}
     assert event.breakers == {"model:large": 1}
     assert event.fallbacks == 1

@@ -15,6 +15,7 @@ from events.models import Agent, AgentKey, BreakerState, Degradation, Fact, Minu
 UNBOUNDED = {
     *("Fact.attributes", "Agent.clamped", "Quarantine.content", "Quarantine.payload"),
     *("CapacityEvent.operations", "CapacityEvent.categories", "CapacityEvent.breakers", "CapacityEvent.waits"),
+    *("CapacityEvent.codes", "CapacityEvent.services"),
     *("CapacityLook.hours", "CapacityLook.bounds", "RecoveryDay.causes", "NamedFailures.rules", "SpanMark.errors"),
 }
 """Bounded by whoever writes them: 64 KiB, one fact's share of that, 4 kB, 64 KiB; by the names there may be, the runs

@@ -75,7 +75,20 @@ def _empty(environment: str, window: Window, now: datetime) -> Empty:
 
 _COLUMNS = (
     *("event", "backend", "whose", "began", "last failure", "is over", "lasted s", "failed attempts", "categories"),
-    *("runs", "instances", "worst minute", "longest Retry-After s", "breakers opened", "fallbacks", "runs waiting"),
+    *(
+        "codes",
+        "foreground",
+        "background",
+        "operations",
+        "services",
+        "runs",
+        "instances",
+        "worst minute",
+        "longest Retry-After s",
+        "breakers opened",
+        "fallbacks",
+        "runs waiting",
+    ),
     *("estimated tokens", "estimated US dollars"),
 )
 
@@ -84,6 +97,7 @@ def _cells(row: CapacityEventRow, now: datetime) -> tuple[Cell, ...]:
     return (
         *(row.number, row.name, OWNER_WORDS[row.owner], row.started, row.last, row.is_over),
         *(row.lasted(now).total_seconds(), row.failures, _codes(row)),
+        *(_answers(row), row.foreground, row.background, ", ".join(row.operations), ", ".join(row.services)),
         *(row.runs, row.instances, row.peak_per_min, row.longest_wait_s, ", ".join(row.breakers), row.fallbacks),
         *(row.waiting, row.tokens, None if row.cost_usd is None else round(row.cost_usd, 4)),
     )
@@ -196,11 +210,25 @@ def _codes(row: CapacityEventRow) -> str:
     return ", ".join([*kinds[:2], *([count_text(others, "other")] if others else [])])
 
 
+def _answers(row: CapacityEventRow) -> str:
+    """`529 (122 times), 429 (37 times) and no answer (4 times)`: what the service said, the most frequent first."""
+    told = [f"{code or 'no answer'} ({count_text(count, 'time')})" for code, count in row.codes.items()]
+    return listing(told, most=6)
+
+
+def _agents(row: CapacityEventRow) -> str:
+    """`research-agent (5 instances) and support-agent (4 instances)`."""
+    return listing([f"{name} ({count_text(count, 'instance')})" for name, count in row.services.items()], most=6)
+
+
 def _facts(row: CapacityEventRow) -> list[tuple[str, str]]:
+    of_newest = ", of those that were read one by one" if sum(row.codes.values()) < row.failures else ""
     told = [
         ("Whose", OWNER_WORDS[row.owner]),
         ("Failed attempts", f"{row.failures:,}: {row.foreground:,} foreground, {row.background:,} background"),
+        *([("Codes", _answers(row) + of_newest)] if row.codes else []),
         ("Reached", _reached(row)),
+        *([("Agents", _agents(row))] if row.services else []),
         ("Worst minute", _worst_minute(row)),
         (
             "Asked to wait",
