@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -50,6 +51,25 @@ def act(verb: str, one: Escalation, **more: Any) -> Any:
 
 
 # -- opening -----------------------------------------------------------------------------------------------------------
+def test_many_questions_are_opened_with_few_transactions_and_statements(
+    django_assert_max_num_queries: Callable[[int], Any],
+) -> None:
+    story = Story()
+    for number in range(120):
+        story.tell(asked(operation=f"charge-{number}"), at=100, run=f"run-{number}")
+        story.tell(asked(operation="refund"), at=100, run=f"run-{number}")
+    story.store()
+    with django_assert_max_num_queries(600) as told:
+        assert open_escalations("dev", NOW) == 121
+    begun = [one["sql"] for one in told.captured_queries if one["sql"].startswith("SAVEPOINT")]
+    assert len(begun) <= 5
+    assert open_escalations("dev", NOW) == 0
+    one = Escalation.objects.get(operation="charge-7")
+    assert (one.occurrences, one.runs, one.instances) == (1, ["run-7"], ["a-1"])
+    again = Escalation.objects.get(operation="refund")
+    assert (again.occurrences, len(again.runs), again.notes.count()) == (120, 20, 1)
+
+
 def test_forty_agents_that_ask_one_thing_ask_it_once() -> None:
     story = Story()
     for number in range(40):

@@ -28,6 +28,8 @@ LOOKED_BACK = timedelta(days=2)
 """How late a fact may come and still be put to somebody."""
 FACTS_MOST = 1000
 """Facts read in one look; the rest is for the next, a moment later."""
+AT_ONCE = 50
+"""Facts put to people in one transaction: nobody else writes for so long, and a thousand need few of them."""
 NAMED_MOST = 20
 
 ASKED, REFUSED = names.EVENTS[Escalated].name, names.EVENTS[ReversalRefused].name
@@ -40,14 +42,10 @@ _STOPPED = Attributes(RunStopped, "reason", "message")
 
 def open_escalations(environment: str, now: datetime) -> int:
     """Put what was asked lately to people; return how many questions are new. May be lost, doubled, or run twice."""
-    opened = 0
     unseen = _unseen(environment, now)
     terms = terms_now(environment) if unseen else {}
-    for fact in unseen:
-        with transaction.atomic():
-            audit.lock(environment)
-            opened += _take(fact, terms, now)
-    return opened
+    parts = (unseen[start : start + AT_ONCE] for start in range(0, len(unseen), AT_ONCE))
+    return sum(_take(environment, part, terms, now) for part in parts)
 
 
 def _unseen(environment: str, now: datetime) -> Sequence[Fact]:
@@ -62,24 +60,43 @@ def _unseen(environment: str, now: datetime) -> Sequence[Fact]:
     return list(reversed(asking.select_related("agent").order_by("-at_us", "-id")[:FACTS_MOST]))
 
 
-def _take(fact: Fact, terms: Mapping[str, Terms], now: datetime) -> bool:
-    if EscalationSource.objects.filter(environment=fact.environment, uid=fact.uid).exists():
-        return False
-    question = _question(fact)
-    held = _held(fact, question)
-    escalation = held or _opened(fact, question, terms, now)
+@transaction.atomic
+def _take(environment: str, facts: Sequence[Fact], terms: Mapping[str, Terms], now: datetime) -> int:
+    """Put what some facts ask to people, all of it or nothing; return how many questions are new."""
+    audit.lock(environment)
+    theirs = EscalationSource.objects.filter(environment=environment, uid__in=[fact.uid for fact in facts])
+    seen = {bytes(uid) for uid in theirs.values_list("uid", flat=True)}
+    sources: list[EscalationSource] = []
+    notes: list[EscalationNote] = []
+    for fact in facts:
+        if bytes(fact.uid) in seen:
+            continue
+        seen.add(bytes(fact.uid))
+        question = _question(fact)
+        held = _held(fact, question)
+        if held is None:
+            escalation = _opened(fact, question, terms, now)
+            notes.append(_first_note(escalation))
+        else:
+            escalation = _asked_again(held, fact)
+        sources.append(
+            EscalationSource(environment=environment, uid=fact.uid, escalation=escalation, at=from_us(fact.at_us))
+        )
+    EscalationNote.objects.bulk_create(notes)
+    EscalationSource.objects.bulk_create(sources)
+    return len(notes)
+
+
+def _asked_again(held: Escalation, fact: Fact) -> Escalation:
     # The end of a run is told by up to three facts: what was asked, the budget that is spent, the stop itself.
-    is_told = fact.event in (SPENT, STOPPED) and fact.run in escalation.runs
-    EscalationSource.objects.create(
-        environment=fact.environment, uid=fact.uid, escalation=escalation, at=from_us(fact.at_us)
-    )
-    Escalation.objects.filter(pk=escalation.pk).update(
+    is_told = fact.event in (SPENT, STOPPED) and fact.run in held.runs
+    Escalation.objects.filter(pk=held.pk).update(
         occurrences=F("occurrences") + int(not is_told),
-        seen_at=max(escalation.seen_at, from_us(fact.at_us)),
-        instances=_with(escalation.instances, fact.agent.instance),
-        runs=_with(escalation.runs, fact.run),
+        seen_at=max(held.seen_at, from_us(fact.at_us)),
+        instances=_with(held.instances, fact.agent.instance),
+        runs=_with(held.runs, fact.run),
     )
-    return held is None
+    return held
 
 
 def _held(fact: Fact, question: dict[str, Any]) -> Escalation | None:
@@ -149,7 +166,7 @@ def _opened(fact: Fact, question: dict[str, Any], table: Mapping[str, Terms], no
     asked_at = from_us(fact.at_us)
     # The run that waits counts from when it asked.
     resolve_by = max(now, asked_at + allowed) if waits else now + allowed
-    escalation = Escalation.objects.create(
+    return Escalation.objects.create(
         environment=fact.environment,
         key=question["key"],
         ticket=question["ticket"],
@@ -159,6 +176,9 @@ def _opened(fact: Fact, question: dict[str, Any], table: Mapping[str, Terms], no
         operation=fact.operation,
         message=question["message"],
         service=fact.agent.service,
+        instances=_with([], fact.agent.instance),
+        runs=_with([], fact.run),
+        occurrences=1,
         opened_at=now,
         seen_at=asked_at,
         severity=terms.severity,
@@ -168,14 +188,11 @@ def _opened(fact: Fact, question: dict[str, Any], table: Mapping[str, Terms], no
         resolve_by=resolve_by,
         default_action=default_of(question["default_action"], kind, terms, waits=waits),
     )
-    EscalationNote.objects.create(
-        escalation=escalation,
-        at=now,
-        by="console",
-        verb="opened",
-        text=question["message"][:REASON_CHARS] or asks_of(question["reason"], fact.category),
-    )
-    return escalation
+
+
+def _first_note(escalation: Escalation) -> EscalationNote:
+    text = escalation.message[:REASON_CHARS] or asks_of(escalation.reason, escalation.category)
+    return EscalationNote(escalation=escalation, at=escalation.opened_at, by="console", verb="opened", text=text)
 
 
 def _allowed(deadline_s: float | None, terms: Terms) -> timedelta:
