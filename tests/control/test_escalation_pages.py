@@ -243,6 +243,18 @@ def test_more_runs_than_are_named_are_at_least_so_many() -> None:
     assert "15 more" in said
 
 
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [
+        ("approve", "What you write here it goes on with instead. Reason At least 10 characters. Shown"),
+        ("reject", "What it reads with the no. Reason optional At least 10 characters where one is given."),
+    ],
+)
+def test_the_form_says_what_becomes_of_the_words_to_the_run(verb: str, said: str) -> None:
+    [one] = questions("refund", escalation_id="t-9", deadline_s=3000.0)
+    assert said in text_of(signed_in(Role.RESPONDER).get(f"/escalations/act/{verb}?number={one.pk}"))
+
+
 def test_a_decided_one_says_by_whom_and_what_came_before() -> None:
     [one] = questions("refund")
     client = signed_in(Role.RESPONDER)

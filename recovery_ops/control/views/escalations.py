@@ -58,6 +58,8 @@ class Wording:
     button: str
     lead: str
     fields: tuple[str, ...] = ()
+    answer: str = ""
+    """What becomes of the words to the run."""
 
 
 _WORDS = {
@@ -74,9 +76,19 @@ _WORDS = {
     "resolve": Wording(title="Resolve", button="Resolve", lead="Nothing more is to be done about it."),
     "reopen": Wording(title="Reopen", button="Reopen", lead="Its clocks start anew."),
     "approve": Wording(
-        title="Approve", button="Approve", lead="A run that waits goes on with this answer.", fields=("text",)
+        title="Approve",
+        button="Approve",
+        lead="A run that waits goes on.",
+        fields=("text",),
+        answer="Empty: it goes on as it proposed. What you write here it goes on with instead.",
     ),
-    "reject": Wording(title="Reject", button="Reject", lead="A run that waits is told no.", fields=("text",)),
+    "reject": Wording(
+        title="Reject",
+        button="Reject",
+        lead="A run that waits is told no.",
+        fields=("text",),
+        answer="What it reads with the no.",
+    ),
 }
 
 
