@@ -217,7 +217,7 @@ def axis(start: datetime, end: datetime) -> SafeString:
     )
 
 
-_UNKNOWN = mark_safe('fill="url(#p-unknown)"')  # a constant
+_UNKNOWN = mark_safe('fill="url(#p-unknown)"')  # nosec B308  # a constant
 
 
 def _tick_words(at: datetime, step: int) -> str:

@@ -16,8 +16,14 @@ from tests.processes import ROOT
 
 LOCKS = ROOT / "recovery_ops" / "locks"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-NAMES = ("server", "test", "integrations", "bench")
-EXTRAS = {"server": ("server",), "test": ("server", "test"), "integrations": ("integrations",), "bench": ("bench",)}
+NAMES = ("server", "test", "integrations", "bench", "audit")
+EXTRAS = {
+    "server": ("server",),
+    "test": ("server", "test"),
+    "integrations": ("integrations",),
+    "bench": ("bench",),
+    "audit": ("audit",),
+}
 
 
 @dataclass(frozen=True)
