@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from django.conf import settings
@@ -14,13 +14,19 @@ from django.conf import settings
 from events.keys import create_key, find_key
 from recovery_ops.children import Child
 from recovery_ops.control.actions.attempt import Asked
-from recovery_ops.control.actions.notifying import save_chain, save_channel, save_rule
+from recovery_ops.control.actions.notifying import RuleWords, save_chain, save_channel, save_rule
 from recovery_ops.control.actors import system
 from recovery_ops.control.models import Channel
 from recovery_ops.control.notify.triggers import TRIGGERS
 
 KEY_NAME = "demonstration fleet"
-RECEIVER = "demonstration"
+RECEIVER, CHAT, PAGER = "demonstration", "demonstration chat", "demonstration pager"
+_CHANNELS = {
+    RECEIVER: (Channel.WEBHOOK, "/", True),
+    CHAT: (Channel.SLACK, "/chat", False),
+    PAGER: (Channel.PAGERDUTY, "/pager/v2/enqueue", True),
+}
+"""Kind, path at the receiver, and whether it has a secret, by name."""
 SCOPES = ("ingest", "desired")
 
 
@@ -53,14 +59,14 @@ def demonstration_fleet(url: str, *, data: Path, environment: str, say: Callable
 
 
 def demonstration_receiver(environment: str) -> dict[str, str]:
-    """Set up a channel that leads to the fleet's own receiver, and return what that one has to know.
+    """Set up channels that lead to the fleet's own receiver, and return what that one has to know.
 
-    Only where people have set up no channel of their own, and have not removed this one; nothing where the worker
+    Only where people have set up no channel of their own, and have not removed these; nothing where the worker
     lives in another process, which would not know that it may send to this machine.
     """
     channels = Channel.objects.filter(environment=environment)
-    held = channels.filter(name=RECEIVER, removed_at=None).first()
-    if not settings.EMBEDDED or (held is None and channels.exists()):
+    held = {one.name: one for one in channels.filter(name__in=_CHANNELS, removed_at=None)}
+    if not settings.EMBEDDED or (not held and channels.exists()):
         return {}
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -68,21 +74,34 @@ def demonstration_receiver(environment: str) -> dict[str, str]:
     secret, by = secrets.token_urlsafe(24), system("demonstration")
     settings.NOTIFY_HOSTS = [*settings.NOTIFY_HOSTS, f"127.0.0.1:{port}"]
     asked: Asked = {"by": by, "environment": environment, "reason": "The demonstration shows what is told."}
-    channel = save_channel(
-        **asked,
-        name=RECEIVER,
-        number=held.pk if held else None,
-        kind=Channel.WEBHOOK,
-        address=f"http://127.0.0.1:{port}/",
-        secret=secret,
-    ).object
-    if held is None:
-        # The chain asks about escalations already.
-        triggers = [one for one in TRIGGERS if one != "escalation"]
-        save_rule(**asked, name=RECEIVER, channel=channel.pk, words={"triggers": triggers})
-        steps = [{"after_s": after_s, "channel": channel.pk} for after_s in (0, 120, 600)]
-        save_chain(**asked, name="*", steps=steps)
+    is_first = not held
+    for name, (kind, path, has_secret) in _CHANNELS.items():
+        if is_first or name in held:
+            held[name] = save_channel(
+                **asked,
+                name=name,
+                number=held[name].pk if name in held else None,
+                kind=kind,
+                address=f"http://127.0.0.1:{port}{path}",
+                secret=secret if has_secret else "",
+            ).object
+    if is_first:
+        _tell_by(held, asked)
     return {"RECOVERY_OPS_DEMO_PORT": str(port), "RECOVERY_OPS_DEMO_SECRET": secret}
+
+
+def _tell_by(channels: Mapping[str, Channel], asked: Asked) -> None:
+    """Everything to the webhook, what goes on to the chat, what is grave to the pager; the chain asks by webhook."""
+    words: dict[str, RuleWords] = {
+        # The chain asks about escalations already.
+        RECEIVER: {"triggers": [one for one in TRIGGERS if one != "escalation"]},
+        CHAT: {"triggers": ["capacity", "breaker_moved", "degraded", "degradation_ended"], "group_s": 30},
+        PAGER: {"triggers": ["sla", "capacity", "burn"], "least_severity": "critical"},
+    }
+    for name, rule in words.items():
+        save_rule(**asked, name=name, channel=channels[name].pk, words=rule)
+    steps = [{"after_s": after_s, "channel": channels[RECEIVER].pk} for after_s in (0, 120, 600)]
+    save_chain(**asked, name="*", steps=steps)
 
 
 def fleet_key(folder: Path, environment: str) -> str:

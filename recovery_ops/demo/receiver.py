@@ -1,4 +1,6 @@
-"""The demonstration's receiver of notifications: checks each signature as docs/operating.md tells, and keeps a log.
+"""The demonstration's receiver of notifications, in three forms: a signed webhook, a chat, and a pager. It keeps a log.
+
+Signatures are checked as docs/operating.md tells. The chat and the pager take what Slack and PagerDuty take.
 
 RECOVERY_OPS_DEMO_SECRET=… python -m recovery_ops.demo.receiver --port 8099
 """
@@ -13,10 +15,13 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 OLDEST_S = 300
 _LARGEST = 1 << 20
+WEBHOOK, CHAT, PAGER = "/", "/chat", "/pager/v2/enqueue"
+"""Where each form is received."""
 
 
 def fault_of(secret: str, seconds: str, signature: str, body: bytes, now: float) -> str:
@@ -29,19 +34,35 @@ def fault_of(secret: str, seconds: str, signature: str, body: bytes, now: float)
     return ""
 
 
+def heard(path: str, headers: Mapping[str, str], body: bytes, *, secret: str, now: float) -> tuple[int, str]:
+    """What a message is answered, and the line of the log that it is."""
+    if path == WEBHOOK:
+        seconds, signature = (headers.get(f"Recovery-Ops-{name}", "") for name in ("Timestamp", "Signature"))
+        if fault := fault_of(secret, seconds, signature, body, now):
+            return 401, fault
+        said = json.loads(body)
+        return 204, f"{said['phase']}: {said['title']}"
+    if path == CHAT:
+        return 200, "chat: {}".format(json.loads(body)["text"].partition("\n")[0])
+    said = json.loads(body) if path == PAGER else {}
+    if said.get("routing_key") != secret:
+        return 400, "the routing key is not known here"
+    summary = f": {said['payload']['summary']}" if "payload" in said else ""
+    return 202, f"pager: {said['event_action']} {said['dedup_key']}{summary}"
+
+
 class Receiver(BaseHTTPRequestHandler):
-    """Answers 204 to a message that is ours, 401 to any other; one line of the log for each."""
+    """Answers 2xx to a message that is ours, 4xx to any other; one line of the log for each."""
 
     secret = ""
 
     def do_POST(self) -> None:
         """Take one message."""
         body = self.rfile.read(min(_LARGEST, int(self.headers.get("Content-Length") or 0)))
-        seconds = self.headers.get("Recovery-Ops-Timestamp", "")
-        fault = fault_of(self.secret, seconds, self.headers.get("Recovery-Ops-Signature", ""), body, time.time())
-        said = json.loads(body) if not fault else {}
-        print(fault or f"{said['phase']}: {said['title']}", flush=True)
-        self.send_response(401 if fault else 204)
+        sent = {name.title(): value for name, value in self.headers.items()}
+        status, line = heard(self.path, sent, body, secret=self.secret, now=time.time())
+        print(line, flush=True)
+        self.send_response(status)
         self.end_headers()
 
     def log_message(self, *arguments: object) -> None:
