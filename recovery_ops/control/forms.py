@@ -12,6 +12,7 @@ from django import forms
 from django.http import QueryDict
 from django.utils import timezone
 
+from recovery_ops.control.actions.checks import is_production
 from recovery_ops.rules.knobs import KNOBS, Knob, fault_of
 from recovery_ops.rules.scope import Scope
 
@@ -108,28 +109,29 @@ class ScopeForm(ReasonForm):
 
 
 class OverrideForm(ScopeForm, ExtendForm, BeginForm):
-    """Trip, disable or observe. `confirm` has to repeat the breaker's name where all of a production environment, or
-    every breaker, is meant.
+    """Trip, disable or observe. `confirm` has to repeat the breaker's name in production, and the environment's where
+    every breaker of everybody is meant.
     """
 
     confirm = forms.CharField(max_length=200, required=False)
 
-    def __init__(self, *args: Any, breaker: str, is_name_needed: bool, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, typed: str, for_a_part: bool, for_all: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._breaker = breaker
-        if not is_name_needed:
+        self._typed, self._for_a_part = typed, for_a_part
+        if not (for_a_part or for_all):
             del self.fields["confirm"]
 
     def clean(self) -> dict[str, Any]:
         """The name stops a slip of the hand where everybody would feel it."""
         cleaned = super().clean()
-        if "confirm" in self.fields and cleaned.get("scope") == "all" and cleaned.get("confirm", "") != self._breaker:
-            self.add_error("confirm", f"Type {self._breaker} exactly as it stands here.")
+        is_felt = self._for_a_part or cleaned.get("scope") == "all"
+        if "confirm" in self.fields and is_felt and cleaned.get("confirm", "") != self._typed:
+            self.add_error("confirm", f"Type {self._typed} exactly as it stands here.")
         return cleaned
 
 
 class BulkForm(ScopeForm, ExtendForm, BeginForm):
-    """One verb for several breakers. `confirm` has to name the environment where all of production is meant."""
+    """One verb for several breakers. `confirm` has to name the environment in production."""
 
     verb = forms.ChoiceField(
         choices=[
@@ -152,7 +154,7 @@ class BulkForm(ScopeForm, ExtendForm, BeginForm):
         self.fields["name"].choices = [(one, one) for one in names]  # type: ignore[attr-defined]
         self.fields["expires_in_s"].required = False
         self._environment = environment
-        if not environment.startswith("prod"):
+        if not is_production(environment):
             del self.fields["confirm"]
 
     def clean(self) -> dict[str, Any]:
@@ -164,7 +166,7 @@ class BulkForm(ScopeForm, ExtendForm, BeginForm):
             and "expires_in_s" not in self.errors
         ):
             self.add_error("expires_in_s", "Choose when it ends.")
-        is_felt = cleaned.get("scope") == "all" and cleaned.get("verb") in ("trip", "disable", "observe")
+        is_felt = cleaned.get("verb") in ("trip", "disable", "observe")
         if "confirm" in self.fields and is_felt and cleaned.get("confirm") != self._environment:
             self.add_error("confirm", f"Type {self._environment} exactly as it stands here.")
         return cleaned

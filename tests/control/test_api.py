@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import User
@@ -285,6 +286,22 @@ def test_what_reaches_everybody_has_to_be_confirmed_by_its_name() -> None:
     many = {**ahead, "verb": "trip", "names": ["search_web", "fetch"]}
     assert prod.post("breakers", many)[1]["fields"] == {"confirm": "has to repeat prod: this reaches everybody"}
     assert prod.post("breakers", many | {"confirm": "prod"})[1]["refused"] == 0
+
+
+@pytest.mark.parametrize(
+    ("environment", "name", "where", "fault"),
+    [
+        ("dev", "**", {}, "has to repeat dev: this reaches everybody"),
+        ("dev", "?*", {"service": "**", "group": "*?"}, "has to repeat dev: this reaches everybody"),
+        ("prod", "search_web", {"service": "research"}, "has to repeat search_web: this is production"),
+        ("prod", "*", {"service": "r*"}, "has to repeat prod: this is production"),
+        ("prod", "**", {"service": "*?"}, "has to repeat prod: this reaches everybody"),
+    ],
+)
+def test_nobody_comes_by_the_confirmation(environment: str, name: str, where: dict[str, str], fault: str) -> None:
+    program = Program(environment=environment)
+    status, problem = program.post(f"breakers/{quote(name)}/trip", {"reason": REASON, "ahead": True, **where})
+    assert (status, problem["fields"]) == (400, {"confirm": fault})
 
 
 def test_an_answer_says_what_it_assumed() -> None:

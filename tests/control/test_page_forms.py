@@ -107,10 +107,18 @@ def test_all_of_production_needs_the_name_typed() -> None:
     assert client.post("/breakers/search_web/trip", sent(confirm="search_web")).status_code == 303
 
 
-def test_a_part_of_production_needs_no_name() -> None:
+def test_a_part_of_production_needs_the_name_too() -> None:
     troubled_fleet(environment="prod")
+    client, form = signed_in(environment="prod"), sent(scope="service", service="research")
+    assert "Needed in prod." in text_of(client.get("/breakers/search_web/trip?environment=prod"))
+    assert client.post("/breakers/search_web/trip", form).status_code == 422
+    assert client.post("/breakers/search_web/trip", form | {"confirm": "search_web"}).status_code == 303
+
+
+def test_a_part_of_another_environment_needs_none() -> None:
+    troubled_fleet()
     form = sent(scope="service", service="research")
-    assert signed_in(environment="prod").post("/breakers/search_web/trip?environment=prod", form).status_code == 303
+    assert signed_in().post("/breakers/search_web/trip", form).status_code == 303
 
 
 def test_who_comes_second_is_told_who_came_first_and_loses_nothing() -> None:

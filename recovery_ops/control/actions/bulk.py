@@ -73,7 +73,11 @@ def each(verb: str, names: Iterable[str], asked: Asked, *, where: Mapping[str, s
     is_asked = verb in IMPOSING and any(to_confirm.values())
     checks.refuse(
         {
-            "confirm": checks.fault_of_confirmation(asked["environment"] if is_asked else "", {**asked, **more}),
+            "confirm": checks.fault_of_confirmation(
+                asked["environment"] if is_asked else "",
+                {**asked, **more},
+                is_part=not all(map(checks.is_everybody, scopes.values())),
+            ),
             "expires_in_s": "is missing" if verb == "extend" and "expires_in_s" not in rest else "",
         }
     )

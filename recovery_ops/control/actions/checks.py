@@ -63,22 +63,37 @@ def fault_of_start(starts_in_s: object) -> str:
 
 
 def name_to_confirm(environment: str, scope: Scope) -> str:
-    """What has to be repeated before all services are held in this scope; empty where a slip harms few.
+    """What has to be repeated before calls are held in this scope: in production, and for every breaker of everybody
+    elsewhere; empty where a slip harms few.
 
     A star would be typed without a thought: for every breaker it is the environment.
     """
-    if (scope.service, scope.instance, scope.group) != (ANY, ANY, ANY):
-        return ""
-    if scope.operation == ANY:
-        return environment
-    return scope.operation if environment.startswith(_PRODUCTION) else ""
+    is_every = is_any(scope.operation)
+    if is_production(environment):
+        return environment if is_every else scope.operation
+    return environment if is_every and is_everybody(scope) else ""
 
 
-def fault_of_confirmation(name: str, asked: Mapping[str, Any]) -> str:
+def is_production(environment: str) -> bool:
+    """Whether a slip is felt there, by its name."""
+    return environment.startswith(_PRODUCTION)
+
+
+def is_everybody(scope: Scope) -> bool:
+    """Whether no service, instance or group is left out."""
+    return all(map(is_any, (scope.service, scope.instance, scope.group)))
+
+
+def is_any(pattern: str) -> bool:
+    """Whether it stands for every name: `*`, and what comes to the same."""
+    return ANY in pattern and not pattern.strip("*?")
+
+
+def fault_of_confirmation(name: str, asked: Mapping[str, Any], *, is_part: bool = False) -> str:
     """What is wrong with a confirmation that has to repeat `name`. Nothing is confirmed where nothing is written."""
     if not name or asked.get("dry_run") or asked.get("confirm") == name:
         return ""
-    return f"has to repeat {name}: this reaches everybody"
+    return f"has to repeat {name}: this {'is production' if is_part else 'reaches everybody'}"
 
 
 def faults_of_scope(scope: Scope) -> dict[str, str]:

@@ -8,9 +8,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from recovery_ops.control import audit
+from recovery_ops.control.actions import checks
 from recovery_ops.control.models import EnvironmentRules, HeldAct
 from recovery_ops.control.refusals import FORBIDDEN, Held, Refused
-from recovery_ops.rules.scope import ANY, Scope
+from recovery_ops.rules.scope import Scope
 
 if TYPE_CHECKING:
     from recovery_ops.control.actions.attempt import Asked, Attempt
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 WAITS = timedelta(hours=1)
 """How long somebody has to agree: what was asked for longer ago is asked for anew, by who knows how it stands now."""
 ASK = "request.ask"
-_PRODUCTION = "prod"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def is_second_needed(environment: str) -> bool:
 
 def is_grave(environment: str, scope: Scope) -> bool:
     """Whether what is imposed on this scope reaches everybody, or anybody in production."""
-    return scope.operation == ANY or environment.startswith(_PRODUCTION)
+    return checks.is_any(scope.operation) or checks.is_production(environment)
 
 
 def has_to_wait(attempt: Attempt) -> bool:

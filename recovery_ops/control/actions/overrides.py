@@ -71,7 +71,9 @@ def impose(mode: State, **asked: Unpack[Imposing]) -> Done[Override]:
     faults = {
         "expires_in_s": checks.fault_of_expiry(expires_in_s, by, environment),
         "starts_in_s": checks.fault_of_start(starts_in_s),
-        "confirm": checks.fault_of_confirmation(checks.name_to_confirm(environment, scope), asked),
+        "confirm": checks.fault_of_confirmation(
+            checks.name_to_confirm(environment, scope), asked, is_part=not checks.is_everybody(scope)
+        ),
     }
     is_fleet_wide = scope.operation == ANY
     grave = None

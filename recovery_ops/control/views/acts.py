@@ -20,6 +20,7 @@ from events.wording import clock_text, count_text, rate_text, zone_word
 from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused, words_of
 from recovery_ops.control.actions.attempt import SIGN_IN_AGAIN
+from recovery_ops.control.actions.checks import is_production
 from recovery_ops.control.actions.holding import is_grave, is_second_needed
 from recovery_ops.control.actions.probes import probe
 from recovery_ops.control.context import actor_of, visit_of
@@ -208,8 +209,8 @@ class _Asked:
         """The act's form: filled in with defaults, or bound to what was sent."""
         words: dict[str, Any] = {}
         if self.act.form is OverrideForm:
-            is_name_needed = self.is_every or self.environment.startswith("prod")
-            words = {"breaker": self._typed_name, "is_name_needed": is_name_needed}
+            in_production = is_production(self.environment)
+            words = {"typed": self._typed_name, "for_a_part": in_production, "for_all": self.is_every}
         if initial is None:
             return self.act.form(self.request.POST, **words)
         defaults = {"scope": "all", "expires_in_s": DEFAULT_EXPIRY_S}
@@ -315,6 +316,7 @@ class _Asked:
             "groups": sorted({one.group for one in having} - {""}),
             "instances": sorted({one.instance for one in having}),
             "typed_name": self._typed_name,
+            "is_production": is_production(self.environment),
             "action": self.request.get_full_path(),
             "back": self.back,
             "problem": problem,
