@@ -274,3 +274,19 @@ def test_a_viewer_agrees_to_nothing(two: None) -> None:
 
 def test_a_stranger_is_shown_nothing(two: None) -> None:
     assert Client().get("/requests").status_code == 302
+
+
+def test_a_request_of_elsewhere_is_not_there(two: None) -> None:
+    small_fleet(environment="prod")
+    EnvironmentRules.objects.create(environment="prod", is_second_needed=True)
+    keys.forget_keys()
+    elsewhere = Program(environment="prod")
+    assert elsewhere.post("breakers/*/trip", {"reason": REASON, "confirm": "prod"})[0] == 202
+    here, client = Program(), signed_in(Role.ADMIN)
+    assert here.get("requests/1")[0] == client.get("/requests/1").status_code == 404
+    assert client.post("/requests/1", {"act": "agree", "reason": YES}).status_code == 404
+    for verb in ("agree", "reject", "review"):
+        assert client.post(f"/api/v1/requests/1/{verb}", {"reason": YES}, "application/json").status_code == 404
+    assert here.get("requests")[1]["requests"] == []
+    assert HeldAct.objects.get().state == HeldAct.WAITING
+    keys.forget_keys()

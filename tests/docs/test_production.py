@@ -1,0 +1,62 @@
+"""The examples for production: systemd understands the units, and they start what there is."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from recovery_ops import environment
+from tests.processes import ROOT
+
+EXAMPLES = ROOT / "docs" / "production"
+UNITS = sorted(EXAMPLES.glob("*.service"))
+HOME = "/opt/recovery-ops"
+
+
+def started(unit: Path) -> list[str]:
+    """The words with which a unit starts its process."""
+    [line] = [one for one in unit.read_text().splitlines() if one.startswith("ExecStart=")]
+    return line.removeprefix("ExecStart=").split()
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here to be asked")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: str(unit.stem))
+def test_systemd_has_nothing_to_say_against_a_unit(unit: Path, tmp_path: Path) -> None:
+    program = tmp_path / started(unit)[0].removeprefix(f"{HOME}/")
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (tmp_path / unit.name).write_text(unit.read_text().replace(HOME, str(tmp_path)))
+    words = ["systemd-analyze", "verify", "--man=no", str(tmp_path / unit.name)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    # What else is wrong with this machine's units is not ours.
+    assert [line for line in done.stderr.splitlines() if unit.name in line] == []
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: str(unit.stem))
+def test_what_a_unit_starts_is_there(unit: Path) -> None:
+    words = started(unit)
+    assert words[0] in (f"{HOME}/.venv/bin/uvicorn", f"{HOME}/.venv/bin/celery")
+    place, _, name = (words[1] if ":" in words[1] else "recovery_ops.celery:app").partition(":")
+    assert hasattr(import_module(place), name)
+
+
+def test_the_environment_is_one_that_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = (EXAMPLES / "recovery-ops.env").read_text().splitlines()
+    given = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    text = (ROOT / "docs" / "operating.md").read_text()
+    assert [name for name in given if name not in text and f"_{name.rpartition('_')[2]}" not in text] == []
+    database = environment.database(given["RECOVERY_OPS_DATABASE_URL"], data=Path(), pool_size=1)
+    assert (database["HOST"], database["NAME"]) == ("db.example.org", "recovery")
+    monkeypatch.setenv("RECOVERY_OPS_PUBLIC_URL", given["RECOVERY_OPS_PUBLIC_URL"])
+    assert environment.public_url(default="") == given["RECOVERY_OPS_PUBLIC_URL"]
+
+
+def test_the_container_installs_what_is_locked() -> None:
+    text = (EXAMPLES / "Containerfile").read_text()
+    assert "--require-hashes -r recovery_ops/locks/server.txt" in text
+    assert (ROOT / "recovery_ops" / "locks" / "server.txt").exists()
