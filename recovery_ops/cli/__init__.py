@@ -180,7 +180,8 @@ def _status(console: Console, say: Callable[[str], None]) -> int:
     agents, total = found["agents"], found["breakers"]["total"]
     say(f"{found['environment']}: revision {found['revision']}, policy {found['policy']['version']}")
     say(f"{agents['reporting']} of {agents['total']} agents report; {acts.applied(found['applying'])}")
-    say(f"{found['breakers']['not_flowing']} of {total} breakers do not flow; {found['overrides']} overrides hold")
+    hold = "1 override holds" if found["overrides"] == 1 else f"{found['overrides']} overrides hold"
+    say(f"{found['breakers']['not_flowing']} of {total} breakers do not flow; {hold}")
     if held := found["shed"]:
         say(f"load is shed until {held['expires_at'][:19]} UTC, at least {held['least']} passes: {held['by']}")
     for row in console.ask("GET", "/api/v1/breakers")["breakers"]:

@@ -145,7 +145,7 @@ def test_status_says_what_holds_and_who_obeys(operator: Operator) -> None:
     assert operator.run("status") == cli.DONE
     assert operator.said[0] == "dev: revision 1, policy built-in"
     assert operator.said[1].startswith("3 of 3 agents report; 0/3 applied, 3 pending")
-    assert operator.said[2] == "0 of 1 breakers do not flow; 1 overrides hold"
+    assert operator.said[2] == "0 of 1 breakers do not flow; 1 override holds"
     assert operator.said[3].startswith("  search_web: 3 closed; forced_open by ana until ")
 
 
