@@ -209,6 +209,8 @@ def _operation(view: type[Api], method: str, route: str, name: str) -> dict[str,
             **{status: _answer("application/problem+json", why) for status, why in _PROBLEMS.items()},
         },
     }
+    if takes is not None and "break_glass" in takes.fields:
+        found["responses"]["202"] = _answer("application/json", "It waits for a second person: `request` says which.")
     if method == "get":
         found["responses"]["304"] = {"description": "Nothing is new since the ETag that was sent."}
     if view.is_open:
