@@ -38,8 +38,10 @@
   function outline(element) {
     if (!element.matches("td:has(.state), [data-outline]")) return;
     element.setAttribute("data-changed", "");
-    element.addEventListener("animationend", () => element.removeAttribute("data-changed"), { once: true });
   }
+
+  // One for the page: where motion is reduced nothing ends, and a listener for each change would stay for good.
+  document.addEventListener("animationend", ({ target }) => target.removeAttribute("data-changed"));
 
   function morphKept(old, fresh, options) {
     const freshByKey = new Map([...fresh.children].map((child) => [keyOf(child), child]));

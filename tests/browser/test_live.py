@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from recovery_ops.rules.words import State, Trigger
+from recovery_ops.rules.words import Category, State, Trigger
 from tests.browser.stage import Stage
-from tests.events.seeding import heartbeat, moved
+from tests.browser.virtual import VIRTUAL, weight_of
+from tests.events.seeding import failed, heartbeat, moved
 from tests.processes import Server
 
 PATIENCE_MS = 15_000
@@ -165,6 +166,38 @@ def test_silence_is_said_and_nothing_old_looks_new(browser: Browser, tmp_path: P
         page.clock.fast_forward(31_000)
         expect(page.locator("#live-banner")).to_contain_text("Live paused – data as of", timeout=PATIENCE_MS)
         expect(page.locator("button.live")).to_contain_text("Not live")
+
+
+HOURS = 8
+UPDATES = {"/": (60, 240), "/escalations": (200, 15), "/timelines?range=15m": (20, 900)}
+"""How many updates come first, which is when what is made once is made; and then one in how many seconds. To draw a
+figure is dear."""
+
+
+@pytest.mark.parametrize("path", UPDATES)
+def test_eight_hours_of_live_updates_leave_nothing_behind(path: str, stage: Stage, visit: Visit) -> None:
+    warm, every_s = UPDATES[path]
+    page = visit("/settings")
+    page.add_init_script(VIRTUAL)
+    page.goto(stage.server.url + path)
+    if "timelines" in path:
+        page.locator("#figure").scroll_into_view_if_needed()
+        expect(page.locator("#figure .main-svg").first).to_be_visible(timeout=PATIENCE_MS)
+    page.evaluate("keep()")
+    stage.tell(*(moved(State.OPEN, breaker=f"hours-{number}") for number in range(9)), run="hours")
+    stage.tell(*(failed(Category.TIMEOUT, f"hours-{number}") for number in range(9)), run="hours")
+    stage.tell(*(moved(State.CLOSED, breaker="hours-0"), heartbeat()), instance="hours")
+    page.evaluate("keep().then(replay)")
+    session = page.context.new_cdp_session(page)
+    planned = page.evaluate("([seconds, every]) => pass(seconds, every)", [warm * every_s, every_s])
+    before = weight_of(session)
+    asked = page.evaluate("answers()")
+    assert page.evaluate("([seconds, every]) => pass(seconds, every)", [HOURS * 3_600, every_s]) <= planned
+    after = weight_of(session)
+    assert page.evaluate("answers()") - asked >= HOURS * 3_600 / every_s
+    assert after.heap_bytes <= 1.1 * before.heap_bytes
+    assert after.nodes <= 1.1 * before.nodes
+    assert after.listeners <= before.listeners + 10
 
 
 @pytest.mark.parametrize("how", ["key", "button"])
