@@ -184,7 +184,7 @@
   document.addEventListener("ops:refreshed", follow);
 
   // -- wide panels open at their newest end ------------------------------------------------------------------------------
-  for (const lanes of document.querySelectorAll(".lanes, .chart")) lanes.scrollLeft = lanes.scrollWidth;
+  for (const lanes of document.querySelectorAll(".lanes, .chart, .ladder .scroll")) lanes.scrollLeft = lanes.scrollWidth;
   ops.reveal = () => document.querySelectorAll("[data-needs-script][hidden]").forEach((one) => (one.hidden = false));
 
   ops.reveal();
