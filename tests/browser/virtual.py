@@ -64,7 +64,8 @@ VIRTUAL = """(() => {
     window.fetch = async (url) => {
       const texts = kept.get(url);
       const text = texts[asked++ % texts.length];
-      return { status: 200, headers: new Headers({ ETag: String(asked) }), text: async () => text, json: async () => JSON.parse(text) };
+      const headers = new Headers({ ETag: String(asked) });
+      return { status: 200, headers, text: async () => text, json: async () => JSON.parse(text) };
     };
   };
   window.answers = () => asked;
