@@ -27,6 +27,7 @@ def of_escalation(row: EscalationRow) -> Document:
         "operation": one.operation,
         "service": one.service,
         "message": one.message,
+        "proposal": one.proposal,
         "ticket": one.ticket,
         "instances": list(one.instances),
         "runs": list(one.runs),

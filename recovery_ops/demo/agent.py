@@ -220,7 +220,7 @@ async def refund_if_allowed(recovery: Recovery, refund: Operation, number: int) 
         async with recovery.run("refund", source="user_request", deadline_s=60.0):
             decision = await escalate_to_human_async(
                 recovery,
-                f"May ticket {ticket} be refunded? The agent proposes:",
+                f"May ticket {ticket} be refunded?",
                 proposal="40 EUR, to the card that was charged",
                 queue="refunds",
                 operation="refund",

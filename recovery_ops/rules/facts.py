@@ -257,6 +257,8 @@ class Escalated(Fact):
     escalation_id: str | None = None
     category: Category | None = None
     message: str = ""
+    proposal: str = ""
+    """What is to be done if it is approved."""
     deadline_s: float | None = None
     default_action: str | None = None
 

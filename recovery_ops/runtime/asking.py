@@ -106,7 +106,8 @@ def ask(recovery: Recovery, question: str, **said: Unpack[Asking]) -> str:
         reason=said.get("reason", QUESTION),
         escalation_id=ticket,
         category=said.get("category"),
-        message=f"{question} {said.get('proposal', '')}".strip(),
+        message=question.strip(),
+        proposal=said.get("proposal", ""),
         deadline_s=said.get("deadline_s", DEADLINE_S),
         default_action=said.get("default", "deny"),
     )

@@ -44,6 +44,7 @@ BRIEFS: dict[str, str] = {
     "count": "How many",
     "data_age_s": "How old the fallback's data may be, in s",
     "deadline_s": "How long a person has to answer, in s",
+    "proposal": "What is to be done if it is approved; whoever decides may change it",
     "default_action": "What happens if nobody answers",
     "degraded": "Degradations begun",
     "delay_s": "How long the retry waits, in s",

@@ -160,6 +160,7 @@ ATTRIBUTES: dict[str, str] = {
     "retry_in_s": "recovery.retry_in",
     "queue": "recovery.escalation.queue",
     "escalation_id": "recovery.escalation.id",
+    "proposal": "recovery.escalation.proposal",
     "deadline_s": "recovery.escalation.deadline",
     "default_action": "recovery.escalation.default_action",
     "compensation": "recovery.compensation.name",

@@ -246,7 +246,7 @@ def test_more_runs_than_are_named_are_at_least_so_many() -> None:
 @pytest.mark.parametrize(
     ("verb", "said"),
     [
-        ("approve", "What you write here it goes on with instead. Reason At least 10 characters. Shown"),
+        ("approve", "What you write instead it goes on with. Reason At least 10 characters. Shown"),
         ("reject", "What it reads with the no. Reason optional At least 10 characters where one is given."),
     ],
 )
@@ -313,3 +313,19 @@ def test_what_an_agent_asks_in_its_own_words_is_the_question() -> None:
     said = text_of(client.get(f"/escalations/{one.pk}"))
     assert "refund of research asks refunds." in said
     assert "failed" not in said.partition("Decision")[2].partition("Timeline")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "resolution", "answer"),
+    [("80 EUR,\r\nby card", "approved", ""), ("", "approved", ""), ("60 EUR", "edited", "60 EUR")],
+)
+def test_a_proposal_is_shown_to_be_approved_as_it_is_or_changed(text: str, resolution: str, answer: str) -> None:
+    [one] = questions("refund", reason="question", message="May it?", proposal="80 EUR,\nby card", escalation_id="t")
+    client = signed_in(Role.RESPONDER)
+    assert "May it? Proposed: 80 EUR, by card" in text_of(client.get("/escalations"))
+    assert "Proposed 80 EUR, by card" in text_of(client.get(f"/escalations/{one.pk}"))
+    form = client.get(f"/escalations/act/approve?number={one.pk}").content.decode()
+    assert ">80 EUR,\nby card</textarea>" in form
+    client.post("/escalations/act/approve", {"number": one.pk, "reason": REASON, "text": text})
+    one.refresh_from_db()
+    assert (one.resolution, one.answer) == (resolution, answer)

@@ -43,7 +43,7 @@ def test_a_question_reaches_a_manager_and_the_answer_reaches_the_agent(
     with asking(server, key, "billing-1", tmp_path / "one") as first:
         first.said("asking")
         # No reload: the page hears of it.
-        expect(page.get_by_text("May 120 EUR be refunded? 120 EUR").first).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.get_by_text("May 120 EUR be refunded? Proposed: 120 EUR").first).to_be_visible(timeout=PATIENCE_MS)
         first.process.send_signal(signal.SIGKILL)
 
     page.keyboard.press("j")

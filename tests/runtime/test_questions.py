@@ -45,7 +45,7 @@ def test_the_answer_of_a_person_comes_back_at_once(how: str) -> None:
     assert lab.clock.now() == began + 7.0
     [fact] = lab.facts_of(Escalated)
     assert (fact.queue, fact.operation, fact.escalation_id) == ("refunds", "refund", found.ticket)
-    assert fact.message == 'Refund? {"amount": 120}'
+    assert (fact.message, fact.proposal) == ("Refund?", '{"amount": 120}')
     assert (fact.deadline_s, fact.default_action) == (1800.0, "deny")
 
 

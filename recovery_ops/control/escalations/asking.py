@@ -16,6 +16,7 @@ TABS = ("open", "unacknowledged", "mine", "snoozed", "resolved")
 ROWS_MOST = 200
 RESOLVED_FOR = timedelta(days=7)
 SIMILAR_MOST = 5
+_PROPOSED_CHARS = 140
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,12 @@ class Clock:
     is_running: bool
     is_breached: bool
     took: timedelta | None = None
+
+
+def proposed_by(one: Escalation) -> str:
+    """`Proposed: 40 EUR`, on one line; empty where nothing is."""
+    words = " ".join(one.proposal.split())
+    return f"Proposed: {words[:_PROPOSED_CHARS]}{'…' if len(words) > _PROPOSED_CHARS else ''}" if words else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +55,15 @@ class EscalationRow:
         return bool(self.one.message) and (self.one.reason == QUESTION or self.one.reason not in REASONS)
 
     @property
-    def asks(self) -> str:
+    def question(self) -> str:
         """What a person is to decide."""
         return self.one.message if self.is_question else asks_of(self.one.reason, self.one.category)
+
+    @property
+    def asks(self) -> str:
+        """The question, and in one line what is proposed."""
+        proposed = proposed_by(self.one)
+        return f"{self.question} {proposed}" if proposed else self.question
 
     @property
     def title(self) -> str:

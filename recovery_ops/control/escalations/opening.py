@@ -17,7 +17,7 @@ from recovery_ops.control import audit
 from recovery_ops.control.escalations.terms import asks_of, terms_now
 from recovery_ops.control.models import Escalation, EscalationNote, EscalationSource
 from recovery_ops.control.models.bases import NAME_CHARS, REASON_CHARS
-from recovery_ops.control.models.escalations import MESSAGE_CHARS
+from recovery_ops.control.models.escalations import ANSWER_CHARS, MESSAGE_CHARS
 from recovery_ops.rules.budget import ERRORS, TURNS
 from recovery_ops.rules.escalation_terms import Terms, default_of, kind_of
 from recovery_ops.rules.escalations import LONGEST_DEADLINE_S
@@ -34,7 +34,9 @@ NAMED_MOST = 20
 
 ASKED, REFUSED = names.EVENTS[Escalated].name, names.EVENTS[ReversalRefused].name
 SPENT, STOPPED = names.EVENTS[BudgetExhausted].name, names.EVENTS[RunStopped].name
-_ASKED = Attributes(Escalated, "queue", "reason", "escalation_id", "message", "deadline_s", "default_action")
+_ASKED = Attributes(
+    Escalated, "queue", "reason", "escalation_id", "message", "proposal", "deadline_s", "default_action"
+)
 _REFUSED = Attributes(ReversalRefused, "reason")
 _SPENT = Attributes(BudgetExhausted, "budget", "spent", "limit")
 _STOPPED = Attributes(RunStopped, "reason", "message")
@@ -125,6 +127,7 @@ def _question(fact: Fact) -> dict[str, Any]:
         "reason": reason[:NAME_CHARS],
         "ticket": ticket,
         "message": (text_of(said["message"]) or fact.body)[:MESSAGE_CHARS],
+        "proposal": text_of(said.get("proposal"))[:ANSWER_CHARS],
         "deadline_s": number_or_none(said.get("deadline_s")),
         "default_action": text_of(said.get("default_action")),
     }
@@ -175,6 +178,7 @@ def _opened(fact: Fact, question: dict[str, Any], table: Mapping[str, Terms], no
         category=fact.category,
         operation=fact.operation,
         message=question["message"],
+        proposal=question["proposal"],
         service=fact.agent.service,
         instances=_with([], fact.agent.instance),
         runs=_with([], fact.run),

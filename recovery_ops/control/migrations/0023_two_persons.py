@@ -15,7 +15,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="environmentrules",
             name="is_second_needed",
-            field=models.BooleanField(default=False, help_text="What reaches everybody takes two persons."),
+            field=models.BooleanField(
+                default=False, db_default=False, help_text="What reaches everybody takes two persons."
+            ),
         ),
         migrations.AlterField(
             model_name="environmentrules",

@@ -39,6 +39,9 @@ class Escalation(models.Model):
     category = models.CharField(max_length=32, default="", blank=True)
     operation = name_field()
     message = models.CharField(max_length=MESSAGE_CHARS, default="", blank=True)
+    proposal = models.CharField(
+        max_length=ANSWER_CHARS, default="", db_default="", blank=True, help_text="What is done if it is approved."
+    )
     service = name_field()
     instances = models.JSONField(default=list, help_text="The first twenty that asked.")
     runs = models.JSONField(default=list, help_text="The first twenty that asked.")

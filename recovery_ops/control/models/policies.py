@@ -148,7 +148,9 @@ class EnvironmentRules(models.Model):
 
     environment = models.CharField(max_length=ENVIRONMENT_CHARS, primary_key=True)
     is_review_needed = models.BooleanField(null=True)
-    is_second_needed = models.BooleanField(default=False, help_text="What reaches everybody takes two persons.")
+    is_second_needed = models.BooleanField(
+        default=False, db_default=False, help_text="What reaches everybody takes two persons."
+    )
 
     def __str__(self) -> str:
         return self.environment

@@ -80,7 +80,7 @@ _WORDS = {
         button="Approve",
         lead="A run that waits goes on.",
         fields=("text",),
-        answer="Empty: it goes on as it proposed. What you write here it goes on with instead.",
+        answer="Unchanged or empty: it goes on as it proposed. What you write instead it goes on with.",
     ),
     "reject": Wording(
         title="Reject",
@@ -207,6 +207,7 @@ class _Asked:
             initial |= {
                 "version": one.version,
                 "to": "" if self.verb == "escalate" else self.request.user.get_username(),
+                "text": one.proposal if self.verb == "approve" else "",
             }
         return RespondForm(initial=initial)
 

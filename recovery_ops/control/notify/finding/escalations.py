@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from django.db.models import Q
 from django.urls import reverse
 
-from recovery_ops.control.escalations.asking import EscalationRow, row_of, title_of
+from recovery_ops.control.escalations.asking import EscalationRow, proposed_by, row_of, title_of
 from recovery_ops.control.escalations.terms import THEN
 from recovery_ops.control.models import Escalation, EscalationNote
 from recovery_ops.control.notify.triggers import Look, Occurrence
@@ -117,6 +117,8 @@ def asks_of(one: Escalation) -> str:
     """What is asked, and what silence means."""
     then = THEN.get(one.default_action, "nothing changes")
     said = f"“{one.message}” " if one.message else ""
+    if proposed := proposed_by(one):
+        said += f"{proposed.rstrip('.')}. "
     return f"{said}If nobody decides by {one.resolve_by:%H:%M:%S} UTC, {then}."
 
 
