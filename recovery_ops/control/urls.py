@@ -85,5 +85,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     *notification_urls.pages(seeing),
     path("look", accounts.look, name="look"),
     path("v1/opamp", opamp, name="opamp"),
-    path("api/v1/", include("recovery_ops.control.api_urls")),
+    path("api/v1/", include("recovery_ops.control.api.urls")),
 ]

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from events import keys
-from recovery_ops.control.api_escalations import VERBS
+from recovery_ops.control.api.escalations import VERBS
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.models import AuditEntry, Escalation
 from recovery_ops.control.roles import Role

@@ -9,9 +9,9 @@ import pytest
 from django.test import Client
 
 from events import keys
-from recovery_ops.control import api_urls
-from recovery_ops.control.api_requests import Api
-from recovery_ops.control.openapi import openapi
+from recovery_ops.control.api import urls as api_urls
+from recovery_ops.control.api.openapi import openapi
+from recovery_ops.control.api.requests import Api
 from recovery_ops.control.roles import Role
 from tests.control.today import today_fleet
 from tests.control.visiting import signed_in, text_of

@@ -24,7 +24,7 @@ from django.urls.converters import IntConverter
 from events.keys import create_key
 from events.models import Agent, AgentKey
 from recovery_ops.control import actions
-from recovery_ops.control.api_requests import Api
+from recovery_ops.control.api.requests import Api
 from recovery_ops.control.models import AuditEntry, Override, Revision, RoleGrant
 from recovery_ops.control.roles import ROLES, Role
 from recovery_ops.control.views.people import deeds

@@ -9,8 +9,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 
 from events.pages import render_page
-from recovery_ops.control import api_urls
-from recovery_ops.control.openapi import openapi
+from recovery_ops.control.api import urls as api_urls
+from recovery_ops.control.api.openapi import openapi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

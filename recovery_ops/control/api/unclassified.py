@@ -8,9 +8,10 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from recovery_ops.control import documents, documents_unclassified
+from recovery_ops.control import documents
 from recovery_ops.control.actions.unclassified import dismiss_cause, propose_rule, reopen_cause
-from recovery_ops.control.api_requests import WHY, Api, Takes
+from recovery_ops.control.api.requests import WHY, Api, Takes
+from recovery_ops.control.documents import unclassified as documents_unclassified
 from recovery_ops.control.refusals import UNKNOWN, Refused
 from recovery_ops.control.unclassified import draft_of, inbox, preview_of
 

@@ -8,10 +8,11 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from recovery_ops.control import documents, documents_intent
+from recovery_ops.control import documents
 from recovery_ops.control.actions.shedding import extend_shed, let_pass, shed
-from recovery_ops.control.api_requests import GLASS, WHY, Api, Takes, assumed
+from recovery_ops.control.api.requests import GLASS, WHY, Api, Takes, assumed
 from recovery_ops.control.desired import current_revision
+from recovery_ops.control.documents import intent as documents_intent
 from recovery_ops.control.models import LoadShed
 
 

@@ -6,8 +6,9 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from recovery_ops.control import actions, documents, documents_intent
-from recovery_ops.control.api_requests import WHY, Api, Takes, page_of
+from recovery_ops.control import actions, documents
+from recovery_ops.control.api.requests import WHY, Api, Takes, page_of
+from recovery_ops.control.documents import intent as documents_intent
 from recovery_ops.control.models import ResetRamp
 from recovery_ops.control.ramping import Seen, opinion_of, seen_of
 from recovery_ops.control.refusals import UNKNOWN, Refused

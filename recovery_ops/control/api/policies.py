@@ -14,7 +14,7 @@ from recovery_ops.control import actions, documents
 from recovery_ops.control.actions.documents import faults_of_document, plain
 from recovery_ops.control.actions.holding import is_second_needed
 from recovery_ops.control.actions.replays import cancel_replay, start_replay
-from recovery_ops.control.api_requests import COHORT, GLASS, WHY, Api, Takes, page_of
+from recovery_ops.control.api.requests import COHORT, GLASS, WHY, Api, Takes, page_of
 from recovery_ops.control.desired import current_revision, live_policy
 from recovery_ops.control.differences import parts_of
 from recovery_ops.control.models import PolicyProposal, PolicyRelease, Replay

@@ -15,10 +15,10 @@ from events.capacity.arranging import arrangements_of, steps_of
 from events.capacity.asking import capacity_event, capacity_events, failures_in, similar_before
 from events.capacity.models import CapacityEvent
 from events.degradations.asking import degradations_in
-from recovery_ops.control import documents_capacity
 from recovery_ops.control.actions import Done
 from recovery_ops.control.actions.capacity import merge_events, split_event, undo_arrangement
-from recovery_ops.control.api_requests import WHY, Api, Takes, whole_of
+from recovery_ops.control.api.requests import WHY, Api, Takes, whole_of
+from recovery_ops.control.documents import capacity as documents_capacity
 from recovery_ops.control.escalations.report import WEEKS_MOST, report_of, weeks_before
 from recovery_ops.control.refusals import UNKNOWN, Refused
 

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from events.queries import fleet
 from recovery_ops.control import actions, documents
-from recovery_ops.control.api_requests import COHORT, GLASS, WHY, Api, Takes, page_of
+from recovery_ops.control.api.requests import COHORT, GLASS, WHY, Api, Takes, page_of
 from recovery_ops.control.desired import Standards, apply_status_of, read
 from recovery_ops.control.evidence import evidence_of, figures_of, split
 from recovery_ops.control.models import PolicyRollout

@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from recovery_ops.control import actions, documents
-from recovery_ops.control.api_requests import WHY, Api, Takes, page_of
+from recovery_ops.control.api.requests import WHY, Api, Takes, page_of
 from recovery_ops.control.models import Feedback as Entry
 from recovery_ops.control.models import GoldenCase
 from recovery_ops.control.refusals import UNKNOWN, Refused

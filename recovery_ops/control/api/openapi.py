@@ -19,7 +19,7 @@ from recovery_ops.control.actions.checks import (
 from recovery_ops.control.actions.cohorts import LEAST_FOR_S, LONGEST_FOR_S, MOST_CALLS
 from recovery_ops.control.actions.failures import MOST_MORE
 from recovery_ops.control.actions.notifying_checks import BOUNDS
-from recovery_ops.control.api_requests import Api, Takes
+from recovery_ops.control.api.requests import Api, Takes
 from recovery_ops.control.models import NAME_CHARS, REASON_CHARS, Channel
 from recovery_ops.control.models.escalations import ANSWER_CHARS
 from recovery_ops.control.models.notifying import ADDRESS_CHARS, SECRET_CHARS

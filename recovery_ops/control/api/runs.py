@@ -9,10 +9,11 @@ from rest_framework.response import Response
 from events.failures.grouping import AS_SENT
 from events.runs.asking import PAGE, Show, run_of, runs
 from events.runs.rows import RunStory
-from recovery_ops.control import documents_escalations, documents_runs
 from recovery_ops.control.actions.raising import raise_about
-from recovery_ops.control.api_capacity import RANGE, range_of
-from recovery_ops.control.api_requests import WHY, Api, Takes
+from recovery_ops.control.api.capacity import RANGE, range_of
+from recovery_ops.control.api.requests import WHY, Api, Takes
+from recovery_ops.control.documents import escalations as documents_escalations
+from recovery_ops.control.documents import runs as documents_runs
 from recovery_ops.control.failures import grouping_of
 from recovery_ops.control.refusals import UNKNOWN, Refused
 from recovery_ops.control.standings import reporting_in, standing_of

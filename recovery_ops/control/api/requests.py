@@ -19,10 +19,11 @@ from rest_framework.views import APIView
 
 from events.keys import KeyBusy, KeyRefused, KeyStoreAway, authenticate
 from events.models import AgentKey
-from recovery_ops.control import documents, documents_intent
+from recovery_ops.control import documents
 from recovery_ops.control.actions import DEFAULT_EXPIRY_S, Asked
 from recovery_ops.control.actors import Actor
 from recovery_ops.control.context import actor_of, environment_of, origin_of
+from recovery_ops.control.documents import intent as documents_intent
 from recovery_ops.control.refusals import Held, Refused
 from recovery_ops.control.roles import may_of_key
 

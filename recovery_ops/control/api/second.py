@@ -8,9 +8,9 @@ from rest_framework.response import Response
 
 from recovery_ops.control import documents
 from recovery_ops.control.actions.second import agree, reject, review_glass
-from recovery_ops.control.api_requests import WHY, Api, Takes, page_of
+from recovery_ops.control.api.requests import WHY, Api, Takes, page_of
 from recovery_ops.control.desired import current_revision
-from recovery_ops.control.documents_intent import of_held
+from recovery_ops.control.documents.intent import of_held
 from recovery_ops.control.models import HeldAct
 from recovery_ops.control.refusals import UNKNOWN, Refused
 

@@ -9,7 +9,7 @@ from events.rows import AgentRow, BreakerRow, InstanceState
 from recovery_ops.control.actions import Done, is_review_needed
 from recovery_ops.control.desired import ApplySummary, LivePolicy
 from recovery_ops.control.differences import Part
-from recovery_ops.control.documents_intent import moment, of_held, of_override, of_probe, of_ramp, of_reset, of_shed
+from recovery_ops.control.documents.intent import moment, of_held, of_override, of_probe, of_ramp, of_reset, of_shed
 from recovery_ops.control.impact import Impact
 from recovery_ops.control.models import (
     AuditEntry,

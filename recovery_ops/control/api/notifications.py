@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from recovery_ops.control import documents_notifications as documents
 from recovery_ops.control.actions import Done, notifying
-from recovery_ops.control.api_requests import WHY, Api, Takes, page_of
+from recovery_ops.control.api.requests import WHY, Api, Takes, page_of
+from recovery_ops.control.documents import notifications as documents
 from recovery_ops.control.models import Channel, Delivery, EscalationChain, NotificationRule
 from recovery_ops.control.models.notifying import Wanted
 from recovery_ops.control.notify.chains import names_of

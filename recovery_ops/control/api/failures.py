@@ -20,8 +20,8 @@ from recovery_ops.control.actions.failures import (
     triage_each,
     undo_grouping,
 )
-from recovery_ops.control.api_capacity import RANGE, range_of
-from recovery_ops.control.api_requests import WHY, Api, Takes
+from recovery_ops.control.api.capacity import RANGE, range_of
+from recovery_ops.control.api.requests import WHY, Api, Takes
 from recovery_ops.control.documents import Document
 from recovery_ops.control.failures import Standing, cases_of, grouping_of, groupings_in_force, standing_of
 from recovery_ops.control.models import FailureGrouping

@@ -11,12 +11,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from events.queries import breaker, breakers, fleet, instance_states
-from recovery_ops.control import actions, documents, documents_intent
+from recovery_ops.control import actions, documents
 from recovery_ops.control.actions import bulk, checks
 from recovery_ops.control.actions.overrides import resting_id
 from recovery_ops.control.actions.probes import probe
-from recovery_ops.control.api_requests import GLASS, WHY, Api, Takes, assumed, page_of, waiting, whole_of
+from recovery_ops.control.api.requests import GLASS, WHY, Api, Takes, assumed, page_of, waiting, whole_of
 from recovery_ops.control.desired import apply_status, current_revision, live_policy, read
+from recovery_ops.control.documents import intent as documents_intent
 from recovery_ops.control.impact import impact_of_all
 from recovery_ops.control.models import AuditEntry, LoadShed, Override
 from recovery_ops.control.precedence import verdict_of

@@ -10,10 +10,11 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response as Answer
 
-from recovery_ops.control import documents, documents_escalations
+from recovery_ops.control import documents
 from recovery_ops.control.actions import checks
 from recovery_ops.control.actions.escalations import RESPONSES, faults_of, respond
-from recovery_ops.control.api_requests import WHY, Api, Takes
+from recovery_ops.control.api.requests import WHY, Api, Takes
+from recovery_ops.control.documents import escalations as documents_escalations
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.notify.chains import plan_of
 from recovery_ops.control.refusals import UNKNOWN, Refused

@@ -1,0 +1,165 @@
+"""The addresses under /api/v1/, apart from the stream, which is a door of its own."""
+
+from __future__ import annotations
+
+from django.http import JsonResponse
+from django.urls import URLPattern, path
+from rest_framework.request import Request
+
+from recovery_ops.control import numbers  # noqa: F401  # `number` in addresses
+from recovery_ops.control.api import (
+    capacity,
+    escalations,
+    failures,
+    fleet,
+    golden,
+    notifications,
+    policies,
+    ramps,
+    rollouts,
+    runs,
+    second,
+    shedding,
+    unclassified,
+)
+from recovery_ops.control.api.openapi import openapi
+from recovery_ops.control.api.requests import Api
+from recovery_ops.control.desired_view import desired
+
+
+class OpenApi(Api):
+    """`GET /api/v1/openapi.json`: this API, described. Open: it holds nothing of anybody's."""
+
+    authentication_classes = []
+    is_open = True
+
+    def get(self, request: Request) -> JsonResponse:
+        return JsonResponse(openapi(urlpatterns))
+
+
+urlpatterns: list[URLPattern] = [
+    path("desired", desired, name="api-desired"),
+    path("status", fleet.Status.as_view(), name="api-status"),
+    path("fleet", fleet.Fleet.as_view(), name="api-fleet"),
+    path("audit", fleet.Audit.as_view(), name="api-audit"),
+    path("overrides", fleet.Overrides.as_view(), name="api-overrides"),
+    path("explain", fleet.Explain.as_view(), name="api-explain"),
+    path("breakers", fleet.Breakers.as_view(), name="api-breakers"),
+    # Names may have slashes, so what follows a name has to be looked for first.
+    *(
+        path(f"breakers/<path:name>/{verb}", fleet.Impose.as_view(verb=verb), name=f"api-{verb}")
+        for verb in ("trip", "disable", "observe")
+    ),
+    path("breakers/<path:name>/release", fleet.Release.as_view(), name="api-release"),
+    path("breakers/<path:name>/extend", fleet.Extend.as_view(), name="api-extend"),
+    path("breakers/<path:name>/reset", fleet.Reset.as_view(), name="api-reset"),
+    path("breakers/<path:name>/probe", fleet.Probe.as_view(), name="api-probe"),
+    path("breakers/<path:name>", fleet.Breaker.as_view(), name="api-breaker"),
+    path("resets", ramps.Resets.as_view(), name="api-resets"),
+    path("resets/<number:number>", ramps.ResetOf.as_view(), name="api-reset-of"),
+    *(
+        path(f"resets/<number:number>/{verb}", ramps.Decide.as_view(verb=verb), name=f"api-reset-{verb}")
+        for verb in ("continue", "cancel")
+    ),
+    path("requests", second.Requests.as_view(), name="api-requests"),
+    path("requests/<number:number>", second.RequestOf.as_view(), name="api-request"),
+    *(
+        path(f"requests/<number:number>/{verb}", second.Decide.as_view(verb=verb), name=f"api-request-{verb}")
+        for verb in second.DECIDE
+    ),
+    path("escalations", escalations.Escalations.as_view(), name="api-escalations"),
+    path("escalations/<number:number>", escalations.Escalation.as_view(), name="api-escalation"),
+    *(
+        path(
+            f"escalations/<number:number>/{verb}",
+            view.as_view(),
+            name=f"api-escalation-{verb}",
+        )
+        for verb, view in escalations.RESPOND.items()
+    ),
+    path("failures", failures.Failures.as_view(), name="api-failures"),
+    path("failures/merge", failures.MergeFailures.as_view(), name="api-failures-merge"),
+    path("failures/split", failures.SplitFailure.as_view(), name="api-failures-split"),
+    path("failures/groupings/<number:number>/undo", failures.UndoGrouping.as_view(), name="api-failures-undo"),
+    path("capacity/events", capacity.CapacityEvents.as_view(), name="api-capacity-events"),
+    path("capacity/events/merge", capacity.MergeEvents.as_view(), name="api-capacity-merge"),
+    path("capacity/events/<number:number>", capacity.CapacityEventOf.as_view(), name="api-capacity-event"),
+    path("capacity/events/<number:number>/split", capacity.SplitEvent.as_view(), name="api-capacity-split"),
+    path("capacity/arrangements/<number:number>/undo", capacity.UndoArrangement.as_view(), name="api-capacity-undo"),
+    path("degradations", capacity.DegradationsIn.as_view(), name="api-degradations"),
+    path("amplification", capacity.AmplificationIn.as_view(), name="api-amplification"),
+    path("report", capacity.ReportOf.as_view(), name="api-report"),
+    path("notifications/channels", notifications.Channels.as_view(), name="api-channels"),
+    path("notifications/channels/<number:number>", notifications.ChannelOf.as_view(), name="api-channel"),
+    path("notifications/channels/<number:number>/test", notifications.TestChannel.as_view(), name="api-test"),
+    path("notifications/rules", notifications.Rules.as_view(), name="api-notification-rules"),
+    path("notifications/rules/<number:number>", notifications.RuleOf.as_view(), name="api-notification-rule"),
+    path("notifications/chains", notifications.Chains.as_view(), name="api-chains"),
+    path("notifications/chains/<number:number>", notifications.ChainOf.as_view(), name="api-chain"),
+    path("notifications/deliveries", notifications.Deliveries.as_view(), name="api-deliveries"),
+    path("shed", shedding.Shed.as_view(), name="api-shed"),
+    path("shed/extend", shedding.ShedExtend.as_view(), name="api-shed-extend"),
+    path("shed/release", shedding.ShedRelease.as_view(), name="api-shed-release"),
+    path("rules", policies.Rules.as_view(), name="api-rules"),
+    path("policies", policies.LivePolicy.as_view(), name="api-policies"),
+    path("policies/schema", policies.PolicySchema.as_view(), name="api-policy-schema"),
+    path("policies/check", policies.PolicyCheck.as_view(), name="api-policy-check"),
+    path("policies/releases", policies.Releases.as_view(), name="api-releases"),
+    path("policies/releases/<number:version>", policies.Release.as_view(), name="api-release-of"),
+    path("policies/releases/<number:version>/roll-back", policies.RollBack.as_view(), name="api-roll-back"),
+    path("policies/releases/<number:version>/review", policies.ReviewRelease.as_view(), name="api-review-release"),
+    path("policies/proposals", policies.Proposals.as_view(), name="api-proposals"),
+    path("policies/proposals/<number:number>", policies.Proposal.as_view(), name="api-proposal"),
+    path("policies/proposals/<number:number>/schedule", policies.Schedule.as_view(), name="api-schedule"),
+    path(
+        "policies/proposals/<number:number>/release",
+        policies.ReleaseProposal.as_view(),
+        name="api-release-proposal",
+    ),
+    *(
+        path(f"policies/proposals/<number:number>/{verb}", policies.Move.as_view(verb=verb), name=f"api-{verb}")
+        for verb in policies.MOVES
+    ),
+    path("policies/proposals/<number:number>/roll-out", rollouts.RollOut.as_view(), name="api-roll-out"),
+    path("policies/golden", golden.GoldenRuns.as_view(), name="api-golden"),
+    path("policies/golden/<number:number>", golden.GoldenRun.as_view(), name="api-golden-run"),
+    path("feedback", golden.Feedbacks.as_view(), name="api-feedback"),
+    *(
+        path(
+            f"feedback/<number:number>/{verb}",
+            golden.AnswerFeedback.as_view(verb=verb),
+            name=f"api-feedback-{verb}",
+        )
+        for verb in ("propose", "close")
+    ),
+    path("failures/unclassified", unclassified.Unclassified.as_view(), name="api-unclassified"),
+    path("failures/unclassified/check", unclassified.CheckRule.as_view(), name="api-unclassified-check"),
+    path(
+        "failures/unclassified/<path:fingerprint>/propose",
+        unclassified.ProposeRule.as_view(),
+        name="api-unclassified-propose",
+    ),
+    *(
+        path(
+            f"failures/unclassified/<path:fingerprint>/{verb}",
+            unclassified.LeaveCause.as_view(verb=verb),
+            name=f"api-unclassified-{verb}",
+        )
+        for verb in ("dismiss", "reopen")
+    ),
+    path("policies/rollouts", rollouts.Rollouts.as_view(), name="api-rollouts"),
+    path("policies/rollouts/<number:number>", rollouts.Rollout.as_view(), name="api-rollout"),
+    path("policies/rollouts/<number:number>/extend", rollouts.Extend.as_view(), name="api-extend-rollout"),
+    *(
+        path(f"policies/rollouts/<number:number>/{verb}", rollouts.Decide.as_view(verb=verb), name=f"api-{verb}")
+        for verb in ("promote", "take-back")
+    ),
+    path("runs", runs.Runs.as_view(), name="api-runs"),
+    path("runs/<path:run>/ask", runs.AskAbout.as_view(), name="api-run-ask"),
+    path("runs/<path:run>", runs.RunOf.as_view(), name="api-run"),
+    path("policies/replays", policies.Replays.as_view(), name="api-replays"),
+    path("policies/replays/<number:number>", policies.ReplayOf.as_view(), name="api-replay"),
+    path("policies/operations/<path:operation>", fleet.OperationPolicy.as_view(), name="api-operation-policy"),
+    path("openapi.json", OpenApi.as_view(), name="api-openapi"),
+    path("<path:rest>", fleet.Nothing.as_view()),
+]
