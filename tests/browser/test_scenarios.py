@@ -119,8 +119,6 @@ def test_a_change_of_policy_is_tried_on_what_happened_and_each_change_explained(
     visit: Visit, stage: Stage, tmp_path: Path
 ) -> None:
     """Somebody halves the retries, and reads which calls would have ended otherwise, and how."""
-    if "editor" not in stage.passwords:
-        stage.passwords["editor"] = manage(stage.data, "account", "create", "editor", "--role", "editor")
     name = f"geo.lookup{next(_queues)}"
     run: dict[str, Any] = {"run": f"{name}-run"}
     stage.tell(RunStarted(name="route"), ago_s=9, **run)
@@ -137,7 +135,7 @@ def test_a_change_of_policy_is_tried_on_what_happened_and_each_change_explained(
         stage.tell(again, ago_s=9 - attempt, **run)
     stage.tell(AttemptSucceeded(operation=name, attempt=4, breaker=name), ago_s=4, **run)
     stage.tell(RunFinished(status=RunStatus.SUCCEEDED, duration_s=6.0), ago_s=3, **run)
-    page = visit("/policies/proposals/new", role="editor")
+    page = visit("/policies/proposals/new", role=editor_of(stage))
     page.get_by_role("button", name="JSON").click()
     text = page.get_by_label("Document as JSON")
     document = json.loads(text.input_value())
@@ -156,6 +154,35 @@ def test_a_change_of_policy_is_tried_on_what_happened_and_each_change_explained(
     expect(example.get_by_role("heading", name=re.compile("^Under"))).to_have_count(2)
     assert example.locator("ol").first.inner_text() != example.locator("ol").last.inner_text()
     picture(page, tmp_path, "replay")
+
+
+def test_what_is_typed_into_a_policy_is_checked_while_it_is_typed(visit: Visit, stage: Stage, tmp_path: Path) -> None:
+    """A fault stands at its field a moment after it was typed, and goes as soon as it is mended; nothing is pressed."""
+    page = visit("/policies/proposals/new", role=editor_of(stage))
+    field = page.locator("[id='capacity_events.least_failures']")
+    field.fill("1")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(page.locator(f"[id='{field.get_attribute('name')}-error']")).to_contain_text("is from 2 to 10000")
+    expect(field).to_be_focused()
+    expect(field).to_have_value("1")
+    picture(page, tmp_path, "typed")
+    field.fill("6")
+    expect(field).not_to_have_attribute("aria-invalid", "true")
+    page.goto(f"{stage.server.url}/policies/proposals/new?mode=json")
+    text = page.get_by_label("Document as JSON")
+    whole = text.input_value()
+    text.fill('{"rules": [}')
+    expect(page.locator("#text-error")).to_contain_text("in line 1, column 12")
+    text.fill(whole)
+    expect(page.locator("#text-error")).to_have_count(0)
+    expect(text).to_have_value(whole)
+
+
+def editor_of(stage: Stage) -> str:
+    """Somebody who may propose policies."""
+    if "editor" not in stage.passwords:
+        stage.passwords["editor"] = manage(stage.data, "account", "create", "editor", "--role", "editor")
+    return "editor"
 
 
 def test_a_queue_is_cleared_without_a_mouse(visit: Visit, queue: str, tmp_path: Path) -> None:
