@@ -107,8 +107,13 @@ def main(
         _parser(environ).error("no key: set RECOVERY_OPS_KEY, or give --key; `manage.py key create` makes one")
     console = Console(options.url, options.key)
     try:
-        return _carried_out(console, options, say, sleep, ask)
+        code = _carried_out(console, options, say, sleep, ask)
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
+        return DONE
+    except BrokenPipeError:  # `| head` has read enough; Python would complain of the rest when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except (policies.Unreadable, Unconfirmed) as error:
         print(error, file=sys.stderr)

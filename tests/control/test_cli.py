@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,6 +15,7 @@ from recovery_ops.control.models import EnvironmentRules, Override
 from recovery_ops.rules.facts import DesiredStateApplied
 from tests.control.today import seen_now, today_fleet
 from tests.events.seeding import Story
+from tests.processes import ROOT, clean_environment
 
 WHY = ["--reason", "the provider answers 529"]
 
@@ -147,6 +151,16 @@ def test_status_says_what_holds_and_who_obeys(operator: Operator) -> None:
     assert operator.said[1].startswith("3 of 3 agents report; 0/3 applied, 3 pending")
     assert operator.said[2] == "0 of 1 breakers do not flow; 1 override holds"
     assert operator.said[3].startswith("  search_web: 3 closed; forced_open by ana until ")
+
+
+def test_a_reader_that_has_read_enough_is_no_error(operator: Operator) -> None:
+    command = [sys.executable, "-m", "recovery_ops.cli", "status"]
+    environment = clean_environment(operator.environ)
+    reader, writer = os.pipe()
+    os.close(reader)  # as `| head` does, at the latest when it ends
+    with os.fdopen(writer, "wb") as pipe:
+        done = subprocess.run(command, cwd=ROOT, env=environment, stdout=pipe, stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stderr) == (cli.DONE, b"")
 
 
 def test_a_refusal_is_said_and_fails(operator: Operator, capsys: pytest.CaptureFixture[str]) -> None:
