@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 from recovery_ops.rules.escalations import DENY, QUESTION, faults_of_question
 from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.intent import Answer
+from recovery_ops.rules.masking import masked
 from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.words import Category
 from recovery_ops.runtime.clock import uuid7
@@ -106,8 +107,8 @@ def ask(recovery: Recovery, question: str, **said: Unpack[Asking]) -> str:
         reason=said.get("reason", QUESTION),
         escalation_id=ticket,
         category=said.get("category"),
-        message=question.strip(),
-        proposal=said.get("proposal", ""),
+        message=masked(question.strip()),
+        proposal=masked(said.get("proposal", "")),
         deadline_s=said.get("deadline_s", DEADLINE_S),
         default_action=said.get("default", "deny"),
     )

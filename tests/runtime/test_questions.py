@@ -50,6 +50,17 @@ def test_the_answer_of_a_person_comes_back_at_once(how: str) -> None:
 
 
 @HOWS
+def test_secrets_stay_in_the_agent_and_come_back_to_it(how: str) -> None:
+    lab = Lab()
+    lab.waker.at(1.0, lambda: decided(lab))
+    secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
+    found = asked(lab, how, proposal=f"call it with {secret}")
+    [fact] = lab.facts_of(Escalated)
+    assert secret not in fact.proposal
+    assert found.text == f"call it with {secret}"
+
+
+@HOWS
 @pytest.mark.parametrize(
     ("decision", "text", "is_approved", "comes_back"),
     [("rejected", "", False, "100"), ("edited", "80", True, "80"), ("approved", "", True, "100")],
