@@ -7,12 +7,14 @@ import sqlite3
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
-from tests.processes import ROOT, Running, Server, clean_environment
+import psycopg
+
+from tests.processes import ROOT, Running, clean_environment
 
 
 class Provider:
@@ -50,7 +52,15 @@ def provider() -> Iterator[Provider]:
         process.kill()
 
 
-def agent(server: Server, key: str, told: Provider, instance: str, folder: Path) -> Running:
+class Console(Protocol):
+    """Where agents send their facts."""
+
+    @property
+    def url(self) -> str:
+        """Its address, without a slash at the end."""
+
+
+def agent(server: Console, key: str, told: Provider, instance: str, folder: Path) -> Running:
     """A real agent process of the demonstration, as quick as the flows need it."""
     argv = [sys.executable, "-m", "recovery_ops.demo.agent", "--provider", told.url]
     argv += ["--service", "research-agent", "--instance", instance, "--pause-s", "0.2"]
@@ -65,7 +75,7 @@ def manage(data: Path, *words: str) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
-def manage_each(data: Path, *commands: str) -> list[str]:
+def manage_each(data: Path, *commands: str, env: Mapping[str, str] | None = None) -> list[str]:
     """Run several commands beside the running server in one process, which starts once; the last line of each."""
     script = (
         "import io, sys; from django import setup; from django.core.management import call_command; setup()\n"
@@ -73,7 +83,7 @@ def manage_each(data: Path, *commands: str) -> list[str]:
         "    said = io.StringIO(); call_command(*words.split(), stdout=said)\n"
         "    print(said.getvalue().strip().splitlines()[-1])"
     )
-    settled = {"DJANGO_SETTINGS_MODULE": "recovery_ops.settings", "RECOVERY_OPS_DATA": str(data)}
+    settled = {"DJANGO_SETTINGS_MODULE": "recovery_ops.settings", "RECOVERY_OPS_DATA": str(data), **(env or {})}
     argv = [sys.executable, "-c", script, *commands]
     done = subprocess.run(
         argv, cwd=ROOT, env=clean_environment(settled), capture_output=True, text=True, check=True, timeout=180
@@ -81,17 +91,31 @@ def manage_each(data: Path, *commands: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-class Store:
+class Store(Protocol):
+    """Looks into what a console has stored, as a check that does not go through our own code."""
+
+    def count(self, query: str) -> int:
+        """The number a query finds."""
+
+
+class SqliteStore:
     """Looks into the server's SQLite file from outside, as a check that does not go through our own code."""
 
     def __init__(self, data: Path) -> None:
         self._path = data / "db.sqlite3"
 
-    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """What a query finds now."""
+    def count(self, query: str) -> int:
         with closing(sqlite3.connect(f"file:{self._path}?mode=ro", uri=True, timeout=30)) as database:
-            return database.execute(query, values).fetchall()
+            return int(database.execute(query).fetchone()[0] or 0)
 
-    def count(self, query: str, *values: Any) -> int:
-        """The number a query finds."""
-        return int(self.rows(query, *values)[0][0] or 0)
+
+class PostgresStore:
+    """The same in PostgreSQL."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def count(self, query: str) -> int:
+        with psycopg.connect(self._url) as database:
+            [found] = database.execute(query.encode()).fetchone() or (0,)
+        return int(found or 0)

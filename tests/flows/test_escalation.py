@@ -9,14 +9,14 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.flows.fleet import manage_each
+from tests.flows.fleet import Console, manage_each
 from tests.processes import ROOT, Running, Server
 
 PATIENCE_MS = 60_000
 TICKET = "refund-of-order-17"
 
 
-def asking(server: Server, key: str, instance: str, folder: Path) -> Running:
+def asking(server: Console, key: str, instance: str, folder: Path) -> Running:
     argv = [sys.executable, "-m", "tests.flows.asking_agent", instance, TICKET]
     env = {"RECOVERY_OPS_URL": server.url, "RECOVERY_OPS_KEY": key, "RECOVERY_OPS_DIR": str(folder)}
     return Running(argv, env=env, folder=ROOT)

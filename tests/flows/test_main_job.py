@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.flows.fleet import Provider, Store, agent, manage_each, provider
+from tests.flows.fleet import Console, Provider, SqliteStore, Store, agent, manage_each, provider
 from tests.processes import Server, eventually
 
 PATIENCE_MS = 60_000
@@ -21,7 +21,7 @@ AGENTS = ("research-1", "research-2")
 class Stage:
     """Everything the flow plays on."""
 
-    server: Server
+    server: Console
     provider: Provider
     store: Store
     operator: tuple[str, str]
@@ -53,7 +53,7 @@ def stage(start_server: Callable[..., Server], tmp_path: Path) -> Iterator[Stage
         )
         for instance in AGENTS:
             stack.enter_context(agent(server, key, told, instance, tmp_path / instance))
-        yield Stage(server, told, Store(data), ("olga", password))
+        yield Stage(server, told, SqliteStore(data), ("olga", password))
 
 
 def sign_in(page: Page, stage: Stage) -> None:

@@ -1,0 +1,80 @@
+"""The console as docs/production runs it: by its units, on PostgreSQL and Redis, two web processes and two workers."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.flows.fleet import PostgresStore, manage_each
+from tests.processes import ROOT, Running
+
+EXAMPLES = ROOT / "docs" / "production"
+_BIN = "/opt/recovery-ops/.venv/bin/"
+KEY = "a-key-for-the-flows-that-signs-the-sessions-of-all-processes"
+
+
+def command(unit: str, **changed: str) -> list[str]:
+    """What the unit of this name starts, by this interpreter; `changed` are values of its options."""
+    [line] = [
+        one
+        for one in (EXAMPLES / f"recovery-ops-{unit}.service").read_text().splitlines()
+        if one.startswith("ExecStart=")
+    ]
+    program, *words = line.removeprefix("ExecStart=").split()
+    for option, value in changed.items():
+        words[words.index(f"--{option}") + 1] = value
+    return [sys.executable, "-m", program.removeprefix(_BIN), *words]
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Two addresses of one console, a look into its store, and the last line of each command that set it up."""
+
+    webs: tuple[str, str]
+    store: PostgresStore
+    said: Sequence[str]
+    processes: Mapping[str, Running]
+
+
+@contextmanager
+def deployed(database_url: str, redis_url: str, data: Path, *commands: str, **env: str) -> Iterator[Deployment]:
+    """Two of `recovery-ops-web`, two of `recovery-ops-worker` and one `recovery-ops-beat`, on a migrated store.
+
+    Before them run what docs/operating.md asks for, and then `commands` of `manage.py`.
+    """
+    told = {
+        "RECOVERY_OPS_DATABASE_URL": database_url,
+        "RECOVERY_OPS_BROKER_URL": redis_url,
+        "RECOVERY_OPS_SECRET_KEY": KEY,
+        "RECOVERY_OPS_DATA": str(data),
+        "PYTHONUNBUFFERED": "1",
+        **env,
+    }
+    _, *said = manage_each(data, "collectstatic --noinput", *commands, env=told)
+    ports = [_free_port(), _free_port()]
+    started = {f"web-{number}": command("web", port=port, workers="1") for number, port in enumerate(ports, 1)}
+    started |= {f"worker-{number}": [*command("worker"), "-n", f"{number}@flows"] for number in (1, 2)}
+    started["beat"] = [*command("beat"), "--schedule", str(data / "beat")]
+    with ExitStack() as stack:
+        processes = {
+            # By that name PostgreSQL knows whose connection it is.
+            name: stack.enter_context(Running(words, env=told | {"PGAPPNAME": name}, folder=ROOT))
+            for name, words in started.items()
+        }
+        for name in ("web-1", "web-2"):
+            processes[name].said("Uvicorn running on")
+        yield Deployment(
+            (f"http://127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[1]}"),
+            PostgresStore(database_url),
+            said,
+            processes,
+        )
+
+
+def _free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return str(probe.getsockname()[1])
