@@ -26,6 +26,7 @@ from recovery_ops.rules.words import Category, DelaySource, Evidence, RunStatus,
 from recovery_ops.wire import encode
 
 GROUP_ROWS = 8_000
+VERSION = "1.4.2"
 _SOURCES = ("main_agent", "sub_agent", "background", "evaluation")
 _BACKENDS = (("helios", "helios-large"), ("helios", "helios-small"), ("selene", "selene-2"))
 _SERVICES = ("research", "billing", "support", "triage")
@@ -70,23 +71,19 @@ def _rows(plan: Plan) -> Iterator[Row]:
     """All facts in the order of their moments."""
     chance = random.Random(plan.seed)  # made up, and the same each time
     kinds = [_kinds(*backend) for backend in _BACKENDS]
-    services = min(len(_SERVICES), plan.agents)
-    fleet = [
-        AgentName(plan.environment, _SERVICES[number % services], f"agent-{number:04d}")
-        for number in range(plan.agents)
-    ]
+    fleet = fleet_of(plan)
     start_us, length_us = to_us(plan.start), to_us(plan.end) - to_us(plan.start)
     steps: dict[tuple[int, int, int], int] = {}
     for number, kind in enumerate(_chosen(chance, list(_weights()), plan.facts)):
         at_us = start_us + length_us * number // plan.facts
         # An operation is of one service, asks one backend and is called by one source, as they mostly are.
         which = int(chance.random() * plan.breakers)
-        agent = min(plan.agents - 1, which % services + services * int(chance.random() * plan.agents / services))
+        agent = caller_of(plan, which, chance.random())
         step = steps.get((agent, which, kind), 0)
         steps[agent, which, kind] = step + 1
         cycle = kinds[which % len(_BACKENDS)][kind]
         told = cycle[step % len(cycle)]
-        name = f"operation_{which:03d}" if told.has_operation else ""
+        name = operation_name(which) if told.has_operation else ""
         yield Row(
             **told.values,
             environment=plan.environment,
@@ -97,9 +94,57 @@ def _rows(plan: Plan) -> Iterator[Row]:
             operation=name,
             breaker=name if told.has_breaker else "",
             source=_SOURCES[which % len(_SOURCES)] if told.has_operation else "",
-            run=f"run-{int(chance.random() * plan.runs)}" if told.has_run else "",
+            run=run_name(plan, chance.random()) if told.has_run else "",
             agent=fleet[agent],
         )
+
+
+def fleet_of(plan: Plan) -> list[AgentName]:
+    """Every instance; neighbours are of different services."""
+    services = _services(plan)
+    return [
+        AgentName(plan.environment, _SERVICES[number % services], f"agent-{number:04d}")
+        for number in range(plan.agents)
+    ]
+
+
+def caller_of(plan: Plan, operation: int, share: float) -> int:
+    """The place in the fleet of an instance that calls an operation; `share` (0 to 1) chooses which of them."""
+    services = _services(plan)
+    return min(plan.agents - 1, operation % services + services * int(share * plan.agents / services))
+
+
+def operation_name(number: int) -> str:
+    """What operations, and their breakers, are called."""
+    return f"operation_{number:03d}"
+
+
+def run_name(plan: Plan, share: float) -> str:
+    """One of the runs; `share` (0 to 1) chooses which."""
+    return f"run-{int(share * plan.runs)}"
+
+
+def told_once(plan: Plan, fact: facts.Fact, *, at: datetime, agent: AgentName, run: str, number: int) -> Row:
+    """One fact beside those of the plan, as an agent would send it and the store would read it."""
+    at_us = to_us(at)
+    uid = UUID(bytes=_uid(at_us, plan.seed, _BESIDE | number))
+    event = encode(facts.Record(fact=fact, uid=str(uid), sequence_number=number, at_ns=at_us * 1000, run=run))
+    sent = Sent(event.event_name, at_us * 1000, 0, event.severity, event.body, event.attributes, "", "")
+    resource: dict[str, object] = {
+        "service.name": agent.service,
+        "service.instance.id": agent.instance,
+        "service.version": VERSION,
+    }
+    [row] = read_records([Batch(resource, "seed", [sent])], plan.environment, at_us).rows
+    return row
+
+
+_BESIDE = 1 << 62
+"""In the ids of facts beside those of the plan, so that none is one of the plan's."""
+
+
+def _services(plan: Plan) -> int:
+    return min(len(_SERVICES), plan.agents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +169,7 @@ def _told(fact: facts.Fact) -> _Told:
     """The fact as an agent would send it and the store would read it."""
     event = encode(facts.Record(fact=fact, uid=str(UUID(int=1)), sequence_number=1, at_ns=0, run="run"))
     sent = Sent(event.event_name, 10**18, 0, event.severity, event.body, event.attributes, "", "")
-    [row] = read_records([Batch({"service.version": "1.4.2"}, "seed", [sent])], "", 10**15).rows
+    [row] = read_records([Batch({"service.version": VERSION}, "seed", [sent])], "", 10**15).rows
     values = {one.name: getattr(row, one.name) for one in fields(Row) if one.name not in _OWN}
     return _Told(values, bool(row.operation), bool(row.breaker), bool(row.run))
 

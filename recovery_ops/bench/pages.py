@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +60,10 @@ class Scale:
     agents: int = 40
     breakers: int = 40
     runs: int = 2_000
+    escalations: int = 100
 
 
-SMALL, LARGE = Scale(), Scale(facts=1_000_000, agents=400, runs=10_000)
+SMALL, LARGE = Scale(), Scale(facts=1_000_000, agents=400, runs=10_000, escalations=2_000)
 SCALES = {"small": SMALL, "large": LARGE}
 
 
@@ -84,7 +85,7 @@ def measure(scale: Scale = SMALL, pages: dict[str, str] | None = None, *, cpu_sl
     """Seed, serve, ask every page from within, then look at it from without; a report for each kind of figure."""
     wanted = PAGES if pages is None else pages
     with served() as server:
-        numbers = [f"--{name}={getattr(scale, name)}" for name in ("facts", "agents", "breakers", "runs")]
+        numbers = [f"--{name}={number}" for name, number in asdict(scale).items()]
         commanded(server, "-m", "manage", "seed", "--days=7", *numbers)
         asked = json.loads(commanded(server, "-m", "recovery_ops.bench.asked", *wanted.values()))
         reports = _of_server(asked, wanted, scale)

@@ -10,14 +10,20 @@ from django.utils import timezone
 
 from events import verification
 from events.models import Agent, BreakerState, Fact, SpanSum
+from recovery_ops.control import audit
+from recovery_ops.control.escalations.due import BY
+from recovery_ops.control.escalations.timing import is_by_person
+from recovery_ops.control.models import Escalation, EscalationNote, EscalationSource
+from tests.events.seeding import NOW
 
 NUMBERS: dict[str, Any] = {"facts": 9_000, "agents": 6, "breakers": 5, "runs": 7, "days": 0.1, "environment": "dev"}
 
 
 def test_the_tables_are_what_the_seeded_facts_say(engine: str) -> None:
-    call_command("seed", **NUMBERS)
+    call_command("seed", **NUMBERS, escalations=20)
     folded, count = verification.refold()
-    assert (count, list(verification.differences(folded, timezone.now()))) == (9_000, [])
+    asked = EscalationSource.objects.count()
+    assert (count - asked, list(verification.differences(folded, timezone.now()))) == (9_000, [])
     assert Agent.objects.count() == 6
     assert set(Fact.objects.values_list("environment", flat=True)) == {"dev"}
     assert BreakerState.objects.values("breaker").distinct().count() == 5
@@ -26,11 +32,39 @@ def test_the_tables_are_what_the_seeded_facts_say(engine: str) -> None:
 
 
 @pytest.mark.django_db
-def test_the_same_numbers_are_the_same_facts() -> None:
-    until = timezone.now()
-    for _ in range(2):
-        call_command("seed", **NUMBERS | {"facts": 50}, until=until)
-    assert Fact.objects.count() == 50
+def test_the_same_numbers_are_the_same_facts_and_questions() -> None:
+    for environment in ("dev", "dev", "prod"):
+        call_command("seed", **NUMBERS | {"facts": 50, "environment": environment}, escalations=30, until=NOW)
+    dev, prod = (Fact.objects.filter(environment=name).values_list("uid", flat=True) for name in ("dev", "prod"))
+    assert sorted(map(bytes, dev)) == sorted(map(bytes, prod))
+    assert len(dev) == 50 + EscalationSource.objects.filter(environment="dev").count()
+    assert _told("dev") == _told("prod"), "and telling it twice changed nothing"
+
+
+def _told(environment: str) -> list[Any]:
+    notes = EscalationNote.objects.filter(escalation__environment=environment).order_by("pk")
+    return list(notes.values_list("at", "by", "verb", "text", "escalation__key", "escalation__occurrences"))
+
+
+@pytest.mark.django_db
+def test_questions_are_asked_taken_and_answered_as_on_any_day() -> None:
+    call_command("seed", **NUMBERS | {"facts": 100, "days": 3.0}, escalations=120, until=NOW)
+    asked = list(Escalation.objects.all())
+    assert len(asked) == 120
+    assert {one.queue for one in asked} >= {"refunds", "policy_review", "unclassified", "quota"}
+    assert {one.resolution for one in asked} == {"", "approved", "rejected", "edited", "resolved"}
+    people = {one.resolved_by for one in asked if is_by_person(one)}
+    assert len(people) == 5
+    assert any(one.resolved_by == BY for one in asked), "some a deadline answered"
+    for one in asked:
+        moments = [one.opened_at, one.first_acknowledged_at, one.resolved_at, NOW]
+        known = [moment for moment in moments if moment is not None]
+        assert known == sorted(known)
+        assert not one.ticket or not one.is_open or one.resolve_by > NOW, "no run waits for an answer for ever"
+    assert [note.at for note in EscalationNote.objects.order_by("pk")] == sorted(
+        EscalationNote.objects.values_list("at", flat=True)
+    )
+    assert audit.verify("dev").is_whole
 
 
 @pytest.mark.django_db

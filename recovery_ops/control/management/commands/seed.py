@@ -6,12 +6,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
+from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connection
 from django.utils import timezone
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from events.models import Fact
 from events.seeding import Plan, seed
+from recovery_ops.control.escalations.made_up import MadeUp
 
 
 class Command(BaseCommand):
@@ -22,6 +26,7 @@ class Command(BaseCommand):
         parser.add_argument("--agents", type=int, default=40, help="Instances. Default: %(default)s.")
         parser.add_argument("--breakers", type=int, default=40, help="Each an operation. Default: %(default)s.")
         parser.add_argument("--runs", type=int, default=5_000, help="Default: %(default)s.")
+        parser.add_argument("--escalations", type=int, default=0, help="Questions to people. Default: %(default)s.")
         parser.add_argument("--days", type=float, default=7.0, help="How far they reach back. Default: %(default)s.")
         parser.add_argument("--until", type=_moment, help="When the last one happened (ISO, UTC); now if not given.")
         parser.add_argument("--seed", type=int, default=1, help="Another number, other facts. Default: %(default)s.")
@@ -29,8 +34,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         numbers = {name: options[name] for name in ("facts", "agents", "breakers", "runs")}
-        if min(numbers.values()) < 1 or options["days"] <= 0:
-            raise CommandError("Every number has to be at least 1.")
+        if min(numbers.values()) < 1 or options["days"] <= 0 or options["escalations"] < 0:
+            raise CommandError("Every number has to be at least 1 (--escalations may be 0).")
+        if Fact._meta.db_table not in connection.introspection.table_names():
+            call_command("migrate", interactive=False, verbosity=0)  # a store that nobody has served yet
         end = options["until"] or timezone.now()
         plan = Plan(
             **numbers,
@@ -39,12 +46,17 @@ class Command(BaseCommand):
             environment=options["environment"],
             seed=options["seed"],
         )
-        columns = TextColumn("seeding"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        people = MadeUp(plan, options["escalations"])
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
         with Progress(*columns, console=Console(stderr=True)) as progress:
-            bar = progress.add_task("seeding", total=plan.facts)
+            bar = progress.add_task("facts", total=plan.facts)
+            questions = progress.add_task("escalations", total=options["escalations"], visible=people.is_any)
             for made in seed(plan):
                 progress.update(bar, completed=made)
-        self.stdout.write(f"{plan.facts} facts of {plan.agents} instances in {plan.environment}.")
+                for asked in people.until(plan.start + (plan.end - plan.start) * (made / plan.facts)):
+                    progress.update(questions, completed=asked)
+        asked_too = f", {people.asked} escalations" if people.is_any else ""
+        self.stdout.write(f"{plan.facts} facts of {plan.agents} instances in {plan.environment}{asked_too}.")
 
 
 def _moment(words: str) -> datetime:
