@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from django.db import connection
 from django.db.models import F, Sum
 
 from events.models import Fact, SpanSum, View
@@ -15,6 +16,7 @@ from events.moments import US_PER_S, to_us
 from events.queries.beginnings import first_sign_of_life
 from events.queries.sums import FAILED
 from events.recoveries.models import RecoveryDay
+from events.runs.stored import IS_INDEXED
 from recovery_ops.rules.facts import Escalated, RunFinished
 from recovery_ops.rules.words import RunStatus
 from recovery_ops.wire import names
@@ -34,8 +36,6 @@ _FINISHED, _ASKED = names.EVENTS[RunFinished].name, names.EVENTS[Escalated].name
 _ENDED_WELL = frozenset({RunStatus.SUCCEEDED.value, RunStatus.DEGRADED.value})
 _ENDED_BADLY = frozenset({RunStatus.FAILED.value, RunStatus.STOPPED.value})
 _OUTCOMES = ("alone", "helped", "lost")
-_HAS_RUN = "events_fact.run > ''"
-"""In the statement itself: SQLite uses the partial index `fact_by_run` only for a condition it can read."""
 
 Cause = tuple[str, str]
 """Operation and category."""
@@ -170,7 +170,7 @@ def _number(value: object) -> float | None:
 def _met(environment: str, runs: Sequence[str]) -> _Met:
     """One query; index `fact_by_run`."""
     facts = Fact.objects.filter(environment=environment, run__in=runs, event__in=(FAILED, _ASKED))
-    told = facts.extra(where=[_HAS_RUN])  # noqa: S610  (a constant)
+    told = facts.extra(where=[IS_INDEXED[connection.vendor]])  # noqa: S610  (a constant)
     causes: dict[str, set[Cause]] = {}
     asked = set()
     for run, event, operation, category in told.values_list("run", "event", "operation", "category").distinct():

@@ -21,8 +21,9 @@ _COLUMNS = (
 )
 _WANTED = ", ".join((*_COLUMNS, "run", "agent_id", "sequence_number"))
 # The words stand in the statement itself: SQLite uses a partial index only for a condition it can read. And without
-# `likely` it would look for all runs after '' in the index, instead of for this one.
-_IS_INDEXED = {"sqlite": "likely(run > '')", "postgresql": "run > ''"}
+# `likely` it would look for all runs after '' in the index, instead of for these.
+IS_INDEXED = {"sqlite": "likely(run > '')", "postgresql": "run > ''"}
+"""What a statement that looks for named runs has to say, by engine, to be answered by the index `fact_by_run`."""
 _OF_RUN = (
     f"SELECT {_WANTED}, attributes FROM events_fact WHERE environment = %s AND run = {{run}} AND {{is_indexed}}"
     f" AND event IN ({', '.join(map(repr, TOLD))})"
@@ -56,7 +57,7 @@ def facts_of(environment: str, runs: Sequence[str], *, first: int, newest: int) 
 
 
 def _of_run(run: str, way: str) -> str:
-    return _OF_RUN.format(run=run, way=way, is_indexed=_IS_INDEXED[connection.vendor])
+    return _OF_RUN.format(run=run, way=way, is_indexed=IS_INDEXED[connection.vendor])
 
 
 _Ends = Sequence[tuple[str, int]]
