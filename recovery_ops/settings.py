@@ -168,6 +168,8 @@ EMAIL_HOST, EMAIL_PORT = EMAIL.host, EMAIL.port
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = EMAIL.user, EMAIL.password
 EMAIL_USE_SSL, EMAIL_USE_TLS = EMAIL.is_tls, EMAIL.is_starttls
 EMAIL_TIMEOUT = 10
+MAIL_ROUTES: dict[str, tuple[str, int]] = {}
+"""Mail servers (host, port) of single domains, without TLS: what only the demonstration's own mailbox takes."""
 DEFAULT_FROM_EMAIL = os.environ.get("RECOVERY_OPS_MAIL_FROM") or "recovery-ops@localhost"
 
 # -- Who is asking ----------------------------------------------------------------------------------------------------

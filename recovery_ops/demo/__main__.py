@@ -1,4 +1,4 @@
-"""The whole demonstration: the provider and a fleet of agents as processes of their own, until standard input ends.
+"""The whole demonstration: a provider, a fleet of agents and an operator as processes, until standard input ends.
 
 They stay in our process group, so that whoever has to kill us gets them all.
 
@@ -79,7 +79,8 @@ def main(arguments: list[str]) -> None:
     fleet = Fleet(Path(os.environ.get("RECOVERY_OPS_DEMO_DIR", ".data/demo")))
     try:
         if port := os.environ.get("RECOVERY_OPS_DEMO_PORT"):
-            fleet.start("recovery_ops.demo.receiver", "--port", port, name="receiver")
+            mail_port = os.environ["RECOVERY_OPS_DEMO_MAIL_PORT"]
+            fleet.start("recovery_ops.demo.receiver", "--port", port, "--mail-port", mail_port, name="receiver")
         provider = fleet.start("recovery_ops.demo.provider", name="provider", wants_answer=True)
         for service, count in (("research-agent", said.research), ("support-agent", said.support)):
             for number in range(1, count + 1):
@@ -89,6 +90,8 @@ def main(arguments: list[str]) -> None:
                     *("--provider", provider, "--service", service, "--instance", name),
                     name=name,
                 )
+        if os.environ.get("RECOVERY_OPS_DEMO_OPERATOR_KEY"):
+            fleet.start("recovery_ops.demo.operator", name="operator")
         threading.Thread(target=stop_at_end_of_input, args=(stop,), daemon=True).start()
         stop.get()
     finally:

@@ -11,12 +11,13 @@ import logging
 import random
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.core.mail import EmailMessage
+from django.core.mail import EmailMessage, get_connection
+from django.core.mail.backends.base import BaseEmailBackend
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
@@ -159,8 +160,6 @@ def _exchange(delivery: Delivery, channel: Channel, at: datetime) -> Tried:
 
 
 def _mailed(delivery: Delivery, channel: Channel, at: datetime) -> Tried:
-    if not settings.EMAIL_IS_SET_UP:
-        return Tried(outcome=Outcome.NEVER, problem="No mail server is set up: set RECOVERY_OPS_MAIL_URL.")
     subject, text = mail(delivery)
     if channel.kind == Channel.PEOPLE:
         to = addresses_of(delivery.person, delivery.environment, now=at)
@@ -168,6 +167,9 @@ def _mailed(delivery: Delivery, channel: Channel, at: datetime) -> Tried:
             return Tried(outcome=Outcome.NEVER, problem=without_address(delivery.person))
     else:
         to = [one.strip() for one in channel.address.split(",") if one.strip()]
+    route = _route_of(to)
+    if route is None and not settings.EMAIL_IS_SET_UP:
+        return Tried(outcome=Outcome.NEVER, problem="No mail server is set up: set RECOVERY_OPS_MAIL_URL.")
     # Who gave their address to the console did not give it to each other.
     hides_others = channel.kind == Channel.PEOPLE and len(to) > 1
     message = EmailMessage(
@@ -176,6 +178,7 @@ def _mailed(delivery: Delivery, channel: Channel, at: datetime) -> Tried:
         to=[] if hides_others else to,
         bcc=to if hides_others else [],
         headers={"Message-ID": f"<delivery-{delivery.pk}@recovery-ops>", "Auto-Submitted": "auto-generated"},
+        connection=None if route is None else _connection_to(*route),
     )
     try:
         message.send()
@@ -188,3 +191,13 @@ def _mailed(delivery: Delivery, channel: Channel, at: datetime) -> Tried:
             problem=f"The mail server did not take it: {type(error).__name__}.",
         )
     return Tried(outcome=Outcome.ARRIVED)
+
+
+def _route_of(to: Sequence[str]) -> tuple[str, int] | None:
+    """The mail server of a domain that has one of its own, where all receivers are there."""
+    [domain, *others] = {one.rpartition("@")[2].lower() for one in to} or {""}
+    return None if others else settings.MAIL_ROUTES.get(domain)
+
+
+def _connection_to(host: str, port: int) -> BaseEmailBackend:
+    return get_connection(host=host, port=port, username="", password="", use_tls=False, use_ssl=False)

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.db import transaction
+from django.db.models import Count
 
 from events.wording import count_text
 from recovery_ops.control.models import Channel, Delivery, Notification, NotificationRule
@@ -170,7 +171,7 @@ def _tell_rule(
     sent: Mapping[tuple[str, str], Sequence[Sent]],
     now: datetime,
 ) -> int:
-    quiet_until = _quiet_until(rule, now)
+    quiet_until = quiet_until_of(rule, now)
     due: list[str] = []
     soon: list[str] = []
     for subject, notes in held.items():
@@ -203,7 +204,8 @@ def _is_told(
     return any(now.timestamp() - one.at < CALM.flap_s for one in sent.get((rule.origin, subject), ()))
 
 
-def _quiet_until(rule: NotificationRule, now: datetime) -> datetime | None:
+def quiet_until_of(rule: NotificationRule, now: datetime) -> datetime | None:
+    """When the quiet hours end that a rule is in; None where it is in none."""
     if rule.quiet_from is None or rule.quiet_to is None:
         return None
     try:
@@ -291,3 +293,13 @@ def _texts(notes: Sequence[Notification]) -> list[str]:
 
 def _text(notes: Sequence[Notification]) -> str:
     return next(iter(_texts(notes)), "")
+
+
+def held_by(rules: Sequence[NotificationRule], now: datetime) -> Mapping[int, int]:
+    """How many things each rule holds back that is in its quiet hours now. One query where there is such a rule."""
+    quiet = [rule.pk for rule in rules if rule.is_on and quiet_until_of(rule, now)]
+    if not quiet:
+        return {}
+    held = Notification.objects.filter(rule__in=quiet, delivery=None)
+    counts = dict(held.values_list("rule").annotate(count=Count("pk")).order_by())
+    return {number: counts.get(number, 0) for number in quiet}

@@ -21,7 +21,7 @@ TRIGGERS: dict[str, str] = {
     "degraded": "An operation answers with less, and is whole again",
     "degradation_ended": "An operation is whole again",
     "first_seen": "A kind of failure that was never seen before",
-    "regressed": "A kind of failure that is back after a day without one",
+    "regressed": "A kind of failure that is back: after a day without one, or after somebody resolved it",
     "failures_many": "Many failures of one operation in a short time (N in T)",
     "override_expiring": "An override, or load that is shed, is about to end",
 }

@@ -20,6 +20,7 @@ from recovery_ops.control.context import actor_of
 from recovery_ops.control.models import Channel, Delivery, EscalationChain, NotificationRule
 from recovery_ops.control.notification_forms import KIND_WORDS, ChannelForm, ReasonOnlyForm, RuleForm, TestingForm
 from recovery_ops.control.notify.chains import Planned, names_of, preview
+from recovery_ops.control.notify.telling import held_by, quiet_until_of
 from recovery_ops.control.notify.triggers import BRIEFLY, TRIGGERS
 from recovery_ops.control.views.nothing import no_message
 from recovery_ops.control.views.settings import Asking, answer, require, settings_page
@@ -57,6 +58,8 @@ class RuleLine:
     tells: str
     about: str
     quiet: str
+    holds: str
+    """What it keeps for itself at this moment, and until when; empty outside of its quiet hours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +74,14 @@ def notifications(request: HttpRequest, *, environment: str) -> HttpResponse:
     """Everything about telling people in this environment."""
     now = timezone.now()
     channels = _channels(environment, now)
-    rules = _live(NotificationRule, environment).select_related("channel").order_by("name")
+    rules = list(_live(NotificationRule, environment).select_related("channel").order_by("name"))
+    held = held_by(rules, now)
     names = names_of(environment)
     newest = Delivery.objects.filter(environment=environment).select_related("channel").order_by("-pk")
     context = {
         "now": now,
         "channels": channels,
-        "rules": [_rule_line(one) for one in rules],
+        "rules": [_rule_line(one, held.get(one.pk), now) for one in rules],
         "chains": [_chain_line(one, names, now) for one in _live(EscalationChain, environment).order_by("name")],
         "deliveries": list(newest[:_SHOWN]),
         "kinds": KIND_WORDS.items(),
@@ -309,7 +313,7 @@ def _sentence(channels: Sequence[ChannelLine], rules: int) -> str:
     return f"{told}{late}{lost}."
 
 
-def _rule_line(one: NotificationRule) -> RuleLine:
+def _rule_line(one: NotificationRule, held: int | None, now: datetime) -> RuleLine:
     words = {
         "failures_many": f"{one.failures:,} failures of an operation in {count_text(one.within_min, 'minute')}",
         "override_expiring": f"overrides that end within {count_text(one.expiry_lead_min, 'minute')}",
@@ -321,8 +325,14 @@ def _rule_line(one: NotificationRule) -> RuleLine:
     quiet = "never"
     if one.quiet_from is not None and one.quiet_to is not None:
         quiet = f"{one.quiet_from:%H:%M} to {one.quiet_to:%H:%M}, {one.quiet_zone}; {one.quiet_passes} passes"
+    until = quiet_until_of(one, now) if held is not None else None
+    kept = count_text(held or 0, "thing")
     return RuleLine(
-        one=one, tells=listing(tells, most=len(tells)) or "nothing", about=", ".join(about) or "everything", quiet=quiet
+        one=one,
+        tells=listing(tells, most=len(tells)) or "nothing",
+        about=", ".join(about) or "everything",
+        quiet=quiet,
+        holds=f"Quiet now: {kept} held until {until:%H:%M} {one.quiet_zone}." if until else "",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.control.fleet import demonstration_receiver
+from recovery_ops.control.demonstration import demonstration_receiver
 from recovery_ops.control.models import Channel, Delivery, Notification, NotificationRule
 from recovery_ops.control.notify.formats import request_of
 from recovery_ops.control.notify.keeping import KEPT_FOR, forget_old
@@ -52,21 +52,23 @@ def test_the_demonstrations_receiver_says_what_is_wrong() -> None:
 def test_the_demonstration_tells_by_webhook_chat_and_pager_and_each_is_understood(settings: Any) -> None:
     settings.EMBEDDED, settings.NOTIFY_HOSTS = True, []
     secret = demonstration_receiver("dev")["RECOVERY_OPS_DEMO_SECRET"]
-    channels = list(Channel.objects.order_by("pk"))
-    assert [one.kind for one in channels] == ["webhook", "slack", "pagerduty"]
+    channels = list(Channel.objects.exclude(kind=Channel.EMAIL).order_by("pk"))
+    assert [one.kind for one in channels] == ["webhook", "slack", "pagerduty", "slack"]
     said = []
     for to in channels:
         request = request_of(message(to), to, now=NOW)
         path = "/" + request.url.split("/", 3)[3]
         said.append(heard(path, request.headers, request.body, secret=secret, now=NOW.timestamp()))
-    assert [status for status, _ in said] == [204, 200, 202]
-    assert [line.split(" ")[0] for _, line in said] == ["began:", "chat:", "pager:"]
-    assert all("are open" in line for _, line in said)
+    assert [status for status, _ in said] == [204, 200, 202, 410]
+    assert [line.split(" ")[0] for _, line in said] == ["began:", "chat:", "pager:", "closed:"]
+    assert all("are open" in line for _, line in said[:3])
     assert heard("/pager/v2/enqueue", {}, b'{"routing_key": "another"}', secret=secret, now=0.0)[0] == 400
     rules = NotificationRule.objects.count()
     again = demonstration_receiver("dev")
-    assert (Channel.objects.count(), NotificationRule.objects.count()) == (3, rules), "the next start changes addresses"
-    assert all(f":{again['RECOVERY_OPS_DEMO_PORT']}/" in one.address for one in Channel.objects.all())
+    assert (Channel.objects.count(), NotificationRule.objects.count()) == (5, rules), "the next start changes addresses"
+    posted = Channel.objects.exclude(kind=Channel.EMAIL)
+    assert all(f":{again['RECOVERY_OPS_DEMO_PORT']}/" in one.address for one in posted)
+    assert {"demonstration.invalid": ("127.0.0.1", int(again["RECOVERY_OPS_DEMO_MAIL_PORT"]))} == settings.MAIL_ROUTES
 
 
 def test_the_demonstration_leaves_channels_of_people_alone(settings: Any) -> None:

@@ -11,6 +11,8 @@ from events.capacity.detection import look
 from events.capacity.models import CapacityEvent
 from recovery_ops.control import actions
 from recovery_ops.control.actions.escalations import respond
+from recovery_ops.control.actions.failures import triage
+from recovery_ops.control.actions.failures_due import keep_failures
 from recovery_ops.control.actions.shedding import extend_shed, shed
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.models import BurnAlert, Delivery, Escalation, Notification
@@ -230,6 +232,20 @@ def test_a_failure_never_seen_is_told_and_one_that_is_back() -> None:
     day = 90_000
     Story().tell(failed(fingerprint="fresh", operation="pay"), at=-day, received=-day).store()
     assert told(NOW + timedelta(seconds=day + 1)) == ["Back again: pay: overloaded"]
+
+
+def test_a_cause_that_was_resolved_and_fails_again_is_told_as_back() -> None:
+    rule(channel(), "regressed")
+    Story().tell(failed(fingerprint="known", operation="pay"), at=500).store()
+    assert told() == []
+    triage("resolve", fingerprint="known", by=person(), environment="dev", reason="mended by hand", now=NOW)
+    assert told(NOW + timedelta(seconds=11)) == []
+    Story().tell(failed(fingerprint="known", operation="pay"), at=-20, received=-20).store()
+    keep_failures("dev", now=NOW + timedelta(seconds=25))
+    assert told(NOW + timedelta(seconds=26)) == ["Back again: pay: overloaded"]
+    [note] = Notification.objects.filter(kind="regressed")
+    assert note.text == "It was resolved. It failed again at 2026-11-21 14:26:38 UTC. Fingerprint known."
+    assert told(NOW + timedelta(seconds=40)) == []
 
 
 def test_n_in_t_begins_and_ends() -> None:

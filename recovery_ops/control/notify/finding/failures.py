@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.db.models import Sum
@@ -14,7 +15,7 @@ from events.failures.asking import named_marks
 from events.models import KnownName, MinuteSum
 from events.moments import from_us
 from events.wording import count_text
-from recovery_ops.control.models import NotificationRule, NotifyLook, SeenFailure
+from recovery_ops.control.models import FailureCase, NotificationRule, NotifyLook, SeenFailure
 from recovery_ops.control.notify.triggers import Look, Occurrence
 from recovery_ops.rules.scope import Place, Scope
 from recovery_ops.rules.telling import Phase, Severity
@@ -28,9 +29,11 @@ _MANY = "failures_many"
 
 
 def found(look: Look) -> Iterator[Occurrence]:
-    """New and returned kinds every 10 s; too many in a short time at each look."""
+    """New and returned kinds every 10 s; what was resolved and is back, and too many in a short time, at each look."""
     if look.wants("first_seen", "regressed"):
         yield from _kinds(look)
+    if look.wants("regressed"):
+        yield from _resolved_too_soon(look)
     if look.wants(_MANY) or any(one.startswith("failures ") for one in look.open):
         yield from _many(look)
 
@@ -63,6 +66,23 @@ def _kinds(look: Look) -> Iterator[Occurrence]:
                 seen.save(update_fields=["last_at"])
     SeenFailure.objects.bulk_create(fresh.values(), ignore_conflicts=True)
     NotifyLook.objects.filter(environment=look.environment).update(failures_at=look.now)
+
+
+def _resolved_too_soon(look: Look) -> Iterator[Occurrence]:
+    """Causes that somebody called resolved, and that failed again. One query, another where there are some."""
+    cases = list(
+        FailureCase.objects.filter(
+            environment=look.environment, state=FailureCase.REGRESSED, decided_at__gte=look.since
+        ).order_by("decided_at", "pk")
+    )
+    marks = named_marks(look.environment, start=look.since, end=look.now) if cases else []
+    named = {one.fingerprint: one for one in marks}
+    for case in cases:
+        mark = named.get(case.fingerprint)
+        operation, category = (mark.operation, mark.category) if mark else ("", case.fingerprint)
+        found = _kind("regressed", case.fingerprint, operation, category, case.decided_at, case.decided_at)
+        text = f"It was resolved. {case.reason} Fingerprint {case.fingerprint}."
+        yield replace(found, event=f"{case.fingerprint}:resolved:{case.version}", text=text)
 
 
 def _begin(look: Look) -> None:
