@@ -31,7 +31,7 @@ from events.summing import (
     SumName,
     Sums,
 )
-from recovery_ops.rules.facts import BreakerStateChanged, DegradationEnded
+from recovery_ops.rules.facts import BreakerStateChanged, DegradationEnded, SettingsInForce
 from recovery_ops.rules.words import State
 from recovery_ops.wire import category_of, names, state_of
 
@@ -45,6 +45,7 @@ _A = names.ATTRIBUTES
 _STATUS_CODE = _A["status_code"]
 _CHANGE = {name: names.attribute_of(BreakerStateChanged, name) for name in ("calls", "failures", "wait_s")}
 _COUNTED = tuple(_A[name] for name in ("calls", "attempts", "successes"))
+_SETTINGS_BREAKER = names.attribute_of(SettingsInForce, "breaker")
 _DEGRADED_CALLS = names.attribute_of(DegradationEnded, "calls")
 
 
@@ -137,6 +138,8 @@ def _heartbeat(row: Row) -> tuple[Any, ...]:
 
 _AGENT_EVENTS = frozenset({"instance_heartbeat", "desired_state_applied", "desired_state_rejected"})
 _DEGRADATION_EVENTS = frozenset(DEGRADATION_EVENTS)
+_UNCOUNTED = frozenset({"instance_heartbeat", "settings_in_force"})
+"""What is told by time or by change of settings, and says nothing of what happened to calls."""
 
 
 # -- breakers ----------------------------------------------------------------------------------------------------------
@@ -189,6 +192,47 @@ def _change(row: Row) -> Group:
             _whole_or_none(given.get(_A["revision"])),
         ),
     )
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+SETTINGS_COLUMNS = ("at_us", "revision", "version", "kind", "breaker", "count", "stated")
+
+
+class SettingsName(NamedTuple):
+    """One operation of one instance, or the whole instance where it is empty."""
+
+    agent: AgentName
+    operation: str
+
+
+def _settings(row: Row) -> Group:
+    given = row.attributes
+    stated = {name: _plain_map(given.get(_A[name])) for name in ("settings", "in_code", "held")}
+    return Group(
+        row.position,
+        (
+            row.at_us,
+            _whole(given.get(_A["revision"])),
+            _whole_or_none(given.get(_A["settings_version"])) or 1,
+            _text(given.get(_A["operation_kind"]), WORD_CHARS),
+            _text(given.get(_SETTINGS_BREAKER), NAME_CHARS),
+            _count(given, _A["count"]),
+            orjson.dumps(stated, option=orjson.OPT_SORT_KEYS).decode(),
+        ),
+    )
+
+
+def _plain_map(given: object) -> dict[str, Any]:
+    """The numbers, flags and texts of a map; it may come as JSON text."""
+    if isinstance(given, str):
+        try:
+            given = orjson.loads(given)
+        except ValueError:
+            return {}
+    if not isinstance(given, Mapping):
+        return {}
+    return {str(name): value for name, value in given.items() if isinstance(value, bool | int | float | str)}
 
 
 # -- degradations ------------------------------------------------------------------------------------------------------
@@ -279,6 +323,7 @@ class Folded:
 
     agents: dict[AgentName, AgentFold] = field(default_factory=dict)
     breakers: dict[BreakerName, BreakerFold] = field(default_factory=dict)
+    settings: dict[SettingsName, Group] = field(default_factory=dict)
     markers: dict[DegradationName, list[Marker]] = field(default_factory=dict)
     sums: Sums = field(default_factory=dict)
     moves: Moves = field(default_factory=dict)
@@ -319,6 +364,9 @@ def _fold_agents_rows(folded: Folded, name: AgentName, rows: Sequence[Row]) -> N
         elif event in _DEGRADATION_EVENTS:
             degradation, marker = marker_of(row)
             folded.markers.setdefault(degradation, []).append(marker)
+        elif event == "settings_in_force":
+            stated = SettingsName(name, row.operation)
+            folded.settings.setdefault(stated, Group()).join(_settings(row))
     agent.groups["described"].join(Group(newest.position, _description(newest.attributes)))
     _fold_breakers(folded, name, rows)
     _fold_sums(folded.sums, name, rows)
@@ -356,7 +404,7 @@ def _fold_sums(sums: Sums, agent: AgentName, rows: Iterable[Row]) -> None:
     mine: dict[tuple[Any, ...], list[int]] = {}
     for row in rows:
         event = row.event
-        if event == "instance_heartbeat":
+        if event in _UNCOUNTED:
             continue
         key = (
             row.at_us // _MINUTE_US,

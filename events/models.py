@@ -224,6 +224,31 @@ class BreakerState(models.Model):
         return f"{self.breaker}: {self.state}"
 
 
+class SettingsInForce(models.Model):
+    """What one operation of one instance really goes by, by its newest settings_in_force. Folded.
+
+    An empty operation stands for the whole process. `stated` holds `settings`, `in_code` and `held` of that fact.
+    """
+
+    environment = _environment()
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False, db_constraint=False, related_name="+")
+    operation = _name()
+    position = _position()
+    at_us = models.BigIntegerField(help_text="When it was stated.")
+    revision = models.BigIntegerField(default=0)
+    version = models.IntegerField(default=1)
+    kind = models.CharField(max_length=32, default="")
+    breaker = _name()
+    count = models.BigIntegerField(default=0, help_text="Of the process: how many operations it has.")
+    stated = models.TextField(default="{}", help_text="JSON: three maps of settings by name.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["agent", "operation"], name="settings_once")]
+
+    def __str__(self) -> str:
+        return f"{self.operation or 'the process'} at revision {self.revision}"
+
+
 class Degradation(models.Model):
     """An interval in which one instance answered an operation with less than the real thing. Folded.
 
@@ -277,7 +302,9 @@ class _Sum(models.Model):
     subject = models.CharField(
         max_length=NAME_CHARS, default="", help_text="The breaker, or the operation without one."
     )
-    facts = models.BigIntegerField(default=0, help_text="Facts of all kinds but calls_counted and heartbeats.")
+    facts = models.BigIntegerField(
+        default=0, help_text="Facts of all kinds but calls_counted, settings_in_force and heartbeats."
+    )
     failures = models.BigIntegerField(default=0)
     rate_limited = models.BigIntegerField(default=0, help_text="Failures with status 429, or said to be rate_limited.")
     overloaded = models.BigIntegerField(default=0, help_text="Failures with status 529, or said to be overloaded.")

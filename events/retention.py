@@ -12,7 +12,17 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from events import partitions
-from events.models import VIEWS, Agent, BreakerState, Degradation, MinuteSum, Quarantine, SpanMark, SpanSum
+from events.models import (
+    VIEWS,
+    Agent,
+    BreakerState,
+    Degradation,
+    MinuteSum,
+    Quarantine,
+    SettingsInForce,
+    SpanMark,
+    SpanSum,
+)
 from events.records import LOG
 from recovery_ops.wire import names
 
@@ -149,5 +159,6 @@ def _delete(old: QuerySet[Any], may_go_on: Callable[[], bool]) -> None:
 def _forget_agents(now: datetime, may_go_on: Callable[[], bool]) -> None:
     """Forget who has been gone for long, and what was folded of them."""
     _delete(BreakerState.objects.filter(agent__last_seen_us__lt=micros(now - KEEP_BREAKERS)), may_go_on)
+    _delete(SettingsInForce.objects.filter(agent__last_seen_us__lt=micros(now - KEEP_BREAKERS)), may_go_on)
     _delete(Degradation.objects.filter(agent__last_seen_us__lt=micros(now - KEEP_AGENTS)), may_go_on)
     _delete(Agent.objects.filter(last_seen_us__lt=micros(now - KEEP_AGENTS)), may_go_on)

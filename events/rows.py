@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from recovery_ops.rules.words import Category, Family, State, Trigger
 from recovery_ops.wire import names
@@ -48,6 +48,25 @@ class AgentRow:
     def is_follower(self) -> bool:
         """Whether it ever spoke of a desired state: a plain OpenTelemetry sender obeys nobody, and cannot be late."""
         return self.heartbeat_age_s is not None or self.applied_at is not None or self.rejected_revision is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsRow:
+    """What one operation of an instance said that it goes by; the whole process where `operation` is empty.
+
+    `in_code`: what its developer said, for the process its local ceilings. `held`: what a ceiling holds back.
+    """
+
+    operation: str
+    at: datetime
+    revision: int
+    version: int
+    kind: str
+    breaker: str
+    count: int
+    settings: Mapping[str, Any]
+    in_code: Mapping[str, Any]
+    held: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

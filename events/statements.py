@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 
-from events.fold import AGENT_GROUPS, BREAKER_COLUMNS, Interval
+from events.fold import AGENT_GROUPS, BREAKER_COLUMNS, SETTINGS_COLUMNS, Interval
 from events.models import DEGRADATION_EVENTS
 from events.summing import COUNTERS, DIMENSIONS
 
@@ -123,6 +123,14 @@ BREAKERS = Merge(
     f"ON CONFLICT ({_listed(_BREAKER_KEY)}) DO UPDATE SET {_overwrite(_BREAKER_COLUMNS)}",
     order=_BREAKER_KEY,
 )
+_SETTINGS_KEY = ("agent_id", "operation")
+_SETTINGS_COLUMNS = ("position", *SETTINGS_COLUMNS)
+SETTINGS = Merge(
+    "events_settingsinforce",
+    ("environment", *_SETTINGS_KEY, *_SETTINGS_COLUMNS),
+    f"ON CONFLICT ({_listed(_SETTINGS_KEY)}) DO UPDATE SET {_overwrite(_SETTINGS_COLUMNS)}",
+    order=_SETTINGS_KEY,
+)
 AGENTS = Merge(
     "events_agent",
     (*_AGENT_KEY, *_AGENT_COLUMNS),
@@ -137,6 +145,10 @@ INSERT_AGENT = _insert("events_agent", (*_AGENT_KEY, *_AGENT_COLUMNS), tail=" ON
 SELECT_BREAKERS = (
     f"SELECT agent_id, breaker, {_listed(_BREAKER_COLUMNS)} FROM events_breakerstate"
     " WHERE (agent_id, breaker) IN (VALUES "
+)
+SELECT_SETTINGS = (
+    f"SELECT {_listed((*_SETTINGS_KEY, *_SETTINGS_COLUMNS))} FROM events_settingsinforce"
+    " WHERE (agent_id, operation) IN (VALUES "
 )
 _INTERVAL_OF = "FROM events_degradation WHERE agent_id = %s AND operation = %s AND kind = %s"
 SELECT_INTERVALS_FROM = f"SELECT id {_INTERVAL_OF} AND last_position >= %s"

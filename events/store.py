@@ -30,6 +30,7 @@ from events.fold import (
     Group,
     Interval,
     Marker,
+    SettingsName,
     fold,
     intervals,
     marker_of,
@@ -155,6 +156,7 @@ class _Writer:
         """Join what new facts say to the tables."""
         self._join_agents(folded.agents)
         self._join_breakers(folded.breakers)
+        self._join_settings(folded.settings)
         for name, markers in sorted(folded.markers.items()):
             self._join_degradations(name, sorted(markers))
         self._add_sums(folded)
@@ -205,6 +207,19 @@ class _Writer:
             for one in (breakers[name],)
         ]
         self._merge(statements.BREAKERS, changed)
+
+    def _join_settings(self, settings: dict[SettingsName, Group]) -> None:
+        if not settings:
+            return
+        keys = {(self.agent_ids[name.agent], name.operation): name for name in settings}
+        for rows in self._read_by(statements.SELECT_SETTINGS, list(keys)):
+            for agent_id, operation, position, *values in rows:
+                settings[keys[agent_id, operation]].join(Group(bytes(position), tuple(values)))
+        rows_of = (
+            (name.agent.environment, *key, settings[name].position, *settings[name].values)
+            for key, name in keys.items()
+        )
+        self._merge(statements.SETTINGS, list(rows_of))
 
     def _join_degradations(self, name: DegradationName, markers: Sequence[Marker]) -> None:
         """Continue the open interval; where a marker comes late, shape anew from there on, out of the facts."""

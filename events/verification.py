@@ -15,8 +15,8 @@ from django.db import connection, transaction
 from django.db.models import F, Value
 
 from events import statements
-from events.fold import AGENT_GROUPS, BREAKER_COLUMNS, Folded, fold_into, intervals
-from events.models import Agent, BreakerState, Degradation, Fact, MinuteSum, SpanSum
+from events.fold import AGENT_GROUPS, BREAKER_COLUMNS, SETTINGS_COLUMNS, Folded, fold_into, intervals
+from events.models import Agent, BreakerState, Degradation, Fact, MinuteSum, SettingsInForce, SpanSum
 from events.records import AgentName, Row
 from events.retention import SHORTEST, micros
 from events.store import row_of
@@ -75,6 +75,7 @@ def stored_tables(since_us: int) -> dict[str, dict[Any, Any]]:
     return {
         "agent": _stored_agents(since_us),
         "breaker": _stored_breakers(names, since_us),
+        "settings": _stored_settings(names, since_us),
         "degradation": _stored_intervals(names, since_us),
         "sum": _stored_sums(since_us),
         "span": _stored_spans(since_us),
@@ -86,6 +87,7 @@ def folded_tables(folded: Folded, since_us: int) -> dict[str, dict[Any, Any]]:
     return {
         "agent": _folded_agents(folded, since_us),
         "breaker": _folded_breakers(folded, since_us),
+        "settings": _folded_settings(folded, since_us),
         "degradation": _folded_intervals(folded, since_us),
         "sum": _folded_sums(folded, since_us),
         "span": _folded_spans(folded, since_us),
@@ -150,6 +152,22 @@ def _folded_breakers(folded: Folded, since_us: int) -> dict[Any, Any]:
         (*name.agent, name.breaker): (one.seen_us, _recent(one.change.position, one.change.values, since_us))
         for name, one in folded.breakers.items()
         if one.seen_us >= since_us
+    }
+
+
+def _stored_settings(names: dict[int, AgentName], since_us: int) -> dict[Any, Any]:
+    values = attrgetter(*SETTINGS_COLUMNS)
+    return {
+        (*names[one.agent_id], one.operation): (bytes(one.position).hex(), values(one))
+        for one in SettingsInForce.objects.filter(at_us__gte=since_us)
+    }
+
+
+def _folded_settings(folded: Folded, since_us: int) -> dict[Any, Any]:
+    return {
+        (*name.agent, name.operation): (one.position.hex(), one.values)
+        for name, one in folded.settings.items()
+        if one.values[0] >= since_us
     }
 
 

@@ -4,6 +4,7 @@ from events.majority import majority
 from events.queries.breakers import breaker, breakers, instance_states
 from events.queries.fleet import fleet, reporting_spans
 from events.queries.fleet_lanes import fleet_lanes
+from events.queries.in_force import agent_named, reporting_settings, settings_in_force
 from events.queries.lanes import rounded_out, segments
 from events.queries.operations import operations
 from events.queries.overview import overview_numbers
@@ -35,6 +36,7 @@ from events.rows import (
     OperationRow,
     OverviewNumbers,
     Segment,
+    SettingsRow,
     Transition,
 )
 
@@ -55,8 +57,10 @@ __all__ = [
     "OperationRow",
     "OverviewNumbers",
     "Segment",
+    "SettingsRow",
     "Sums",
     "Transition",
+    "agent_named",
     "breaker",
     "breakers",
     "capacity_per_bin",
@@ -71,10 +75,12 @@ __all__ = [
     "overview_numbers",
     "recent_failures",
     "rejections_per_bin",
+    "reporting_settings",
     "reporting_spans",
     "rounded_out",
     "segments",
     "sentence",
+    "settings_in_force",
     "sums_per_bin",
     "transitions",
 ]

@@ -30,6 +30,7 @@ from recovery_ops.cli import (
     ramps,
     runs,
     second,
+    settings,
     unclassified,
 )
 from recovery_ops.cli.words import DONE, NO_ANSWER, NOT_APPLIED, REFUSED, WAITS, Ask, Refusal, Unconfirmed
@@ -142,6 +143,7 @@ def _carried_out(
         "requests": second.run,
         "resets": ramps.run,
         "runs": runs.run,
+        "settings": settings.run,
         "unclassified": unclassified.run,
     }
     if options.verb == "status":
@@ -177,6 +179,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     ramps.add_words(verbs)
     runs.add_words(verbs)
     second.add_words(verbs)
+    settings.add_words(verbs)
     return parser
 
 

@@ -85,9 +85,12 @@ def main(arguments: list[str]) -> None:
         for service, count in (("research-agent", said.research), ("support-agent", said.support)):
             for number in range(1, count + 1):
                 name = f"{service}-{number:02}"
+                # One that no policy can have retry more often: what is desired and what is so are not always one.
+                ceiling = ("--most-retries", "2") if name == "research-agent-02" else ()
                 fleet.start(
                     "recovery_ops.demo.agent",
                     *("--provider", provider, "--service", service, "--instance", name),
+                    *ceiling,
                     name=name,
                 )
         if os.environ.get("RECOVERY_OPS_DEMO_OPERATOR_KEY"):

@@ -24,7 +24,7 @@ from typing import Any
 
 from recovery_ops.demo.client import Client
 from recovery_ops.demo.errands import bibliography, payment
-from recovery_ops.runtime import Fallback, Recovery, RecoveryError, Run, escalate_to_human_async
+from recovery_ops.runtime import Fallback, Limits, Recovery, RecoveryError, Run, escalate_to_human_async
 
 Operation = Callable[..., Any]
 _USD_PER_TOKEN = {"input_tokens": 3e-6, "output_tokens": 15e-6}
@@ -258,11 +258,13 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--service", default="research-agent", choices=["research-agent", "support-agent"])
     parser.add_argument("--instance", required=True)
     parser.add_argument("--pause-s", type=float, default=2.0)
+    parser.add_argument("--most-retries", type=int, help="a ceiling of its own, that no policy can widen")
     said = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
     threading.Thread(target=end_with_input, daemon=True).start()
-    recovery = Recovery(said.service, instance=said.instance, version="2.8.1")
+    limits = Limits(most_retries=said.most_retries)
+    recovery = Recovery(said.service, instance=said.instance, version="2.8.1", limits=limits)
     client = Client(said.provider)
     try:
         if said.service == "research-agent":

@@ -371,6 +371,28 @@ class DesiredStateRejected(Fact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsInForce(Fact):
+    """What an operation of the instance really goes by, or without an operation the whole process. Told on change.
+
+    The values that hold after defaults, code, live policy, overrides and local ceilings: the whole table, never a part.
+    """
+
+    is_observation: ClassVar[bool] = True
+    revision: int
+    settings: Mapping[str, object]
+    """Each value a number, a flag, a word, or names with commas between them. Masked, at most 200."""
+    in_code: Mapping[str, object] = field(default_factory=dict)
+    """What the developer said at the guard; for the process, its local ceilings."""
+    held: Mapping[str, object] = field(default_factory=dict)
+    """What would hold if a local ceiling did not hold it back, by setting."""
+    operation_kind: str = ""
+    breaker: str = ""
+    count: int = 0
+    """For the process: how many operations it has."""
+    settings_version: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallsCounted(Fact):
     """The denominators of one operation and source, about each ten seconds. Counts are of this interval alone."""
 

@@ -171,13 +171,15 @@ def _plan(recovery: Recovery, name: str, function: Callable[..., Any], said: Sai
     given = {adjustment: hook for adjustment, hook in hooks.items() if hook is not None}
     fixes = set(given) | ({Adjustment.MAX_TOKENS} if said.get("adjusts_max_tokens") else set())
     key = said.get("idempotency_key")
+    alternatives = _alternatives(recovery, name, function, said.get("fallback"))
+    operation.declare(other for other, _ in alternatives)
     return Plan(
         operation=operation,
         function=function,
         source=said.get("source", ""),
         is_optional=said.get("optional", False),
         is_repeatable=not said.get("is_destructive", True),
-        alternatives=_alternatives(recovery, name, function, said.get("fallback")),
+        alternatives=alternatives,
         fixes=frozenset(fixes),
         hooks=given,
         idempotency_key=key,

@@ -7,11 +7,13 @@ import threading
 from typing import TYPE_CHECKING
 
 from recovery_ops.rules.facts import InstanceHeartbeat
+from recovery_ops.runtime import forks
 from recovery_ops.runtime.notices import Notices
 from recovery_ops.wire.names import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from recovery_ops.runtime.desired.link import Link
+    from recovery_ops.runtime.in_force import Reporting
     from recovery_ops.runtime.recovery import Recovery
     from recovery_ops.runtime.telemetry import Telemetry
 
@@ -19,6 +21,8 @@ ROUND_S = 0.25
 REJECTIONS_S = 1.0
 COUNTS_S = 10.0
 HEARTBEAT_S = 15.0
+SETTINGS_AFTER_S = 1.0
+"""Settings are told when guards are declared and the server has been heard."""
 
 
 class Housekeeper:
@@ -34,6 +38,7 @@ class Housekeeper:
         self._told_rejections_at = self._told_counts_at = self._began
         self._next_heartbeat_at = self._began
         self._is_connected = False
+        self._reporting: Reporting | None = None
         self._notices = Notices(logging.getLogger(__name__))
 
     def connect(self, *, own_sink: bool) -> None:
@@ -60,6 +65,8 @@ class Housekeeper:
         if now >= self._next_heartbeat_at:
             self._next_heartbeat_at = now + HEARTBEAT_S
             self._tell_heartbeat(now, "running")
+        if now - self._began >= SETTINGS_AFTER_S:
+            self._tell_settings()
 
     def flush(self, timeout_s: float) -> bool:
         """Tell what was summed up so far, and hand everything on."""
@@ -87,6 +94,7 @@ class Housekeeper:
         """In the child: threads do not survive a fork, so the child starts its own."""
         self._stop = threading.Event()
         self._thread = None
+        self._reporting = None
         if self._is_connected:
             self._start()
 
@@ -123,6 +131,15 @@ class Housekeeper:
                     )
                     if counted is not None:
                         recovery.emit(counted, source=cell.source)
+
+    def _tell_settings(self) -> None:
+        if self._reporting is None:
+            with forks.not_while_importing():
+                from recovery_ops.runtime.in_force import Reporting
+
+            self._reporting = Reporting(self._recovery)
+        for fact in self._reporting.news():
+            self._recovery.emit(fact)
 
     def _tell_heartbeat(self, now: float, status: str) -> None:
         recovery = self._recovery

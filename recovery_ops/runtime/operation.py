@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import field, replace
@@ -62,10 +62,12 @@ class Operation:
         "call_deadline_s",
         "cells",
         "code",
+        "fallbacks",
         "first_attempt",
         "is_calm",
         "kind",
         "place",
+        "reduced",
         "standing",
         "timers",
     )
@@ -79,6 +81,10 @@ class Operation:
         self.kind = kind
         self.code = code
         self.cells: dict[str, Cell] = {}
+        self.fallbacks: tuple[str, ...] = ()
+        """What its guards declared to be asked in its place, by name; nothing on the path of a call reads it."""
+        self.reduced: tuple[str, ...] = ()
+        """The forms of itself that do less."""
         self.timers: Timers | None = None
         self.first_attempt = UNTROUBLED
         self.call_deadline_s = 0.0
@@ -98,6 +104,14 @@ class Operation:
         if deadline_s != self.call_deadline_s:
             self.first_attempt = Attempt(self.name, deadline_s=deadline_s) if deadline_s else UNTROUBLED
             self.call_deadline_s = deadline_s
+
+    def declare(self, alternatives: Iterable[Alternative]) -> None:
+        """Note what a guard may ask in its place."""
+        for other in alternatives:
+            if other.feature:
+                self.reduced = tuple(dict.fromkeys((*self.reduced, other.standing.name)))
+            else:
+                self.fallbacks = tuple(dict.fromkeys((*self.fallbacks, other.standing.name)))
 
     def become(self, instance: str, lock: AbstractContextManager[object]) -> None:
         """After a fork: the same operation in another instance, under the child's lock."""

@@ -178,7 +178,14 @@ def _reader(annotation: object) -> Callable[[object], object]:
         return _whole
     if annotation is float:
         return _finite
+    if annotation is object:
+        return _setting
     return str
+
+
+def _setting(raw: object) -> object:
+    """A number, a flag or a text as it came; anything else as text."""
+    return raw if isinstance(raw, bool | int | float | str) else str(raw)
 
 
 def _flag(raw: object) -> bool:

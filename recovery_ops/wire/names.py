@@ -79,6 +79,7 @@ EVENTS: dict[type[Fact], Event] = {
     facts.WaitHeartbeat: Event("wait_heartbeat", DEBUG),
     facts.DesiredStateApplied: Event("desired_state_applied", INFO),
     facts.DesiredStateRejected: Event("desired_state_rejected", ERROR),
+    facts.SettingsInForce: Event("settings_in_force", DEBUG),
     facts.CallsCounted: Event("calls_counted", DEBUG),
     facts.InstanceHeartbeat: Event("instance_heartbeat", DEBUG),
 }
@@ -184,6 +185,11 @@ ATTRIBUTES: dict[str, str] = {
     "config_hash": "recovery.config_hash",
     "clamped": "recovery.clamped",
     "kept_revision": "recovery.kept_revision",
+    "settings": "recovery.settings",
+    "settings_version": "recovery.settings.version",
+    "in_code": "recovery.settings.in_code",
+    "held": "recovery.settings.held",
+    "operation_kind": "recovery.operation.kind",
     "interval_s": "recovery.interval",
     "calls": "recovery.calls",
     "successes": "recovery.successes",
@@ -213,6 +219,8 @@ OWN_ATTRIBUTES: dict[tuple[type[Fact], str], str] = {
     (facts.BreakerStateChanged, "failures"): "recovery.breaker.failures",
     (facts.BreakerStateChanged, "wait_s"): "recovery.breaker.wait_duration",
     (facts.DegradationEnded, "calls"): "recovery.degradation.calls",
+    # Not the breaker's own: that a breaker could be used does not say that it is.
+    (facts.SettingsInForce, "breaker"): "recovery.operation.breaker",
 }
 """Where one field name means different things in two facts."""
 

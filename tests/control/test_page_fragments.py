@@ -34,6 +34,7 @@ FRAGMENTS = {
     "runs": "/runs",
     "policies": "/policies",
     "agents": "/agents",
+    "agent_settings": "/agents/settings?service=research&instance=r-0",
     "audit": "/audit",
     "timelines": "/timelines",
     "capacity": "/capacity",

@@ -58,6 +58,7 @@ PAGES = {
     "explain": "/explain?operation=search_web",
     "api": "/docs/api",
     "agents": "/agents",
+    "settings in force": "/agents/settings?service=research&instance=r-0",
     "intake": "/agents/intake",
     "settings": "/settings",
     "you": "/settings/you",

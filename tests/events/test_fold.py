@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from events import verification
-from events.models import Agent, BreakerState, Degradation, Fact, MinuteSum, Quarantine, SpanSum
+from events.models import Agent, BreakerState, Degradation, Fact, MinuteSum, Quarantine, SettingsInForce, SpanSum
 from events.partitions import is_partitioned
 from events.records import read_records
 from events.sent import Batch, Sent
@@ -64,7 +65,7 @@ def in_all_orders(told: Told) -> list[list[tuple[str, Sent]]]:
 
 
 def clear() -> None:
-    for model in (Fact, BreakerState, Degradation, MinuteSum, SpanSum, Quarantine, Agent):
+    for model in (Fact, BreakerState, SettingsInForce, Degradation, MinuteSum, SpanSum, Quarantine, Agent):
         model.objects.all().delete()
     if is_partitioned():
         with connection.cursor() as cursor:
@@ -97,6 +98,18 @@ def ended(duration_s: float, kind: str = "fallback", **rest: Any) -> AnyFact:
     return facts.DegradationEnded(operation="search", kind=kind, duration_s=duration_s, **rest)
 
 
+def stated(retries: int) -> AnyFact:
+    return facts.SettingsInForce(
+        operation="search",
+        revision=retries,
+        settings={"max_retries": retries, "persistent": False, "fallbacks": "a, b"},
+        in_code={"max_retries": 5},
+        held={"max_retries": 4},
+        operation_kind="tool",
+        breaker="backend",
+    )
+
+
 def heartbeat(revision: int, status: str = "running", **rest: Any) -> AnyFact:
     return facts.InstanceHeartbeat(
         interval_s=15,
@@ -121,6 +134,22 @@ class TestEachOrder:
             check()
 
         return deliver_each
+
+    def test_the_newest_settings_are_in_force(self, tell: Any) -> None:
+        told = Told()
+        for ago, retries in ((30, 3), (10, 1), (20, 2)):
+            told.tell(stated(retries), ago)
+        tell(told.tell(facts.SettingsInForce(revision=7, settings={"guards.turns": 20}, count=1), 15))
+        process, search = SettingsInForce.objects.order_by("operation")
+        assert (process.count, process.revision, json.loads(process.stated)["settings"]) == (1, 7, {"guards.turns": 20})
+        assert json.loads(search.stated) == {
+            "settings": {"max_retries": 1, "persistent": False, "fallbacks": "a, b"},
+            "in_code": {"max_retries": 5},
+            "held": {"max_retries": 4},
+        }
+        assert (search.kind, search.breaker, search.at_us) == ("tool", "backend", NOW_US - 10_000_000)
+        assert not BreakerState.objects.exists(), "what could be called is not what is"
+        assert not MinuteSum.objects.exists()
 
     def test_the_newest_move_is_the_state(self, tell: Any) -> None:
         last = move(
@@ -325,13 +354,14 @@ def test_the_command_is_content_with_what_was_just_stored(engine: str, capsys: p
         (SpanSum, "failures", 7),
         (BreakerState, "state", "closed"),
         (Degradation, "ended_us", 5),
+        (SettingsInForce, "stated", "{}"),
         (Agent, "version", "2"),
         (Agent, "last_seen_us", NOW_US + 1),
     ],
 )
 @pytest.mark.django_db(transaction=True)
 def test_any_altered_value_is_found(model: Any, column: str, value: object) -> None:
-    deliver(Told().tell(move(State.OPEN), 10).tell(failure(), 5).tell(started(), 4).records)
+    deliver(Told().tell(move(State.OPEN), 10).tell(failure(), 5).tell(started(), 4).tell(stated(1), 3).records)
     model.objects.update(**{column: value})
     folded, _ = verification.refold()
     assert len(list(verification.differences(folded, NOW))) >= 1

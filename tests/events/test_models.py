@@ -14,12 +14,13 @@ from events.models import Agent, AgentKey, BreakerState, Degradation, Fact, Minu
 
 UNBOUNDED = {
     *("Fact.attributes", "Agent.clamped", "Quarantine.content", "Quarantine.payload"),
+    "SettingsInForce.stated",
     *("CapacityEvent.operations", "CapacityEvent.categories", "CapacityEvent.breakers", "CapacityEvent.waits"),
     *("CapacityEvent.codes", "CapacityEvent.services"),
     *("CapacityLook.hours", "CapacityLook.bounds", "RecoveryDay.causes", "NamedFailures.rules", "SpanMark.errors"),
 }
 """Bounded by whoever writes them: 64 KiB, one fact's share of that, 4 kB, 64 KiB; by the names there may be, the runs
-that are followed, and the errors of one span."""
+that are followed, the errors of one span; and the settings of one fact by its 64 KiB."""
 
 
 def test_no_table_counts_on_a_check_that_sqlite_is_told_to_skip() -> None:

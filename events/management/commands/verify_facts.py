@@ -28,5 +28,6 @@ class Command(BaseCommand):
             raise CommandError(f"The tables are not what their {count} facts say.")
         self.stdout.write(
             f"{count} facts say what the tables say: {len(folded.agents)} agents, {len(folded.breakers)} breakers,"
+            f" {len(folded.settings)} tables of settings,"
             f" {sum(len(one) for one in folded.markers.values())} degradation facts, {len(folded.sums)} sums."
         )

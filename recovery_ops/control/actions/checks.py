@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from events.models import BreakerState, MinuteSum
+from events.models import BreakerState, MinuteSum, SettingsInForce
 from recovery_ops.control.actors import Actor
 from recovery_ops.control.models import ENVIRONMENT_CHARS, NAME_CHARS, REASON_CHARS
 from recovery_ops.control.refusals import UNKNOWN, Refused
@@ -142,7 +142,7 @@ def require_known_breaker(environment: str, scope: Scope) -> None:
 
 
 def require_known_operation(environment: str, operation: str, now: datetime) -> None:
-    """Raise Refused (404) when nobody has reported the operation: as a breaker ever, or by its calls lately."""
+    """Raise Refused (404) when nobody has reported the operation: as a breaker or declared ever, or by calls lately."""
     since = int((now - _LATELY).timestamp()) // 60
     counted = MinuteSum.objects.filter(_like("operation", operation), environment=environment, minute__gte=since)
     if _is_reported(environment, Scope(operation=operation)) or counted.exists():
@@ -165,8 +165,10 @@ def overlap(one: str, other: str) -> bool:
 
 
 def _is_reported(environment: str, scope: Scope) -> bool:
-    for column in ("breaker", "operation"):  # one after the other: the first has an index, and mostly suffices
-        named = BreakerState.objects.filter(
+    # One after the other: the first has an index, and mostly suffices; the last know what was declared and not called.
+    asked = [(kind, column) for kind in (BreakerState, SettingsInForce) for column in ("breaker", "operation")]
+    for kind, column in asked:
+        named = kind._default_manager.filter(
             _like(column, scope.operation),
             _like("agent__service", scope.service),
             _like("agent__instance", scope.instance),

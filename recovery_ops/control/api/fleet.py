@@ -10,15 +10,17 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from events.queries import breaker, breakers, fleet, instance_states
+from events.queries import agent_named, breaker, breakers, fleet, instance_states, settings_in_force
 from recovery_ops.control import actions, documents
 from recovery_ops.control.actions import bulk, checks
 from recovery_ops.control.actions.overrides import resting_id
 from recovery_ops.control.actions.probes import probe
 from recovery_ops.control.api.requests import GLASS, WHY, Api, Takes, assumed, page_of, waiting, whole_of
 from recovery_ops.control.desired import apply_status, current_revision, live_policy, read
+from recovery_ops.control.documents import in_force as documents_in_force
 from recovery_ops.control.documents import intent as documents_intent
 from recovery_ops.control.impact import impact_of_all
+from recovery_ops.control.in_force import in_force_of
 from recovery_ops.control.models import AuditEntry, LoadShed, Override
 from recovery_ops.control.precedence import verdict_of
 from recovery_ops.control.refusals import UNKNOWN, Held, Refused
@@ -67,6 +69,27 @@ class Fleet(Api):
                 "agents": [documents.of_agent(row) for row in rows],
             }
         )
+
+
+class SettingsInForce(Api):
+    """`GET /api/v1/fleet/settings`: what one instance really goes by, setting by setting, beside what is desired of it.
+
+    `why` is same, code, ceiling, not_declared, not_applied, refused, drifted, unreachable, on_its_way, own, hidden,
+    unknown_here, unknown_there or unexplained. An instance that has not said what it runs has no `parts`.
+    """
+
+    asks = {"service": "of which service", "instance": "which instance", "operation": "this one alone"}
+
+    def get(self, request: Request) -> Response:
+        now, here = timezone.now(), self.environment
+        service, instance = (request.query_params.get(name, "") for name in ("service", "instance"))
+        agent = agent_named(here, service, instance, now=now)
+        if agent is None:
+            detail = f"No instance {service}/{instance} has ever reported in {here}."
+            raise Refused("unknown_instance", detail, status=UNKNOWN)
+        found = in_force_of(agent, settings_in_force(agent.id), read(here), now=now)
+        operation = request.query_params.get("operation")
+        return Response({"environment": here} | documents_in_force.of_in_force(found, operation=operation))
 
 
 class Breakers(Api):

@@ -41,6 +41,7 @@ urlpatterns: list[URLPattern] = [
     path("desired", desired, name="api-desired"),
     path("status", fleet.Status.as_view(), name="api-status"),
     path("fleet", fleet.Fleet.as_view(), name="api-fleet"),
+    path("fleet/settings", fleet.SettingsInForce.as_view(), name="api-fleet-settings"),
     path("audit", fleet.Audit.as_view(), name="api-audit"),
     path("overrides", fleet.Overrides.as_view(), name="api-overrides"),
     path("explain", fleet.Explain.as_view(), name="api-explain"),

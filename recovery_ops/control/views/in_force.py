@@ -1,0 +1,55 @@
+"""One instance: what it really goes by beside what is desired of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import timezone
+
+from events import queries
+from events.pages import render_page
+from recovery_ops.control.in_force import InForce, Line, Part, in_force_of
+from recovery_ops.control.views.applying import note_of
+from recovery_ops.control.views.standing import Standing
+
+MOST_DIFFERENT = 100
+PROCESS = "(process)"
+
+
+def agent_settings(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """`service` and `instance` name it; `of`: whose settings are shown one by one, an operation or the process."""
+    now = timezone.now()
+    service, instance = request.GET.get("service", ""), request.GET.get("instance", "")
+    agent = queries.agent_named(environment, service, instance, now=now)
+    if agent is None:
+        raise Http404(f"No instance {service}/{instance} has ever reported in {environment}.")
+    found = in_force_of(agent, queries.settings_in_force(agent.id), Standing(environment, now=now).snapshot, now=now)
+    chosen = _chosen(found, request.GET.get("of", ""))
+    differing = [(part, line) for part in found.parts for line in part.different]
+    context = {
+        "now": now,
+        "found": found,
+        "agent": agent,
+        "note": note_of(found.status, agent) if found.status != "applied" else "",
+        "differing": differing[:MOST_DIFFERENT],
+        "more": max(0, len(differing) - MOST_DIFFERENT),
+        "chosen": chosen,
+        "lines": _different_first(chosen.lines) if chosen is not None else [],
+        "process": PROCESS,
+    }
+    return render_page(request, "control/agent_settings", context)
+
+
+def _chosen(found: InForce, asked: str) -> Part | None:
+    """The part that is asked for, else the first that differs, else the first operation."""
+    wanted = "" if asked == PROCESS else asked
+    by_name = {part.operation: part for part in found.parts}
+    if asked and wanted in by_name:
+        return by_name[wanted]
+    differing = [part for part in found.parts if part.different]
+    return next(iter([*differing, *(part for part in found.parts if part.operation), *found.parts]), None)
+
+
+def _different_first(lines: Sequence[Line]) -> list[Line]:
+    return sorted(lines, key=lambda line: not line.is_different)

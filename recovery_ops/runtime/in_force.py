@@ -1,0 +1,143 @@
+"""What this process goes by, told to the console when it has changed: never on the path of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from recovery_ops.rules.breaker import Imposed
+from recovery_ops.rules.facts import SettingsInForce
+from recovery_ops.rules.in_force import (
+    OVERRIDE,
+    SHED,
+    Settings,
+    allowed_fallbacks,
+    bounded,
+    of_knobs,
+    of_operation,
+    of_process,
+    within,
+)
+from recovery_ops.rules.intent import winning_override
+from recovery_ops.rules.policy import OperationPolicy
+
+if TYPE_CHECKING:
+    from recovery_ops.runtime.operation import Operation
+    from recovery_ops.runtime.recovery import Recovery
+
+MOST_OPERATIONS = 200
+"""Operations told of; an agent that makes them up must not fill its outbox."""
+AGAIN_S = 3600.0
+"""What has not changed is told again so often: what an outbox dropped is made good."""
+
+
+class _Marks(NamedTuple):
+    """What a table is made of. While these stay the same, so does the table."""
+
+    policy: OperationPolicy
+    override: tuple[str, str, int | None] | None
+    wanted: tuple[str, int] | None
+    fallbacks: tuple[str, ...]
+    reduced: tuple[str, ...]
+
+
+class Reporting:
+    """Says which settings changed since it was asked last. Belongs to the housekeeper's thread."""
+
+    def __init__(self, recovery: Recovery) -> None:
+        self._recovery = recovery
+        self._marks: dict[str, _Marks] = {}
+        self._told: dict[str, SettingsInForce] = {}
+        self._process_marks: tuple[object, ...] = ()
+        self._again_at = recovery.clock.now() + AGAIN_S
+
+    def news(self) -> Iterator[SettingsInForce]:
+        """A fact for each operation, and for the process, whose settings are not what was told last."""
+        recovery = self._recovery
+        now = recovery.clock.now()
+        if now >= self._again_at:
+            self._marks, self._told, self._process_marks, self._again_at = {}, {}, (), now + AGAIN_S
+        with recovery.lock:
+            operations = list(islice(recovery.operations.values(), MOST_OPERATIONS))
+        found = [self._of_process(), *map(self._of_operation, operations)]
+        for fact in found:
+            if fact is not None and not self._is_told(fact):
+                self._told[fact.operation] = fact
+                yield fact
+
+    def _is_told(self, fact: SettingsInForce) -> bool:
+        told = self._told.get(fact.operation)
+        # That a newer revision says the same is told by the revision that the instance reports.
+        return told is not None and _said(told) == _said(fact)
+
+    def _of_operation(self, operation: Operation) -> SettingsInForce | None:
+        recovery = self._recovery
+        wall = recovery.clock.wall()
+        with recovery.lock:
+            policy, imposed = operation.standing.policy, operation.standing.breaker.override
+            wanted = winning_override(recovery.desired.overrides, operation.place, wall)
+            marks = _Marks(
+                policy,
+                _override_of(imposed),
+                None if wanted is None else (wanted.id, wanted.revision),
+                operation.fallbacks,
+                operation.reduced,
+            )
+            before = self._marks.get(operation.name)
+            if before is not None and before.policy is policy and before[1:] == marks[1:]:
+                return None
+            self._marks[operation.name] = marks
+            desired = recovery.desired
+        free = desired.policy.for_operation(operation.place, kind=operation.kind, code=operation.code)
+        asked, runs = of_knobs(free.knobs), of_knobs(policy.knobs)
+        held: Settings = {name: value for name, value in asked.items() if runs.get(name) != value}
+        if wanted is not None and recovery.limits.override_allowed(wanted, wall)[0] <= 0:
+            held[OVERRIDE] = wanted.mode.value
+        return SettingsInForce(
+            operation=operation.name,
+            revision=desired.revision,
+            operation_kind=str(bounded(operation.kind)),
+            breaker=operation.place.breaker,
+            settings=within(
+                of_operation(
+                    policy,
+                    fallbacks=allowed_fallbacks(policy, marks.fallbacks, marks.reduced),
+                    mode=imposed.mode if imposed is not None else None,
+                    override_id=imposed.id if imposed is not None else "",
+                )
+            ),
+            in_code=of_knobs(operation.code),
+            held=held,
+        )
+
+    def _of_process(self) -> SettingsInForce | None:
+        recovery = self._recovery
+        with recovery.lock:
+            desired, shed, count = recovery.desired, recovery.load_shed(), len(recovery.operations)
+        lasts_s = recovery.limits.shed_allowed(shed, recovery.clock.wall())[0] if shed is not None else 0.0
+        marks = (desired.policy, shed if lasts_s > 0 else None, shed, count)
+        if marks == self._process_marks:
+            return None
+        self._process_marks = marks
+        limits = recovery.limits
+        own: Settings = {"may_be_disabled": limits.may_be_disabled}
+        if limits.most_retries is not None:
+            own["most_retries"] = limits.most_retries
+        if limits.longest_override_s is not None:
+            own["longest_override_s"] = limits.longest_override_s
+        return SettingsInForce(
+            revision=desired.revision,
+            settings=of_process(desired.policy, shed=shed.least if shed is not None and lasts_s > 0 else None),
+            in_code=own,
+            held={SHED: f"below {shed.least.value}"} if shed is not None and lasts_s <= 0 else {},
+            count=count,
+        )
+
+
+def _override_of(imposed: Imposed | None) -> tuple[str, str, int | None] | None:
+    return None if imposed is None else (imposed.id, imposed.mode.value, imposed.revision)
+
+
+def _said(fact: SettingsInForce) -> tuple[object, ...]:
+    return (fact.operation_kind, fact.breaker, fact.settings, fact.in_code, fact.held, fact.count)

@@ -1,0 +1,174 @@
+"""What an instance really goes by, beside what is desired of it: on its page, in the API and on the command line."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from events import queries
+from recovery_ops.control import actions
+from recovery_ops.control.desired import Who, read
+from recovery_ops.control.in_force import InForce, Line, Why, in_force_of
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import DesiredStateRejected, SettingsInForce
+from recovery_ops.rules.in_force import of_knobs, of_operation, of_process
+from recovery_ops.rules.policy import BUILT_IN, Knobs
+from recovery_ops.rules.scope import Place, Scope
+from recovery_ops.rules.words import State
+from tests.control.cast import asked, trip
+from tests.control.visiting import signed_in, text_of
+from tests.events.seeding import NOW, Story, heartbeat
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+PAGE = "/agents/settings?service=research&instance=r-0"
+
+
+def table(**changed: Any) -> dict[str, Any]:
+    """What search_web goes by where nobody but the console's built-in policy said anything."""
+    place = Place(service="research", instance="r-0", operation="search_web", breaker="search_web")
+    return dict(of_operation(BUILT_IN.for_operation(place), fallbacks=["cache"])) | changed
+
+
+def says(revision: int = 0, at: float = 5, code: Knobs | None = None, held: Any = None, **changed: Any) -> Story:
+    """r-0 obeys this revision of what is desired, and says what it runs."""
+    document = document_of(revision)
+    fact = SettingsInForce(
+        operation="search_web",
+        revision=revision,
+        settings=table(**changed),
+        in_code=of_knobs(code) if code else {},
+        held=held or {},
+        operation_kind="operation",
+        breaker="search_web",
+    )
+    process = SettingsInForce(revision=revision, settings=of_process(BUILT_IN), in_code={"most_retries": 2}, count=1)
+    story = Story().tell(heartbeat(revision=revision, config_hash=document), at=4, instance="r-0")
+    return story.tell(process, fact, at=at, instance="r-0").store()
+
+
+def document_of(revision: int) -> str:
+    snapshot = read("dev")
+    if revision != snapshot.revision:
+        return "of an older one"
+    who = Who(service="research", instance="r-0", group="")
+    return str(snapshot.document(snapshot.reach(who), issued_at=0.0)["config_hash"])
+
+
+def found() -> InForce:
+    agent = queries.agent_named("dev", "research", "r-0", now=NOW)
+    assert agent is not None
+    return in_force_of(agent, queries.settings_in_force(agent.id), read("dev"), now=NOW)
+
+
+def line(name: str, operation: str = "search_web") -> Line:
+    [part] = [one for one in found().parts if one.operation == operation]
+    return next(one for one in part.lines if one.name == name)
+
+
+def edit(**knobs: Any) -> None:
+    actions.set_operation_policy(**asked(), operation="search_web", knobs=knobs, ahead=True)
+
+
+def test_what_is_as_desired_is_equal() -> None:
+    says()
+    assert found().different == 0
+    assert (line("max_retries").word, line("max_retries").by) == ("equal", "built in")
+    assert line("guards.turns", "").why is Why.SAME
+    assert (line("fallbacks").why, line("ceiling.most_retries", "").why) == (Why.OWN, Why.OWN)
+
+
+def test_the_codes_own_value_is_told_from_a_rule_that_is_not_obeyed_yet() -> None:
+    says(code=Knobs(max_retries=7), max_retries=7)
+    assert line("max_retries").why is Why.CODE
+    edit(max_retries=1)
+    one = line("max_retries")
+    assert (one.runs, one.desired, one.why) == (7, 1, Why.NOT_APPLIED)
+    assert one.by.startswith("rule ")
+    assert one.sentence == "Not applied yet: it obeys revision 0, the newest is 1."
+
+
+def test_a_ceiling_is_named_with_what_it_holds_back() -> None:
+    edit(max_retries=9)
+    says(revision=1, max_retries=2, held={"max_retries": 9})
+    one = line("max_retries")
+    assert (one.runs, one.desired, one.why) == (2, 9, Why.CEILING)
+    assert "holds back 9" in one.sentence
+
+
+def test_what_obeys_the_newest_and_runs_otherwise_is_found() -> None:
+    edit(max_retries=9)
+    says(revision=1, max_retries=4)
+    assert line("max_retries").why is Why.UNEXPLAINED
+
+
+def test_a_report_that_is_older_than_what_was_applied_is_on_its_way() -> None:
+    says()
+    edit(max_retries=9)
+    Story().tell(heartbeat(revision=1, config_hash=document_of(1)), at=1, instance="r-0").store()
+    assert line("max_retries").why is Why.ON_ITS_WAY
+
+
+def test_a_refusal_says_why() -> None:
+    says()
+    edit(max_retries=9)
+    refused = DesiredStateRejected(revision=1, config_hash="x", reason="the disk is full", kept_revision=0)
+    Story().tell(refused, at=1, instance="r-0").store()
+    assert (line("max_retries").why, "the disk is full" in line("max_retries").sentence) == (Why.REFUSED, True)
+
+
+def test_an_override_is_compared_like_any_setting() -> None:
+    says()
+    trip()
+    one = line("override")
+    assert (one.runs, one.desired, one.why) == ("none", State.FORCED_OPEN.value, Why.NOT_APPLIED)
+
+
+def test_what_one_side_does_not_know_is_not_called_different() -> None:
+    says(of_tomorrow=5)
+    assert line("of_tomorrow").why is Why.UNKNOWN_HERE
+    stated = table()
+    del stated["retry_budget"]
+    fact = SettingsInForce(operation="search_web", revision=0, settings=stated, operation_kind="operation")
+    Story().tell(fact, at=1, instance="r-0").store()
+    assert (line("retry_budget").why, line("retry_budget").runs) == (Why.UNKNOWN_THERE, None)
+    assert found().different == 0
+
+
+def test_what_a_process_said_that_has_ended_is_not_held_against_the_next() -> None:
+    says(at=600, max_retries=8)
+    [_, part] = sorted(found().parts, key=lambda one: one.operation)
+    assert (part.is_past, part.different, found().different) == (True, [], 0)
+
+
+def test_an_instance_that_does_not_say_is_said_to_be_silent_about_it() -> None:
+    Story().tell(heartbeat(revision=0), at=4, instance="r-0").store()
+    page = text_of(signed_in(Role.VIEWER).get(PAGE))
+    assert "It has not said which settings it runs: its library is older" in page
+    assert not found().parts
+
+
+def test_the_page_shows_both_sides_and_why() -> None:
+    says(code=Knobs(max_retries=7), max_retries=7)
+    client = signed_in(Role.VIEWER)
+    page = text_of(client.get(PAGE))
+    assert "1 of " in page
+    assert "The agent’s code says so." in page
+    process = text_of(client.get(PAGE + "&of=(process)"))
+    assert "guards.turns" in process
+    assert "ceiling.most_retries" in process
+    assert client.get("/agents/settings?service=research&instance=nobody").status_code == 404
+
+
+def test_nothing_of_another_environment_is_shown() -> None:
+    says()
+    assert queries.agent_named("prod", "research", "r-0", now=NOW) is None
+    agent = queries.agent_named("dev", "research", "r-0", now=NOW + timedelta(days=2))
+    assert agent is not None, "however long it was silent"
+
+
+def test_an_override_that_lets_this_instance_out_is_not_desired_of_it() -> None:
+    says()
+    actions.trip(**asked(scope=Scope(operation="search_web", instance="r-9"), ahead=True))
+    assert line("override").why is Why.SAME
