@@ -152,7 +152,9 @@ class InForce:
             told = f"All {equal} settings that can be compared are as desired"
         else:
             told = f"{self.different} of {self.different + equal} settings are not as desired"
-        return f"{told}. It obeys revision {agent.revision} of {self.revision}: {self.status}."
+        if not self.revision:
+            return f"{told}. Nobody has changed anything here yet: it goes by the built-in policy and its own code."
+        return f"{told}. It obeys revision {agent.revision}, the newest is {self.revision}: {self.status}."
 
 
 def in_force_of(agent: AgentRow, stated: Iterable[SettingsRow], snapshot: Snapshot, *, now: datetime) -> InForce:

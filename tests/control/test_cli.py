@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from events import keys
+from events.models import Agent
 from recovery_ops import cli
 from recovery_ops.control.models import EnvironmentRules, Override
-from recovery_ops.rules.facts import DesiredStateApplied
+from recovery_ops.rules.facts import DesiredStateApplied, SettingsInForce
 from tests.control.today import seen_now, today_fleet
 from tests.events.seeding import Story
 from tests.processes import ROOT, clean_environment
@@ -197,3 +198,21 @@ def test_misuse_is_told(words: list[str], capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("30m", 1800), ("2h", 7200), ("1d", 86_400)])
 def test_lengths_of_time(text: str, seconds: float) -> None:
     assert cli._seconds(text) == seconds
+
+
+def test_what_an_instance_goes_by_is_said_where_it_is_not_as_desired(operator: Operator) -> None:
+    assert operator.run("settings", "research", "r-0") == cli.DONE
+    assert "has not said which settings it runs" in operator.said[0]
+    knobs = {"max_retries": 1, "jitter": 0.25}
+    told = SettingsInForce(operation="search_web", revision=0, settings=knobs, in_code={"max_retries": 1})
+    Story().tell(told, at=1, instance="r-0").store()
+    seen_now()
+    Agent.objects.update(uptime_s=1e9)
+    assert operator.run("settings", "research", "r-0") == cli.DONE
+    assert operator.said[0].startswith("research/r-0: 1 of 2 settings are not as desired.")
+    assert operator.said[1].startswith("  search_web (told ")
+    assert operator.said[2].startswith("    max_retries: 1; desired 3 (built in); different: The agent’s code says so.")
+    assert len(operator.said) == 3
+    assert operator.run("settings", "research", "r-0", "--operation", "search_web", "--all") == cli.DONE
+    assert "    jitter: 0.25; desired 0.25 (built in); equal" in operator.said
+    assert operator.run("settings", "research", "nobody") == cli.REFUSED
