@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
+
+from django.db.models.fields.json import KeyTextTransform
 
 from events.degradations.rows import Cost, Degradations, Reduction, Standing, Unaccounted
 from events.models import Fact
-from events.moments import from_us, to_us
+from events.moments import US_PER_S, to_us
 from events.queries import degradations, fleet
-from events.queries.readings import Attributes, number_or_none, text_of
+from events.queries.readings import number_in, text_of
 from events.queries.sums import FAILED
 from events.rows import DegradationRow
 from recovery_ops.rules.facts import AttemptSucceeded, DegradationStarted, FallbackActivated, ModelFallback, RunFinished
@@ -19,15 +22,18 @@ from recovery_ops.wire import names
 
 READ_MOST = 2_000
 """Weaker answers, and finished runs, read for one window: the newest."""
-NEAR = timedelta(seconds=5)
+NEAR_US = 5 * US_PER_S
 """An answer is told in the same moment as the interval that it opens, but not before it to the microsecond."""
 
 _ANSWERED, _SWITCHED = names.EVENTS[FallbackActivated].name, names.EVENTS[ModelFallback].name
 _BEGAN, _SUCCEEDED = names.EVENTS[DegradationStarted].name, names.EVENTS[AttemptSucceeded].name
 _WITHDRAWN = "withdrawn"
 _FINISHED = names.EVENTS[RunFinished].name
-_FALLBACK = Attributes(FallbackActivated, "fallback", "warning", "data_age_s")
-_RUN = Attributes(RunFinished, "cost_usd")
+_SAID = {
+    name: KeyTextTransform(names.attribute_of(FallbackActivated, name), "attributes")
+    for name in ("fallback", "warning", "data_age_s")
+}
+_COST = KeyTextTransform(names.attribute_of(RunFinished, "cost_usd"), "attributes")
 
 
 class _Answer(NamedTuple):
@@ -37,7 +43,7 @@ class _Answer(NamedTuple):
     to_name: str
     instance: str
     run: str
-    at: datetime
+    at_us: int
     warning: str
     data_age_s: float | None
 
@@ -79,23 +85,21 @@ def degradations_in(environment: str, *, start: datetime, end: datetime, now: da
 
 def _answers(environment: str, start: datetime, end: datetime) -> Iterator[_Answer]:
     within = Fact.objects.filter(environment=environment, at_us__gte=to_us(start), at_us__lt=to_us(end))
-    columns = ("event", "operation", "agent__service", "agent__instance", "run", "at_us", "model", "attributes")
+    columns = ("event", "operation", "agent__service", "agent__instance", "run", "at_us", "model", *_SAID)
     rows: list[Any] = []
     # One event at a time: the newest of two at once would be found only by sorting all there are.
     for event in (_ANSWERED, _SWITCHED):
-        rows += within.filter(event=event).order_by("-at_us").values_list(*columns)[:READ_MOST]
+        rows += within.filter(event=event).annotate(**_SAID).order_by("-at_us").values_list(*columns)[:READ_MOST]
     newest = sorted(rows, key=lambda row: -row[5])[:READ_MOST]
-    for event, operation, service, instance, run, at_us, model, said in newest:
-        fallback = _FALLBACK.of(said)
-        to_name = model if event == _SWITCHED else fallback["fallback"]
+    for event, operation, service, instance, run, at_us, model, fallback, warning, data_age_s in newest:
         yield _Answer(
             operation=operation,
-            to_name=text_of(to_name),
+            to_name=text_of(model if event == _SWITCHED else fallback),
             instance=f"{service}/{instance}",
             run=run,
-            at=from_us(at_us),
-            warning=text_of(fallback["warning"]),
-            data_age_s=number_or_none(fallback["data_age_s"]),
+            at_us=at_us,
+            warning=text_of(warning),
+            data_age_s=number_in(data_age_s),
         )
 
 
@@ -122,7 +126,7 @@ def _without(
         who = (operation, run)
         if run and operation in operations and who not in whole and who not in seen:
             seen.add(who)
-            found[operation].append(_Answer(operation, "", f"{service}/{instance}", run, from_us(at_us), "", None))
+            found[operation].append(_Answer(operation, "", f"{service}/{instance}", run, at_us, "", None))
     return found, any(len(rows) == READ_MOST for rows in read.values())
 
 
@@ -154,13 +158,13 @@ def _reduction(
         standing = Standing.REDUCED if is_told else Standing.NOT_KNOWN
     instances = tuple(sorted({f"{row.service}/{row.instance}" for row in rows}))
     operation = first.operation or first.from_name
+    held = _held_us(first.started, ended)
     mine = [
         one
         for one in answers
-        if one.instance in instances
+        if held[0] <= one.at_us <= held[1]
+        and one.instance in instances
         and (one.to_name == first.to_name or first.kind == "feature")
-        and first.started - NEAR <= one.at
-        and (ended is None or one.at <= ended + NEAR)
     ]
     calls = sum(row.calls for row in rows)
     said = next((one for one in mine if one.warning or one.data_age_s is not None), None)  # the newest first
@@ -187,20 +191,26 @@ def _reduction(
 
 def _unaccounted(answers: Iterable[_Answer], rows: Iterable[DegradationRow], start: datetime) -> Iterator[Unaccounted]:
     """Answers of an instance during no interval of that operation there, most first."""
-    held: Mapping[tuple[str, str], list[DegradationRow]] = defaultdict(list)
+    held: Mapping[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
-        held[row.operation or row.from_name, f"{row.service}/{row.instance}"].append(row)
+        whose = row.operation or row.from_name, f"{row.service}/{row.instance}"
+        held[whose].append(_held_us(row.started, row.ended))
     found: dict[tuple[str, str], list[_Answer]] = defaultdict(list)
     for one in answers:
         intervals = held.get((one.operation, one.instance), [])
-        if not any(row.started - NEAR <= one.at <= (row.ended or one.at) + NEAR for row in intervals):
+        if not any(first_us <= one.at_us <= last_us for first_us, last_us in intervals):
             found[one.operation, one.to_name].append(one)
     for (operation, to_name), some in sorted(found.items(), key=lambda item: (-len(item[1]), item[0])):
         # What happened in the window's first moments may belong to an interval that ended just before it.
-        late = [one for one in some if one.at >= start + NEAR]
+        late = [one for one in some if one.at_us >= to_us(start) + NEAR_US]
         if late:
             instances = tuple(sorted({one.instance for one in late}))
             yield Unaccounted(operation=operation, to_name=to_name, answers=len(late), instances=instances)
+
+
+def _held_us(started: datetime, ended: datetime | None) -> tuple[float, float]:
+    """Between which moments an interval accounts for an answer, in microseconds since the epoch."""
+    return to_us(started) - NEAR_US, math.inf if ended is None else to_us(ended) + NEAR_US
 
 
 def _costs(environment: str, start: datetime, end: datetime, weaker: set[str]) -> tuple[Cost, Cost, bool]:
@@ -208,11 +218,11 @@ def _costs(environment: str, start: datetime, end: datetime, weaker: set[str]) -
     finished = Fact.objects.filter(
         environment=environment, event=_FINISHED, at_us__gte=to_us(start), at_us__lt=to_us(end)
     )
-    said = list(finished.order_by("-at_us").values_list("run", "attributes")[:READ_MOST]) if weaker else []
+    newest = finished.annotate(cost=_COST).order_by("-at_us").values_list("run", "cost")[:READ_MOST]
+    said = list(newest) if weaker else []
     costs: tuple[list[float], list[float]] = ([], [])
-    for run, attributes in said:
-        cost = number_or_none(_RUN.of(attributes)["cost_usd"])
-        if cost is not None:
+    for run, stated in said:
+        if (cost := number_in(stated)) is not None:
             costs[run not in weaker].append(cost)
     with_weaker, without = (Cost(mean_usd=sum(some) / len(some) if some else None, runs=len(some)) for some in costs)
     return with_weaker, without, len(said) == READ_MOST

@@ -40,6 +40,15 @@ def number_or_none(value: object) -> float | None:
     return float(value)
 
 
+def number_in(stored: object) -> float | None:
+    """A finite number that the database took out of stored JSON, which one engine hands out as text."""
+    try:
+        number = float(stored) if isinstance(stored, str | int | float) else math.nan
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
 def whole_or_none(value: object) -> int | None:
     """A whole number."""
     number = number_or_none(value)
