@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from events.queries.readings import number_or_none, text_of, whole_or_none
@@ -23,7 +24,12 @@ _SHORTEST = timedelta(milliseconds=1)
 
 def said(fact: RunFact, name: str) -> Any:
     """What a fact says in one of its fields; None where it says nothing."""
-    return fact.said.get(names.attribute_of(names.KIND_OF[fact.event], name))
+    return fact.said.get(_attribute(fact.event, name))
+
+
+@cache
+def _attribute(event: str, name: str) -> str:
+    return names.attribute_of(names.KIND_OF[event], name)
 
 
 def tell(run: str, told: Sequence[RunFact], *, is_cut: bool = False) -> RunStory:
@@ -117,7 +123,7 @@ class _Teller:
             if self.ended is not None:
                 end = min(end or self.ended, max(self.ended, piece.start + _SHORTEST))
             if end is None or end > piece.start:
-                found.append(replace(piece, end=end))
+                found.append(piece if end == piece.end else replace(piece, end=end))
         return found
 
 
