@@ -1,7 +1,7 @@
 """Every question asked of the store of facts; pages, figures, API and exports ask these and no others."""
 
 from events.majority import majority
-from events.queries.breakers import breaker, breakers, instance_states
+from events.queries.breakers import breaker, breakers, instance_states, is_reported
 from events.queries.fleet import fleet, reporting_spans
 from events.queries.fleet_lanes import fleet_lanes
 from events.queries.in_force import agent_named, reporting_settings, settings_in_force
@@ -70,6 +70,7 @@ __all__ = [
     "fleet",
     "fleet_lanes",
     "instance_states",
+    "is_reported",
     "majority",
     "operations",
     "overview_numbers",

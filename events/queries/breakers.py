@@ -68,9 +68,14 @@ def breaker(environment: str, name: str, *, now: datetime) -> BreakerRow | None:
     rows = _rows(environment, now=now, name=name)
     if rows:
         return rows[0]
-    if BreakerState.objects.filter(environment=environment, breaker=name).exists():
+    if is_reported(environment, name):
         return _row(name, _Tally(), 1.0, 0)
     return None
+
+
+def is_reported(environment: str, name: str) -> bool:
+    """Whether anybody ever reported a breaker of this name. One query; index `breaker_state_once`."""
+    return BreakerState.objects.filter(environment=environment, breaker=name).exists()
 
 
 def instance_states(environment: str, name: str, *, now: datetime) -> list[InstanceState]:

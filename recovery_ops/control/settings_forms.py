@@ -122,10 +122,17 @@ class NewPersonForm(WhereForm):
 
 
 class RoleForm(WhereForm):
-    """Another role; `none` takes it away."""
+    """Another role; `none` takes it away. Of all agents, or of one group of them."""
 
     role = forms.ChoiceField(choices=lambda: [*role_choices(), ("none", "none")])
-    field_order = ("role", "where")
+    group = forms.CharField(
+        required=False,
+        max_length=PERSON_CHARS,
+        label="Only for the agents of group",
+        help_text="Empty: for all agents.",
+        widget=forms.TextInput(attrs={"autocomplete": "off", "autocapitalize": "none"}),
+    )
+    field_order = ("role", "group", "where")
 
 
 class OwnEmailForm(forms.Form):

@@ -14,7 +14,7 @@ from events.models import AgentKey
 from recovery_ops.control import beats
 from recovery_ops.control.beats import Notebook, Sign
 from recovery_ops.control.models import AuditEntry, Beat, RoleGrant
-from recovery_ops.control.roles import LEAST_ROLE, Role
+from recovery_ops.control.roles import LEAST_ROLE, Role, grants_of
 from tests.control.visiting import REASON, signed_in, text_of, troubled_fleet
 from tests.events.seeding import NOW
 
@@ -100,7 +100,7 @@ def test_an_admin_of_one_environment_gives_no_role_elsewhere() -> None:
     form = {"name": "eva", "role": "admin", "where": "*", "reason": REASON}
     assert client.post("/settings/access/new", form).status_code == 422
     eva = User.objects.create_user("eva").pk
-    assert client.post(f"/settings/access/{eva}/reset", {"reason": REASON}).status_code == 403
+    assert client.post(f"/settings/access/{eva}/reset", {"reason": REASON}).status_code == 404
     assert "eva" not in text_of(client.get("/settings/access"))
 
 
@@ -213,3 +213,29 @@ def test_somebody_says_where_they_are_written_to_and_the_log_does_not_say_where(
     entries = AuditEntry.objects.filter(verb="account.email").order_by("number")
     assert [entry.after for entry in entries] == [{"has_email": True}, {"has_email": False}]
     assert "example" not in "".join(f"{entry.before_text}{entry.after_text}{entry.reason}" for entry in entries)
+
+
+def test_a_role_for_one_group_is_given_shown_and_taken_on_the_page() -> None:
+    client, tom = signed_in(Role.ADMIN), User.objects.create_user("tom")
+    RoleGrant.objects.create(user=tom, environment="dev", role=Role.VIEWER)
+    form = {"role": "operator", "group": "payments", "where": "dev", "reason": REASON, "key": "g-1"}
+    assert client.post(f"/settings/access/{tom.pk}/role", form).status_code == 303
+    assert grants_of(tom).may("trip", "dev", "payments")
+    assert not grants_of(tom).may("trip", "dev")
+    assert "viewer, operator for payments" in text_of(client.get("/settings/access"))
+    assert "operator for payments in dev" in text_of(client.get(f"/settings/access/{tom.pk}/role"))
+    assert client.post(f"/settings/access/{tom.pk}/role", form | {"role": "none", "key": "g-2"}).status_code == 303
+    assert grants_of(tom).role("dev") == Role.VIEWER
+    assert not grants_of(tom).may("trip", "dev", "payments")
+    bad = client.post(f"/settings/access/{tom.pk}/role", form | {"group": "pay*", "key": "g-3"})
+    assert "whole name of a group" in text_of(bad)
+    assert not grants_of(tom).by_group
+
+
+def test_an_admin_of_one_environment_sees_nobodys_roles_elsewhere() -> None:
+    client, tom = signed_in(Role.ADMIN), User.objects.create_user("tom")
+    RoleGrant.objects.create(user=tom, environment="prod", role=Role.EDITOR)
+    assert client.get(f"/settings/access/{tom.pk}/role").status_code == 404
+    RoleGrant.objects.create(user=tom, environment="dev", role=Role.VIEWER)
+    told = text_of(client.get(f"/settings/access/{tom.pk}/role"))
+    assert ("viewer in dev" in told, "prod" in told) == (True, False)

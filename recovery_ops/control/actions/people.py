@@ -86,11 +86,16 @@ def reset_account(**asked: Unpack[Resetting]) -> Done[Account]:
     return _carried_out(attempt, write)
 
 
-class Granting(About):
+class Taking(About):
+    """What `take_role` is given. `group`: the role that is held for this group of agents alone."""
+
+    group: NotRequired[str]
+
+
+class Granting(Taking):
     """What `grant_role` is given. `group`: only for this group of agents."""
 
     role: Required[str]
-    group: NotRequired[str]
 
 
 def grant_role(**asked: Unpack[Granting]) -> Done[Account]:
@@ -114,18 +119,22 @@ def grant_role(**asked: Unpack[Granting]) -> Done[Account]:
     return _carried_out(attempt, write)
 
 
-def take_role(**asked: Unpack[About]) -> Done[Account]:
+def take_role(**asked: Unpack[Taking]) -> Done[Account]:
     """Take away the role that an account holds in one environment, or everywhere. Raises Refused: 403, 404, 409."""
-    attempt = _attempt("account.take", asked)
+    group = asked.get("group", ANY)
+    attempt = _attempt("account.take", asked, {"group": _fault_of_group(group)})
 
     def write(revision: int) -> Step[Account]:
         user = _found(asked["name"])
-        held = _held(user, attempt.environment)
+        held = _held(user, attempt.environment, group)
         if held is None:
             return Step(object=Account(user=user), revision=revision, was_already=True)
-        _keep_an_admin(user, attempt)
-        _given(user, attempt.environment).delete()
-        return Step(object=Account(user=user), revision=revision, before={"role": held}, after={"role": None})
+        if group == ANY:
+            _keep_an_admin(user, attempt)
+        _given(user, attempt.environment, group).delete()
+        part = {} if group == ANY else {"group": group}
+        before, after = {"role": held, **part}, {"role": None, **part}
+        return Step(object=Account(user=user), revision=revision, before=before, after=after)
 
     return _carried_out(attempt, write)
 

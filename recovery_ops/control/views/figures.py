@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 
 from events import queries
@@ -24,7 +24,8 @@ MOST_LANES = 12
 
 
 def figure(request: HttpRequest, *, environment: str, name: str) -> HttpResponse:
-    """The lanes, or the counts where the address says `part=counts`, as JSON for plotly."""
+    """The lanes, or the counts where the address says `part=counts`, as JSON for plotly. 404 as the breaker's page."""
+    _require_reported(environment, name)
     now = timezone.now()
     window = window_in(request, environment, now=now)
     is_counts = request.GET.get("part") == "counts"
@@ -33,12 +34,18 @@ def figure(request: HttpRequest, *, environment: str, name: str) -> HttpResponse
 
 
 def tables(request: HttpRequest, *, environment: str, name: str) -> HttpResponse:
-    """The same numbers as rows."""
+    """The same numbers as rows. 404 as the breaker's page."""
+    _require_reported(environment, name)
     now = timezone.now()
     window = window_in(request, environment, now=now)
     charts = [_states(environment, name, window, now), counts_of(environment, name, window)]
     context = {"now": now, "window": window, "presets": PRESETS, "name": name, "charts": charts}
     return render_page(request, "control/breaker_tables", context)
+
+
+def _require_reported(environment: str, name: str) -> None:
+    if not (name.isprintable() and queries.is_reported(environment, name)):
+        raise Http404(f"No instance in {environment} has reported a breaker called {name}.")
 
 
 def _states(environment: str, name: str, window: Window, now: datetime) -> Chart:

@@ -20,6 +20,7 @@ from recovery_ops.control.models import GoldenCase
 from recovery_ops.control.replay.golden import first_difference, outcomes_of
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.run import story_of
 
 WHY = "marked on its page"
 
@@ -41,9 +42,10 @@ class GoldenForm(forms.Form):
 
 @require_http_methods(["GET", "POST"])
 def mark(request: HttpRequest, *, environment: str, run: str) -> HttpResponse:
-    """A form that keeps a run; sent, the page of the golden run. 404 for a run of which nothing can be decided."""
+    """A form that keeps a run; sent, the page of the golden run. 404 for a run of which nothing is known."""
     if not visit_of(request).grants.may("propose_policy", environment):
         raise PermissionDenied(f"Your role does not let you mark runs in {environment}.")
+    story_of(environment, run)
     if request.method == "GET":
         return _form(request, run, GoldenForm(initial={"key": new_key()}))
     form = GoldenForm(request.POST)

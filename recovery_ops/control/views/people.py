@@ -20,21 +20,28 @@ from recovery_ops.control.actions import Done, people
 from recovery_ops.control.actions.people import Account
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.models import EVERYWHERE, RoleGrant
-from recovery_ops.control.roles import KEY_PERMISSIONS, LEAST_ROLE, ROLES, Grants, Role
+from recovery_ops.control.roles import KEY_PERMISSIONS, LEAST_ROLE, ROLES, Grants, Role, grants_from
 from recovery_ops.control.settings_forms import NewPersonForm, NoteForm, RoleForm
 from recovery_ops.control.views.settings import Asking, answer, require, settings_page
+from recovery_ops.rules.scope import ANY
 
 MOST = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One account. `role` is what it holds here, `elsewhere` the roles it holds in other environments."""
+    """One account. `role` is what it holds here for all agents, `groups` what for some, `elsewhere` its other roles."""
 
     user: User
     role: str
     is_everywhere: bool
+    groups: Sequence[str]
     elsewhere: Sequence[str]
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it holds any role here."""
+        return bool(self.role or self.groups)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +60,7 @@ def people_list(request: HttpRequest, *, environment: str) -> HttpResponse:
     users = list(get_user_model().objects.order_by("-is_active", "username").prefetch_related(granted)[:MOST])
     lines = [_line(user, environment) for user in users]
     if not may_everywhere:  # whom another environment lets in is that one's business
-        lines = [line for line in lines if line.role]
+        lines = [line for line in lines if line.is_here]
     context = {
         "lines": lines,
         "may_everywhere": may_everywhere,
@@ -100,12 +107,15 @@ def new(request: HttpRequest, *, environment: str) -> HttpResponse:
 def role(request: HttpRequest, *, environment: str, number: int) -> HttpResponse:
     """Give somebody another role, or take it away."""
     require(request, "manage_accounts", environment)
-    user = _found(number)
+    user = _found(request, environment, number)
     name = user.get_username()
 
     def carry_out(typed: dict[str, Any]) -> Done[Account]:
-        asked = {**_asked(request, typed, typed["where"]), "name": name}
+        asked = {**_asked(request, typed, typed["where"]), "name": name, "group": typed["group"].strip() or ANY}
         return people.take_role(**asked) if typed["role"] == "none" else people.grant_role(role=typed["role"], **asked)
+
+    def told() -> str:
+        return _roles(user, None if _may_everywhere(request) else environment)
 
     def form(*args: Any, **given: Any) -> RoleForm:
         held = _line(user, environment)
@@ -115,13 +125,13 @@ def role(request: HttpRequest, *, environment: str, number: int) -> HttpResponse
 
     asking = Asking(
         title=f"Role of {name}",
-        lead=f"Now: {_roles(user)}. Of a role here and one everywhere, the higher one counts.",
+        lead=f"Now: {told()}. Of several roles that hold for the same agents, the highest counts.",
         button="Change role",
         here="people",
         back=reverse("people"),
         form=form,
         carry_out=carry_out,
-        told=lambda done: f"{name}: {_roles(_found(number))}.",
+        told=lambda done: f"{name}: {told()}.",
     )
     return answer(request, asking)
 
@@ -136,9 +146,9 @@ _ACTS: dict[str, tuple[str, str, str]] = {
 @require_http_methods(["GET", "POST"])
 def account(request: HttpRequest, *, environment: str, number: int, verb: str) -> HttpResponse:
     """Reset a password, lock out or let in: what concerns a whole account is for admins of everything."""
+    name = _found(request, environment, number).get_username()
     if not _may_everywhere(request):
         raise PermissionDenied("Only an admin of every environment may change a whole account.")
-    name = _found(number).get_username()
     title, lead, button = _ACTS[verb]
     act = {"reset": people.reset_account, "disable": people.disable_account, "enable": people.enable_account}[verb]
     asking = Asking(
@@ -167,37 +177,51 @@ def _may_everywhere(request: HttpRequest) -> bool:
     return visit_of(request).grants.may("manage_accounts", EVERYWHERE)
 
 
-def _found(number: int) -> User:
+def _found(request: HttpRequest, environment: str, number: int) -> User:
+    """The account, where it is the business of who asks. Raises Http404."""
     user = get_user_model().objects.filter(pk=number).first()
-    if user is None:
-        raise Http404(f"There is no account {number}.")
+    if user is None or not (_may_everywhere(request) or _line(user, environment).is_here):
+        raise Http404(f"There is no account {number} that has a role in {environment}.")
     return user
 
 
 def _line(user: User, environment: str) -> Line:
-    held = {grant.environment: Role(grant.role) for grant in user.role_grants.all() if grant.role in ROLES}
+    rows = [(grant.environment, grant.group, grant.role) for grant in user.role_grants.all()]
     if user.is_superuser:
-        held[EVERYWHERE] = Role.ADMIN
-    here = Grants(held).role(environment)
-    others = [f"{role} in {name}" for name, role in held.items() if name not in (environment, EVERYWHERE)]
+        rows.append((EVERYWHERE, ANY, Role.ADMIN))
+    held = grants_from(rows)
+    of_all = Grants(held.by_environment)
+    here = of_all.role(environment)
+    others = [
+        f"{role} in {name}" for name, role in held.by_environment.items() if name not in (environment, EVERYWHERE)
+    ]
+    others += [f"{role} for {group} in {name}" for (name, group), role in held.by_group.items() if name != environment]
     return Line(
         user=user,
         role=here.value if here else "",
-        is_everywhere=here is not None and held.get(EVERYWHERE) == here,
+        is_everywhere=here is not None and held.by_environment.get(EVERYWHERE) == here,
+        groups=[f"{role} for {group}" for group, role in sorted(held.groups(environment).items())],
         elsewhere=others,
     )
 
 
-def _roles(user: User) -> str:
-    held = user.role_grants.order_by("environment").values_list("environment", "role")
-    told = [f"{role} {'everywhere' if name == EVERYWHERE else f'in {name}'}" for name, role in held]
+def _roles(user: User, environment: str | None) -> str:
+    """What somebody holds, in words: there and everywhere, or wherever where that is None."""
+    held = user.role_grants.order_by("environment", "group")
+    if environment is not None:
+        held = held.filter(environment__in=(environment, EVERYWHERE))
+    told = [
+        f"{one.role}{'' if one.group == ANY else f' for {one.group}'} "
+        f"{'everywhere' if one.environment == EVERYWHERE else f'in {one.environment}'}"
+        for one in held
+    ]
     if user.is_superuser:
         told.insert(0, "admin everywhere (superuser)")
     return ", ".join(told) or "no role"
 
 
 def _sentence(lines: Iterable[Line], environment: str) -> str:
-    here = [line for line in lines if line.role and line.user.is_active]
+    here = [line for line in lines if line.is_here and line.user.is_active]
     admins = sum(line.role == Role.ADMIN for line in here)
     return (
         f"{count_text(len(here), 'person', 'people')} may see {environment}; {count_text(admins, 'admin')} among them."

@@ -63,12 +63,18 @@ class _Page:
     now: datetime
 
 
-def one_run(request: HttpRequest, *, environment: str, run: str) -> HttpResponse:
-    """One run in one of its tabs (`tab=`); `with=` puts the ladder of another one under its own."""
-    now = timezone.now()
+def story_of(environment: str, run: str) -> RunStory:
+    """What is known of a run. Raises Http404 where that is nothing."""
     story = run_of(environment, run) if run.isprintable() else None  # PostgreSQL takes no NUL
     if story is None:
         raise Http404(f"No fact in {environment} carries the run {run}.")
+    return story
+
+
+def one_run(request: HttpRequest, *, environment: str, run: str) -> HttpResponse:
+    """One run in one of its tabs (`tab=`); `with=` puts the ladder of another one under its own."""
+    now = timezone.now()
+    story = story_of(environment, run)
     standing = standing_of(story, now, reporting_in(environment, [story], now))
     sentence = _telling(story, standing, now)
     if is_asked(request):

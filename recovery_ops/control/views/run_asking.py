@@ -17,7 +17,7 @@ from recovery_ops.control.forms import ReasonForm, new_key, problems_of
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
-from recovery_ops.control.views.run import short
+from recovery_ops.control.views.run import short, story_of
 
 
 class AskForm(ReasonForm):
@@ -28,9 +28,10 @@ class AskForm(ReasonForm):
 
 @require_http_methods(["GET", "POST"])
 def ask(request: HttpRequest, *, environment: str, run: str) -> HttpResponse:
-    """The form; sent, the page of the escalation."""
+    """The form; sent, the page of the escalation. 404 for a run of which nothing is known."""
     if not visit_of(request).grants.may("respond", environment):
         raise PermissionDenied(f"Your role does not let you ask people in {environment}.")
+    story_of(environment, run)
     if request.method == "GET":
         return _form(request, environment, run, AskForm(initial={"key": new_key()}))
     form = AskForm(request.POST)

@@ -1,0 +1,324 @@
+"""Every object of one environment, asked for from another: it is not there.
+
+`OBJECTS` names each kind of object that an address can name, by how the address begins; an address that names something
+new fails until it stands there, or in `NO_OBJECTS` with the reason. One of each is made in `dev`: there it is for an
+admin of `dev`, and it is not for an admin of `test`, by whatever method and with whatever is done to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from events.capacity.detection import look
+from events.capacity.models import CapacityArrangement, CapacityEvent
+from events.capacity.reach import read_reach
+from events.keys import create_key
+from recovery_ops.control import actions
+from recovery_ops.control.actions.capacity import merge_events
+from recovery_ops.control.actions.failures import merge_failures
+from recovery_ops.control.actions.notifying import save_chain, save_channel, save_rule
+from recovery_ops.control.actions.replays import start_replay
+from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.models import (
+    EnvironmentRules,
+    Escalation,
+    FailureGrouping,
+    HeldAct,
+    ResetRamp,
+    Revision,
+)
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import Escalated
+from recovery_ops.rules.scope import Scope
+from recovery_ops.rules.words import Category, Evidence, State
+from tests.control.cast import REASON, SEARCH, asked, person
+from tests.control.test_who_may_what import Address, as_role
+from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
+from tests.events.test_capacity import storm
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+OBJECTS = {
+    "resets/<number:number>": "ramp",
+    "requests/<number:number>": "request",
+    "breakers/<path:name>": "breaker",
+    "failures/unclassified/<path:fingerprint>": "unknown cause",
+    "failures/<path:fingerprint>": "cause",
+    "failures/groupings/<number:number>": "grouping",
+    "runs/<path:run>": "run",
+    "capacity/<int:number>": "capacity event",
+    "capacity/events/<number:number>": "capacity event",
+    "capacity/arrangements/<number:number>": "arrangement",
+    "escalations/<int:number>": "escalation",
+    "escalations/<number:number>": "escalation",
+    "policies/proposals/<number:number>": "proposal",
+    "policies/golden/<number:number>": "golden run",
+    "policies/rollouts/<number:number>": "rollout",
+    "policies/replays/<number:number>": "replay",
+    "policies/releases/<number:version>": "release",
+    "feedback/<number:number>": "feedback",
+    "settings/keys/<str:prefix>": "key",
+    "settings/access/<int:number>": "person",
+    "settings/notifications/channels/<int:number>": "channel",
+    "settings/notifications/rules/<int:number>": "rule",
+    "settings/notifications/chains/<int:number>": "chain",
+    "notifications/channels/<number:number>": "channel",
+    "notifications/rules/<number:number>": "rule",
+    "notifications/chains/<number:number>": "chain",
+}
+"""Without `api/v1/`, where the same objects have the same names."""
+NO_OBJECTS = {
+    "failures/act/<str:verb>": "a verb; what it is done to stands in the form",
+    "capacity/arrange/<str:verb>": "a verb; what it is done to stands in the form",
+    "escalations/act/<str:verb>": "a verb; what it is done to stands in the form",
+    "settings/notifications/channels/new/<str:kind>": "a kind of channel",
+    "settings/you/sign-in/keys/<int:pk>/remove": "of nobody but the person who asks",
+    "policies/operations/<path:operation>": "a policy may speak of an operation that nobody has called yet",
+    "api/v1/policies/operations/<path:operation>": "a policy may speak of an operation that nobody has called yet",
+    "api/v1/<path:rest>": "nothing is there",
+}
+
+ACTS = {
+    "/resets/": "cancel",
+    "/requests/": "reject",
+    "/policies/proposals/": "comment",
+    "/policies/rollouts/": "promote",
+    "/policies/releases/": "roll-back",
+}
+AGO = ago(60).isoformat()
+LATER = (NOW + timedelta(hours=1)).isoformat()
+
+
+def routes() -> Iterator[tuple[str, URLPattern]]:
+    """Every address that names something, as it is written down."""
+
+    def walk(patterns: list[Any], before: str) -> Iterator[tuple[str, URLPattern]]:
+        for one in patterns:
+            here = before + str(one.pattern)
+            if isinstance(one, URLResolver):
+                yield from walk(one.url_patterns, here)
+            elif one.pattern.converters:
+                yield here, one
+
+    yield from walk(get_resolver().url_patterns, "")
+
+
+def kind_of(route: str) -> str:
+    """Which kind of object an address names; empty where that is not written down."""
+    fitting = [start for start in OBJECTS if route.removeprefix("api/v1/").startswith(start)]
+    return OBJECTS[max(fitting, key=len)] if fitting else ""
+
+
+def test_every_address_that_names_something_is_written_down() -> None:
+    found = [route for route, _ in routes()]
+    assert [route for route in found if route not in NO_OBJECTS and not kind_of(route)] == []
+    assert [route for route in NO_OBJECTS if route not in found] == []
+    assert {kind_of(route) for route in found} - {""} == set(OBJECTS.values())
+
+
+@pytest.fixture
+def world() -> dict[str, str]:
+    """One object of each kind in `dev`, by what it is called in an address; `test` has a key and nothing else."""
+    _tell_facts()
+    _, secret = create_key("elsewhere", ["ingest"], "test")
+    assert secret
+    Revision.objects.get_or_create(environment="test", defaults={"number": 1, "changed_at": NOW})
+    key, _ = create_key("research", ["ingest"], "dev")
+    made: dict[str, Any] = {"key": key.prefix, "breaker": "search_web", "run": "run-1", "cause": "one"}
+    made["unknown cause"] = "badcafe"
+    actions.reset(**asked(scope=SEARCH))
+    made["ramp"] = ResetRamp.objects.get().number
+    made["escalation"] = Escalation.objects.latest("pk").pk
+    large, small = CapacityEvent.objects.order_by("pk")[:2]
+    admin = person(Role.ADMIN, "eva")
+    merge_events(**asked(numbers=[large.pk, small.pk], by=admin))
+    made["arrangement"], made["capacity event"] = CapacityArrangement.objects.get().pk, large.pk
+    merge_failures(**asked(fingerprints=["one", "two"], by=admin))
+    made["grouping"] = FailureGrouping.objects.get().pk
+    made |= _policies(admin)
+    made["feedback"] = actions.say(**asked(operation="search_web", want="retry_less", service="research")).object.number
+    made |= _notifications(admin)
+    EnvironmentRules.objects.update_or_create(environment="dev", defaults={"is_second_needed": True})
+    with pytest.raises(actions.Refused):
+        actions.trip(**asked(scope=Scope(operation="*")))
+    made["request"] = HeldAct.objects.get().number
+    made["override"] = actions.disable(**asked(scope=SEARCH)).object.pk
+    member = User.objects.create_user("member")
+    as_role(member, Role.VIEWER, "dev")
+    made["person"] = member.pk
+    return {kind: str(value) for kind, value in made.items()}
+
+
+def _tell_facts() -> None:
+    story = Story()
+    for instance in ("r-0", "r-1"):
+        story.tell(heartbeat(), moved(State.OPEN), counted(6), at=90, instance=instance)
+    story.tell(failed(Category.TIMEOUT, fingerprint="one"), at=80, run="run-1", instance="r-0")
+    story.tell(failed(Category.TIMEOUT, fingerprint="two"), at=80, run="run-1", instance="r-0")
+    unknown = {"evidence": Evidence.NONE, "retryable": False, "exception_type": "acme.LedgerError"}
+    story.tell(failed(Category.UNKNOWN, "post_entry", fingerprint="badcafe", **unknown), at=70, run="run-2")
+    story.tell(Escalated(operation="charge", category=Category.UNKNOWN, queue="unclassified", reason="unknown"), at=60)
+    story.tell(heartbeat(), at=1, instance="r-0")
+    story.store()
+    storm(Story(), since=400, until=300).store()
+    storm(Story(), since=380, until=200, model="small").store()
+    look("dev", NOW)
+    read_reach("dev", NOW)
+    open_escalations("dev", NOW)
+
+
+def _policies(admin: actions.Actor) -> dict[str, int]:
+    release = actions.set_operation_policy(**asked(operation="search_web", knobs={"max_retries": 5}, by=admin))
+    document = {"defaults": {"operation": {"max_retries": 5}}}
+    proposal = actions.propose(**asked(title="more patience", document=document)).object
+    replay = start_replay(**asked(number=proposal.number, start=ago(3600), end=NOW)).object
+    golden = actions.mark_golden(**asked(run="run-1", name="kept", must="it ends well")).object
+    rollout = actions.start_rollout(**asked(number=proposal.number, share=0.5, for_s=600)).object
+    return {
+        "proposal": proposal.number,
+        "release": release.object.version,
+        "replay": replay.number,
+        "golden run": golden.number,
+        "rollout": rollout.number,
+    }
+
+
+def _notifications(admin: actions.Actor) -> dict[str, int]:
+    by = {"by": admin, "name": "night"}
+    channel = save_channel(**asked(kind="slack", address="https://hooks.example.org/x", **by)).object
+    rule = save_rule(**asked(channel=channel.pk, words={"triggers": ["capacity"]}, **by)).object
+    chain = save_chain(**asked(steps=[{"after_s": 0, "channel": channel.pk}], **by)).object
+    return {"channel": channel.pk, "rule": rule.pk, "chain": chain.pk}
+
+
+def addresses(world: dict[str, str]) -> Iterator[Address]:
+    """Every address of the objects of this world."""
+    for route, pattern in routes():
+        kind = kind_of(route)
+        if kind and route not in NO_OBJECTS:
+            yield Address(
+                pattern.name or route, "/" + re.sub(r"<[^>]+>", world[kind], route, count=1), pattern.callback
+            )
+
+
+def answered(client: Client, address: Address, method: str, environment: str) -> int:
+    """The status of one try, of which nothing stays."""
+    path = f"{address.path}?environment={environment}"
+    with transaction.atomic():
+        if method == "get":
+            status = client.get(path).status_code
+        elif address.is_api:
+            body = {
+                name: LATER if name in ("at", "go_live_at") else value for name, value in address.body(method).items()
+            }
+            status = getattr(client, method)(path, body, "application/json").status_code
+        else:
+            form = {"reason": REASON, "key": "k-1", "environment": environment}
+            # A page may take more than one act, and says 404 to one that it does not know.
+            act = next((one for start, one in ACTS.items() if address.path.startswith(start)), "")
+            status = client.post(path, form | {"act": act, "move": act}).status_code
+        transaction.set_rollback(True)
+    return int(status)
+
+
+def admin_of(environment: str) -> Client:
+    user = User.objects.create_user(f"admin of {environment}")
+    as_role(user, Role.ADMIN, environment)
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def test_an_object_of_elsewhere_is_nowhere(world: dict[str, str]) -> None:
+    ours, theirs = admin_of("dev"), admin_of("test")
+    shown, found, missing = [], [], []
+    for address in addresses(world):
+        for method in address.methods():
+            here = answered(ours, address, method, "dev")
+            if here == 405:
+                continue
+            if here == 404:
+                missing.append((method, address.path))
+            status = answered(theirs, address, method, "test")
+            if status != 404:
+                found.append((method, address.path, status))
+            if answered(theirs, address, method, "dev") not in (403, 404):
+                shown.append((method, address.path))
+    assert missing == [], "what is not there for anybody proves nothing"
+    assert found == []
+    assert shown == []
+
+
+NAMED_IN_BODIES: dict[str, dict[str, Any]] = {
+    "/escalations/act/resolve": {"number": "escalation"},
+    "/failures/act/resolve": {"fingerprint": "cause"},
+    "/breakers/search_web/release": {"override": "override"},
+    "/api/v1/escalations": {"verb": "=resolve", "numbers": ["escalation"]},
+    "/api/v1/failures": {"verb": "=resolve", "fingerprints": ["cause"]},
+    "/api/v1/policies/golden": {"run": "run", "name": "=again", "must": "=it ends well"},
+    "/api/v1/breakers/search_web/release": {"override_id": "override"},
+    "/api/v1/breakers/search_web/extend": {"override_id": "override", "expires_in_s": 7200.0},
+    "/api/v1/policies/replays": {"proposal": "proposal", "start": f"={AGO}", "end": f"={LATER}"},
+}
+"""What is done to objects that the body names, by the kind of each; `=` begins a word that names nothing."""
+
+
+def test_nothing_is_done_to_an_object_of_elsewhere_that_a_body_names(world: dict[str, str]) -> None:
+    ours, theirs, before = admin_of("dev"), admin_of("test"), _rows()
+    refused, done = [], []
+    for path, fields in NAMED_IN_BODIES.items():
+        if not _is_done(ours, path, fields, world, "dev"):
+            refused.append(path)
+        if _is_done(theirs, path, fields, world, "test"):
+            done.append(path)
+    assert refused == [], "what nobody may do proves nothing"
+    assert done == []
+    assert _rows() == before
+
+
+def _is_done(client: Client, path: str, fields: dict[str, Any], world: dict[str, str], environment: str) -> bool:
+    """Whether what a body asks for is done, to any of those that it names. What the owner does is undone."""
+    body = {"reason": REASON} | {name: _filled(one, world) for name, one in fields.items()}
+    place = f"{path}?environment={environment}"
+    with transaction.atomic():
+        if path.startswith("/api/"):
+            answer = client.post(place, body, "application/json")
+            results = answer.json().get("results", ())
+        else:
+            answer, results = client.post(place, body | {"environment": environment}), ()
+        transaction.set_rollback(environment == "dev")
+    print(
+        path,
+        environment,
+        answer.status_code,
+        answer.content[-900:] if environment == "dev" and answer.status_code >= 400 else "",
+    )
+    is_nothing = results and all("problem" in one for one in results)
+    return answer.status_code < 400 and not is_nothing
+
+
+def _filled(given: Any, world: dict[str, str]) -> Any:
+    if isinstance(given, list):
+        return [_filled(one, world) for one in given]
+    if not isinstance(given, str):
+        return given
+    found = given[1:] if given.startswith("=") else world[given]
+    return int(found) if found.isdigit() else found
+
+
+def _rows() -> dict[str, list[Any]]:
+    """All that people have made in `dev`."""
+    made = [one for one in apps.get_models() if one._meta.app_label in ("control", "events")]
+    ours = [one for one in made if any(field.name == "environment" for field in one._meta.fields)]
+    found = {one.__name__: one._default_manager.filter(environment="dev").order_by("pk").values() for one in ours}
+    return {name: list(rows) for name, rows in found.items()}
