@@ -79,9 +79,10 @@ def _assign(one: Escalation, attempt: Attempt, asked: Responding) -> str:
 
 def _snooze(one: Escalation, attempt: Attempt, asked: Responding) -> str:
     until = attempt.now + timedelta(seconds=asked.get("for_s", 0.0))
-    if one.ticket and until >= one.resolve_by:
-        detail = f"A run waits for the answer until {one.resolve_by:%H:%M:%S} UTC; snooze it for less, or decide."
-        raise Refused("too_late", detail, fields={"for_s": "goes past the deadline of the run that waits"})
+    if one.ends_by_default and one.default_done_at is None and until >= one.resolve_by:
+        who = "A run waits for the answer" if one.ticket else "It is open"
+        detail = f"{who} until {one.resolve_by:%H:%M:%S} UTC; snooze it for less, or decide."
+        raise Refused("too_late", detail, fields={"for_s": "goes past the deadline, which decides it"})
     one.snoozed_until = until
     return f"put it off until {until:%H:%M:%S} UTC"
 

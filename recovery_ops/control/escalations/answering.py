@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from recovery_ops.control.escalations.due import BY
 from recovery_ops.control.escalations.timing import Times, held_for, is_by_person, until_resolved, until_taken
 from recovery_ops.control.models import Escalation
 
@@ -40,7 +39,9 @@ def answering(environment: str, *, start: datetime, end: datetime, now: datetime
         environment=environment, opened_at__gte=start, opened_at__lt=end, merged_into=None
     ).order_by("-opened_at")
     rows = list(
-        found.only("opened_at", "first_acknowledged_at", "resolved_at", "resolved_by", "resolve_by")[:READ_MOST]
+        found.only("opened_at", "first_acknowledged_at", "resolved_at", "resolved_by", "resolve_by", "default_done_at")[
+            :READ_MOST
+        ]
     )
     taken, resolved = until_taken(rows), until_resolved(rows)
     return Answering(
@@ -48,7 +49,7 @@ def answering(environment: str, *, start: datetime, end: datetime, now: datetime
         taken=taken.count,
         resolved=resolved.count,
         late=sum((one.resolved_at or now) > one.resolve_by for one in rows),
-        unanswered=sum(one.resolved_by == BY for one in rows),
+        unanswered=sum(one.default_done_at is not None and not is_by_person(one) for one in rows),
         to_take=_median(taken),
         to_resolve=_median(resolved),
         held=held_for(rows),

@@ -21,7 +21,10 @@ _PROPOSED_CHARS = 140
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """One deadline: when it is, how much of its time is left (0 to 1), whether it was kept, is running or is over."""
+    """One deadline: when it is, how much of its time is left (0 to 1), whether it was kept, is running or is over.
+
+    `took` is None while it runs, and where it ended without anybody.
+    """
 
     ends: datetime
     share_left: float
@@ -72,7 +75,8 @@ class EscalationRow:
 
     @property
     def is_breached(self) -> bool:
-        return self.acknowledging.is_breached or self.resolving.is_breached
+        """Whether a deadline has passed that nobody dealt with; what silence said by then is dealt with."""
+        return not self.one.is_defaulted and (self.acknowledging.is_breached or self.resolving.is_breached)
 
     @property
     def due(self) -> datetime:
@@ -87,14 +91,17 @@ def title_of(one: Escalation) -> str:
 
 
 def rows_of(environment: str, tab: str, *, by: int | None, now: datetime, queue: str = "") -> list[EscalationRow]:
-    """The escalations of one tab, what is breached first, then what is due soonest; at most 200. One query."""
+    """The escalations of one tab, what is breached first, then what is due soonest; at most 200. One query.
+
+    Last comes what is open although its default was carried out.
+    """
     found = _in_tab(Escalation.objects.filter(environment=environment), tab, by=by, now=now)
     if queue:
         found = found.filter(queue=queue)
     order = "-resolved_at" if tab == "resolved" else "resolve_by"
     counted = found.annotate(note_count=Count("notes", filter=Q(notes__verb="note"))).order_by(order, "pk")
     rows = [row_of(one, now, notes=one.note_count) for one in counted[:ROWS_MOST]]
-    return rows if tab == "resolved" else sorted(rows, key=lambda row: (not row.is_breached, row.due, row.number))
+    return rows if tab == "resolved" else sorted(rows, key=_urgency)
 
 
 def counts_of(environment: str, *, by: int | None, now: datetime) -> dict[str, int]:
@@ -150,10 +157,14 @@ def row_of(one: Escalation, now: datetime, *, notes: int = 0) -> EscalationRow:
     )
     return EscalationRow(
         one=one,
-        acknowledging=_clock(to_take, one.acknowledge_by, taken, now),
-        resolving=_clock(to_resolve, one.resolve_by, one.resolved_at, now),
+        acknowledging=_clock(to_take, one.acknowledge_by, taken, now, stopped=one.default_done_at),
+        resolving=_clock(to_resolve, one.resolve_by, one.resolved_at, now, stopped=one.default_done_at),
         notes=notes,
     )
+
+
+def _urgency(row: EscalationRow) -> tuple[bool, bool, datetime, int]:
+    return row.one.is_defaulted, not row.is_breached, row.due, row.number
 
 
 def _mine(by: int | None) -> Q:
@@ -161,7 +172,12 @@ def _mine(by: int | None) -> Q:
     return Q(pk__in=[]) if by is None else Q(assignee_id=by)
 
 
-def _clock(began: datetime, ends: datetime, kept: datetime | None, now: datetime) -> Clock:
+def _clock(
+    began: datetime, ends: datetime, kept: datetime | None, now: datetime, *, stopped: datetime | None = None
+) -> Clock:
+    """`stopped`: when the default was carried out, by which every clock ends that had run out."""
+    if kept is None and stopped is not None and ends <= stopped:
+        return Clock(ends=ends, share_left=0.0, is_running=False, is_breached=True)
     until = kept or now
     length = max((ends - began).total_seconds(), 1.0)
     return Clock(

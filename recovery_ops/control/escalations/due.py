@@ -12,7 +12,6 @@ from recovery_ops.control.actors import system
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.escalations.terms import ACKNOWLEDGED_FOR, THEN
 from recovery_ops.control.models import Escalation, EscalationNote
-from recovery_ops.rules.escalation_terms import ALLOW
 
 BY = "deadline"
 
@@ -31,12 +30,13 @@ def keep_deadlines(environment: str, now: datetime) -> int:
 
 
 def _default(one: Escalation, now: datetime) -> Escalation:
-    """Nobody answered. What a run waits for is answered for it; anything else stays open, and says what goes on."""
+    """Nobody answered: it ends as silence says, and a run that waits is told. What is still to be done stays open."""
     then = THEN.get(one.default_action, "nothing changes")
     one.default_done_at = now
+    if one.ends_by_default:
+        one.resolved_at, one.resolved_by, one.resolution = now, BY, one.ends_by_default
+        one.snoozed_until = None
     if one.ticket:
-        one.resolved_at, one.resolved_by = now, BY
-        one.resolution = Escalation.APPROVED if one.default_action == ALLOW else Escalation.REJECTED
         one.revision = current_revision(one.environment) + 1
     one.version += 1
     one.save()
@@ -48,7 +48,7 @@ def _default(one: Escalation, now: datetime) -> Escalation:
         object=f"{one}",
         operation=one.operation,
         reason=f"Nobody decided in time: {then}.",
-        after={"id": one.pk, "default_action": one.default_action},
+        after={"id": one.pk, "default_action": one.default_action, "resolution": one.resolution},
         revision=one.revision,
     )
     audit.append(one.environment, deed, by=system(BY), at=now)

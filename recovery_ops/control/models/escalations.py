@@ -15,7 +15,7 @@ from recovery_ops.control.models.bases import (
     name_field,
     person_field,
 )
-from recovery_ops.rules.escalation_terms import NORMAL
+from recovery_ops.rules.escalation_terms import ABORT, ALLOW, NORMAL, REJECT
 from recovery_ops.rules.intent import Answer
 
 MESSAGE_CHARS = 1000
@@ -30,6 +30,8 @@ class Escalation(models.Model):
     """
 
     APPROVED, REJECTED, EDITED, DONE, MERGED = "approved", "rejected", "edited", "resolved", "merged"
+    ABORTED = "aborted"
+    """What silence decides about a run that was stopped: it stays so, with its state saved."""
 
     environment = environment_field()
     key = models.CharField(max_length=32, help_text="A digest of what makes two facts ask the same question.")
@@ -89,6 +91,22 @@ class Escalation(models.Model):
     @property
     def is_open(self) -> bool:
         return self.resolved_at is None
+
+    @property
+    def ends_by_default(self) -> str:
+        """The resolution with which its deadline ends it; empty where it stays open, because silence decides nothing.
+
+        A run that waits is always answered. Who is to name a failure, or to undo by hand what could not be undone, is
+        still to do it when the deadline has passed.
+        """
+        if self.ticket:
+            return self.APPROVED if self.default_action == ALLOW else self.REJECTED
+        return {ALLOW: self.APPROVED, REJECT: self.REJECTED, ABORT: self.ABORTED}.get(self.default_action, "")
+
+    @property
+    def is_defaulted(self) -> bool:
+        """Whether it is open although its default was carried out: then no deadline runs any more."""
+        return self.resolved_at is None and self.default_done_at is not None
 
     @property
     def acknowledge_in(self) -> timedelta:

@@ -139,7 +139,7 @@ def plan_of(one: Escalation, notes: Sequence[EscalationNote], now: datetime) -> 
     names = names_of(one.environment)
     is_on = chain is not None and chain.is_on
     steps, _ = parse_steps(chain.steps) if chain is not None and is_on else ((), [])
-    ends = one.resolve_by if one.ticket else None  # what a run waits for is answered for it then
+    ends = one.resolve_by if one.ends_by_default and one.default_done_at is None else None  # it is decided then
     planned = [
         _planned(step, names, asked.pop(_event(clock.round, key), None), clock, now, ends)
         for step, key in zip(steps, keys_of(steps), strict=True)

@@ -141,7 +141,7 @@ def _cells(row: EscalationRow) -> tuple[Cell, ...]:
     return (
         *(str(one), row.title, one.severity, row.asks, one.queue, one.assigned_to, one.opened_at),
         *(one.acknowledge_by, one.first_acknowledged_at, one.acknowledged_by, one.resolve_by, one.resolved_at),
-        *(one.resolved_by, one.resolution, row.is_breached, one.occurrences, one.seen_at),
+        *(one.resolved_by, one.resolution, row.is_breached or one.is_defaulted, one.occurrences, one.seen_at),
     )
 
 
@@ -322,6 +322,8 @@ def _sentence(rows: Sequence[EscalationRow] | None, counts: dict[str, int], now:
     if first.is_breached:
         late = sum(row.is_breached for row in rows)
         return f"{taken}; {count_text(late, 'deadline has', 'deadlines have')} passed."
+    if first.one.is_defaulted:
+        return f"{taken}. No deadline runs: what silence means was carried out."
     left = span_text(int((first.due - now).total_seconds()))
     return f"{taken}. The next deadline is that of {first.one}, in {left}: then {_then(first)}."
 
@@ -351,5 +353,5 @@ def _paragraph(row: EscalationRow, now: datetime) -> str:
     then = THEN.get(one.default_action, "nothing changes")
     end = f"If nobody decides by {clock_text(one.resolve_by, today=now)} {zone_word(now)}, {then}."
     if one.default_done_at is not None:
-        end = f"Nobody decided in time: {then}."
+        end = f"Nobody decided in time: {then}. It stays open until somebody does."
     return f"{what}{said}. {asked} {waits}{end}"

@@ -36,11 +36,12 @@ def asked(rows: Sequence[EscalationRow], now: datetime) -> str:
     if not rows:
         return ""
     late = sum(row.is_breached for row in rows)
-    when = (
-        f"{count_text(late, 'deadline has', 'deadlines have')} passed"
-        if late
-        else f"the next deadline is in {span_text(int((rows[0].due - now).total_seconds()))}"
-    )
+    if late:
+        when = f"{count_text(late, 'deadline has', 'deadlines have')} passed"
+    elif rows[0].one.is_defaulted:
+        when = "and no deadline runs"
+    else:
+        when = f"the next deadline is in {span_text(int((rows[0].due - now).total_seconds()))}"
     return f" {count_text(len(rows), 'question waits', 'questions wait')} for a person, {when}."
 
 

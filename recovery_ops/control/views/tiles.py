@@ -98,6 +98,8 @@ def _escalations(rows: Sequence[EscalationRow], now: datetime) -> Tile:
         first = rows[0]
         distance = span_text(int(abs((first.due - now).total_seconds())))
         detail = f"{first.one} is {distance} late" if first.is_breached else f"{first.one} is due in {distance}"
+        if first.one.is_defaulted:
+            detail = "no deadline runs"
     return Tile(
         title="Escalations",
         figure=str(sum(row.one.acknowledged_at is None for row in rows)),
