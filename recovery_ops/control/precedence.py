@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from events.queries import fleet
 from recovery_ops.control.actions.attempt import words_of
 from recovery_ops.control.desired import Snapshot, Who
 from recovery_ops.rules.intent import winning_override
@@ -44,6 +45,23 @@ class Verdict:
     overrides: Sequence[Claim]
     rules: Sequence[Claim]
     knobs: Sequence[Said]
+
+
+def placed(environment: str, place: Place, *, now: datetime) -> Place:
+    """The place with the service and group of its instance where they are not said and one of that name lives.
+
+    A rule for a service speaks of its instances, too, and who asks about an instance need not know of which it is.
+    """
+    if not place.instance or (place.service and place.group):
+        return place
+    found = [
+        one
+        for one in fleet(environment, now=now)
+        if one.instance == place.instance and place.service in ("", one.service)
+    ]
+    if len(found) != 1:
+        return place
+    return replace(place, service=found[0].service, group=place.group or found[0].group)
 
 
 def verdict_of(snapshot: Snapshot, place: Place, *, now: datetime, kind: str = "operation") -> Verdict:

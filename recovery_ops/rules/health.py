@@ -142,10 +142,12 @@ def judge(cohort: Side, other: Side, *, least_calls: int = LEAST_CALLS) -> Opini
     gone = _gone(cohort, other)
     if gone:
         return Opinion(health=Health.ROLL_BACK, sentence=gone)
-    worse = [*_worse("", cohort.total, other.total, other.word, least_calls)]
+    worse = []
     for operation in sorted(cohort.by_operation.keys() & other.by_operation.keys()):
         mine, theirs = cohort.by_operation[operation], other.by_operation[operation]
-        worse += _worse(operation, mine, theirs, other.word, least_calls)
+        worse += _worse(f" of {operation}", mine, theirs, other.word, least_calls)
+    if not worse:  # no operation by itself: too few calls of each, or a little in all of them
+        worse = _worse(_mostly(cohort), cohort.total, other.total, other.word, least_calls)
     if worse:
         return Opinion(health=Health.ROLL_BACK, sentence=_joined(worse))
     missing = _missing(cohort, other, least_calls)
@@ -170,11 +172,21 @@ def _gone(cohort: Side, other: Side) -> str:
     return ""
 
 
-def _worse(operation: str, mine: Counts, theirs: Counts, word: str, least_calls: int) -> list[str]:
-    """Every measure that is worse, in words."""
+def _mostly(cohort: Side) -> str:
+    """Of all operations together: where most of it went wrong, to begin looking."""
+
+    def trouble(operation: str) -> int:
+        counts = cohort.by_operation[operation]
+        return counts.failures + counts.rejected + counts.exhausted
+
+    names = sorted(cohort.by_operation, key=lambda one: (-trouble(one), one))
+    return f" of all operations, most of them in {names[0]}," if names and trouble(names[0]) else " of all operations"
+
+
+def _worse(of: str, mine: Counts, theirs: Counts, word: str, least_calls: int) -> list[str]:
+    """Every measure that is worse, in words; `of` says of what."""
     if mine.calls < least_calls or theirs.calls < least_calls:
         return []
-    of = f" of {operation}" if operation else ""
     found = [
         f"{one.word}{of} {_rate(mine.rate(one.name))} against {_rate(theirs.rate(one.name))} of {word}"
         for one in MEASURES

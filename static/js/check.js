@@ -35,4 +35,27 @@
     clearTimeout(timer);
     timer = setTimeout(() => check(form).catch(() => {}), PAUSE_MS);
   });
+
+  // A fault's path brings to its place: the field, opened if it is folded away, or that stretch of the JSON.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("a[data-place]");
+    if (!link || event.defaultPrevented || event.ctrlKey || event.metaKey) return;
+    const [id, stretch] = [decodeURIComponent(link.hash.slice(1)), link.dataset.place];
+    const field = document.getElementById(id) ?? document.getElementById(`${id.split(".")[0]}-title`);
+    if (!field) return;
+    event.preventDefault();
+    for (let at = field.closest("details"); at; at = at.parentElement.closest("details")) at.open = true;
+    field.scrollIntoView({ block: "center" });
+    if (!stretch) {
+      if (!field.matches("input, select, textarea")) field.tabIndex = -1;
+      field.focus({ preventScroll: true });
+      return;
+    }
+    const [start, end] = stretch.split(" ").map(Number);
+    field.focus({ preventScroll: true });
+    field.setSelectionRange(start, end);
+    const lines = field.value.split("\n").length;
+    const above = field.value.slice(0, start).split("\n").length - 1;
+    field.scrollTop = (field.scrollHeight / lines) * above - field.clientHeight / 3;
+  });
 }

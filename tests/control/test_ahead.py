@@ -185,3 +185,14 @@ def test_people_and_programs_read_the_same_verdict() -> None:
     assert held.pk in said
     assert "nothing else speaks of this place" in said
     assert "Which rule wins?" in text_of(signed_in().get("/explain"))
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("now")
+def test_the_rules_of_its_service_hold_for_an_instance_that_is_named_alone() -> None:
+    troubled_fleet()
+    actions.set_operation_policy(**asked(operation="search_web", service="research", knobs={"max_retries": 1}))
+    said = text_of(signed_in().get("/explain?operation=search_web&instance=r-0"))
+    assert "rule search_web of research" in said
+    assert 'value="research"' in signed_in().get("/explain?operation=search_web&instance=r-0").content.decode()
+    assert "rule search_web of research" not in text_of(signed_in().get("/explain?operation=search_web&instance=r-99"))

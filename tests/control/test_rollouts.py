@@ -169,7 +169,7 @@ def test_what_is_worse_is_taken_back_at_once_and_says_why() -> None:
     [_] = actions.keep_rollouts(now=ago(690))
     rollout.refresh_from_db()
     assert (rollout.state, state(), PolicyRelease.objects.count()) == ("rolled_back", "rolled_back", 0)
-    assert "failed attempts per call 40.0 % against 2.0 % of the others" in rollout.end_reason
+    assert "failed attempts per call of search_web 40.0 % against 2.0 %" in rollout.end_reason
     assert [told(instance)[0] for instance in FLEET] == ["built-in"] * 10
     entry = AuditEntry.objects.latest("number")
     assert (entry.verb, entry.actor_kind, entry.reason) == ("rollout.take_back", "system", rollout.end_reason)
@@ -219,7 +219,7 @@ def test_a_whole_fleet_is_compared_with_itself_before() -> None:
     counts(rollout, failing=30)
     [_] = actions.keep_rollouts(now=ago(690))
     rollout.refresh_from_db()
-    assert "failed attempts per call 30.0 % against 0.0 % of the cohort before" in rollout.end_reason
+    assert "failed attempts per call of search_web 30.0 % against 0.0 %" in rollout.end_reason
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------

@@ -32,14 +32,24 @@ def cohort(**said: Any) -> Side:
         ({"calls": 200}, {"calls": 10}, "wait", "10 calls of the others, and 50 are needed"),
         ({"calls": 10, "failures": 10}, {"calls": 800}, "wait", "10 calls of the cohort"),
         ({"calls": 200, "failures": 60}, {"calls": 800, "failures": 16}, "roll_back", "30.0 % against 2.0 %"),
-        ({"calls": 200, "rejected": 60}, {"calls": 800}, "roll_back", "calls refused 30.0 % against 0.0 %"),
-        ({"calls": 200, "exhausted": 30}, {"calls": 800, "exhausted": 4}, "roll_back", "calls given up 15.0 %"),
+        (
+            {"calls": 200, "rejected": 60},
+            {"calls": 800},
+            "roll_back",
+            "calls refused of search_web 30.0 % against 0.0 %",
+        ),
+        (
+            {"calls": 200, "exhausted": 30},
+            {"calls": 800, "exhausted": 4},
+            "roll_back",
+            "calls given up of search_web 15.0 %",
+        ),
         # Where most is refused already, it cannot be half as much again: what still passes is looked at.
         (
             {"calls": 900, "rejected": 774},
             {"calls": 900, "rejected": 585},
             "roll_back",
-            "refused 86.0 % against 65.0 %",
+            "refused of search_web 86.0 % against 65.0 %",
         ),
         ({"calls": 900, "rejected": 640}, {"calls": 900, "rejected": 585}, "go", "No worse"),
         ({"calls": 90_000, "rejected": 89_600}, {"calls": 90_000, "rejected": 89_000}, "go", "No worse"),
@@ -47,7 +57,12 @@ def cohort(**said: Any) -> Side:
         ({"calls": 60, "failures": 3}, {"calls": 60, "failures": 1}, "go", "No worse"),
         # Hardly chance, but does not matter: within the tolerance.
         ({"calls": 90_000, "failures": 1900}, {"calls": 90_000, "failures": 900}, "go", "No worse"),
-        ({"calls": 200, "latencies": SLOW}, {"calls": 200, "latencies": FAST}, "roll_back", "p95 2.5 s against 0.1 s"),
+        (
+            {"calls": 200, "latencies": SLOW},
+            {"calls": 200, "latencies": FAST},
+            "roll_back",
+            "p95 of search_web 2.5 s against 0.1 s",
+        ),
         ({"calls": 200, "latencies": {2.5: 40}}, {"calls": 200, "latencies": FAST}, "go", "No worse"),
         # A twentieth just over the edge of a bucket: the p95 jumps, the calls hardly do.
         ({"calls": 200, "latencies": {0.1: 188, 2.5: 12}}, {"calls": 200, "latencies": FAST}, "go", "No worse"),
@@ -69,6 +84,16 @@ def test_one_operation_that_drowns_in_the_sum_is_found_and_named() -> None:
     opinion = judge(mine, theirs)
     assert opinion.health is Health.ROLL_BACK
     assert opinion.sentence == "Worse: failed attempts per call of search_web 60.0 % against 1.0 % of the others."
+
+
+def test_what_only_all_operations_together_show_names_where_most_of_it_is() -> None:
+    few = {name: Counts(calls=40, failures=12) for name in ("chat", "read")}
+    mine = Side(word="the cohort", by_operation=few | {"search_web": Counts(calls=40, failures=20)})
+    theirs = Side(word="the others", by_operation=dict.fromkeys((*few, "search_web"), Counts(calls=40)))
+    assert judge(mine, theirs).sentence == (
+        "Worse: failed attempts per call of all operations, most of them in search_web, "
+        "36.7 % against 0.0 % of the others."
+    )
 
 
 def test_an_operation_that_only_one_side_has_is_no_evidence_of_its_own() -> None:

@@ -22,7 +22,7 @@ from recovery_ops.control.documents import intent as documents_intent
 from recovery_ops.control.impact import impact_of_all
 from recovery_ops.control.in_force import in_force_of
 from recovery_ops.control.models import AuditEntry, LoadShed, Override
-from recovery_ops.control.precedence import verdict_of
+from recovery_ops.control.precedence import placed, verdict_of
 from recovery_ops.control.refusals import UNKNOWN, Held, Refused
 from recovery_ops.control.stuck import findings_of, stuck_among
 from recovery_ops.rules.knobs import KNOBS
@@ -270,7 +270,7 @@ class Explain(Api):
     asks = {
         "operation": "whose knobs and breaker",
         "breaker": "where it is called otherwise than the operation",
-        "service": "in which service",
+        "service": "in which service; that of the instance where it is not said",
         "instance": "in which instance",
         "group": "in which group",
         "kind": "operation, model, tool, document, sandbox",
@@ -278,6 +278,7 @@ class Explain(Api):
 
     def get(self, request: Request) -> Response:
         said = {name: request.query_params.get(name, "") for name in self.asks}
+        now = timezone.now()
         place = Place(
             operation=said["operation"],
             breaker=said["breaker"] or said["operation"],
@@ -285,7 +286,8 @@ class Explain(Api):
             instance=said["instance"],
             group=said["group"],
         )
-        found = verdict_of(read(self.environment), place, now=timezone.now(), kind=said["kind"] or "operation")
+        place = placed(self.environment, place, now=now)
+        found = verdict_of(read(self.environment), place, now=now, kind=said["kind"] or "operation")
         return Response({"environment": self.environment, "place": asdict(place), **asdict(found)})
 
 

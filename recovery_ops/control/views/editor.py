@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
@@ -21,8 +21,9 @@ from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.desired import LivePolicy, live_policy
 from recovery_ops.control.differences import written
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
+from recovery_ops.control.json_places import Place, place_of
 from recovery_ops.control.models import TITLE_CHARS, PolicyProposal
-from recovery_ops.control.policy_form import sections_of
+from recovery_ops.control.policy_form import field_of, sections_of
 from recovery_ops.control.policy_typed import document_typed, moved
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
@@ -134,9 +135,11 @@ class _Asked:
             "title_chars": TITLE_CHARS,
             "base": json.dumps(typed.document, ensure_ascii=False),
             "sections": sections,
-            "faults": list(typed.faults.items()),
+            "faults": [_Fault(path, message, *_address(typed, path)) for path, message in typed.faults.items()],
             "unplaced": [one for one in unplaced if not one.startswith("title:")],
-            "findings": findings_of(typed),
+            "findings": [
+                _Fault(one.path, one.message, *_address(typed, one.path), level=one.level) for one in findings_of(typed)
+            ],
             "problem": problem,
             "is_behind": proposal is not None and proposal.base_version != self.live.version,
             "back": reverse("policies") if proposal is None else reverse("proposal", args=[proposal.number]),
@@ -155,6 +158,25 @@ def typed_in(request: HttpRequest) -> Typed:
     base, fault = _read(data.get("base", ""))
     document, faults = document_typed(base, data)
     return Typed(document=document, text="", faults=fault | faults, title=title, mode=mode)
+
+
+class _Fault(NamedTuple):
+    """A fault or a question, and where it is: the field's id, or a stretch of the text."""
+
+    path: str
+    message: str
+    field: str
+    place: Place | None
+    level: str = ""
+
+
+def _address(typed: Typed, path: str) -> tuple[str, Place | None]:
+    """The form has a field for a path, the JSON a place."""
+    if path == "title":
+        return "title", None
+    if typed.mode == JSON:
+        return "text", place_of(typed.text, "" if path == "document" else path)
+    return field_of(path), None
 
 
 def findings_of(typed: Typed) -> tuple[Finding, ...]:

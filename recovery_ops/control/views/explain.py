@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from events.pages import render_page
 from recovery_ops.control.desired import Who
-from recovery_ops.control.precedence import verdict_of
+from recovery_ops.control.precedence import placed, verdict_of
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.policy import BUILT_IN_DEFAULTS
 from recovery_ops.rules.scope import Place
@@ -23,13 +23,18 @@ def explain(request: HttpRequest, *, environment: str) -> HttpResponse:
         for name in ("operation", "service", "instance", "group", "kind")
     }
     kind = said["kind"] if said["kind"] in BUILT_IN_DEFAULTS else "operation"
-    place = Place(
-        operation=said["operation"],
-        breaker=said["operation"],
-        service=said["service"],
-        instance=said["instance"],
-        group=said["group"],
+    place = placed(
+        environment,
+        Place(
+            operation=said["operation"],
+            breaker=said["operation"],
+            service=said["service"],
+            instance=said["instance"],
+            group=said["group"],
+        ),
+        now=now,
     )
+    said |= {"service": place.service, "group": place.group}
     standing = Standing(environment, now=now)
     context = {
         "now": now,
