@@ -46,6 +46,7 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     shed = verbs.add_parser("shed", help="let less important work fail fast in the whole environment, for a time")
     shed.add_argument("--least", default="critical", help="the least importance that passes (critical)")
     shed.add_argument("--for", dest="expires_in_s", type=seconds, metavar="TIME", help="30m, 2h …; else 1h")
+    shed.add_argument("--in", dest="starts_in_s", type=seconds, metavar="TIME", help="begin later: 30m, 2h …")
     shed.add_argument("--extend", action="store_true", help="let what is shed go on, for so long from now")
     shed.add_argument("--off", action="store_true", help="let everything pass again")
     _add_why(shed)
@@ -111,7 +112,10 @@ def shed(console: Asking, options: argparse.Namespace, say: Say, ask: Ask | None
     if "waits" in done:
         return _say_waiting(done, say)
     held = done["shed"]
-    words = "everything passes again" if held["ended_at"] else f"load is shed until {held['expires_at'][:19]} UTC"
+    until = (
+        f"{'from ' + held['starts_at'][:19] + ' ' if options.starts_in_s else ''}until {held['expires_at'][:19]} UTC"
+    )
+    words = "everything passes again" if held["ended_at"] else f"load is shed {until}"
     if done["dry_run"]:
         say(f"Nothing was changed. It would be: {words}, revision {done['revision']}. {_touched(done['impact'])}.")
         _say_needs(done, say)

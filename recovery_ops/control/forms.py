@@ -172,7 +172,7 @@ class BulkForm(ScopeForm, ExtendForm, BeginForm):
         return cleaned
 
 
-class ShedForm(ExtendForm):
+class ShedForm(ExtendForm, BeginForm):
     """What is to happen to less important work, until when, and the environment's name: everybody in it feels it."""
 
     act = forms.ChoiceField(
@@ -182,10 +182,12 @@ class ShedForm(ExtendForm):
 
     SHED = (("critical", "Shed all that nobody waits for"), ("sheddable_plus", "Shed only what is least important"))
     HELD = (("pass", "Let everything pass"), ("extend", "Let it go on for longer"))
+    AHEAD = (("pass", "Do not shed then: let everything pass"),)
 
-    def __init__(self, *args: Any, environment: str, is_shedding: bool, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, environment: str, is_shedding: bool, is_ahead: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["act"].choices = [*(self.HELD if is_shedding else ()), *self.SHED]  # type: ignore[attr-defined]
+        offered = self.HELD if is_shedding else self.AHEAD if is_ahead else ()
+        self.fields["act"].choices = [*offered, *self.SHED]  # type: ignore[attr-defined]
         self.fields["expires_in_s"].required = False
         self._environment = environment
 

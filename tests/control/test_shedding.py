@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from events import keys
 from recovery_ops.control import actions, desired
@@ -17,6 +18,7 @@ from recovery_ops.rules.words import Importance
 from recovery_ops.wire import parse_desired
 from tests.control.cast import REASON, asked, person
 from tests.control.test_api import Program
+from tests.control.visiting import signed_in, text_of
 from tests.events.seeding import NOW
 
 pytestmark = pytest.mark.usefixtures("known")
@@ -127,3 +129,63 @@ def test_programs_shed_extend_and_let_pass_and_are_told_what_was_assumed() -> No
     status, done = program.post("shed/release", {"reason": REASON})
     assert (status, done["shed"]["ended_by"]) == (200, "deployer")
     assert program.get("shed")[1]["shed"] is None
+
+
+class TestAhead:
+    """Load that is to be shed later."""
+
+    def test_agents_are_told_now_and_keep_the_time_themselves(self) -> None:
+        begin(starts_in_s=7200.0, expires_in_s=1800.0)
+        told = parse_desired(desired.document("dev", service="research", instance="r-0", now=NOW)).shed
+        assert told is not None
+        at = NOW.timestamp()
+        assert [told.holds_at(at + after_s) for after_s in (0, 7199, 7200, 8999, 9000)] == [
+            *(False, False, True, True, False)
+        ]
+        assert not LoadShed.objects.in_force("dev", NOW).exists()
+
+    def test_it_is_called_off_and_replaced_like_what_holds(self) -> None:
+        first = begin(starts_in_s=7200.0).object
+        assert begin(starts_in_s=7200.0).was_already
+        second = begin(starts_in_s=3600.0).object
+        first.refresh_from_db()
+        assert first.end_reason == "replaced"
+        let_pass(**asked(reason="the provider needs no pause"))
+        second.refresh_from_db()
+        assert (second.ended_at, obeyed()) == (NOW, None)
+
+    def test_what_holds_is_not_ended_by_what_is_to_begin(self) -> None:
+        begin(expires_in_s=3600.0)
+        with pytest.raises(Refused, match="sheds load until") as refused:
+            begin(starts_in_s=1800.0, expires_in_s=7200.0)
+        assert (refused.value.status, LoadShed.objects.count()) == (409, 1)
+
+    def test_what_is_to_begin_gives_way_to_what_is_needed_now(self) -> None:
+        begin(starts_in_s=7200.0)
+        begin()
+        assert obeyed() == (Importance.CRITICAL, 3600.0)
+
+    @pytest.mark.parametrize("starts_in_s", [-1.0, 1e9, float("nan"), "soon"])
+    def test_a_time_that_is_none_is_refused(self, starts_in_s: Any) -> None:
+        with pytest.raises(Refused) as refused:
+            begin(starts_in_s=starts_in_s)
+        assert set(refused.value.fields) == {"starts_in_s"}
+
+    @pytest.mark.django_db
+    @pytest.mark.usefixtures("now")
+    def test_the_page_puts_it_off_shows_it_and_calls_it_off(self) -> None:
+        client = signed_in(Role.OPERATOR)
+        form = {"act": "critical", "reason": REASON, "expires_in_s": "1800", "confirm": "dev", "seen": "0", "key": "k"}
+        begins = (timezone.now() + timedelta(hours=3)).strftime("%Y-%m-%dT%H:%M")
+        assert client.post("/shed", form | {"starts_at": begins}).status_code == 303
+        one = LoadShed.objects.get()
+        assert (one.starts_at.strftime("%Y-%m-%dT%H:%M"), one.expires_at - one.starts_at) == (
+            begins,
+            timedelta(minutes=30),
+        )
+        page = text_of(client.get("/shed"))
+        assert "Everything passes until" in page
+        assert "Do not shed then" in page
+        gone = {"act": "pass", "reason": REASON, "seen": "1", "key": "k2"}
+        assert client.post("/shed", form | gone).status_code == 303
+        assert LoadShed.objects.get().ended_at is not None

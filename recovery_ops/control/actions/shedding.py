@@ -32,10 +32,13 @@ _ABOUT = "less important work"
 class Shedding(Asked):
     """What `shed` is given: the least importance that still passes, `critical` where it is not said; for how long, an
     hour where it is not said; and in `confirm` the environment's name, because everybody in it feels it.
+
+    `starts_in_s` puts it off, to begin at a time that is known ahead; it lasts `expires_in_s` from then on.
     """
 
     least: NotRequired[str]
     expires_in_s: NotRequired[float]
+    starts_in_s: NotRequired[float]
     confirm: NotRequired[str]
 
 
@@ -48,26 +51,31 @@ class Prolonging(Asked):
 def shed(**asked: Unpack[Shedding]) -> Done[LoadShed]:
     """Let whatever is less important than `least` fail at once (`critical`: all that nobody waits for).
 
-    What is shed already is replaced; asked for the same twice, the first stays and nothing is written.
-    Raises Refused: 403, 400 by field, and 409 when it was changed since `seen`.
+    What is shed already, or is to be, is replaced; asked for the same twice, the first stays and nothing is written.
+    Raises Refused: 403, 400 by field, and 409 when it was changed since `seen`, or when what is put off would end what
+    holds now.
     """
     least = asked.get("least", Importance.CRITICAL.value)
     expires_in_s = asked.get("expires_in_s", checks.DEFAULT_EXPIRY_S)
+    starts_in_s = asked.get("starts_in_s", 0.0)
     faults = {
+        "starts_in_s": checks.fault_of_start(starts_in_s),
         "least": "" if least in _LEASTS else f"is one of {', '.join(_LEASTS)}",
         "expires_in_s": checks.fault_of_expiry(expires_in_s, asked["by"], asked["environment"]),
         "confirm": checks.fault_of_confirmation(asked["environment"], asked),
     }
     more = {"confirm": asked["confirm"]} if "confirm" in asked else {}
-    grave = Grave.of("shed", asked, least=least, expires_in_s=expires_in_s, **more)
+    grave = Grave.of("shed", asked, least=least, expires_in_s=expires_in_s, starts_in_s=starts_in_s, **more)
     attempt = _attempt("shed", asked, faults, grave)
 
     def write(revision: int) -> Step[LoadShed]:
         held = LoadShed.objects.live(attempt.environment).first()
-        wish = _wish(attempt, least, expires_in_s)
+        wish = _wish(attempt, least, starts_in_s, expires_in_s)
         if held is not None and _is_same(held, wish):
             return Step(object=held, revision=held.revision, was_already=True)
         attempt.check_fresh(revision - 1)
+        if held is not None:
+            _refuse_to_cut(held, wish, attempt.now)
         before = _told(held)
         if held is not None:
             _end(held, attempt, revision, "replaced")
@@ -160,20 +168,33 @@ def _carried_out(attempt: Attempt, write: Any) -> Done[LoadShed]:
         return carry_out(attempt, write, recall=_recalled, impact=impact)
 
 
-def _wish(attempt: Attempt, least: str, expires_in_s: float) -> LoadShed:
+def _refuse_to_cut(held: LoadShed, wish: LoadShed, now: datetime) -> None:
+    """Raise Refused (409) when what holds now would be ended for what begins later: one at a time is live."""
+    if held.starts_at <= now < wish.starts_at and held.expires_at > now:
+        detail = (
+            f"{held.by} sheds load until {held.expires_at:%H:%M:%S} UTC: “{held.reason}”. To shed later, let "
+            "everything pass first, or let what is shed go on for longer."
+        )
+        raise Refused("held", detail, status=STALE, fields={"starts_in_s": "would end what is shed now"})
+
+
+def _wish(attempt: Attempt, least: str, starts_in_s: float, expires_in_s: float) -> LoadShed:
+    starts_at = attempt.now + timedelta(seconds=starts_in_s)
     return LoadShed(
         environment=attempt.environment,
         least=least,
         reason=attempt.reason,
         by_user_id=attempt.by.user_id,
         by=attempt.by.name,
-        starts_at=attempt.now,
-        expires_at=attempt.now + timedelta(seconds=expires_in_s),
+        starts_at=starts_at,
+        expires_at=starts_at + timedelta(seconds=expires_in_s),
     )
 
 
 def _is_same(held: LoadShed, wish: LoadShed) -> bool:
-    is_alike = (held.least, held.reason) == (wish.least, wish.reason)
+    # Two that hold at once begin alike, whenever they were asked for.
+    begin_alike = abs(held.starts_at - wish.starts_at) <= SAME_END or held.starts_at <= wish.starts_at
+    is_alike = (held.least, held.reason) == (wish.least, wish.reason) and begin_alike
     return is_alike and abs(held.expires_at - wish.expires_at) <= SAME_END
 
 

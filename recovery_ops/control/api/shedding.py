@@ -15,29 +15,38 @@ from recovery_ops.control.desired import current_revision
 from recovery_ops.control.documents import intent as documents_intent
 from recovery_ops.control.models import LoadShed
 
+_MORE: dict[str, type] = {"least": object, "expires_in_s": float, "starts_in_s": float, "confirm": str}
+
 
 class Shed(Api):
-    """`/api/v1/shed`: GET what is shed now (null: everything passes), POST to shed.
+    """`/api/v1/shed`: GET what is shed now (null: everything passes) and what is to be (`ahead`), POST to shed.
 
-    Work of less importance than `least` fails fast until `expires_in_s` is over, an hour where it is not said;
+    Work of less importance than `least` fails fast until `expires_in_s` is over, an hour where it is not said, and
+    begins after `starts_in_s`;
     `confirm` repeats the environment's name. `critical` sheds all work that nobody waits for, unless the policy says
     that a source is more important. A `least` of null lets everything pass again.
     """
 
-    takes = {"POST": Takes(WHY | {"least": object, "expires_in_s": float, "confirm": str} | GLASS)}
+    takes = {
+        "POST": Takes(WHY | {"least": object, "expires_in_s": float, "starts_in_s": float, "confirm": str} | GLASS)
+    }
 
     def get(self, request: Request) -> Response:
         here = self.environment
-        held = LoadShed.objects.in_force(here, timezone.now()).first()
-        told = None if held is None else documents_intent.of_shed(held)
-        return Response({"environment": here, "revision": current_revision(here), "shed": told})
+        now = timezone.now()
+        told = {
+            "shed": LoadShed.objects.in_force(here, now).first(),
+            "ahead": LoadShed.objects.live(here).filter(starts_at__gt=now).first(),
+        }
+        shown = {name: None if one is None else documents_intent.of_shed(one) for name, one in told.items()}
+        return Response({"environment": here, "revision": current_revision(here)} | shown)
 
     def post(self, request: Request) -> Response:
         body = self.body(request)
         asked = self.asked(request, body)
         if "least" in body and body["least"] is None:
             return Response(documents.of_done(let_pass(**asked)))
-        more: dict[str, Any] = {name: body[name] for name in ("least", "expires_in_s", "confirm") if name in body}
+        more: dict[str, Any] = {name: body[name] for name in _MORE if name in body}
         answer = documents.of_done(shed(**asked, **more))
         return Response(answer | assumed(body))
 

@@ -41,18 +41,21 @@ def shedding(request: HttpRequest, *, environment: str) -> HttpResponse:
         raise PermissionDenied(f"Your role does not let you shed load in {environment}.")
     now = timezone.now()
     standing = Standing(environment, now=now)
-    held = standing.shed
+    held, ahead = standing.shed, standing.shed_ahead
+    offered = {"is_shedding": held is not None, "is_ahead": ahead is not None}
     if request.method == "GET":
         initial = {
             "seen": standing.revision,
             "key": new_key(),
-            "act": _LEAST_OFFERED if held is None else "pass",
+            "act": _LEAST_OFFERED if held is None and ahead is None else "pass",
             "expires_in_s": DEFAULT_EXPIRY_S,
         }
         return _page(
-            request, standing, ShedForm(environment=environment, is_shedding=held is not None, initial=initial)
+            request,
+            standing,
+            ShedForm(environment=environment, **offered, initial=initial),
         )
-    form = ShedForm(request.POST, environment=environment, is_shedding=held is not None)
+    form = ShedForm(request.POST, environment=environment, **offered)
     if not form.is_valid():
         return _page(request, standing, form, status=UNPROCESSABLE)
     try:
@@ -74,8 +77,10 @@ def words_of(done: Done[LoadShed]) -> str:
     how = " already." if done.was_already else f": revision {done.revision}."
     if one.ended_at is not None:
         return f"Everything is to pass again{how}"
-    ends = clock_text(one.expires_at, today=timezone.now())
-    return f"Load is to be shed until {ends} {zone_word(one.expires_at)}{how}"
+    now = timezone.now()
+    begins = f"from {clock_text(one.starts_at, today=now)} " if one.starts_at > now else ""
+    ends = clock_text(one.expires_at, today=now)
+    return f"Load is to be shed {begins}until {ends} {zone_word(one.expires_at)}{how}"
 
 
 def _done(request: HttpRequest, environment: str, form: ShedForm, now: datetime) -> Done[LoadShed]:
@@ -93,7 +98,7 @@ def _done(request: HttpRequest, environment: str, form: ShedForm, now: datetime)
     asked["break_glass"] = said["break_glass"]
     carry_out: Callable[..., Done[LoadShed]] = extend_shed
     if said["act"] != "extend":
-        asked |= {"least": said["act"], "confirm": said["confirm"]}
+        asked |= {"least": said["act"], "confirm": said["confirm"], "starts_in_s": form.starts_in_s(now)}
         carry_out = shed
     return carry_out(**asked, expires_in_s=float(said["expires_in_s"]))
 
@@ -109,6 +114,7 @@ def _page(
         "now": standing.now,
         "form": form,
         "held": held,
+        "ahead": _coming(standing.shed_ahead),
         "began": None if held is None else datetime.fromtimestamp(held.starts_at, UTC),
         "ends": None if held is None else datetime.fromtimestamp(held.expires_at, UTC),
         "least": "" if held is None else held.least.replace("_", " "),
@@ -125,6 +131,14 @@ def _page(
         "seen": standing.revision if status == 409 else form["seen"].value(),
     }
     return render_page(request, "control/shed", context, status=status)
+
+
+def _coming(ahead: Shed | None) -> dict[str, Any] | None:
+    """What is to be shed later, for the page."""
+    if ahead is None:
+        return None
+    begins, ends = (datetime.fromtimestamp(at, UTC) for at in (ahead.starts_at, ahead.expires_at))
+    return {"one": ahead, "begins": begins, "ends": ends, "least": ahead.least.replace("_", " ")}
 
 
 def sentence_of(held: Shed, *, now: datetime) -> str:

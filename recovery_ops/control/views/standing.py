@@ -58,6 +58,12 @@ class Standing:
         held = self.snapshot.shed
         return held if held is not None and held.holds_at(self.now.timestamp()) else None
 
+    @property
+    def shed_ahead(self) -> Shed | None:
+        """Load that is to be shed later."""
+        coming = self.snapshot.shed
+        return coming if coming is not None and coming.starts_at > self.now.timestamp() else None
+
     def override_of(self, breaker: str) -> Override | None:
         """The override that rules a breaker wherever nothing narrower does."""
         everywhere = [one for one in self.overrides if is_everywhere(one)]
