@@ -101,7 +101,8 @@ class InstanceState:
 class Quarter:
     """What was counted of one breaker in the last quarter of an hour: three whole spans of 5 min and the running one.
 
-    `last_call_at`: the end of the last span in which it was called; None: in none of them. `start` is when they begin.
+    `start` is when the first of them begins in which it was called, `last_call_at` when the last such one ends; where
+    there is none, `start` is when all of them begin, and `last_call_at` None.
     """
 
     start: datetime

@@ -50,6 +50,7 @@ class _Tally:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     attempts: int = 0
     failures: dict[Category, int] = field(default_factory=dict)
+    first_span: int | None = None
     last_span: int | None = None
 
 
@@ -219,6 +220,7 @@ class _Sums(NamedTuple):
     operation: str
     category: str
     is_minute: bool
+    first_span: int | None
     last_span: int | None
     calls: int
     attempts: int
@@ -232,7 +234,7 @@ def _lately(environment: str, now: datetime) -> Iterator[_Sums]:
     sums = {f"all_{measure}": Sum(measure) for measure in _MEASURES}
     fresh = MinuteSum.objects.filter(environment=environment, minute__gte=minute - 1, minute__lte=minute)
     fresh_rows = fresh.annotate(kind=Value("", CharField()), is_minute=Value(1)).annotate(
-        last_span=Value(None, IntegerField())
+        first_span=Value(None, IntegerField()), last_span=Value(None, IntegerField())
     )
     span = minute // SPAN_MINUTES
     longer = SpanSum.objects.filter(
@@ -241,9 +243,11 @@ def _lately(environment: str, now: datetime) -> Iterator[_Sums]:
     was_called = Q(calls__gt=0) | Q(rejections__gt=0) | Q(failures__gt=0)
     longer_rows = longer.annotate(kind=F("category"), is_minute=Value(0))
     keys = ("breaker", "operation", "kind", "is_minute")
-    columns = (*keys, "last_span", *sums)
-    first = fresh_rows.values(*keys, "last_span").annotate(**sums).order_by().values_list(*columns)
-    second = longer_rows.values(*keys).annotate(last_span=Max("span", filter=was_called), **sums).order_by()
+    spans = ("first_span", "last_span")
+    columns = (*keys, *spans, *sums)
+    first = fresh_rows.values(*keys, *spans).annotate(**sums).order_by().values_list(*columns)
+    called = {"first_span": Min("span", filter=was_called), "last_span": Max("span", filter=was_called)}
+    second = longer_rows.values(*keys).annotate(**called, **sums).order_by()
     return map(_Sums._make, first.union(second.values_list(*columns), all=True))
 
 
@@ -258,7 +262,8 @@ def _add_quarter(tally: _Tally, sums: _Sums) -> None:
     category = category_or_none(sums.category)
     if category is not None and sums.failures:
         tally.failures[category] = tally.failures.get(category, 0) + sums.failures
-    if sums.last_span is not None:
+    if sums.first_span is not None and sums.last_span is not None:
+        tally.first_span = min(sums.first_span, tally.first_span or sums.first_span)
         tally.last_span = max(sums.last_span, tally.last_span or 0)
 
 
@@ -282,7 +287,8 @@ def _row(name: str, tally: _Tally, minutes: float, first_span: int) -> BreakerRo
         last_category=category_or_none(tally.evidence.get("last_category")),
         since_by={state: from_us(at_us) for state, at_us in tally.since.items()},
         quarter=Quarter(
-            start=_span_start(first_span),
+            # What is younger than a quarter of an hour was not counted for one.
+            start=_span_start(first_span if tally.first_span is None else tally.first_span),
             attempts=tally.attempts,
             failures=tally.failures,
             last_call_at=None if tally.last_span is None else _span_start(tally.last_span + 1),

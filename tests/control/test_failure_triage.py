@@ -79,6 +79,13 @@ def test_it_is_given_to_somebody_and_taken_again() -> None:
     assert audit.verify("dev").is_whole
 
 
+def test_pages_of_changes_lead_to_the_cause_that_a_line_is_about() -> None:
+    act("resolve")
+    for path in ("/", "/audit"):
+        page = unescape(signed_in(Role.ADMIN).get(path).content.decode())
+        assert re.search(r'<a[^>]* href="/failures/one">cause one</a>', page), path
+
+
 def test_a_resolved_cause_is_back_as_regressed_when_it_fails_again() -> None:
     case = act("resolve")
     assert standing_of(case, last=NOW - timedelta(seconds=400), now=NOW).state == "resolved"

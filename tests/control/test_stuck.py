@@ -49,6 +49,14 @@ def test_what_is_stuck_is_found_in_states_and_sums(engine: str) -> None:
     assert kinds() == {"search_web": ["open_without_traffic"], "fetch": ["failures_not_counted"]}
 
 
+def test_failures_that_are_not_counted_are_told_of_the_time_in_which_there_were_calls(db: None) -> None:
+    idle_fleet()
+    [finding] = stuck_among(breakers("dev", now=NOW), BUILT_IN, now=NOW)["fetch"]
+    start = int(NOW.timestamp() - 120) // 300 * 300
+    minutes, seconds = divmod(int(NOW.timestamp()) - start, 60)
+    assert f"in the last {minutes} min {seconds} s".removesuffix(" 0 s") in finding.sentence
+
+
 def test_a_call_that_was_refused_is_traffic(db: None) -> None:
     idle_fleet()
     Story().tell(counted(3, attempts=0, successes=0, rejected=3), at=60, instance="r-0").store()

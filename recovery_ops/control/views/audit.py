@@ -17,7 +17,7 @@ from events.wording import count_text
 from recovery_ops.control import audit as chain
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.models import AuditEntry, AuditHead
-from recovery_ops.control.views.changes import href_of, verb_of
+from recovery_ops.control.views.changes import href_of, name_of, verb_of
 from recovery_ops.control.views.nothing import no_entry
 
 MOST = 50
@@ -31,6 +31,7 @@ class Row:
 
     entry: AuditEntry
     verb: str
+    object: str
     href: str
     diff: Sequence[tuple[str, str]]
 
@@ -111,7 +112,8 @@ def badge(found: Sequence[AuditEntry], head: AuditHead | None, *, is_newest: boo
 
 
 def _row(entry: AuditEntry) -> Row:
-    return Row(entry=entry, verb=verb_of(entry), href=href_of(entry), diff=list(diff_of(entry.before, entry.after)))
+    diff = list(diff_of(entry.before, entry.after))
+    return Row(entry=entry, verb=verb_of(entry), object=name_of(entry), href=href_of(entry), diff=diff)
 
 
 def diff_of(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:

@@ -48,7 +48,7 @@ def change_of(entry: AuditEntry) -> Change:
         at=entry.at,
         by=entry.actor_name,
         verb=verb_of(entry),
-        object=entry.object,
+        object=name_of(entry),
         href=href_of(entry),
         reason=entry.reason,
         revision=entry.revision,
@@ -60,11 +60,23 @@ def verb_of(entry: AuditEntry) -> str:
     return PAST.get(entry.verb, entry.verb.replace(".", " ").replace("_", " "))
 
 
+_ON_CAUSES = frozenset(
+    f"failure.{verb}" for verb in ("assign", "unassign", "archive", "resolve", "reopen", "regress", "return", "split")
+)
+
+
+def name_of(entry: AuditEntry) -> str:
+    """What was changed, in a line of its own: a cause of failures goes by a digest, which would say nothing."""
+    return f"cause {entry.object}" if entry.verb in _ON_CAUSES else entry.object
+
+
 def href_of(entry: AuditEntry) -> str:
     """The page of what was changed."""
     kind, _, name = entry.object.partition("-")
     if kind == "ESC" and name.isdigit():
         return reverse("escalation", args=[int(name)])
+    if entry.verb in _ON_CAUSES:
+        return reverse("failure", args=[entry.object])
     if entry.object.startswith("run "):
         return reverse("run", args=[entry.object.removeprefix("run ")])
     if not entry.operation or ANY in entry.operation:
