@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -25,13 +25,14 @@ from django.db.models import (
 )
 from django.db.models.functions import RowNumber
 
-from events.models import BreakerState, MinuteSum, SpanSum, View
+from events.models import Agent, BreakerState, MinuteSum, SpanSum, View
 from events.moments import MINUTE_S, US_PER_S, from_us, to_us
 from events.queries.fleet import FORGOTTEN_AFTER, STOPPED, agent_row, silent_since_us
 from events.queries.readings import category_or_none, state_or_none, trigger_or_none
 from events.rows import RANK, BreakerRow, InstanceState, Quarter
 from recovery_ops.rules.words import Category, State
 
+_RATE = ("failure_rate", "threshold", "last_category")
 _MEASURES = ("calls", "attempts", "failures", "rejections")
 SPAN_MINUTES, QUARTER_SPANS = 5, 3
 """The quarter of an hour is read from three whole spans and the one that runs."""
@@ -64,14 +65,36 @@ def breakers(environment: str, *, now: datetime) -> list[BreakerRow]:
     return sorted(rows, key=lambda row: (-RANK[row.worst], row.name))
 
 
-def breaker(environment: str, name: str, *, now: datetime) -> BreakerRow | None:
-    """One breaker; None if nobody ever reported it. One whose instances are all gone has `instances` 0."""
-    rows = _rows(environment, now=now, name=name)
-    if rows:
-        return rows[0]
-    if is_reported(environment, name):
-        return _row(name, _Tally(), 1.0, 0)
-    return None
+def standing_of(environment: str, name: str) -> list[BreakerState]:
+    """One breaker in every instance that ever reported it, with the instances, for questions to share. One query."""
+    return list(BreakerState.objects.filter(environment=environment, breaker=name).select_related("agent"))
+
+
+def breaker(
+    environment: str, name: str, *, now: datetime, standing: Sequence[BreakerState] | None = None
+) -> BreakerRow | None:
+    """One breaker; None if nobody ever reported it. One whose instances are all gone has `instances` 0. Two queries,
+    one with `standing`.
+    """
+    rows = standing_of(environment, name) if standing is None else standing
+    remembered = [row for row in rows if _is_remembered(row.agent, now)]
+    if not remembered:
+        return _row(name, _Tally(), 1.0, 0) if rows else None
+    tally = _Tally(evidence=_newest_rate(rows))
+    for row in remembered:
+        _add_state(
+            tally,
+            {
+                "state": row.state,
+                "is_reached": row.agent.last_seen_us >= silent_since_us(now),
+                "instances": 1,
+                "since_us": row.at_us,
+                "agent__service": row.agent.service,
+                "operation": row.operation,
+            },
+        )
+    [found] = _with_sums({name: tally}, environment, now)
+    return found
 
 
 def is_reported(environment: str, name: str) -> bool:
@@ -79,9 +102,12 @@ def is_reported(environment: str, name: str) -> bool:
     return BreakerState.objects.filter(environment=environment, breaker=name).exists()
 
 
-def instance_states(environment: str, name: str, *, now: datetime) -> list[InstanceState]:
-    """Each remembered instance's state of one breaker: unknown first, then the worst. One query."""
-    found = [_instance_state(row, now) for row in _standing(environment, now, name).select_related("agent")]
+def instance_states(
+    environment: str, name: str, *, now: datetime, standing: Sequence[BreakerState] | None = None
+) -> list[InstanceState]:
+    """Each remembered instance's state of one breaker: unknown first, then the worst. One query, or `standing`."""
+    rows = standing_of(environment, name) if standing is None else standing
+    found = [_instance_state(row, now) for row in rows if _is_remembered(row.agent, now)]
 
     def place(one: InstanceState) -> tuple[bool, int, str, str]:
         return one.state is not None, -RANK[one.state], one.agent.service, one.agent.instance
@@ -93,7 +119,7 @@ def states_of(
     environment: str, *, now: datetime, names: Iterable[str] | None = None, states: Iterable[State] | None = None
 ) -> list[InstanceState]:
     """Many breakers, instance by instance: those of these names that last said one of these states. One query."""
-    rows = _standing(environment, now, None)
+    rows = _standing(environment, now)
     if names is not None:
         rows = rows.filter(breaker__in=list(names))
     if states is not None:
@@ -122,7 +148,7 @@ class Reported:
 def reported(environment: str, *, now: datetime) -> dict[str, Reported]:
     """Every breaker that somebody reports now, by name. One query, a few rows per breaker."""
     found: dict[str, Reported] = {}
-    standing = _standing(environment, now, None).filter(agent__last_seen_us__gte=silent_since_us(now))
+    standing = _standing(environment, now).filter(agent__last_seen_us__gte=silent_since_us(now))
     grouped = standing.values_list("breaker", "state", "operation").annotate(Count("id")).order_by()
     for breaker_name, said, operation, count in grouped:
         one = found.setdefault(breaker_name, Reported())
@@ -132,10 +158,14 @@ def reported(environment: str, *, now: datetime) -> dict[str, Reported]:
     return found
 
 
-def _standing(environment: str, now: datetime, name: str | None) -> QuerySet[BreakerState]:
+def _standing(environment: str, now: datetime) -> QuerySet[BreakerState]:
+    """As `_is_remembered` says."""
     rows = BreakerState.objects.filter(environment=environment).exclude(agent__status=STOPPED)
-    rows = rows.filter(agent__last_seen_us__gte=to_us(now - FORGOTTEN_AFTER))
-    return rows if name is None else rows.filter(breaker=name)
+    return rows.filter(agent__last_seen_us__gte=to_us(now - FORGOTTEN_AFTER))
+
+
+def _is_remembered(agent: Agent, now: datetime) -> bool:
+    return agent.status != STOPPED and agent.last_seen_us >= to_us(now - FORGOTTEN_AFTER)
 
 
 def _instance_state(row: BreakerState, now: datetime) -> InstanceState:
@@ -160,16 +190,21 @@ def _instance_state(row: BreakerState, now: datetime) -> InstanceState:
     )
 
 
-def _rows(environment: str, *, now: datetime, name: str | None = None) -> list[BreakerRow]:
+def _rows(environment: str, *, now: datetime) -> list[BreakerRow]:
     tallies: dict[str, _Tally] = {}
-    for found in _counted(_standing(environment, now, name), now):
+    for found in _counted(_standing(environment, now), now):
         tally = tallies.setdefault(found["breaker"], _Tally())
         _add_state(tally, found)
     if not tallies:
         return []
-    for row in _evidence(environment, name):
+    for row in _evidence(environment):
         if row["breaker"] in tallies:
             tallies[row["breaker"]].evidence = row
+    return _with_sums(tallies, environment, now)
+
+
+def _with_sums(tallies: Mapping[str, _Tally], environment: str, now: datetime) -> list[BreakerRow]:
+    """The rows, once it is added to the tallies how calls go. One query."""
     for sums in _lately(environment, now):
         known = tallies.get(sums.breaker or sums.operation)
         if known is not None and sums.is_minute:
@@ -204,13 +239,19 @@ def _add_state(tally: _Tally, found: Mapping[str, Any]) -> None:
     tally.operations.update({found["operation"]} - {""})
 
 
-def _evidence(environment: str, name: str | None) -> Iterable[Mapping[str, Any]]:
+def _evidence(environment: str) -> Iterable[Mapping[str, Any]]:
     """The newest move of each breaker that came with a rate."""
     moved = BreakerState.objects.filter(environment=environment, failure_rate__isnull=False)
-    if name is not None:
-        moved = moved.filter(breaker=name)
     newest = Window(RowNumber(), partition_by=F("breaker"), order_by=F("at_us").desc())
-    return moved.annotate(place=newest).filter(place=1).values("breaker", "failure_rate", "threshold", "last_category")
+    found: Iterable[Mapping[str, Any]] = moved.annotate(place=newest).filter(place=1).values("breaker", *_RATE)
+    return found
+
+
+def _newest_rate(rows: Iterable[BreakerState]) -> Mapping[str, Any]:
+    """The same of one breaker's rows; empty where none came with a rate."""
+    moved = [row for row in rows if row.failure_rate is not None]
+    newest = max(moved, key=lambda row: row.at_us or 0, default=None)
+    return {} if newest is None else {name: getattr(newest, name) for name in _RATE}
 
 
 class _Sums(NamedTuple):

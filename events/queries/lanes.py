@@ -13,9 +13,9 @@ from itertools import pairwise
 
 from events.models import BreakerState
 from events.moments import US_PER_S, Grid, bin_width_s, from_us, to_us
-from events.queries.lives import Life, lives
+from events.queries.lives import Life, lives, lives_among
 from events.queries.moves import Pair, Point, Reading, points_of
-from events.queries.transitions import Standing
+from events.queries.transitions import Move, Standing
 from events.rows import RANK, Lanes, Segment, Transition
 from recovery_ops.rules.words import State
 
@@ -33,31 +33,49 @@ def segments(
     breaker: str | None = None,
     now: datetime,
     limit: int | None = SEGMENTS_MOST,
+    standing: Sequence[BreakerState] | None = None,
+    moves: Sequence[Move] | None = None,
 ) -> Lanes:
-    """The lanes of all breakers, or of one, in [start, end) and never past `now`. At most seven queries.
+    """The lanes of all breakers, or of one, in [start, end) and never past `now`. At most six queries; of one breaker
+    three less with `standing` (see `standing_of`) and `moves` (see `moves_within`).
 
     An instance that never reported a move of a breaker that it named is closed since it began. More than `limit`
     segments are rounded out to bins (see `Lanes.bin_s`); None leaves them exact, for `majority`, which draws fewer.
     Indexes: `agent_once`, `breaker_state_once`, `fact_by_event` or `fact_by_breaker`.
     """
-    reading = reading_of(environment, start=start, end=end, breaker=breaker, now=now)
-    lanes = _lanes(reading, is_open_ended=end >= now)
+    reading = reading_of(environment, start=start, end=end, breaker=breaker, now=now, standing=standing)
+    lanes = _lanes(reading, moves, is_open_ended=end >= now)
     return lanes if limit is None or lanes.count <= limit else rounded_out(lanes, limit)
 
 
-def reading_of(environment: str, *, start: datetime, end: datetime, breaker: str | None, now: datetime) -> Reading:
-    """Who lived in the window and which breakers they have. Two queries and two for silences."""
+def reading_of(
+    environment: str,
+    *,
+    start: datetime,
+    end: datetime,
+    breaker: str | None,
+    now: datetime,
+    standing: Sequence[BreakerState] | None = None,
+) -> Reading:
+    """Who lived in the window and which breakers they have. Two queries and one for silences; only that one with what
+    is `standing` of one breaker.
+    """
     end = max(start, min(end, now))
-    alive = lives(environment, start=start, end=end)
-    rows = BreakerState.objects.filter(environment=environment, agent__in=list(alive)).order_by("breaker")
-    if breaker is not None:
-        rows = rows.filter(breaker=breaker)
-    kept = map(Standing._make, rows.values_list(*Standing._fields))
+    if standing is not None:
+        alive = lives_among(environment, (row.agent for row in standing), start=start, end=end)
+        there = (row for row in standing if row.agent_id in alive)
+        kept = (Standing._make(getattr(row, name) for name in Standing._fields) for row in there)
+    else:
+        alive = lives(environment, start=start, end=end)
+        rows = BreakerState.objects.filter(environment=environment, agent__in=list(alive)).order_by("breaker")
+        if breaker is not None:
+            rows = rows.filter(breaker=breaker)
+        kept = (Standing._make(row) for row in rows.values_list(*Standing._fields))
     return Reading(environment, start, end, breaker, alive, {(row.agent_id, row.breaker): row for row in kept})
 
 
-def _lanes(reading: Reading, *, is_open_ended: bool) -> Lanes:
-    bin_s, points = points_of(reading)
+def _lanes(reading: Reading, moves: Sequence[Move] | None, *, is_open_ended: bool) -> Lanes:
+    bin_s, points = points_of(reading, moves)
     lanes = Lanes(start=reading.start, end=reading.end, bin_s=bin_s)
     names = _names(reading)
     by_name = sorted(reading.standing, key=lambda pair: (pair[1], names[pair[0]]))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.conf import settings
-from django.db.models import F, Min, Q, Window
+from django.db.models import F, Q, Window
 from django.db.models.functions import Lag
 
 from events.models import Agent, Fact
@@ -35,17 +36,37 @@ class Life:
 
 
 def lives(environment: str, *, start: datetime, end: datetime) -> dict[int, Life]:
-    """The instances that lived in the window, or were missed in it, by their id. At most three queries.
+    """The instances that lived in the window, or were missed in it, by their id. At most two queries.
 
     Who was silent for a day before the window is not missed any more. Silences between heartbeats are found only while
     the window holds few enough of them.
     """
+    is_there = Q(last_seen_us__gte=to_us(start)) | (Q(last_seen_us__gte=_missed_us(start)) & ~Q(status=STOPPED))
+    agents = Agent.objects.filter(is_there, environment=environment, first_seen_us__lt=to_us(end))
+    return _lives_of(environment, agents, start, end)
+
+
+def lives_among(environment: str, agents: Iterable[Agent], *, start: datetime, end: datetime) -> dict[int, Life]:
+    """The same among these instances. At most one query."""
+    start_us, end_us, missed_us = to_us(start), to_us(end), _missed_us(start)
+    there = [
+        agent
+        for agent in agents
+        if agent.first_seen_us < end_us
+        and (agent.last_seen_us >= start_us or (agent.last_seen_us >= missed_us and agent.status != STOPPED))
+    ]
+    return _lives_of(environment, there, start, end)
+
+
+def _missed_us(start: datetime) -> int:
+    return to_us(start - FORGOTTEN_AFTER)
+
+
+def _lives_of(environment: str, agents: Iterable[Agent], start: datetime, end: datetime) -> dict[int, Life]:
     start_us, end_us = to_us(start), to_us(end)
-    missed_us = to_us(start - FORGOTTEN_AFTER)
-    is_there = Q(last_seen_us__gte=start_us) | (Q(last_seen_us__gte=missed_us) & ~Q(status=STOPPED))
     grace_us = settings.UNREACHABLE_AFTER_S * US_PER_S
     found: dict[int, Life] = {}
-    for agent in Agent.objects.filter(is_there, environment=environment, first_seen_us__lt=end_us):
+    for agent in agents:
         has_stopped = agent.status == STOPPED
         life = Life(
             agent_id=agent.pk,
@@ -72,14 +93,16 @@ def _add_silences(environment: str, found: dict[int, Life], start_us: int, end_u
         environment=environment, event=_HEARTBEAT, at_us__gte=start_us - grace_us, at_us__lt=end_us
     )
     before = Window(Lag("at_us"), partition_by=F("agent_id"), order_by=F("at_us").asc())
-    gaps = beats.annotate(before_us=before).filter(at_us__gt=F("before_us") + grace_us)
-    for agent_id, before_us, at_us in gaps.values_list("agent_id", "before_us", "at_us"):
-        if agent_id in found:
-            found[agent_id].silences.append((before_us + grace_us, at_us))
-    # No beat shortly before the window, but one in it: it was away when the window began.
-    for agent_id, first_us in beats.values_list("agent_id").annotate(first_us=Min("at_us")).order_by():
-        life = found.get(agent_id)
-        if life is not None and first_us > max(start_us, life.born_us + grace_us):
-            life.silences.append((max(start_us, life.born_us + grace_us), first_us))
+    telling = Q(before_us=None) | Q(at_us__gt=F("before_us") + grace_us)
+    for agent_id, before_us, at_us in (
+        beats.annotate(before_us=before).filter(telling).values_list("agent_id", "before_us", "at_us")
+    ):
+        if (life := found.get(agent_id)) is None:
+            continue
+        if before_us is not None:
+            life.silences.append((before_us + grace_us, at_us))
+        elif at_us > max(start_us, life.born_us + grace_us):
+            # No beat shortly before the window, but one in it: it was away when the window began.
+            life.silences.append((max(start_us, life.born_us + grace_us), at_us))
     for life in found.values():
         life.silences = united(life.silences)

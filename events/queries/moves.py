@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -64,16 +64,28 @@ class Reading:
         return moved if self.breaker is None else moved.filter(breaker=self.breaker)
 
 
-def points_of(reading: Reading) -> tuple[int, dict[Pair, list[Point]]]:
-    """The width of the bins in seconds (0: exact), and each pair's points, what stood before the window first."""
-    moves = list(moves_of(reading.moved().order_by("at_us", "sequence_number", "id")[: MOVES_READ + 1]))
-    if len(moves) > MOVES_READ:
+def moves_within(environment: str, *, start: datetime, end: datetime, breaker: str) -> list[Move]:
+    """The newest moves of one breaker in [start, end), newest first; one more than lanes are drawn of. One query."""
+    reading = Reading(environment, start, end, breaker, {}, {})
+    return list(moves_of(reading.moved().order_by("-at_us", "-sequence_number", "-id")[: MOVES_READ + 1]))
+
+
+def points_of(reading: Reading, moves: Sequence[Move] | None = None) -> tuple[int, dict[Pair, list[Point]]]:
+    """The width of the bins in seconds (0: exact), and each pair's points, what stood before the window first.
+
+    `moves` are those of the window as `moves_within` has them, where they have been read already.
+    """
+    if moves is None:
+        found = list(moves_of(reading.moved().order_by("at_us", "sequence_number", "id")[: MOVES_READ + 1]))
+    else:
+        found = [move for move in reversed(moves) if move.at_us < to_us(reading.end)]
+    if len(found) > MOVES_READ:
         return _binned(reading)
     points: dict[Pair, list[Point]] = {}
-    for move in moves:
+    for move in found:
         if (pair := (move.agent_id, move.breaker)) in reading.standing:
             points.setdefault(pair, []).append(_point(move))
-    left = {pair: (found[0].at_us, _left_by(found[0])) for pair, found in points.items()}
+    left = {pair: (lane[0].at_us, _left_by(lane[0])) for pair, lane in points.items()}
     before = _before(reading, left, wants_causes=True)
     return 0, {pair: [before[pair], *points.get(pair, ())] for pair in reading.standing}
 

@@ -12,6 +12,7 @@ from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from events.timelines.charts import plain
 from recovery_ops.control import desired
 from recovery_ops.control.models import AuditEntry, Override, PolicyRelease, Reset
 from recovery_ops.control.roles import Role
@@ -262,6 +263,21 @@ def test_every_figure_of_a_page_is_there(path: str, query: str) -> None:
     assert figures
     for address in map(unescape, figures):
         assert client.get(address).json()["figure"]["data"], address
+
+
+def test_the_server_draws_what_a_breaker_was_in_and_says_it_as_the_figure_does() -> None:
+    troubled_fleet()
+    client = signed_in()
+    held(client)
+    page = client.get("/breakers/search_web?range=1h").content.decode()
+    figure = client.get("/breakers/search_web/figure?range=1h").json()
+    panel = page.partition('id="states"')[2].partition("</section>")[0]
+    lanes = [unescape(name) for name in re.findall(r'<div class="lane"><span>([^<]+)</span>', panel)]
+    drawn = {name for trace in figure["figure"]["data"] for name in trace.get("y", ())}
+    assert {plain(name) for name in lanes} == drawn
+    assert lanes[:2] == ["Desired", "Observed, majority"]
+    assert "url(#p-open)" in panel
+    assert figure["caption"] in unescape(panel)
 
 
 LONG = {

@@ -13,11 +13,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from events import queries
+from events.models import BreakerState
 from events.pages import has_drawn, render_page
+from events.queries.breakers import standing_of
+from events.queries.moves import moves_within
+from events.queries.transitions import Move, transition_of
 from events.rows import RANK, BreakerRow, InstanceState
 from events.stills import still_of
-from events.timelines.charts import HEADING_PX, LANE_PX, MARGIN
-from events.window import PRESETS, window_in
+from events.window import PRESETS, Window, window_in
 from events.wording import state_word
 from recovery_ops.control.actions import words_of
 from recovery_ops.control.models import AuditEntry
@@ -25,7 +28,7 @@ from recovery_ops.control.stuck import findings_of
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.breakers import ratio_of
 from recovery_ops.control.views.configuration import configuration_of, in_force
-from recovery_ops.control.views.figures import MOST_LANES, counts_of
+from recovery_ops.control.views.figures import counts_of, states_of
 from recovery_ops.control.views.history import history_of
 from recovery_ops.control.views.instances import instances_of
 from recovery_ops.control.views.quorum_words import quorum_words
@@ -75,24 +78,24 @@ class Resting:
 def breaker(request: HttpRequest, *, environment: str, name: str) -> HttpResponse:
     """One breaker. 404 for one that nobody ever reported."""
     now = timezone.now()
-    row = queries.breaker(environment, name, now=now)
+    reported = standing_of(environment, name)
+    row = queries.breaker(environment, name, now=now, standing=reported)
     if row is None:
         raise Http404(f"No instance in {environment} has reported a breaker called {name}.")
     window = window_in(request, environment, now=now)
-    found = queries.instance_states(environment, name, now=now)
+    found = queries.instance_states(environment, name, now=now, standing=reported)
     standing = Standing(environment, now=now)
     stuck = findings_of(row, standing.policy, now=now)
     row = as_observed(row, found)
     entries = _entries(environment, name)
-    moves = queries.transitions(environment, start=window.start, end=window.end, breaker=name, limit=MOST_MOVES)
-    counts = None if has_drawn(request) else counts_of(environment, name, window)
+    read = moves_within(environment, start=window.start, end=window.end, breaker=name)
+    moves = [transition_of(move) for move in read[:MOST_MOVES]]
     context = {
         "now": now,
         "window": window,
         "presets": PRESETS,
         "name": name,
-        "counts_still": None if counts is None else still_of(counts),
-        "counts_caption": "The table says the same." if counts is None else counts.caption,
+        **({} if has_drawn(request) else _stills(environment, name, window, now, reported, read)),
         "row": row,
         "ratio": ratio_of(row),
         "states": _states(row),
@@ -107,6 +110,20 @@ def breaker(request: HttpRequest, *, environment: str, name: str) -> HttpRespons
         **_desired_and_observed(request, row, found, standing, entries, query=window.query),
     }
     return render_page(request, "control/breaker", context)
+
+
+def _stills(
+    environment: str, name: str, window: Window, now: datetime, reported: Sequence[BreakerState], read: Sequence[Move]
+) -> Mapping[str, Any]:
+    """The figures as the page shows them until plotly has loaded, and where it never does."""
+    states = states_of(environment, name, window, now, standing=reported, moves=read)
+    counts = counts_of(environment, name, window)
+    return {
+        "states_still": still_of(states),
+        "states_caption": states.caption,
+        "counts_still": still_of(counts),
+        "counts_caption": counts.caption,
+    }
 
 
 def as_observed(row: BreakerRow, found: Sequence[InstanceState]) -> BreakerRow:
@@ -152,7 +169,6 @@ def _desired_and_observed(
             found, standing, revision=revision, made_at=made_at, asked=request.GET.dict(), query=query
         ),
         "configuration": configuration_of(in_force(standing.policy, operation)),
-        "states_px": _states_px(found),
     }
 
 
@@ -175,9 +191,3 @@ def _asked(override: Override | None, entries: Sequence[AuditEntry]) -> tuple[in
 def _states(row: BreakerRow) -> list[tuple[str, int]]:
     known = [(state_word(state), number) for state, number in row.counts.items() if number]
     return [*known, *([("unknown", row.unknown)] if row.unknown else [])]
-
-
-def _states_px(found: Sequence[InstanceState]) -> int:
-    """The height to reserve for the lanes before they are drawn: desired, observed, and the instances."""
-    lanes = 2 + min(MOST_LANES, max(1, len(found)))
-    return lanes * LANE_PX + 2 * HEADING_PX + MARGIN["t"] + MARGIN["b"]

@@ -9,7 +9,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 
 from events import queries
+from events.models import BreakerState
 from events.pages import render_page
+from events.queries.transitions import Move
 from events.timelines import Chart, instance_lanes
 from events.timelines.charts import compose
 from events.timelines.counts import failures_band, rejections_band
@@ -29,7 +31,7 @@ def figure(request: HttpRequest, *, environment: str, name: str) -> HttpResponse
     now = timezone.now()
     window = window_in(request, environment, now=now)
     is_counts = request.GET.get("part") == "counts"
-    chart = counts_of(environment, name, window) if is_counts else _states(environment, name, window, now)
+    chart = counts_of(environment, name, window) if is_counts else states_of(environment, name, window, now)
     return figure_answer(request, chart)
 
 
@@ -38,7 +40,7 @@ def tables(request: HttpRequest, *, environment: str, name: str) -> HttpResponse
     _require_reported(environment, name)
     now = timezone.now()
     window = window_in(request, environment, now=now)
-    charts = [_states(environment, name, window, now), counts_of(environment, name, window)]
+    charts = [states_of(environment, name, window, now), counts_of(environment, name, window)]
     context = {"now": now, "window": window, "presets": PRESETS, "name": name, "charts": charts}
     return render_page(request, "control/breaker_tables", context)
 
@@ -48,8 +50,19 @@ def _require_reported(environment: str, name: str) -> None:
         raise Http404(f"No instance in {environment} has reported a breaker called {name}.")
 
 
-def _states(environment: str, name: str, window: Window, now: datetime) -> Chart:
-    lanes = queries.segments(environment, start=window.start, end=window.end, breaker=name, now=now)
+def states_of(
+    environment: str,
+    name: str,
+    window: Window,
+    now: datetime,
+    *,
+    standing: Sequence[BreakerState] | None = None,
+    moves: Sequence[Move] | None = None,
+) -> Chart:
+    """What was desired and observed of a breaker over a window. At most seven queries; see `queries.segments`."""
+    lanes = queries.segments(
+        environment, start=window.start, end=window.end, breaker=name, now=now, standing=standing, moves=moves
+    )
     desired = desired_bars(_overrides(environment, name, window), name, start=lanes.start, end=lanes.end)
     return instance_lanes(lanes, name, desired=desired, most_lanes=MOST_LANES, began=window.began)
 

@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from events.models import Fact
 from events.queries import breaker, breakers, fleet, instance_states, transitions
+from events.queries.breakers import standing_of
 from recovery_ops.rules.facts import BreakerRejected, DesiredStateApplied, DesiredStateRejected
 from recovery_ops.rules.words import Category, State, Trigger
 from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
@@ -65,6 +66,15 @@ def test_breakers_come_worst_first_with_counts_of_those_that_can_be_asked() -> N
     assert (bad.unknown, bad.instances, bad.is_flowing) == (1, 4, False)
     assert (bad.failure_rate, bad.threshold, bad.last_category) == (0.65, 0.5, Category.OVERLOADED)
     assert (quiet.name, quiet.worst, quiet.is_flowing, quiet.since) == ("quiet", State.CLOSED, True, None)
+
+
+def test_one_breaker_is_the_same_alone_as_in_the_list() -> None:
+    storm().store()
+    for row in breakers("dev", now=NOW):
+        shared = standing_of("dev", row.name)
+        assert breaker("dev", row.name, now=NOW) == breaker("dev", row.name, now=NOW, standing=shared) == row
+        states = instance_states("dev", row.name, now=NOW)
+        assert instance_states("dev", row.name, now=NOW, standing=shared) == states
 
 
 def test_rates_are_of_the_last_whole_minute_and_the_one_that_runs() -> None:
@@ -158,6 +168,7 @@ def test_few_queries_are_asked() -> None:
     storm().store()
     for question, most in (
         (lambda: breakers("dev", now=NOW), 3),
+        (lambda: breaker("dev", "search_web", now=NOW), 2),
         (lambda: instance_states("dev", "quiet", now=NOW), 1),
     ):
         with CaptureQueriesContext(connection) as asked:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.queries import Fleet, Lanes, MajoritySegment, Segment, fleet_lanes, majority, moves, rounded_out, segments
+from events.queries.breakers import standing_of
 from recovery_ops.rules.words import State, Trigger
 from tests.events.seeding import NOW, Story, ago, counted, heartbeat, moved
 
@@ -173,6 +174,22 @@ def test_few_queries_are_asked() -> None:
     ) as asked:
         segments("dev", breaker="search_web", **HOUR)
     assert len(asked) <= 7
+
+
+@pytest.mark.parametrize("most", [2, 2_000])
+def test_lanes_of_one_breaker_are_the_same_of_what_was_read_already(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(moves, "MOVES_READ", most)
+    story = living(Story(), until=600).tell(heartbeat(), at=9 * 86_400, instance="r-8")
+    living(story, instance="r-7", since=1500).tell(moved(State.OPEN), at=7000)
+    story.tell(moved(State.CLOSED, before=State.OPEN), at=2000).tell(moved(State.OPEN), at=1000, instance="r-7")
+    story.tell(moved(State.HALF_OPEN, before=State.OPEN), at=900, instance="r-7")
+    story.tell(moved(State.OPEN), at=9 * 86_400, instance="r-8").store()
+    for window in (HOUR, HOUR | {"start": ago(3000), "end": ago(950)}, HOUR | {"end": NOW + timedelta(minutes=5)}):
+        alone = segments("dev", breaker="search_web", **window)
+        read = moves.moves_within("dev", start=window["start"], end=window["end"], breaker="search_web")
+        shared = standing_of("dev", "search_web")
+        assert segments("dev", breaker="search_web", standing=shared, moves=read, **window) == alone
+        assert set(alone["search_web"]) == {"a-1", "r-7"}
 
 
 def test_many_moves_are_summed_up_by_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
