@@ -58,6 +58,13 @@ class Told(NamedTuple):
     attributes: dict[str, Any]
 
 
+class Page(NamedTuple):
+    """Some facts of one instance, packed, and how many."""
+
+    facts: int
+    packed: bytes
+
+
 class Speaker(NamedTuple):
     """The instance that told it."""
 
@@ -89,7 +96,7 @@ def count_recorded(part: Part) -> int:
     return facts.count()
 
 
-def stored(part: Part) -> Iterator[tuple[Speaker, Iterator[bytes]]]:
+def stored(part: Part) -> Iterator[tuple[Speaker, Iterator[Page]]]:
     """Each instance with pages of its facts, packed, in the order in which they happened; `unpacked` opens one.
 
     Whoever only hands them on need not look into them. Use them before asking for the next instance.
@@ -100,9 +107,9 @@ def stored(part: Part) -> Iterator[tuple[Speaker, Iterator[bytes]]]:
         yield speakers.get(agent_id, Speaker("", "", "")), _packed(rows)
 
 
-def unpacked(page: bytes) -> Iterator[Told]:
+def unpacked(page: Page) -> Iterator[Told]:
     """The facts of a page."""
-    return map(Told._make, orjson.loads(page))
+    return map(Told._make, orjson.loads(page.packed))
 
 
 def recordings(part: Part) -> Iterator[tuple[Speaker, Iterator[Told]]]:
@@ -134,10 +141,10 @@ def recorded_run(environment: str, run: str, *, lead_s: float, most: int) -> tup
     return Speaker(*(speaker or ("", "", ""))), [Told(*row) for row in reversed(rows)]
 
 
-def _packed(rows: Iterator[Sequence[Any]]) -> Iterator[bytes]:
+def _packed(rows: Iterator[Sequence[Any]]) -> Iterator[Page]:
     """Attributes go into the page as they were stored: they are read once, by whoever opens it."""
     while page := [(*row[1:-1], orjson.Fragment(row[-1])) for row in islice(rows, _PAGE)]:
-        yield orjson.dumps(page)
+        yield Page(len(page), orjson.dumps(page))
 
 
 def _rows(part: Part) -> Iterator[Sequence[Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from events.queries.recordings import Part, Speaker, stored, unpacked
+from events.queries.recordings import Page, Part, Speaker, stored, unpacked
 from recovery_ops.control.replay import job, sharing, splitting
 from recovery_ops.control.replay.beginning import Documents
 from recovery_ops.control.replay.comparing import Comparison
@@ -25,7 +25,7 @@ OLD = parse_policy(BUILT_IN_DOCUMENT)
 BAD = [503, 500, 529, 429, TimeoutError("slow"), 404, "ok", "ok"]
 
 
-Told = tuple[Speaker, list[bytes]]
+Told = tuple[Speaker, list[Page]]
 
 
 def taped(seed: int) -> tuple[Told, float]:
@@ -111,16 +111,18 @@ def test_two_processes_find_what_one_finds_and_say_how_far_they_are() -> None:
     new = policy("*", max_retries=1, consecutive_failures=3)
     under = Documents(old=BUILT_IN_DOCUMENT, new=new, old_version="built-in", start_s=min(began))
     documents: list[dict[str, Any]] = []
-    heard: list[int] = []
+    heard: list[tuple[int, int]] = []
     for processes in (0, 2):
-        with Deciders(under, processes=processes, meanwhile=heard.append) as deciders:
+        with Deciders(under, processes=processes, meanwhile=lambda *far: heard.append(far)) as deciders:
             for speaker, pages in told:
                 deciders.decide(speaker, pages)
             documents.append(deciders.found().as_document())
     assert documents[0]["affected_calls"] > 10
     assert documents[1] == documents[0]
-    assert heard[:3] == [part for part in heard if part][:3]  # here each is decided before the next one is told of
-    assert heard[2] == documents[0]["facts"]
+    assert heard[0][0] == 0 < heard[0][1]  # read, and not decided yet
+    assert all(done <= read for done, read in heard)
+    alone = [far for far in heard if far[0]]
+    assert max(alone) == (documents[0]["facts"], documents[0]["facts"])
 
 
 def test_who_calls_it_off_is_heard_while_a_large_instance_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +131,7 @@ def test_who_calls_it_off_is_heard_while_a_large_instance_is_decided(monkeypatch
     under = Documents(old=BUILT_IN_DOCUMENT, new=policy("*", max_retries=1), old_version="built-in", start_s=began_s)
     looks = []
 
-    def meanwhile(done_facts: int) -> None:
+    def meanwhile(done_facts: int, read_facts: int) -> None:
         looks.append(done_facts)
         if len(looks) > len(pages):  # all is read, and what was read is being decided
             raise job.CancelAsked

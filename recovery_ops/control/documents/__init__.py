@@ -210,6 +210,7 @@ def of_replay(one: Replay) -> Document:
         "asked_at": moment(one.asked_at),
         "started_at": moment(one.started_at),
         "finished_at": moment(one.finished_at),
+        "read_facts": one.read_facts,
         "done_facts": one.done_facts,
         "total_facts": one.total_facts,
         "problem": one.problem,

@@ -34,6 +34,7 @@ class Replay(models.Model):
     beat_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     is_cancel_asked = models.BooleanField(default=False)
+    read_facts = models.BigIntegerField(default=0, help_text="An instance is decided as a whole, when all is read.")
     done_facts = models.BigIntegerField(default=0)
     total_facts = models.BigIntegerField(default=0)
     problem = models.CharField(max_length=1000, default="", blank=True)

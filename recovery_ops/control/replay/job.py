@@ -62,7 +62,9 @@ def run(
         logger.exception("a replay failed")
         _finish(replay, Replay.FAILED, problem=f"{type(error).__name__}: {error}"[:1000])
     else:
-        Replay.objects.filter(pk=replay.pk).update(result=found.as_document(), done_facts=found.facts)
+        Replay.objects.filter(pk=replay.pk).update(
+            result=found.as_document(), done_facts=found.facts, read_facts=found.facts
+        )
         _finish(replay, Replay.DONE)
 
 
@@ -149,18 +151,18 @@ class _Progress:
         self._next_s = clock() + BEAT_S
         Replay.objects.filter(pk=replay.pk).update(total_facts=total)
 
-    def look(self, done_facts: int) -> None:
+    def look(self, done_facts: int, read_facts: int) -> None:
         """Raise CancelAsked when somebody called it off."""
         if self._clock() < self._next_s:
             return
         self._next_s = self._clock() + BEAT_S
-        if self._apart(lambda: self._told(done_facts)):
+        if self._apart(lambda: self._told(done_facts, read_facts)):
             raise CancelAsked
 
-    def _told(self, done_facts: int) -> bool:
+    def _told(self, done_facts: int, read_facts: int) -> bool:
         """Write it down; return whether it is to stop."""
         mine = Replay.objects.filter(pk=self._replay.pk)
-        mine.update(done_facts=done_facts, beat_at=timezone.now())
+        mine.update(done_facts=done_facts, read_facts=read_facts, beat_at=timezone.now())
         return bool(mine.values_list("is_cancel_asked", flat=True).first())
 
 

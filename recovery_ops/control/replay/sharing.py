@@ -9,13 +9,13 @@ from __future__ import annotations
 import gc
 import multiprocessing
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from itertools import chain, islice
 from types import TracebackType
 from typing import Self
 
-from events.queries.recordings import Speaker, unpacked
+from events.queries.recordings import Page, Speaker, unpacked
 from recovery_ops.control.replay.beginning import Documents, begin_process
 from recovery_ops.control.replay.comparing import Comparison
 from recovery_ops.control.replay.recorded import Listener, Recording
@@ -26,20 +26,21 @@ AHEAD = 2
 LOOK_S = 0.5
 
 
-def _nobody(done_facts: int) -> None:
+def _nobody(done_facts: int, read_facts: int) -> None:
     """Who need not be told."""
 
 
 class Deciders:
     """Decides recordings under the policies of two documents; `processes` 0 decides in this process.
 
-    `meanwhile` is told every now and then how many facts are decided. Leaving the block ends the processes, whatever
-    they are at.
+    `meanwhile` is told every now and then how many facts are decided, and how many are read: an instance is decided as
+    a whole, so of a large one nothing is decided for long. Leaving the block ends the processes, whatever they are at.
     """
 
-    def __init__(self, under: Documents, *, processes: int, meanwhile: Callable[[int], None] = _nobody) -> None:
+    def __init__(self, under: Documents, *, processes: int, meanwhile: Callable[[int, int], None] = _nobody) -> None:
         self._under, self._meanwhile = under, meanwhile
         self._found = _nothing(under)
+        self._read_facts = 0
         self._pool: ProcessPoolExecutor | None = None
         self._most = AHEAD * processes
         self._under_way: deque[Future[Comparison]] = deque()
@@ -58,17 +59,13 @@ class Deciders:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def decide(self, speaker: Speaker, pages: Iterable[bytes]) -> None:
+    def decide(self, speaker: Speaker, pages: Iterable[Page]) -> None:
         """Have one instance decided; waits while too many are under way. Raises what deciding an earlier one raised."""
         if self._pool is None:
-            self._found.add(_heard(speaker, pages, self._under))
+            self._found.add(_heard(speaker, self._read(pages), self._under))
             self._look()
             return
-        told = []
-        for page in pages:
-            told.append(page)
-            self._look()
-        self._under_way.append(self._pool.submit(_decided, speaker, told))
+        self._under_way.append(self._pool.submit(_decided, speaker, list(self._read(pages))))
         while len(self._under_way) > self._most:
             self._join_next()
 
@@ -83,15 +80,21 @@ class Deciders:
             self._look()
         self._found.join(self._under_way.popleft().result())
 
+    def _read(self, pages: Iterable[Page]) -> Iterator[Page]:
+        for page in pages:
+            self._read_facts += page.facts
+            self._look()
+            yield page
+
     def _look(self) -> None:
-        self._meanwhile(self._found.facts)
+        self._meanwhile(self._found.facts, self._read_facts)
 
 
 def _nothing(under: Documents) -> Comparison:
     return Comparison(parse_policy(under.old, version=under.old_version), parse_policy(under.new, version="proposed"))
 
 
-def _heard(speaker: Speaker, pages: Iterable[bytes], under: Documents) -> Recording:
+def _heard(speaker: Speaker, pages: Iterable[Page], under: Documents) -> Recording:
     return Listener(speaker, under.start_s).listen(chain.from_iterable(map(unpacked, pages)))
 
 
@@ -107,7 +110,7 @@ def begin(under: Documents) -> None:
     gc.freeze()
 
 
-def _decided(speaker: Speaker, pages: list[bytes]) -> Comparison:
+def _decided(speaker: Speaker, pages: list[Page]) -> Comparison:
     found = _nothing(_asked[0])
     found.add(_heard(speaker, pages, _asked[0]))
     gc.collect()  # what little there is, now that the recording is gone

@@ -111,7 +111,7 @@ def replay(request: HttpRequest, *, environment: str, number: int) -> HttpRespon
         "replay": found,
         "result": result,
         "sentence": sentence_of(found),
-        "share": found.done_facts / found.total_facts if found.total_facts else 0.0,
+        "share": (found.read_facts + found.done_facts) / 2 / found.total_facts if found.total_facts else 0.0,
         "old_name": named(found.old_version),
         "new_name": f"proposal {found.proposal.number}" if found.proposal is not None else "the document",
         "lines": lines_of(found.old_document, found.new_document),
@@ -149,7 +149,8 @@ def sentence_of(found: Replay) -> str:
     if found.state == Replay.WAITING:
         return "It waits for its turn."
     if found.state == Replay.RUNNING:
-        return f"{found.done_facts:,} of {found.total_facts:,} facts decided again."
+        read = f"{found.read_facts:,} read, " if found.read_facts > found.done_facts else ""
+        return f"Of {found.total_facts:,} facts {read}{found.done_facts:,} decided again."
     if result is None:
         return found.problem or "It was called off before it was done."
     if not result["calls"]:
