@@ -11,6 +11,7 @@ from django.db.models.functions import Coalesce
 
 from events.capacity.bounds import bounds_of
 from events.capacity.models import CapacityEvent, CapacityLook
+from events.capacity.moves import moves_from
 from events.capacity.rows import CapacityEventRow, Spent, categories_of, owner_of, united
 from events.models import Fact
 from events.moments import US_PER_S, from_us, to_us
@@ -178,6 +179,7 @@ def _row(event: CapacityEvent, now: datetime, quiet_us: int) -> CapacityEventRow
         peak_at=from_us(event.peak_us) if event.peak_us else None,
         longest_wait_s=event.longest_wait_s,
         breakers=dict(sorted(event.breakers.items())),
+        moves=moves_from(event.moves),
         fallbacks=event.fallbacks,
         waiting=sum(until_us > to_us(now) for until_us in event.waits),
         spent=Spent(

@@ -1,4 +1,4 @@
-"""What becomes of the runs that an outage reached: which wait, and what those that ended said they used.
+"""What becomes of what an outage reached: which runs wait, what those that ended said they used, which breakers closed.
 
 Asked again and again while it goes on, for an hour after it, and for as long as one of them waits.
 """
@@ -12,6 +12,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from events.capacity.models import CapacityEvent
+from events.capacity.moves import moves_of
 from events.capacity.reach import FOLLOWED_S, failures_of
 from events.moments import US_PER_S, to_us
 from events.queries.readings import Attributes, number_or_none
@@ -38,7 +39,7 @@ _USED = Attributes(RunFinished, "input_tokens", "output_tokens", "cost_usd")
 
 
 def follow_runs(environment: str, now: datetime) -> int:
-    """Ask the runs of the events that are followed; return of how many. At most three queries and a write for each."""
+    """Ask the runs of the events that are followed; return of how many. At most five queries and a write each."""
     now_us = to_us(now)
     due: QuerySet[CapacityEvent] = CapacityEvent.objects.filter(
         environment=environment,
@@ -74,6 +75,7 @@ def _followed(event: CapacityEvent, now_us: int) -> dict[str, Any]:
         "tokens_runs": len(tokens),
         "cost_usd": sum(costs),
         "cost_runs": len(costs),
+        "moves": moves_of(event, event.breakers, followed_s=FOLLOWED_S),
         "follow_until_us": max([event.last_us + FOLLOWED_S * US_PER_S, *waits]),
     }
 

@@ -47,6 +47,9 @@ class CapacityEvent(models.Model):
     peak_us = models.BigIntegerField(default=0, help_text="The beginning of the worst minute.")
     longest_wait_s = models.FloatField(null=True, help_text="The longest Retry-After that was seen.")
     breakers = models.JSONField(default=dict, help_text="How often each breaker opened in its course.")
+    moves = models.JSONField(
+        default=dict, help_text="What each breaker did that opened, as events.capacity.moves says."
+    )
     fallbacks = models.BigIntegerField(default=0, help_text="Answers by an alternative in its course.")
     is_ours = models.BooleanField(
         default=False, help_text="Most of what never reached the service failed on our side: no name, no route."

@@ -11,6 +11,7 @@ from django.db.models import F, QuerySet, Sum
 
 from events.capacity.bounds import bounds_of
 from events.capacity.models import CapacityEvent
+from events.capacity.moves import moves_in, moves_of
 from events.capacity.rows import OF_THE_WAY
 from events.models import Agent, Fact, MinuteSum
 from events.moments import MINUTE_S, US_PER_S, to_us
@@ -39,7 +40,7 @@ _MINUTE_US = MINUTE_S * US_PER_S
 
 
 def read_reach(environment: str, now: datetime) -> int:
-    """Read the numbers of the events that grew since; return of how many. At most five queries each."""
+    """Read the numbers of the events that grew since; return of how many. At most seven queries each."""
     count = 0
     bounds = bounds_of(environment)
     for event in CapacityEvent.objects.filter(environment=environment, merged_into=None, read_us__lt=F("last_us")):
@@ -56,8 +57,8 @@ def read_reach(environment: str, now: datetime) -> int:
 def read_anew(environment: str, start_us: int, end_us: int, *, is_thorough: bool) -> int:
     """Have those events between two moments read again to which failures came late; return how many.
 
-    A thorough look also sees fallbacks and openings that came alone. One query, and another for each event there, or
-    four. Numbers of facts that are gone by now stay as they were.
+    A thorough look also sees fallbacks and moves of breakers that came alone. One query, and another for each event
+    there, or six. Numbers of facts that are gone by now stay as they were.
     """
     near = CapacityEvent.objects.filter(
         environment=environment,
@@ -71,12 +72,18 @@ def read_anew(environment: str, start_us: int, end_us: int, *, is_thorough: bool
 
 
 def _has_more(event: CapacityEvent) -> bool:
-    """Whether more stood in, or opened, within it than was known when its numbers were read."""
+    """Whether more stood in, or moved, within it than was known when its numbers were read."""
     within = _within(event)
     if _fallbacks(within, event.operations) > event.fallbacks:
         return True
-    known = sum(event.breakers.values())
-    return _opened(within, _breakers_of(event)).total() > int(known)
+    opened = _opened(within, _breakers_of(event))
+    if opened.total() > int(sum(event.breakers.values())):
+        return True
+    return moves_in(_moves(event, opened)) > moves_in(event.moves)
+
+
+def _moves(event: CapacityEvent, names: Iterable[str]) -> dict[str, Any]:
+    return moves_of(event, names, followed_s=FOLLOWED_S)
 
 
 def _breakers_of(event: CapacityEvent) -> list[str]:
@@ -124,13 +131,15 @@ def _numbers(event: CapacityEvent) -> dict[str, Any]:
         counts = _Counts()
         for operation, _, _, _, category, is_foreground, at_us, _ in rows:
             counts.add(operation, category, is_foreground=is_foreground, minute=at_us // _MINUTE_US)
+    opened = _opened(within, sorted({row[1] for row in rows} - {""}))
     return counts.numbers() | {
         "is_partial": is_partial,
         "runs": len({row[2] for row in rows} - {""}),
         "instances": len(agents),
         "services": _most(Agent.objects.filter(pk__in=agents).values_list("service", flat=True)),
         **_said([(row[4], _SAID.of(row[7])) for row in rows]),
-        "breakers": _opened(within, sorted({row[1] for row in rows} - {""})),
+        "breakers": opened,
+        "moves": _moves(event, opened),
         "fallbacks": _fallbacks(within, counts.operations),
     }
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TypeVar
 
+from events.capacity.moves import BreakerMoves, united_moves
 from recovery_ops.rules.words import Category
 
 
@@ -85,6 +86,9 @@ class CapacityEventRow:
     peak_at: datetime | None
     longest_wait_s: float | None
     breakers: Mapping[str, int]
+    """How often each opened before its last failure."""
+    moves: tuple[BreakerMoves, ...]
+    """What those did until it was over, and for an hour after it."""
     fallbacks: int
     waiting: int
     """Runs whose last word is a wait that is not over."""
@@ -150,6 +154,7 @@ def united(number: int, parts: Sequence[CapacityEventRow]) -> CapacityEventRow:
         peak_at=worst.peak_at,
         longest_wait_s=max(waits, default=None),
         breakers=_added([part.breakers for part in ordered]),
+        moves=united_moves(part.moves for part in sorted(parts, key=lambda part: part.last)),
         fallbacks=sum(part.fallbacks for part in ordered),
         waiting=max(part.waiting for part in ordered),
         spent=most.spent,

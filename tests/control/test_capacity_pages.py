@@ -18,7 +18,7 @@ from events.capacity.rows import OWNER_CHIPS, OWNER_WORDS, Owner, owner_of
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import RetryScheduled, RunFinished
 from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
-from tests.control.visiting import HOSTILE, signed_in, text_of
+from tests.control.visiting import HOSTILE, REASON, signed_in, text_of
 from tests.events.seeding import NOW, Story, moved
 from tests.events.test_capacity import storm
 
@@ -168,6 +168,38 @@ def test_one_event_tells_what_it_reached_and_what_was_like_it() -> None:
     assert "Overloaded" in said
     assert f"CE-{before.pk}" in said
     assert "model:large" in said
+
+
+def test_what_each_breaker_did_stands_on_the_page_in_the_export_and_in_the_api_and_is_added_up_in_a_whole() -> None:
+    large = outage()
+    storm(Story(), since=300, until=0, model="small").store()
+    story = Story().tell(moved(State.HALF_OPEN, breaker="model:large"), at=180)
+    for instance in ("a-2", "a-3"):
+        story.tell(moved(State.OPEN, breaker="model:large"), at=190, instance=instance)
+    story.tell(moved(State.CLOSED, breaker="model:large"), at=170)
+    story.tell(moved(State.CLOSED, breaker="model:large"), at=150, instance="a-2").store()
+    look("dev", NOW)
+    look_back("dev", NOW)
+    read_reach("dev", NOW)
+    follow_runs("dev", NOW)
+    client = signed_in(Role.RESPONDER)
+    said = text_of(client.get(f"/capacity/{large.pk}"))
+    assert "model:large 14:22:58 3 3 1 2 not in 1 instance" in said
+    Story().tell(moved(State.CLOSED, breaker="model:large"), at=100, instance="a-3").store()
+    follow_runs("dev", NOW + timedelta(seconds=11))
+    said = text_of(client.get(f"/capacity/{large.pk}"))
+    assert "model:large 14:22:58 3 3 1 3 14:24:38" in said
+    words = "opened 3 times in 3 instances from 14:22:58 UTC, half-open 1 time, closed in all at 14:24:38 UTC"
+    rows = list(csv.DictReader(StringIO(client.get("/capacity?format=csv").content.decode("utf-8-sig"))))
+    assert f"model:large: {words}" in {row["breakers moved"] for row in rows}
+    [told] = client.get(f"/api/v1/capacity/events/{large.pk}").json()["event"]["breakers_moved"]
+    assert (told["openings"], told["not_closed"], told["closed_at"]) == (3, 0, "2026-11-21T14:24:38.000+00:00")
+    small = CapacityEvent.objects.get(model="small")
+    numbers = [large.pk, small.pk]
+    client.post("/capacity/arrange/merge", {"environment": "dev", "reason": REASON, "number": numbers})
+    whole = text_of(client.get(f"/capacity/{min(numbers)}"))
+    assert "counts are at least" in whole
+    assert "model:large 14:22:58 3 3 1 3 14:24:38" in whole, "the same moves are not counted twice"
 
 
 def test_an_event_that_became_part_of_another_leads_there() -> None:

@@ -19,7 +19,8 @@ from events.capacity.asking import capacity_event
 from events.capacity.detection import look, look_back
 from events.capacity.following import follow_runs
 from events.capacity.models import CapacityEvent
-from events.capacity.reach import read_reach
+from events.capacity.reach import read_anew, read_reach
+from events.moments import to_us
 from events.tasks import look_back_for_outages, look_for_outages
 from recovery_ops.rules.facts import AttemptSucceeded, Escalated, FallbackActivated, RetryScheduled, RunFinished
 from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
@@ -150,6 +151,85 @@ def test_what_it_reached() -> None:
     assert event.peak_per_min in range(7, 14)
     assert not event.is_partial
     assert read_reach("dev", NOW) == 0, "what did not grow is not read again"
+
+
+def move(to: State, *, at: float, instance: str = "a-1", breaker: str = "model:large") -> Story:
+    return Story().tell(moved(to, breaker=breaker), at=at, instance=instance).store()
+
+
+def moves() -> list[tuple[Any, ...]]:
+    """Breaker, seconds since it opened, times open, half-open, closed, instances, not closed, seconds since its end."""
+    row = capacity_event("dev", CapacityEvent.objects.earliest("pk").pk, now=NOW)
+    assert row is not None
+    return [
+        (
+            *(one.breaker, round((NOW - one.opened_at).total_seconds()), one.openings, one.half_openings),
+            *(one.closings, one.instances, one.not_closed),
+            None if one.closed_at is None else round((NOW - one.closed_at).total_seconds()),
+        )
+        for one in row.moves
+    ]
+
+
+def test_each_breaker_is_followed_from_its_opening_until_it_is_closed_in_every_instance() -> None:
+    storm(Story(), since=300, until=240).store()
+    for instance in ("a-0", "a-1"):
+        move(State.OPEN, at=280, instance=instance)
+    move(State.CLOSED, at=279, instance="a-7")
+    move(State.OPEN, at=270, breaker="elsewhere")
+    look("dev", NOW)
+    read_reach("dev", NOW)
+    assert moves() == [("model:large", 280, 2, 0, 0, 2, 2, None)], "one that only closed has not opened here"
+
+    move(State.HALF_OPEN, at=230)
+    move(State.OPEN, at=229)
+    move(State.HALF_OPEN, at=220, instance="a-0")
+    move(State.CLOSED, at=219, instance="a-0")
+    follow_runs("dev", NOW)
+    assert moves() == [("model:large", 280, 3, 2, 1, 2, 1, None)], "what happened after its last failure counts"
+    follow_runs("dev", NOW + timedelta(seconds=11))
+    assert moves() == [("model:large", 280, 3, 2, 1, 2, 1, None)], "looked at twice it is counted once"
+
+    move(State.CLOSED, at=100)
+    follow_runs("dev", NOW + timedelta(seconds=22))
+    assert moves() == [("model:large", 280, 3, 2, 2, 2, 0, 100)]
+    assert look_back("dev", NOW) == 0
+    assert read_reach("dev", NOW) == 0, "what is known already is not read again"
+
+
+def test_flapping_makes_counts_higher_and_nothing_longer() -> None:
+    storm(Story(), since=300, until=240).store()
+    for second in range(290, 90, -2):
+        move(State.OPEN, at=second)
+        move(State.CLOSED, at=second - 1)
+    look("dev", NOW)
+    read_reach("dev", NOW)
+    assert moves() == [("model:large", 290, 100, 0, 100, 1, 0, 91)]
+    assert len(CapacityEvent.objects.get().moves) == 1
+
+
+def test_what_moves_in_the_next_outage_is_that_ones() -> None:
+    storm(Story(), since=2000, until=1900).store()
+    storm(Story(), since=1000, until=900).store()
+    move(State.OPEN, at=1950)
+    move(State.CLOSED, at=1850)
+    move(State.OPEN, at=950)
+    look("dev", NOW)
+    look_back("dev", NOW)
+    read_reach("dev", NOW)
+    assert moves() == [("model:large", 1950, 1, 0, 1, 1, 0, 1850)]
+
+
+def test_a_closing_that_comes_late_and_alone_is_seen_by_the_thorough_look() -> None:
+    storm(Story(), since=300, until=240).store()
+    move(State.OPEN, at=280)
+    look("dev", NOW)
+    read_reach("dev", NOW)
+    move(State.CLOSED, at=200)
+    CapacityEvent.objects.update(follow_until_us=0)
+    read_anew("dev", to_us(NOW - timedelta(hours=1)), to_us(NOW), is_thorough=True)
+    read_reach("dev", NOW)
+    assert moves() == [("model:large", 280, 1, 0, 1, 1, 0, 200)]
 
 
 def test_of_a_flood_the_sums_are_read_and_the_newest_failures(monkeypatch: pytest.MonkeyPatch) -> None:

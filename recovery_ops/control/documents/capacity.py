@@ -6,6 +6,7 @@ from datetime import datetime
 
 from events.amplification import Amplification, AmplificationRow
 from events.capacity.models import CapacityArrangement
+from events.capacity.moves import BreakerMoves
 from events.capacity.rows import OWNER_WORDS, CapacityEventRow
 from events.degradations.rows import Degradations, Reduction
 from recovery_ops.control.documents import Document
@@ -33,6 +34,7 @@ def of_capacity_event(row: CapacityEventRow, now: datetime) -> Document:
         "peak_at": _moment(row.peak_at),
         "longest_wait_s": row.longest_wait_s,
         "breakers_opened": dict(row.breakers),
+        "breakers_moved": [_of_moves(one) for one in row.moves],
         "fallbacks": row.fallbacks,
         "runs_waiting": row.waiting,
         "estimated_tokens": row.tokens,
@@ -56,6 +58,20 @@ def of_capacity_event(row: CapacityEventRow, now: datetime) -> Document:
         "merged_into": row.merged_into,
         "parts": [part.id for part in row.parts],
         **(read if row.is_read else dict.fromkeys(read)),
+    }
+
+
+def _of_moves(one: BreakerMoves) -> Document:
+    """What one breaker did; `closed_at` is null while it is not closed in every instance that had it open."""
+    return {
+        "breaker": one.breaker,
+        "opened_at": _moment(one.opened_at),
+        "openings": one.openings,
+        "half_openings": one.half_openings,
+        "closings": one.closings,
+        "instances": one.instances,
+        "not_closed": one.not_closed,
+        "closed_at": _moment(one.closed_at),
     }
 
 

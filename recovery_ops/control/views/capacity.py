@@ -21,6 +21,7 @@ from events.capacity.asking import (
     struck_beside,
 )
 from events.capacity.bounds import bounds_of
+from events.capacity.moves import BreakerMoves
 from events.capacity.rows import OWNER_CHIPS, OWNER_WORDS, CapacityEventRow, going_on
 from events.empties import Empty, none_in
 from events.exports import Cell, csv_answer, is_asked
@@ -86,6 +87,7 @@ _COLUMNS = (
         "worst minute",
         "longest Retry-After s",
         "breakers opened",
+        "breakers moved",
         "fallbacks",
         "runs waiting",
     ),
@@ -98,7 +100,8 @@ def _cells(row: CapacityEventRow, now: datetime) -> tuple[Cell, ...]:
         *(row.number, row.name, OWNER_WORDS[row.owner], row.started, row.last, row.is_over),
         *(row.lasted(now).total_seconds(), row.failures, _codes(row)),
         *(_answers(row), row.foreground, row.background, ", ".join(row.operations), ", ".join(row.services)),
-        *(row.runs, row.instances, row.peak_per_min, row.longest_wait_s, ", ".join(row.breakers), row.fallbacks),
+        *(row.runs, row.instances, row.peak_per_min, row.longest_wait_s, ", ".join(row.breakers)),
+        *("; ".join(f"{one.breaker}: {_moved(one)}" for one in row.moves), row.fallbacks),
         *(row.waiting, row.tokens, None if row.cost_usd is None else round(row.cost_usd, 4)),
     )
 
@@ -234,7 +237,8 @@ def _facts(row: CapacityEventRow) -> list[tuple[str, str]]:
             "Asked to wait",
             "no Retry-After was seen" if row.longest_wait_s is None else f"up to {span_text(row.longest_wait_s)}",
         ),
-        ("Breakers that opened", _opened(row) or "none"),
+        # An event that was over before moves were counted knows only what opened.
+        *([] if row.moves else [("Breakers that opened", listing(list(row.breakers), most=6) or "none")]),
         ("Answers by a fallback", f"{row.fallbacks:,}"),
         ("Runs waiting", count_text(row.waiting, "run") + " now" if row.waiting else "none now"),
         ("Estimated tokens", _estimate(row, "" if row.tokens is None else f"{row.tokens:,}", row.spent.tokens_runs)),
@@ -268,8 +272,15 @@ def _worst_minute(row: CapacityEventRow) -> str:
     return f"{row.peak_per_min:,} failures at {at:%H:%M} {zone_word(at)}"
 
 
-def _opened(row: CapacityEventRow) -> str:
-    return listing([f"{name} ({count_text(count, 'time')})" for name, count in row.breakers.items()], most=6)
+def _moved(one: BreakerMoves) -> str:
+    """`opened 6 times in 4 instances from 14:02:07 UTC, half-open 5 times, closed at 14:05:30 UTC`, without the day."""
+    opened = f"opened {count_text(one.openings, 'time')} in {count_text(one.instances, 'instance')}"
+    tried = f", half-open {count_text(one.half_openings, 'time')}" if one.half_openings else ""
+    if one.closed_at is not None:
+        end = f"closed in all at {one.closed_at:%H:%M:%S} UTC"
+    else:
+        end = f"still open in {one.not_closed}"
+    return f"{opened} from {one.opened_at:%H:%M:%S} UTC{tried}, {end}"
 
 
 def _share(count: int, row: CapacityEventRow) -> float:
