@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import groupby, islice
 
 from django.urls import reverse
 
@@ -14,11 +15,15 @@ from recovery_ops.rules.scope import ANY
 
 LATELY = timedelta(hours=24)
 MOST = 8
+_READ = 10 * MOST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One line: `Ana Ruiz` `tripped` `search_web`. `href` is the page of the object, empty where it has none."""
+    """One line: `Ana Ruiz` `tripped` `search_web`. `href` is the page of the object, empty where it has none.
+
+    `others`: so many more that the console did alike just before it, by itself.
+    """
 
     key: int
     at: datetime
@@ -28,17 +33,25 @@ class Change:
     href: str
     reason: str
     revision: int | None
+    others: int = 0
 
 
 def newest_entries(environment: str) -> list[AuditEntry]:
     """The last changes that were made, newest first. One query; the first one's revision is the current one."""
     entries = AuditEntry.objects.filter(environment=environment, result=AuditEntry.OK)
-    return list(entries.order_by("-number")[: MOST * 2])
+    return list(entries.order_by("-number")[:_READ])
 
 
 def changes_of(entries: Iterable[AuditEntry], *, now: datetime) -> list[Change]:
-    """The entries of the last day as lines."""
-    return [change_of(entry) for entry in entries if entry.at > now - LATELY][:MOST]
+    """The entries of the last day as lines; what the console did by itself takes no place from what people did."""
+    lately = (entry for entry in entries if entry.at > now - LATELY)
+    alike = (list(group) for _, group in groupby(lately, key=_told_with))
+    return [replace(change_of(group[0]), others=len(group) - 1) for group in islice(alike, MOST)]
+
+
+def _told_with(entry: AuditEntry) -> tuple[str, str] | int:
+    """What neighbours have in common that one line tells; what a person did has a line of its own."""
+    return (entry.actor_name, entry.verb) if entry.actor_kind == "system" else entry.number
 
 
 def change_of(entry: AuditEntry) -> Change:
