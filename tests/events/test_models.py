@@ -16,7 +16,7 @@ UNBOUNDED = {
     *("Fact.attributes", "Agent.clamped", "Quarantine.content", "Quarantine.payload"),
     "SettingsInForce.stated",
     *("CapacityEvent.operations", "CapacityEvent.categories", "CapacityEvent.breakers", "CapacityEvent.waits"),
-    *("CapacityEvent.codes", "CapacityEvent.services"),
+    *("CapacityEvent.codes", "CapacityEvent.services", "CapacityEvent.moves"),
     *("CapacityLook.hours", "CapacityLook.bounds", "RecoveryDay.causes", "NamedFailures.rules", "SpanMark.errors"),
 }
 """Bounded by whoever writes them: 64 KiB, one fact's share of that, 4 kB, 64 KiB; by the names there may be, the runs
