@@ -23,12 +23,15 @@ _JSON_PAIR = re.compile(
     r'("key"\s*:\s*"((?:[^"\\]|\\.){1,256})"\s*,\s*"value"\s*:\s*\{\s*"stringValue"\s*:\s*)"(?:[^"\\]|\\.)*"'
 )
 
+_JSON_MEMBER = re.compile(r'("((?:[^"\\]|\\.){1,256})"\s*:\s*)"(?:[^"\\]|\\.)*"')
+"""A member whose name may say that its value is a secret, in what is no request of ours at all."""
+
 
 def blot(content: bytes, encoding: Encoding) -> bytes:
     """The same request without secrets: values that look like one, and values of keys that say so."""
     if encoding is Encoding.JSON:
         text = "".join(_literals(content.decode(errors="backslashreplace")))
-        return _JSON_PAIR.sub(_value, text).encode(errors="backslashreplace")
+        return _JSON_MEMBER.sub(_value, _JSON_PAIR.sub(_value, text)).encode(errors="backslashreplace")
     return _by_framing(blotted(content.decode("latin-1")).encode("latin-1"))
 
 

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from events.cleaning import clean_text
 from events.derived.facts import Keys, failure_fact, failure_of, key_of, model_fallback, record_of
 from events.derived.marks import Error, Mark, Marks, Place, told
 from events.derived.naming import NAME_CHARS, Identity, identity_of, is_operation
@@ -129,7 +130,9 @@ def _mark(node: _Node, errors: Sequence[_Failed], marks: Marks) -> None:
     span, place = node.span, node.place
     if node.is_failed or errors:
         last_words = text_of(_last_words(node), _ERROR_TYPES)
-        mark = Mark(span.parent_id, max(1, min(span.end_ns, _MOST_NS)), node.is_failed, last_words[:NAME_CHARS])
+        mark = Mark(
+            span.parent_id, max(1, min(span.end_ns, _MOST_NS)), node.is_failed, clean_text(last_words, NAME_CHARS)
+        )
         mark.errors = {one.error.uid: one.error for one in errors}
         marks.setdefault(place, Mark()).join(mark)
     if not node.is_failed and span.parent_id and place.trace_id and span.parent_id != span.span_id:
@@ -206,7 +209,7 @@ def _failures(node: _Node, keys: Keys, rules: Rules) -> Iterator[_Failed]:
             trace_id=span.trace_id,
             span_id=span.span_id,
         )
-        error_type = "" if event is None else text_of(event.attributes, _ERROR_TYPES)[:NAME_CHARS]
+        error_type = "" if event is None else clean_text(text_of(event.attributes, _ERROR_TYPES), NAME_CHARS)
         error = Error(uuid.UUID(uid).bytes, error_type, is_own=event is None)
         yield _Failed(error, sent, identity, failure.category.value, at_ns)
 

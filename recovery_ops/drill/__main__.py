@@ -1,6 +1,7 @@
-"""`manage.py drill facts`: faults on purpose; prints what was sent, acknowledged, lost and doubled in each.
+"""`manage.py drill`: faults on purpose; prints what was sent, acknowledged, lost and doubled in each.
 
-`manage.py drill work` is in `drill.work`.
+`drill facts` is what is done to facts on their way in, `drill work` (in `drill.work`) what is done to the work about
+them; without either word it is the whole list.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from recovery_ops.drill import work
+from recovery_ops.drill import whole, work
 from recovery_ops.drill.catalogue import FAULTS
 from recovery_ops.drill.engine import Outcome
 from recovery_ops.drill.world import ROOT, NotHere
@@ -35,33 +36,84 @@ def main(arguments: list[str]) -> None:
         prog="manage.py drill", description="Do harm on purpose, and count what was lost and doubled."
     )
     parser.add_argument(
-        "what", choices=["facts", "work"], help="facts on their way in, or the work that is done about them"
+        "what",
+        nargs="?",
+        default="all",
+        choices=["all", "facts", "work"],
+        help="facts on their way in, or the work that is done about them; default: the whole list, J1 to J18",
     )
-    parser.add_argument("faults", nargs="*", metavar="|".join(NAMES), help="default: all of them")
+    parser.add_argument("faults", nargs="*", metavar="|".join(NAMES), help="of facts; default: all of them")
     parser.add_argument("--events", type=int, default=100_000, help="how many in all; default: %(default)s")
     parser.add_argument("--engine", choices=ENGINES, help="default: both, where PostgreSQL is on this machine")
     parser.add_argument("--seed", type=int, default=1, help="of everything that is chance; default: %(default)s")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    said = parser.parse_args(arguments)
+    work.add_options(parser)
+    said = parser.parse_intermixed_args(arguments)
     names = [name.upper() for name in said.faults]
     if unknown := [name for name in names if name not in NAMES]:
         parser.error(f"there is no fault {unknown[0]}: choose from {', '.join(NAMES)}")
-    engines = ENGINES if said.engine is None else (said.engine,)
+    if said.what == "all" and (names or said.engine):
+        parser.error("to choose among faults or engines, say which part: drill facts")
+    outcomes, failed, missing = _facts(said.engine, said.events, said.seed, names)
+    if said.what == "all":
+        _whole(said, outcomes, failed, missing)
+    _tell(outcomes, failed, missing, is_json=said.json, seed=said.seed)
+    sys.exit(0 if outcomes and not failed and all(outcome.is_good for outcome in outcomes) else 1)
+
+
+def _facts(only: str | None, events: int, seed: int, names: list[str]) -> tuple[list[Outcome], list[str], list[str]]:
+    """What was found on each engine, what broke off, and what this machine lacks."""
+    engines = ENGINES if only is None else (only,)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    share = -(-said.events // len(engines))
+    share = -(-events // len(engines))
     # Side by side: most of the time is spent waiting for something to start.
     with (
         Progress(*columns, console=Console(stderr=True), transient=True) as progress,
         ThreadPoolExecutor(len(engines)) as pool,
     ):
-        runs = [pool.submit(_run, engine, share, said.seed, names, progress) for engine in engines]
+        runs = [pool.submit(_run, engine, share, seed, names, progress) for engine in engines]
     outcomes = [outcome for run in runs for outcome in run.result()[0]]
     missing = [f"{engine} is not on this machine" for engine, run in zip(engines, runs, strict=True) if run.result()[2]]
     failed = [f"{engine}: {run.result()[1]}" for engine, run in zip(engines, runs, strict=True) if run.result()[1]]
-    if said.engine is not None:
-        failed += missing
-    _tell(outcomes, failed, missing, is_json=said.json, seed=said.seed)
-    sys.exit(0 if outcomes and not failed and all(outcome.is_good for outcome in outcomes) else 1)
+    return outcomes, [*failed, *(missing if only is not None else [])], missing
+
+
+def _whole(said: argparse.Namespace, outcomes: list[Outcome], failed: list[str], missing: list[str]) -> None:
+    """Do the harm to the work as well, tell the whole list, and end."""
+    worked = work.run(said.seed, said.questions, said.rounds, work.stores_of(said))
+    found = whole.lines(outcomes, worked)
+    failed, missing = [*failed, *worked["failed"], *worked["differences"]], [*missing, *worked["missing"]]
+    not_run = whole.missing(found)
+    is_good = bool(found) and not (failed or not_run) and all(line.is_good for line in found)
+    if said.json:
+        told = {"seed": said.seed, "faults": whole.document(found), "facts": [asdict(one) for one in outcomes]}
+        told |= {"work": worked, "failed": failed, "missing": missing, "not_run": not_run, "is_good": is_good}
+        print(json.dumps(told, indent=2))
+    else:
+        _tell_whole(said.seed, found, [*failed, *missing], not_run, is_good=is_good)
+    sys.exit(0 if is_good else 1)
+
+
+def _tell_whole(seed: int, found: list[whole.Line], wrong: list[str], not_run: list[str], *, is_good: bool) -> None:
+    table = Table(title=f"drill, seed {seed}", title_justify="left", box=None, pad_edge=False)
+    for column in ("", "fault", "way"):
+        table.add_column(column)
+    for column in ("sent", "acknowledged", "lost", "doubled"):
+        table.add_column(column, justify="right")
+    table.add_column("what was seen")
+    for line in found:
+        counts = (line.sent, line.acknowledged, line.lost, line.doubled)
+        cells = ["–" if count is None else f"{count:,}" for count in counts]
+        table.add_row(line.fault, line.words, line.way, *cells, line.note)
+    console = Console(width=None if sys.stdout.isatty() else 180)
+    console.print(table)
+    for sentence in dict.fromkeys(wrong):
+        console.print(sentence)
+    if not_run:
+        console.print(f"not run: {', '.join(not_run)}")
+    console.print(
+        f"nothing lost, nothing doubled, and everything as it has to be: {'yes' if is_good else 'no, see above'}"
+    )
 
 
 def _run(engine: str, events: int, seed: int, names: list[str], progress: Progress) -> tuple[list[Outcome], str, bool]:

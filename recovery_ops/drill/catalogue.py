@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from recovery_ops.drill import deliveries, faults, floods
+from recovery_ops.drill import deliveries, deploying, faults, floods, intent
 from recovery_ops.drill.faults import Drill
 from recovery_ops.drill.history import History
 
@@ -36,5 +36,8 @@ FAULTS = (
     Fault("J11", "bodies that explode", floods.bombs, is_small=True),
     Fault("J12", "senders that drip", floods.dripping_senders),
     Fault("J13", "names without end", floods.endless_names),
+    Fault("J14", "two people at once", intent.two_people, is_small=True),
+    Fault("J15", "policies edited, servers killed", intent.policy_edits, is_small=True),
     Fault("J16", "agents killed", deliveries.killed_agents, is_small=True),
+    Fault("J17", "deployed in turn, with a migration", deploying.deploys, needs_postgres=True),
 )

@@ -14,7 +14,7 @@ from recovery_ops.drill.story import Story, body_of
 from recovery_ops.drill.world import MOST_NAMES
 from recovery_ops.wire import names
 
-DRIPPING = 200
+DRIPPING = 500
 _BOMB_BYTES = 200 * 2**20
 _GROWTH_MB = 200.0
 _NAMED = (names.OPERATION, names.ATTRIBUTES["breaker"])

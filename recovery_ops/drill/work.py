@@ -28,21 +28,31 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="manage.py drill work", description="Kill workers and flush Redis, and count what was lost and doubled."
     )
-    parser.add_argument("--rounds", type=int, default=3, help="how often each harm is done; default: %(default)s")
-    parser.add_argument("--questions", type=int, default=40, help="with a deadline; default: %(default)s")
+    add_options(parser)
     parser.add_argument("--seed", type=int, default=1, help="of everything that is chance; default: %(default)s")
-    parser.add_argument("--postgres", default="", help="URL of an empty, migrated database; default: one of its own")
-    parser.add_argument("--sqlite", default="", help="an empty, migrated store to copy; default: one of its own")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     said = parser.parse_args(arguments)
     if said.rounds < 1 or said.questions < 1:
         parser.error("rounds and questions are at least 1")
-    told = run(said.seed, said.questions, said.rounds, {"services": said.postgres, "embedded": said.sqlite})
+    told = run(said.seed, said.questions, said.rounds, stores_of(said))
     if said.json:
         print(json.dumps(told, indent=2))
     else:
         _tell(told)
     sys.exit(0 if told["is_good"] else 1)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """How much is done, and to which stores."""
+    parser.add_argument("--rounds", type=int, default=3, help="how often each harm is done; default: %(default)s")
+    parser.add_argument("--questions", type=int, default=40, help="with a deadline; default: %(default)s")
+    parser.add_argument("--postgres", default="", help="URL of an empty, migrated database; default: one of its own")
+    parser.add_argument("--sqlite", default="", help="an empty, migrated store to copy; default: one of its own")
+
+
+def stores_of(said: argparse.Namespace) -> dict[str, str]:
+    """The stores to begin with, by way."""
+    return {"services": said.postgres, "embedded": said.sqlite}
 
 
 def run(seed: int, questions: int, rounds: int, stores: Mapping[str, str]) -> dict[str, Any]:

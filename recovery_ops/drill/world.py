@@ -31,9 +31,10 @@ class NotHere(Exception):
 
 
 class Server:
-    """A process that takes facts in, on a port that stays its own."""
+    """A process that takes facts in, on a port that stays its own. `door` is a name of `recovery_ops.asgi`."""
 
-    def __init__(self, data: Path, database_url: str) -> None:
+    def __init__(self, data: Path, database_url: str, *, door: str = "facts") -> None:
+        self._door = door
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -52,7 +53,7 @@ class Server:
 
     def start(self) -> None:
         """Start, and wait until it answers."""
-        words = ["-m", "uvicorn", "recovery_ops.asgi:facts", "--port", str(self.port), "--no-access-log"]
+        words = ["-m", "uvicorn", f"recovery_ops.asgi:{self._door}", "--port", str(self.port), "--no-access-log"]
         command = [sys.executable, *words, "--log-level", "warning"]
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=self._env, stdout=self._log, stderr=self._log, start_new_session=True
@@ -64,6 +65,13 @@ class Server:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+
+    def restart(self) -> None:
+        """Tell it to end, as a deploy does; when it has finished what it was at, start it again."""
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(_START_S)
+        self.start()
 
     def limit_files(self, most_bytes: int) -> None:
         """Let no file of it grow beyond so many bytes, from now on; -1 for no limit."""

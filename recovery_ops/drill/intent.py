@@ -1,0 +1,181 @@
+"""Faults of what people want: two at once, a page that is old, and policies that change while servers die."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from recovery_ops.drill.faults import BATCH, Drill
+from recovery_ops.drill.floods import Felt
+from recovery_ops.drill.history import History
+from recovery_ops.drill.world import ROOT, Server
+
+ROUNDS = 40
+EDITS = 12
+KILLED_AFTER = (4, 8)
+FOLLOWERS = 6
+_OBEYED_WITHIN_S = 60.0
+_SENT_WITHIN_S = 60.0
+_OPERATION = "tool_0"
+
+
+def two_people(drill: Drill, history: History) -> None:
+    """J14: two people trip and reset (or disable) one breaker at once, from the same page; then it is sent again.
+
+    One wins, the other hears of a conflict; the winner's page sent again is no second deed, the loser's stays refused.
+    """
+    from recovery_ops.control import actions
+    from recovery_ops.control.audit import verify
+    from recovery_ops.control.desired import current_revision
+    from recovery_ops.control.models import AuditEntry
+
+    with drill.senders(history, records=BATCH * 4):
+        pass  # so that the breaker is known
+    place = history.environment
+    first, counts, released = current_revision(place), Counter[str](), 0
+    for number in range(ROUNDS):
+        released += _let_go(place)
+        others: list[Callable[..., Any]] = [actions.disable, actions.reset]
+        second = drill.chance.choice(others)
+        page: dict[str, Any] = {"environment": place, "seen": current_revision(place), "number": number}
+        calls = [partial(_attempt, "ana", actions.trip, **page), partial(_attempt, "tom", second, **page)]
+        found = _at_once(calls)
+        counts.update(found)
+        counts.update(f"sent again: {call()}" for call in calls)
+        if sorted(found) != ["refused", "won"]:
+            raise Felt(f"two at once: {found}")
+    done = current_revision(place) - first - released
+    rows = AuditEntry.objects.filter(environment=place, result=AuditEntry.OK).count() - released
+    if not done == rows == counts["won"] == counts["sent again: again"] == counts["sent again: refused"] == ROUNDS:
+        raise Felt(f"{done} revisions, {rows} rows of the audit log: {dict(counts)}")
+    if not verify(place).is_whole:
+        raise Felt(f"the audit log is not whole: {verify(place).problem}")
+    history.notes.append(f"{4 * ROUNDS} tries, {ROUNDS} done, {2 * ROUNDS} refused, {ROUNDS} known already")
+
+
+def _attempt(name: str, act: Callable[..., Any], *, environment: str, seen: int, number: int) -> str:
+    """What becomes of one person's click on a page that showed the revision `seen`."""
+    from recovery_ops.control.actions import Refused
+    from recovery_ops.rules.scope import Scope
+
+    scope, reason = Scope(operation=_OPERATION, instance="i-0"), "Drilled: two people at once."
+    try:
+        done = act(
+            by=_person(name), environment=environment, reason=reason, scope=scope, seen=seen, key=f"{name}-{number}"
+        )
+    except Refused as refused:
+        return "refused" if refused.status == 409 else f"refused as {refused.code}"
+    return "again" if done.was_already else "won"
+
+
+def _let_go(environment: str) -> int:
+    """End every override; how many there were."""
+    from recovery_ops.control import actions
+    from recovery_ops.control.models import Override
+
+    held = list(Override.objects.filter(environment=environment, ended_at=None))
+    for one in held:
+        reason = "Drilled: the next two come."
+        actions.release(by=_person("eva"), environment=environment, reason=reason, override_id=one.pk)
+    return len(held)
+
+
+def _at_once(calls: Sequence[Callable[[], str]]) -> list[str]:
+    """What each of them returned, begun together in threads of their own."""
+    from django.db import connection
+
+    gate, found = threading.Barrier(len(calls)), [""] * len(calls)
+
+    def run(number: int) -> None:
+        gate.wait()
+        try:
+            found[number] = calls[number]()
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def _person(name: str) -> Any:
+    from recovery_ops.control.actors import Actor
+
+    return Actor(name=name, kind="person", channel="web", may=lambda permission, environment: True, user_id=None)
+
+
+def policy_edits(drill: Drill, history: History) -> None:
+    """J15: a policy is edited again and again while agents with the real runtime follow, and their server is killed.
+
+    In the end every agent obeys the last revision, and none has applied an older one after a newer one.
+    """
+    from events.keys import create_key
+    from events.models import Agent
+    from recovery_ops.control import actions
+
+    with drill.senders(history, records=BATCH * 4):
+        pass  # so that the operation is known
+    history.is_open = True  # what the agents tell of themselves is not written down here
+    place = history.environment
+    key = create_key("drill", ["ingest", "desired"], place)[1]
+    server = Server(drill.data, os.environ["RECOVERY_OPS_DATABASE_URL"], door="application")
+    revision = 0
+    with tempfile.TemporaryDirectory(prefix="recovery-ops-drill-followers-") as folder:
+        server.start()
+        words = ["-m", "recovery_ops.drill.follower", f"http://{server.address}", key, folder, str(FOLLOWERS)]
+        agents = subprocess.Popen([sys.executable, *words], cwd=ROOT, stdin=subprocess.PIPE)
+        try:
+            for number in range(1, EDITS + 1):
+                done = actions.set_operation_policy(
+                    by=_person("ana"),
+                    environment=place,
+                    reason="Drilled: edited while agents follow.",
+                    operation=_OPERATION,
+                    knobs={"max_retries": number},
+                )
+                revision = done.revision
+                time.sleep(drill.chance.uniform(0.05, 0.4))
+                if number in KILLED_AFTER:
+                    server.kill()
+                    server.start()
+            obeying = Agent.objects.filter(environment=place, applied_revision=revision)
+            until = time.monotonic() + _OBEYED_WITHIN_S
+            while (count := obeying.count()) < FOLLOWERS and time.monotonic() < until:
+                time.sleep(0.1)
+            agents.communicate(timeout=_SENT_WITHIN_S)
+        finally:
+            agents.kill()
+            agents.wait()
+            server.close()
+    applied, backwards = _applied(place)
+    if count < FOLLOWERS or backwards:
+        raise Felt(
+            f"{count} of {FOLLOWERS} agents obey the last revision; {backwards} applied an older after a newer one"
+        )
+    words_killed = f"{EDITS} edits, the server killed {len(KILLED_AFTER)} times"
+    history.notes.append(f"{words_killed}; {FOLLOWERS} agents obey the last, {applied} applied, none backwards")
+
+
+def _applied(environment: str) -> tuple[int, int]:
+    """How many revisions were applied in all, and how many of them after a newer one."""
+    from events.models import Fact
+    from recovery_ops.wire import names
+
+    told = Fact.objects.filter(environment=environment, event="desired_state_applied")
+    newest, count, backwards = Counter[int](), 0, 0
+    for agent, attributes in told.order_by("agent", "sequence_number").values_list("agent", "attributes"):
+        revision = int(attributes[names.ATTRIBUTES["revision"]])
+        count, backwards = count + 1, backwards + (revision < newest[agent])
+        newest[agent] = max(newest[agent], revision)
+    return count, backwards

@@ -1,0 +1,220 @@
+"""Secrets in every text that an agent can send, sent as they are: they appear nowhere.
+
+Not in the database, on no page and in no export or figure that a page links, in no answer of the API, in no log. The
+agent masks what it sends; here nothing was masked before it came, as from an agent that is not ours.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import logging
+import random
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+from html import unescape
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from events import keys
+from events.capacity.detection import look
+from events.cardinality import known_names
+from events.ingest import writer
+from events.models import Fact as Stored
+from events.models import Quarantine
+from events.reporters import reporters
+from recovery_ops.control.actions.notifying import save_channel, save_rule
+from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.models import Escalation, Notification
+from recovery_ops.control.notify.telling import tell
+from recovery_ops.control.roles import Role
+from recovery_ops.rules import facts
+from recovery_ops.rules.masking import MASK
+from tests.control.cast import asked, person
+from tests.control.visiting import PAGES, signed_in
+from tests.events.posting import Door, attributes, record, request
+from tests.events.seeding import NOW, Story
+from tests.rules.test_masking import SECRETS
+
+CANARIES = {secret: text for secret, text in SECRETS.items() if "canary" in secret.lower()}
+MOST_PAGES = 260
+_LEFT_OUT = re.compile(r"^/(static|sign-out|settings/you|docs)")
+
+pytestmark = [pytest.mark.usefixtures("now")]
+
+
+class Dealer:
+    """Deals the texts with secrets, another one each time."""
+
+    def __init__(self, seed: int) -> None:
+        self._texts = list(CANARIES.values())
+        random.Random(seed).shuffle(self._texts)
+        self._dealt = 0
+
+    def text(self) -> str:
+        self._dealt += 1
+        return self._texts[self._dealt % len(self._texts)]
+
+    def value(self, wanted: Any) -> Any:
+        """Something of this type, with a secret wherever a text may stand."""
+        origin, parts = get_origin(wanted), get_args(wanted)
+        if origin in (Union, UnionType):
+            return self.value(next(one for one in parts if one is not type(None)))
+        if wanted in (str, Any, object):
+            return self.text()
+        if inspect.isclass(wanted) and issubclass(wanted, enum.Enum):
+            return next(iter(wanted))
+        if wanted in (dict, Mapping) or origin in (dict, Mapping):
+            return {self.text(): self.text()}
+        if origin in (tuple, list, frozenset):
+            return origin([self.value(parts[0])])
+        return {bool: False, int: 1, float: 1.0}.get(wanted)
+
+    def fact(self, kind: type[facts.Fact]) -> facts.Fact:
+        """A fact of this kind whose texts are all secrets."""
+        hints = get_type_hints(kind)
+        given = {one.name: self.value(hints[one.name]) for one in dataclasses.fields(kind) if one.init}
+        return kind(**{name: value for name, value in given.items() if value is not None})
+
+
+KINDS = [
+    one
+    for _, one in sorted(inspect.getmembers(facts, inspect.isclass))
+    if issubclass(one, facts.Fact) and one is not facts.Fact
+]
+
+
+def test_every_kind_of_fact_is_among_them() -> None:
+    assert len(KINDS) > 25
+    assert {facts.Escalated, facts.FailureClassified, facts.RunStarted} <= set(KINDS)
+
+
+@pytest.fixture
+def door(transactional_db: None) -> Iterator[Door]:
+    """The way in for facts, with a key of `dev`; the writer's thread sees this store."""
+    for remembered in (keys.forget_keys, reporters.forget, known_names.forget):
+        remembered()
+    yield Door(keys.create_key("tests", ["ingest"], "dev")[1])
+    writer.close(timeout_s=10)
+    keys.forget_keys()
+
+
+def say_everything(dealer: Dealer, door: Door) -> None:
+    """Every kind of fact, names of everything, traces, logs of others, and what cannot be read."""
+    story = Story()
+    for number, kind in enumerate(KINDS):
+        story.tell(dealer.fact(kind), at=300 - number, instance="r-0", run="run-1")
+        story.tell(dealer.fact(kind), at=200 - number, instance=dealer.text(), run=dealer.text())
+    story.store()
+    named = {key: dealer.text() for key in ("service.name", "service.instance.id", "service.version", "host.name")}
+    named |= {"recovery.group": dealer.text(), "deployment.environment.name": dealer.text(), dealer.text(): "1"}
+    loose: dict[str, Any] = {dealer.text(): 1, "b": {"c": [dealer.text()]}, "exception.message": dealer.text()}
+    loose |= {
+        "exception.stacktrace": dealer.text(),
+        "exception.type": dealer.text(),
+        "gen_ai.request.model": dealer.text(),
+    }
+    ours = record(given={**loose, "log.record.uid": dealer.text()}, body={"stringValue": dealer.text()})
+    theirs = record(dealer.text(), given=loose, severityNumber=17)
+    spoilt = record(given=loose | {f"k{number}": dealer.text() for number in range(1100)})
+    assert door.post(json=request(ours, theirs, spoilt, resource=named)).status_code == 200
+    assert (
+        door.post(f"rubbish {dealer.text()}".encode(), headers={"content-type": "application/json"}).status_code == 400
+    )
+    span = {
+        "traceId": "ab" * 16,
+        "spanId": "cd" * 8,
+        "name": dealer.text(),
+        "startTimeUnixNano": "1",
+        "endTimeUnixNano": "2",
+        "status": {"code": 2, "message": dealer.text()},
+        "attributes": attributes(loose | {"gen_ai.operation.name": "chat", "gen_ai.provider.name": dealer.text()}),
+        "events": [{"name": "exception", "timeUnixNano": "2", "attributes": attributes(loose)}],
+    }
+    traces = {"resourceSpans": [{"resource": {"attributes": attributes(named)}, "scopeSpans": [{"spans": [span]}]}]}
+    assert door.post(json=traces, path="/v1/traces").status_code == 200
+
+
+def do_what_follows() -> None:
+    """What is made of facts: outages, questions, messages to people."""
+    admin = person(Role.ADMIN, "eva")
+    address = "https://hooks.example.org/x"
+    channel = save_channel(**asked(by=admin, kind="slack", address=address, name="night")).object
+    triggers = ["escalation", "first_seen", "breaker_moved", "degraded", "capacity"]
+    save_rule(**asked(by=admin, channel=channel.pk, words={"triggers": triggers, "group_s": 0}, name="all"))
+    look("dev", NOW)
+    open_escalations("dev", NOW)
+    tell("dev", NOW)
+
+
+def shown(client: Client) -> Iterator[tuple[str, str]]:
+    """Every page, and what pages link: address and content."""
+    waiting, seen = deque([*PAGES.values(), *_of_api()]), set[str]()
+    while waiting and len(seen) < MOST_PAGES:
+        address = waiting.popleft()
+        if address in seen or _LEFT_OUT.match(address):
+            continue
+        seen.add(address)
+        answer = client.get(address)
+        content = b"".join(answer.streaming_content) if answer.streaming else answer.content  # type: ignore[attr-defined]
+        text = content.decode(errors="replace")
+        yield address, text + str(answer.headers)
+        if "text/html" in answer.headers.get("Content-Type", ""):
+            links = [unescape(one).partition("#")[0] for one in re.findall(r'href="(/[^"]*)"', text)]
+            # One of each kind of link before the second of any.
+            waiting.extend(one for one in dict.fromkeys(links) if one not in seen)
+
+
+def _of_api() -> list[str]:
+    """Every list that the API hands out."""
+
+    def walk(patterns: list[Any], before: str) -> Iterator[str]:
+        for one in patterns:
+            here = before + str(one.pattern)
+            if isinstance(one, URLResolver):
+                yield from walk(one.url_patterns, here)
+            elif isinstance(one, URLPattern) and not one.pattern.converters and here.startswith("api/v1/"):
+                yield "/" + here
+
+    return [one for one in walk(get_resolver().url_patterns, "") if not one.endswith("desired")]
+
+
+def leaked(text: str) -> list[str]:
+    """The secrets that stand in a text, as they are or as a page writes them."""
+    plain = unescape(text)
+    return [secret for secret in CANARIES if secret in plain or secret in text]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_secret_that_an_agent_sends_appears_nowhere(
+    seed: int,
+    door: Door,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    say_everything(Dealer(seed), door)
+    do_what_follows()
+    assert Stored.objects.values("event").distinct().count() >= len(KINDS)
+    assert all(one.objects.exists() for one in (Quarantine, Escalation, Notification))
+    found = {}
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
+            found[table] = leaked(str(cursor.fetchall()))
+    masks = 0
+    pages = 0
+    for address, content in shown(signed_in(Role.ADMIN)):
+        found[address] = leaked(content)
+        masks, pages = masks + (MASK in content), pages + 1
+    found["logs"] = leaked(caplog.text + "".join(capfd.readouterr()))
+    assert {place: secrets for place, secrets in found.items() if secrets} == {}
+    assert masks > 20, "texts that are shown nowhere prove nothing"
+    assert pages > len(PAGES)
