@@ -179,6 +179,21 @@ def test_who_takes_it_holds_it_until_it_runs_out() -> None:
     assert one.assigned_to == "ana"
 
 
+def test_who_let_it_lie_leaves_all_of_the_time_to_take_it_to_others_but_no_more_than_is_left() -> None:
+    one = one_open()
+    Escalation.objects.filter(pk=one.pk).update(resolve_by=NOW + timedelta(hours=4))
+    act("acknowledge", one)
+    again = NOW + timedelta(minutes=31)
+    keep_deadlines("dev", again)
+    one.refresh_from_db()
+    assert one.acknowledge_by == again + timedelta(minutes=15)
+    assert not row_of(one, again).is_breached, "it was taken in time"
+    act("acknowledge", one, now=NOW + timedelta(hours=3, minutes=20))
+    keep_deadlines("dev", NOW + timedelta(hours=3, minutes=51))
+    one.refresh_from_db()
+    assert one.acknowledge_by == one.resolve_by
+
+
 def test_it_is_given_to_a_person_who_is_there() -> None:
     one = one_open()
     li = get_user_model().objects.create_user("li")

@@ -59,7 +59,9 @@ def _default(one: Escalation, now: datetime) -> Escalation:
 
 def _taken_back(one: Escalation, now: datetime) -> Escalation:
     who, one.acknowledged_at, one.acknowledged_by = one.acknowledged_by, None, ""
-    one.save(update_fields=["acknowledged_at", "acknowledged_by"])
+    if not one.is_defaulted:  # it was taken in time: whoever is asked now has all of it again
+        one.acknowledge_by = max(now, min(now + one.acknowledge_in, one.resolve_by))
+    one.save(update_fields=["acknowledged_at", "acknowledged_by", "acknowledge_by"])
     minutes = int(ACKNOWLEDGED_FOR.total_seconds() // 60)
     text = f"{who} took it {minutes} minutes ago and did not resolve it; it asks again."
     EscalationNote.objects.create(escalation=one, at=now, by=BY, verb="expired", text=text)
