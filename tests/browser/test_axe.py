@@ -15,6 +15,7 @@ import axe_playwright_python
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, ViewportSize, expect
 
+from recovery_ops.rules.facts import SettingsInForce
 from recovery_ops.rules.policy import BUILT_IN, document_of
 from recovery_ops.rules.words import Category, Evidence, State
 from tests.browser.stage import Stage
@@ -54,6 +55,7 @@ SCREENS = {
     "release": "/policies/releases/0",
     "explain": "/explain?operation=search_web",
     "agents": "/agents",
+    "settings in force": "/agents/settings?service=research&instance=r-0",
     "intake": "/agents/intake",
     "audit": "/audit",
 }
@@ -211,6 +213,8 @@ def outage(stage: Stage) -> None:
     overloaded = failed(Category.OVERLOADED, "model:large", provider="helios", model="large", status_code=529)
     for instance in ("r-0", "r-1"):
         stage.tell(*[overloaded] * 5, instance=instance, ago_s=5)
+    knobs = {"max_retries": 1, "jitter": 0.25, "override": "none"}
+    stage.tell(SettingsInForce(operation="search_web", revision=0, settings=knobs), instance="r-0", ago_s=1)
 
 
 @pytest.fixture(scope="module")

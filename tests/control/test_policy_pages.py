@@ -125,6 +125,18 @@ def test_form_and_json_are_views_of_one_document() -> None:
     assert not PolicyProposal.objects.exists()
 
 
+def test_a_fault_leads_to_its_place_in_either_view() -> None:
+    client = signed_in(Role.EDITOR)
+    fields = typed(client.get(NEW)) | {"guards.turns": "-7", "act": "check"}
+    assert '<a href="#guards.turns" data-place><code>guards.turns</code>' in client.post(NEW, fields).content.decode()
+    fields = typed(client.post(NEW, fields | {"guards.turns": "7", "act": "json"}))
+    text = fields["text"].replace('"turns": 7', '"turns": -7')
+    sent = client.post(NEW, fields | {"text": text.replace("\n", "\r\n"), "act": "check"}).content.decode()
+    [place] = set(re.findall(r'data-place="(\d+ \d+)"', sent))
+    # A browser sends ends of lines as two characters, and counts them as one.
+    assert text[slice(*map(int, place.split()))] == '"turns": -7'
+
+
 def test_a_quorum_is_added_filled_in_and_taken_away() -> None:
     client = signed_in(Role.EDITOR)
     page = client.post(NEW, typed(client.get(NEW)) | {"act": "quorum.add"})

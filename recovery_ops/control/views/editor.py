@@ -152,7 +152,7 @@ def typed_in(request: HttpRequest) -> Typed:
     data = {name: str(value) for name, value in request.POST.items()}
     mode, title = (JSON if data.get("mode") == JSON else FORM), data.get("title", "")
     if mode == JSON:
-        text = data.get("text", "")
+        text = data.get("text", "").replace("\r\n", "\n")  # as it stands in the browser: places are counted in it
         document, fault = _read(text)
         return Typed(document=document, text=text, faults=fault, title=title, mode=mode)
     base, fault = _read(data.get("base", ""))

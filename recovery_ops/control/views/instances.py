@@ -95,4 +95,10 @@ def _note(one: InstanceState, status: ApplyStatus) -> str:
     if status is not ApplyStatus.APPLIED:
         note = note_of(status, agent)
         return note[:1].upper() + note[1:]
-    return f"Held back by its own ceilings: {', '.join(agent.clamped)}" if agent.clamped else ""
+    clamped = [said for said in agent.clamped if _is_about(said.rpartition(".")[0], one)]
+    return f"Held back by its own ceilings: {', '.join(clamped)}" if clamped else ""
+
+
+def _is_about(clamped: str, one: InstanceState) -> bool:
+    """Whether what a ceiling holds back is of this breaker or an override; the rest is on the agent's page."""
+    return clamped in ("", one.breaker, one.operation) or clamped.startswith(("ov-", "sh-"))
