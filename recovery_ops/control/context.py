@@ -21,7 +21,7 @@ from events.window import carried
 from recovery_ops.control.actors import Actor, Channel
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.escalations.asking import unacknowledged
-from recovery_ops.control.models import EVERYWHERE, NAME_CHARS, Revision
+from recovery_ops.control.models import EVERYWHERE, NAME_CHARS, HeldAct, Revision
 from recovery_ops.control.roles import Grants, Role, grants_of
 from recovery_ops.control.sign_in.sessions import FORM_S, is_fresh
 
@@ -107,8 +107,8 @@ def console(request: HttpRequest) -> dict[str, Any]:
 
     `may.trip` and so on are the permissions of `roles.LEAST_ROLE`. `nav.breakers` counts those that do not flow,
     `nav.agents` those that do not report, `nav.capacity` the outages that go on, `nav.escalations` what nobody has
-    taken. `carried` is the range the address asks for, for links to other screens. What a page does not print is not
-    asked for.
+    taken, `nav.requests` what waits for a second person. `carried` is the range the address asks for, for links to
+    other screens. What a page does not print is not asked for.
     """
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return {}
@@ -147,11 +147,12 @@ def _visit(request: HttpRequest) -> Visit:
 
 def _nav(visit: Visit) -> dict[str, int]:
     if not visit.grants.may("see", visit.environment):
-        return {"breakers": 0, "agents": 0, "capacity": 0, "escalations": 0}
+        return {"breakers": 0, "agents": 0, "capacity": 0, "escalations": 0, "requests": 0}
     now = timezone.now()
     return {
         "breakers": sum(not row.is_flowing for row in breakers(visit.environment, now=now)),
         "agents": sum(not row.is_reachable for row in fleet(visit.environment, now=now)),
         "capacity": count_going_on(visit.environment, now=now),
         "escalations": unacknowledged(visit.environment, now),
+        "requests": HeldAct.objects.waiting(visit.environment, now).count(),
     }

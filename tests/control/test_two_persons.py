@@ -19,6 +19,8 @@ from recovery_ops.control.actors import Actor
 from recovery_ops.control.audit import verify
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.models import AuditEntry, EnvironmentRules, HeldAct, LoadShed, Override
+from recovery_ops.control.notify.finding import second
+from recovery_ops.control.notify.triggers import Look
 from recovery_ops.control.refusals import Held
 from recovery_ops.control.roles import Role, may_of_key
 from recovery_ops.rules.scope import Scope
@@ -290,3 +292,39 @@ def test_a_request_of_elsewhere_is_not_there(two: None) -> None:
     assert here.get("requests")[1]["requests"] == []
     assert HeldAct.objects.get().state == HeldAct.WAITING
     keys.forget_keys()
+
+
+# -- who is told -------------------------------------------------------------------------------------------------------
+def hear(*open_: str, later: timedelta = timedelta(0)) -> list[tuple[str, str]]:
+    """What a rule that asks for it finds, where these were told to go on."""
+    asked_for = frozenset({"second_person"})
+    found = second.found(Look(environment="dev", now=NOW + later, asked=asked_for, open=frozenset(open_)))
+    return [(one.phase.value, one.title) for one in found]
+
+
+def test_people_are_told_what_waits_and_when_it_does_not(two: None) -> None:
+    request = held()
+    assert hear() == [("began", "ana asks for a second person: trip every breaker")]
+    assert hear("request 1", later=timedelta(hours=2)) == [("ended", "Request 1 is over: nobody agreed in time")]
+    decide(agree, request)
+    assert hear() == []
+    assert hear("request 1") == [("ended", "Request 1 is agreed to")]
+
+
+def test_people_are_told_what_was_done_alone(two: None) -> None:
+    trip_all(by=EVA, break_glass=True)
+    assert hear() == [("began", "eva did alone what takes two persons: trip every breaker")]
+
+
+def test_nobody_is_asked_where_no_rule_asks(two: None, django_assert_num_queries: Any) -> None:
+    held()
+    with django_assert_num_queries(0):
+        assert list(second.found(Look(environment="dev", now=NOW))) == []
+
+
+@pytest.mark.usefixtures("now")
+def test_the_navigation_counts_what_waits(two: None) -> None:
+    client, fragment = signed_in(), {"X-Fragment": "nav"}
+    assert "waiting:" not in text_of(client.get("/counts", headers=fragment))
+    held()
+    assert "waiting: 1" in text_of(client.get("/counts", headers=fragment))

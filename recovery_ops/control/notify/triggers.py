@@ -23,6 +23,7 @@ TRIGGERS: dict[str, str] = {
     "first_seen": "A kind of failure that was never seen before",
     "regressed": "A kind of failure that is back: after a day without one, or after somebody resolved it",
     "failures_many": "Many failures of one operation in a short time (N in T)",
+    "second_person": "An act waits for a second person, or was done without one",
     "override_expiring": "An override, or load that is shed, is about to end",
 }
 """What a rule may ask for, in the order in which forms show it. The end of what was told is always told, too."""
@@ -39,6 +40,7 @@ BRIEFLY: dict[str, str] = {
     "first_seen": "new kinds of failure",
     "regressed": "kinds of failure that are back",
     "failures_many": "many failures",
+    "second_person": "requests for a second person",
     "override_expiring": "overrides about to end",
 }
 

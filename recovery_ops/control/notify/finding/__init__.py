@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recovery_ops.control.notify.finding import breakers, conditions, escalations, failures, stuck
+from recovery_ops.control.notify.finding import breakers, conditions, escalations, failures, second, stuck
 from recovery_ops.control.notify.triggers import Look, Occurrence
 
 
@@ -14,4 +14,5 @@ def occurrences(look: Look) -> Iterator[Occurrence]:
     yield from breakers.found(look)
     yield from stuck.found(look)
     yield from conditions.found(look)
+    yield from second.found(look)
     yield from failures.found(look)
