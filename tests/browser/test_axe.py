@@ -5,8 +5,10 @@ out, nothing is blocked and no script fails.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from tests.events.seeding import counted, failed, heartbeat, moved
 from tests.flows.fleet import manage_each
 from tests.processes import Server
 
+STATIC = Path(__file__).resolve().parents[2] / "static"
 SCREENS = {
     "overview": "/",
     "overview of a week": "/?over=7d",
@@ -102,7 +105,33 @@ WRONG = {
     "no run matches": "/runs?show=failed",
     "a range that cannot be": "/timelines?from=tomorrow&to=never",
     "a month that cannot be": "/report/monthly?month=moon",
+    "a question that cannot be": "/escalations/act/approve?number=999",
+    "nothing found": "/find?q=zzzzzz",
+    "nothing explained": "/explain?operation=",
+    "weeks that cannot be": "/report?weeks=moon",
+    **{
+        f"{name}, of a range that cannot be": f"{path}?from=tomorrow&to=never"
+        for name, path in {
+            "overview": "/",
+            "capacity": "/capacity",
+            "breakers": "/breakers",
+            "breaker": "/breakers/search_web",
+            "breaker tables": "/breakers/search_web/tables",
+            "failures": "/failures",
+            "runs": "/runs",
+            "degradations": "/degradations",
+            "amplification": "/amplification",
+        }.items()
+    },
 }
+REFUSED = {
+    name: (SCREENS | ADMINS)[name]
+    for name in (
+        *("trip", "reset", "approve", "new proposal", "mark as golden", "say what was bad", "shed"),
+        *("many breakers", "new key", "new person", "new channel to people"),
+    )
+}
+"""Forms that are sent as they are first seen: their answer says at each field what is missing."""
 EMPTY = {
     name: SCREENS[name]
     for name in (
@@ -110,7 +139,7 @@ EMPTY = {
         *("report", "failures", "unclassified", "runs", "policies", "releases", "agents", "intake", "audit"),
         "resets",
     )
-}
+} | {name: ADMINS[name] for name in ("degradations", "amplification", "feedback", "saved views", "find", "wallboard")}
 WITH_CHARTS = {"breaker", "timelines", "timelines as tables"}
 WIDE: ViewportSize = {"width": 1280, "height": 900}
 NARROW: ViewportSize = {"width": 400, "height": 844}
@@ -119,8 +148,7 @@ NARROWEST: ViewportSize = {"width": 320, "height": 700}
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 EVERYTHING = {"resultTypes": ["violations"], "runOnly": TAGS, "rules": {"target-size": {"enabled": True}}}
 COLOURS = {"resultTypes": ["violations"], "runOnly": {"type": "rule", "values": ["color-contrast"]}}
-"""What another colour scheme can change."""
-ALL_BUT_COLOURS = EVERYTHING | {"rules": {"target-size": {"enabled": True}, "color-contrast": {"enabled": False}}}
+"""What another colour scheme can change: `test_another_scheme_changes_nothing_but_colours`."""
 
 STICKING_OUT = """() => {
   const found = [];
@@ -135,6 +163,14 @@ STICKING_OUT = """() => {
   const wide = [...document.querySelectorAll(".table")].filter((one) => one.scrollWidth > one.clientWidth + 1);
   const shut = wide.filter((one) => one.tabIndex !== 0 && !one.querySelector("a, button, input"));
   return [...new Set(found), ...shut.map((one) => `no keyboard scrolls ${one.textContent.trim().slice(0, 40)}`)];
+}"""
+
+SEND = """() => {
+  const form = document.querySelector("main form[method=post]");
+  const typed = "textarea, input:not([type=hidden], [type=radio], [type=checkbox])";
+  for (const one of form.querySelectorAll(typed)) one.value = "";
+  form.noValidate = true;
+  form.submit();
 }"""
 
 
@@ -160,17 +196,16 @@ def settled(page: Page, name: str) -> None:
 
 
 def faults_of(page: Page, name: str) -> list[str]:
-    """Everything that is wrong with one screen. Another scheme changes its colours, and a width all but those."""
-    page.set_viewport_size(WIDE)
-    page.emulate_media(color_scheme="light")
-    faults = [f"{name}: {one}" for one in found_by_axe(page, EVERYTHING)]
-    page.emulate_media(color_scheme="dark")
-    faults += [f"{name}, dark: {one}" for one in found_by_axe(page, COLOURS)]
-    for width in (NARROW, NARROWEST):
-        page.set_viewport_size(width)
-        faults += [f"{name}, {width['width']} px, sticks out: {one}" for one in page.evaluate(STICKING_OUT)]
-    page.set_viewport_size(NARROW)
-    faults += [f"{name}, narrow: {one}" for one in found_by_axe(page, ALL_BUT_COLOURS)]
+    """Everything that is wrong with one screen, wide and narrow, each light and dark; every rule at each width."""
+    faults = []
+    for size, word, schemes in ((WIDE, "wide", ("light", "dark")), (NARROW, "narrow", ("dark", "light"))):
+        page.set_viewport_size(size)
+        for scheme, options in zip(schemes, (EVERYTHING, COLOURS), strict=True):
+            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of the two words
+            faults += [f"{name}, {word}, {scheme}: {one}" for one in found_by_axe(page, options)]
+    for size in (NARROW, NARROWEST):
+        page.set_viewport_size(size)
+        faults += [f"{name}, {size['width']} px, sticks out: {one}" for one in page.evaluate(STICKING_OUT)]
     return faults
 
 
@@ -217,6 +252,15 @@ def outage(stage: Stage) -> None:
     stage.tell(SettingsInForce(operation="search_web", revision=0, settings=knobs), instance="r-0", ago_s=1)
 
 
+def test_another_scheme_changes_nothing_but_colours() -> None:
+    """By `light-dark()`, which takes colours and nothing else; so one look at each width tells the rest of both."""
+    styles = re.sub(r"/\*.*?\*/", "", "".join(path.read_text() for path in STATIC.glob("*.css")), flags=re.DOTALL)
+    assert "prefers-color-scheme" not in styles
+    told = [body.strip() for body in re.findall(r"\[data-theme[=\]][^{}]*\{([^}]*)\}", styles)]
+    assert told
+    assert all(re.fullmatch(r"color-scheme: [a-z ]+;?", body) for body in told)
+
+
 @pytest.fixture(scope="module")
 def desk(browser: Browser, stage: Stage) -> Iterator[Page]:
     """One page for all screens: signed in once, after an outage."""
@@ -231,6 +275,18 @@ def desk(browser: Browser, stage: Stage) -> Iterator[Page]:
 @pytest.mark.parametrize("name", [*SCREENS, *WRONG])
 def test_axe_finds_nothing_on_any_screen(name: str, desk: Page, stage: Stage) -> None:
     assert faults_on(desk, stage.server.url, name, (SCREENS | WRONG)[name]) == []
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_axe_finds_nothing_on_a_form_that_was_refused(name: str, office: Page, stage: Stage) -> None:
+    page = office
+    page.set_viewport_size(WIDE)
+    page.goto(stage.server.url + REFUSED[name])
+    with page.expect_navigation() as answered:
+        page.evaluate(SEND)
+    assert answered.value.status in (400, 422), "it says what is missing"
+    expect(page.locator("main [aria-invalid=true], main [role=alert]").first).to_be_visible()
+    assert faults_of(page, f"{name}, refused") == []
 
 
 @pytest.fixture(scope="module")
@@ -275,36 +331,32 @@ def test_axe_finds_nothing_where_somebody_may_not_go(browser: Browser, stage: St
         assert faults_on(viewer, stage.server.url, "not allowed", "/breakers/search_web/trip") == []
 
 
-@contextmanager
-def console(browser: Browser, data: Path) -> Iterator[tuple[Page, Stage]]:
-    """One that nobody has reported to yet, and somebody signed in to it."""
-    with Server(data) as server, browser.new_context(reduced_motion="reduce") as context:
-        stage = Stage(server, data).open_doors()
-        yield stage.sign_in(context), stage
+@dataclass(frozen=True)
+class Quiet:
+    """A console to which hardly anything is reported; `faults` and `title` are of its page before anything was."""
+
+    page: Page
+    stage: Stage
+    faults: list[str]
+    title: str
 
 
 @pytest.fixture(scope="module")
-def quiet(browser: Browser, chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, Stage]]:
-    """A console to which hardly anything is reported."""
-    with console(browser, tmp_path_factory.mktemp("quiet") / "data") as opened:
-        yield opened
+def quiet(browser: Browser, chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quiet]:
+    """One server for both: the first page is looked at before its first fact comes."""
+    data = tmp_path_factory.mktemp("quiet") / "data"
+    with Server(data) as server, browser.new_context(reduced_motion="reduce") as context:
+        stage = Stage(server, data).open_doors()
+        page = stage.sign_in(context)
+        faults = faults_on(page, server.url, "first run", "/")
+        yield Quiet(page, stage, faults, page.get_by_role("heading", level=1).inner_text())
 
 
-@pytest.fixture
-def untouched(browser: Browser, chromium: str, tmp_path: Path) -> Iterator[tuple[Page, Stage]]:
-    """A console that stays as it was set up."""
-    with console(browser, tmp_path / "data") as opened:
-        yield opened
-
-
-def test_axe_finds_nothing_on_the_first_page(untouched: tuple[Page, Stage]) -> None:
-    page, stage = untouched
-    assert faults_on(page, stage.server.url, "first run", "/") == []
-    expect(page.get_by_role("heading", level=1)).to_have_text("Connect your first agent")
+def test_axe_finds_nothing_on_the_first_page(quiet: Quiet) -> None:
+    assert (quiet.faults, quiet.title) == ([], "Connect your first agent")
 
 
 @pytest.mark.parametrize("name", EMPTY)
-def test_axe_finds_nothing_where_there_is_nothing(name: str, quiet: tuple[Page, Stage]) -> None:
-    page, stage = quiet
-    stage.tell(heartbeat(), moved(State.CLOSED), counted(3))
-    assert faults_on(page, stage.server.url, name, EMPTY[name]) == []
+def test_axe_finds_nothing_where_there_is_nothing(name: str, quiet: Quiet) -> None:
+    quiet.stage.tell(heartbeat(), moved(State.CLOSED), counted(3))
+    assert faults_on(quiet.page, quiet.stage.server.url, name, EMPTY[name]) == []
