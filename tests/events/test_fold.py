@@ -342,9 +342,15 @@ def test_the_command_names_what_differs(engine: str) -> None:
 
 
 def test_the_command_is_content_with_what_was_just_stored(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
-    deliver(Told().tell(move(State.OPEN), 10).tell(started(), 4).records)
+    told = (
+        Told().tell(move(State.OPEN), 10).tell(started(), 4).tell(stated(2), 3).tell(stated(3), 30).tell(stated(4), 1)
+    )
+    deliver(told.records[:3])
+    deliver(told.records[3:])
     call_command("verify_facts")
-    assert "2 facts say what the tables say: 1 agents, 1 breakers" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "5 facts say what the tables say: 1 agents, 1 breakers, 1 tables of settings" in said
+    assert json.loads(SettingsInForce.objects.get().stated)["settings"]["max_retries"] == 4
 
 
 @pytest.mark.parametrize(
