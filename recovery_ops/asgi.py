@@ -31,6 +31,18 @@ OBJECTS_BETWEEN_LOOKS = 50_000
 """How many more lists, maps and the like than before are a reason to look for cycles; Python's own choice is 700."""
 
 
+def _traced(app: App) -> App:
+    """With spans where a collector is named; OpenTelemetry is loaded only there."""
+    if not settings.OTLP_EXPORT_URL:
+        return app
+    from recovery_ops.control.own.doors import traced
+
+    return traced(app)
+
+
+_intake = _traced(receiver.app)
+
+
 class Dispatcher:
     """Chooses the door by path; tells the open streams to end as soon as the server is told to."""
 
@@ -39,8 +51,8 @@ class Dispatcher:
         self._readiness = Readiness()
         self.health: dict[str, App] = {"/healthz": _healthz, "/readyz": self._readyz}
         self._doors: dict[str, App] = {
-            "/api/v1/desired/stream": stream.app,
-            "/live/stream": live.app,
+            "/api/v1/desired/stream": _traced(stream.app),
+            "/live/stream": _traced(live.app),
             **self.health,
         }
 
@@ -55,9 +67,9 @@ class Dispatcher:
         if path == "/v1/opamp":
             return self._django
         if path == "/v1" or path.startswith("/v1/"):
-            return receiver.app
+            return _intake
         if scope.get("server") and scope["server"][1] == settings.OTLP_PORT:
-            return self.health.get(path, receiver.app)  # which has nothing at other addresses, and says so its own way
+            return self.health.get(path, _intake)  # which has nothing at other addresses, and says so its own way
         return self._doors.get(path, self._django)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
@@ -123,7 +135,7 @@ async def _healthz(scope: Scope, receive: Receive, send: Send) -> None:
 async def facts(scope: Scope, receive: Receive, send: Send) -> None:
     """Only the intake and the health: for processes that serve nothing else, on a port of their own."""
     if scope["type"] == "http":
-        await application.health.get(scope["path"], receiver.app)(scope, receive, send)
+        await application.health.get(scope["path"], _intake)(scope, receive, send)
     else:
         await application(scope, receive, send)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -16,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from recovery_ops import environment
 from recovery_ops.control.models import Beat, Revision
 from recovery_ops.control.notify.transport import Answer, Unreached, post
-from recovery_ops.control.own import dead_man, telemetry
+from recovery_ops.control.own import dead_man, doors, telemetry
 from recovery_ops.control.own.prometheus import exposition
 from recovery_ops.control.own.readings import Reading, readings
 from recovery_ops.readiness import NotReady
@@ -119,6 +120,32 @@ def test_a_request_is_a_span_by_the_name_of_its_address(monkeypatch: pytest.Monk
     assert url == "http://collector:4318/v1/traces"
     [span] = ExportTraceServiceRequest.FromString(body).resource_spans[0].scope_spans[0].spans
     assert span.name == "GET breaker"
+    assert b"a-secret-name" not in body
+
+
+@pytest.mark.parametrize(("path", "name"), [("/v1/logs", "POST /v1/logs"), ("/v1/a-secret-name", "POST elsewhere")])
+def test_a_request_of_facts_and_a_stream_are_spans_until_they_end(
+    monkeypatch: pytest.MonkeyPatch, path: str, name: str
+) -> None:
+    sent: list[tuple[str, bytes]] = []
+    own = telemetry.Telemetry("http://collector:4318", lambda url, body: sent.append((url, body)))
+    monkeypatch.setattr(doors, "running", lambda: own)
+    told: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 503})
+
+    async def send(message: Any) -> None:
+        told.append(message["status"])
+
+    async def receive() -> Any:
+        raise AssertionError
+
+    asyncio.run(doors.traced(app)({"type": "http", "method": "POST", "path": path}, receive, send))
+    own.close()
+    [(_, body)] = sent
+    [span] = ExportTraceServiceRequest.FromString(body).resource_spans[0].scope_spans[0].spans
+    assert (span.name, told, span.status.code) == (name, [503], 2)
     assert b"a-secret-name" not in body
 
 

@@ -1,8 +1,8 @@
 """The console's own metrics and traces as OpenTelemetry, pushed to a collector.
 
 Off unless RECOVERY_OPS_OTLP_EXPORT_URL names one: then each process pushes what it reads every 15 s, and a span for
-each page, each request to the API and each task. Facts on their way in have no spans: they are counted, and a span for
-each would cost more than storing it. The address is the operator's own, like that of the database.
+each page, each request to the API, each task, each request of facts and each stream. Facts themselves are counted: a
+span for each would cost more than storing it. The address is the operator's own, like that of the database.
 """
 
 from __future__ import annotations
