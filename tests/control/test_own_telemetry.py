@@ -141,7 +141,10 @@ def test_a_request_of_facts_and_a_stream_are_spans_until_they_end(
     async def receive() -> Any:
         raise AssertionError
 
-    asyncio.run(doors.traced(app)({"type": "http", "method": "POST", "path": path}, receive, send))
+    async def ask() -> None:
+        await doors.traced(app)({"type": "http", "method": "POST", "path": path}, receive, send)
+
+    asyncio.run(ask())
     own.close()
     [(_, body)] = sent
     [span] = ExportTraceServiceRequest.FromString(body).resource_spans[0].scope_spans[0].spans
