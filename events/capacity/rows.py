@@ -102,6 +102,11 @@ class CapacityEventRow:
         """What people call it."""
         return f"CE-{self.id}"
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The backends that it is an outage of."""
+        return frozenset(part.name for part in self.parts or (self,))
+
     def lasted(self, now: datetime) -> timedelta:
         """From its first to its last failure; to `now` while it goes on."""
         return (self.last if self.is_over else max(now, self.last)) - self.started

@@ -65,7 +65,7 @@ def _capacity(known: OverviewNumbers, events: Sequence[CapacityEventRow], now: d
     if not events:
         return _short(known.capacity, now)
     worst = max(events, key=lambda row: (row.peak_per_min, row.failures))
-    named = {row.name for row in events}
+    named = {name for row in events for name in row.names}
     others = len(events) - 1 + sum(one.name not in named for one in known.capacity)
     tail = f", {count_text(others, 'other')} too" if others else ""
     return [f"{_outage(worst, now)}{_reached(worst)}, {_whose(worst)}{tail}"]

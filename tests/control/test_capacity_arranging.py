@@ -73,6 +73,19 @@ def test_two_that_were_merged_are_one_and_go_on_as_one() -> None:
     assert (entry.object, entry.reason) == (f"CE-{large.pk}, CE-{small.pk}", REASON)
 
 
+def test_the_overview_tells_a_whole_and_not_its_parts_beside_it() -> None:
+    for model in ("large", "small"):
+        storm(Story(), since=300, until=0, model=model).store()
+    look("dev", NOW)
+    read_reach("dev", NOW)
+    client = signed_in(Role.RESPONDER)
+    arrange(client, "merge", number=list(CapacityEvent.objects.values_list("pk", flat=True)))
+    said = text_of(client.get("/"))
+    assert "helios / large, helios / small has been overloaded" in said
+    assert "others too" not in said
+    assert said.count("is overloaded") == 1
+
+
 def test_a_merge_is_taken_back_and_what_was_found_meanwhile_stays() -> None:
     large, small = two_models()
     client = signed_in(Role.RESPONDER)

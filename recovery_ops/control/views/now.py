@@ -65,7 +65,7 @@ def items_now(
 ) -> list[Item]:
     """At most ten items, in the order in which a person should look at them."""
     held = {one.scope.operation: one for one in standing.overrides if one.mode is State.FORCED_OPEN}
-    named = {row.name for row in outages}
+    named = {name for row in outages for name in row.names}
     late = [row for row in escalations if row.is_breached]
     found = [
         *map(_escalation, late[:_MOST_LATE]),
