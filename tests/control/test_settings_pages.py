@@ -11,10 +11,12 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from events.models import AgentKey
-from recovery_ops.control import beats
+from recovery_ops.control import actions, beats
+from recovery_ops.control.actions import people
 from recovery_ops.control.beats import Notebook, Sign
-from recovery_ops.control.models import AuditEntry, Beat, RoleGrant
+from recovery_ops.control.models import EVERYWHERE, AuditEntry, Beat, RoleGrant
 from recovery_ops.control.roles import LEAST_ROLE, Role, grants_of
+from tests.control.cast import SEARCH, asked, person
 from tests.control.visiting import REASON, signed_in, text_of, troubled_fleet
 from tests.events.seeding import NOW
 
@@ -239,3 +241,15 @@ def test_an_admin_of_one_environment_sees_nobodys_roles_elsewhere() -> None:
     RoleGrant.objects.create(user=tom, environment="dev", role=Role.VIEWER)
     told = text_of(client.get(f"/settings/access/{tom.pk}/role"))
     assert ("viewer in dev" in told, "prod" in told) == (True, False)
+
+
+def test_what_concerns_every_environment_is_read_by_who_may_everywhere() -> None:
+    actions.trip(**asked(scope=SEARCH, ahead=True))
+    eva = person(Role.ADMIN, "eva", EVERYWHERE)
+    people.create_account(by=eva, environment=EVERYWHERE, reason=REASON, name="tom", role="viewer")
+    one, every = signed_in(Role.ADMIN, "ana"), signed_in(Role.ADMIN, "eva", EVERYWHERE)
+    assert one.get("/audit?chain=*").status_code == 403
+    assert "Of all environments" not in text_of(one.get("/audit"))
+    told = text_of(every.get("/audit?chain=*"))
+    assert ("tom" in told, "search_web" in told, "verified" in told) == (True, False, True)
+    assert "Of all environments" in text_of(every.get("/audit"))

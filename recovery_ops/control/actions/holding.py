@@ -106,8 +106,8 @@ def refusal_of(held: HeldAct) -> Held:
     if held.state == HeldAct.WAITING:
         detail = (
             f"Nothing was changed yet: in {held.environment} this takes two persons. Request {held.number} waits until "
-            f"{held.expires_at:%H:%M} UTC for somebody else to agree. An editor may do it alone with `break_glass`, "
-            "and it is reviewed afterwards."
+            f"{held.expires_at:%H:%M} UTC for somebody else to agree. An editor may do it alone, and it is reviewed "
+            "afterwards."
         )
     else:
         detail = f"This was asked for before: request {held.number} is {held.state}."

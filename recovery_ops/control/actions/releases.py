@@ -150,7 +150,7 @@ def glass_to_break(attempt: Attempt, *, is_approved: bool, break_glass: bool) ->
         raise Refused(
             "review_needed",
             f"In {attempt.environment} somebody else approves a policy before it goes live. Send it to review; an "
-            "editor may release it without, with `break_glass`, and it is reviewed afterwards.",
+            "editor may release it without, and it is reviewed afterwards.",
             status=FORBIDDEN,
         )
     if not attempt.by.may("break_glass", attempt.environment):

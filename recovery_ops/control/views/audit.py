@@ -16,7 +16,7 @@ from events.pages import render_page
 from events.wording import count_text
 from recovery_ops.control import audit as chain
 from recovery_ops.control.context import visit_of
-from recovery_ops.control.models import AuditEntry, AuditHead
+from recovery_ops.control.models import EVERYWHERE, AuditEntry, AuditHead
 from recovery_ops.control.views.changes import href_of, name_of, verb_of
 from recovery_ops.control.views.nothing import no_entry
 
@@ -50,25 +50,32 @@ class Badge:
 
 
 def audit(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """The newest entries, or those before a number (`before=`)."""
-    if not visit_of(request).grants.may("see_audit", environment):
-        raise PermissionDenied(f"Your role does not let you read the audit log of {environment}.")
+    """The newest entries, or those before a number (`before=`); `chain=*` is what concerns every environment."""
+    grants = visit_of(request).grants
+    environment = EVERYWHERE if request.GET.get("chain") == EVERYWHERE else environment
+    if not grants.may("see_audit", environment):
+        where = "all environments" if environment == EVERYWHERE else environment
+        raise PermissionDenied(f"Your role does not let you read the audit log of {where}.")
     before = request.GET.get("before", "")
     entries = AuditEntry.objects.filter(environment=environment).order_by("-number")
     if before.isascii() and before.isdigit() and len(before) < 19:
         entries = entries.filter(number__lt=int(before))
     if is_asked(request):
-        return csv_answer(request, f"audit {environment}", _COLUMNS, map(_cells, entries[:EXPORTED_MOST]))
+        name = "all environments" if environment == EVERYWHERE else environment
+        return csv_answer(request, f"audit {name}", _COLUMNS, map(_cells, entries[:EXPORTED_MOST]))
     # One more than is shown: its hash is what the last shown entry builds on.
     found = list(entries[: MOST + 1])
     head = AuditHead.objects.filter(environment=environment).first()
     shown = found[:MOST]
+    of_chain = f"chain={EVERYWHERE}&" if environment == EVERYWHERE else ""
     context = {
         "now": timezone.now(),
         "rows": [_row(entry) for entry in shown],
         "badge": badge(found, head, is_newest=not before),
         "sentence": _sentence(environment, head),
-        "older_href": f"?before={shown[-1].number}" if len(found) > MOST else "",
+        "older_href": f"?{of_chain}before={shown[-1].number}" if len(found) > MOST else "",
+        "is_everywhere": environment == EVERYWHERE,
+        "may_everywhere": grants.may("see_audit", EVERYWHERE),
         "is_newest": not before,
         "empty": None if shown else no_entry(environment, head, is_newest=not before),
     }
@@ -136,6 +143,7 @@ def _lines(kind: str, name: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def _sentence(environment: str, head: AuditHead | None) -> str:
+    environment = "all environments together" if environment == EVERYWHERE else environment
     if head is None or not head.number:
         return f"Nobody has changed anything in {environment} yet."
     number = count_text(head.number, "entry", "entries")
