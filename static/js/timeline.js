@@ -255,10 +255,12 @@
 
   const drawn = charts.map((host) => new Chart(host));
   const redraw = () => drawn.forEach((chart) => chart.draw());
+  // The page shows its other colours first: a figure takes longer than a click may.
+  const repaint = () => requestAnimationFrame(() => drawn.forEach((chart) => setTimeout(() => chart.draw())));
   let resizing = 0;
   document.addEventListener("ops:refreshed", () => drawn.forEach((chart) => chart.refresh()));
-  document.addEventListener("ops:theme", redraw);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  document.addEventListener("ops:theme", repaint);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
   addEventListener("resize", () => {
     clearTimeout(resizing);
     resizing = setTimeout(redraw, 150);
