@@ -89,7 +89,7 @@ ADMINS = {
     "new channel to people": "/settings/notifications/channels/new/people",
     "data": "/settings/data",
     "health": "/settings/health",
-    "saved views": "/views",
+    "saved views": "/views?screen=runs",
     "a view to save": "/views?screen=failures&query=range%3D1h",
     "find": "/find?q=search",
     "wallboard": "/wallboard",
