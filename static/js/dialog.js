@@ -33,12 +33,19 @@
     return html.includes('<form class="act"') ? fill(html) : location.assign(form.action);
   }
 
+  // When the length begins: at the moment typed, in UTC, where it lies ahead. What goes on for longer does so from now.
+  function beginning({ starts_at: typed, act }) {
+    const at = typed?.value && act?.value !== "extend" ? Date.parse(`${typed.value}Z`) : NaN;
+    return at > ops.now() ? at : ops.now();
+  }
+
   // "Ends at 15:26:04 UTC", in the reader's zone, beside the choice of how long.
   function showEnd() {
     const output = document.querySelector("output[data-ends]");
-    const seconds = Number(output?.form?.elements.expires_in_s?.value);
+    const fields = output?.form?.elements;
+    const seconds = Number(fields?.expires_in_s?.value);
     if (!output || !seconds) return;
-    const end = ops.now() + seconds * 1000;
+    const end = beginning(fields) + seconds * 1000;
     const isToday = ops.day(end) === ops.day(ops.now());
     output.textContent = `${isToday ? "" : `${ops.day(end)} `}${ops.clock(end)} ${ops.zone}`;
   }

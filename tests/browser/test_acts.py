@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.stage import Stage
@@ -65,6 +67,18 @@ def test_a_breaker_is_tripped_by_keyboard_and_returned_to_auto(visit: Visit) -> 
     page.get_by_role("dialog").get_by_label("Reason").fill(REASON)
     page.get_by_role("dialog").get_by_role("button", name="Return to auto").click()
     expect(desired).to_contain_text("The rules decide")
+
+
+@pytest.mark.parametrize("address", ["/shed", "/breakers/search_web/trip"])
+def test_the_end_is_counted_from_the_beginning_that_is_typed(visit: Visit, address: str) -> None:
+    page = visit(address)
+    page.get_by_role("radio", name="4 h", exact=True).check(force=True)
+    page.get_by_label("Begins").fill(f"{datetime.now(UTC) + timedelta(days=3):%Y-%m-%d}T10:00")
+    page.get_by_label("Begins").blur()
+    expect(page.get_by_text("That is at")).to_contain_text("14:00:00 UTC")
+    page.get_by_label("Begins").fill("")
+    page.get_by_label("Begins").blur()
+    expect(page.get_by_text("That is at")).not_to_contain_text("14:00:00 UTC")
 
 
 def test_without_script_an_act_is_a_page(visit: Visit, stage: Stage) -> None:
