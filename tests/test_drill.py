@@ -22,7 +22,7 @@ WAYS = ("sqlite", "postgresql")
 
 def drill(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "manage.py"), "drill", *words]
-    return subprocess.run(command, env=clean_environment(), capture_output=True, text=True, timeout=900)
+    return subprocess.run(command, env=clean_environment(), capture_output=True, text=True, timeout=1500)
 
 
 @pytest.fixture

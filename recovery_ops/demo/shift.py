@@ -163,6 +163,7 @@ CHORES: tuple[Chore, ...] = (
     Chore(40.0, answer("refunds", "approve", "The parcel came back.")),
     Chore(50.0, answer("refunds", "edit", "Only one of two was broken.", text="20 EUR, to the card that was charged")),
     Chore(60.0, answer("refunds", "reject", "It was used for a year.")),
+    Chore(65.0, take("refunds")),  # and lets it lie: it asks again, and ends by its deadline
     Chore(70.0, take("budgets")),
     Chore(85.0, resolve_cause),
     Chore(100.0, answer("budgets", "resolve", "Half of the archive is gone for good: it goes out without.")),

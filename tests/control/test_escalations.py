@@ -171,17 +171,18 @@ def test_what_was_resolved_is_asked_anew() -> None:
 def test_who_takes_it_holds_it_until_it_runs_out() -> None:
     one = act("acknowledge", one_open())
     assert (one.acknowledged_by, one.assigned_to) == ("ana", "ana")
-    assert keep_deadlines("dev", NOW + timedelta(minutes=29)) == 0
-    keep_deadlines("dev", NOW + timedelta(minutes=31))
+    assert keep_deadlines("dev", NOW + timedelta(minutes=14)) == 0
+    assert keep_deadlines("dev", NOW + timedelta(minutes=15)) == 1, "half of the time in which it is to be resolved"
     one.refresh_from_db()
-    assert one.acknowledged_at is None
+    assert (one.is_open, one.acknowledged_at) == (True, None)
+    assert one.notes.get(verb="expired").text == "ana held it for 15m 00s and did not resolve it; it asks again."
     assert one.first_acknowledged_at == NOW
     assert one.assigned_to == "ana"
 
 
 def test_who_let_it_lie_leaves_all_of_the_time_to_take_it_to_others_but_no_more_than_is_left() -> None:
     one = one_open()
-    Escalation.objects.filter(pk=one.pk).update(resolve_by=NOW + timedelta(hours=4))
+    Escalation.objects.filter(pk=one.pk).update(resolve_by=NOW + timedelta(hours=4), resolve_in_s=4 * 3600)
     act("acknowledge", one)
     again = NOW + timedelta(minutes=31)
     keep_deadlines("dev", again)
@@ -381,6 +382,8 @@ def test_silence_decides_what_no_run_waits_for_too_and_a_later_fact_asks_anew(
     one = one_open(**more)
     act("acknowledge", one)
     late = NOW + timedelta(minutes=30)
+    assert keep_deadlines("dev", NOW + timedelta(minutes=15)) == 1, "it asks again"
+    act("acknowledge", one, now=NOW + timedelta(minutes=20))
     assert keep_deadlines("dev", late - timedelta(seconds=1)) == 0
     assert keep_deadlines("dev", late) == 1
     one.refresh_from_db()

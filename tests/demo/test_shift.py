@@ -20,6 +20,7 @@ from events.capacity.models import CapacityArrangement
 from events.capacity.reach import read_reach
 from recovery_ops.control.actions.failures_due import keep_failures
 from recovery_ops.control.demonstration import demonstration_receiver
+from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.escalations.report import report_of, weeks_before
 from recovery_ops.control.fleet import OPERATOR_NAME, OPERATOR_SCOPES
@@ -135,8 +136,11 @@ def test_the_operator_does_its_chores_as_itself_and_leaves_the_rest(clock: list[
     assert override.expires_at == NOW + timedelta(seconds=110 + 240)
     start, end = weeks_before(clock[0], 1)
     report = report_of("dev", start=start, end=end, now=clock[0])
-    assert report.total.acknowledging.count == report.total.resolving.count + 1, "what is with billing is nobody's yet"
+    taken, resolved = report.total.acknowledging.count, report.total.resolving.count
+    assert taken == resolved + 2, "what is with billing is nobody's yet, and one question is let lie"
     assert [one.name for one in report.people] == [OPERATOR]
+    keep_deadlines("dev", NOW + timedelta(seconds=65 + 450))
+    assert ours.get(operation="refund-3").notes.filter(verb="expired").count() == 1, "it asks again"
 
 
 def test_what_was_resolved_and_is_back_is_told_and_what_can_wait_is_held_and_shown(

@@ -6,11 +6,12 @@ from datetime import datetime
 
 from django.db import transaction
 
+from events.wording import span_text
 from recovery_ops.control import audit
 from recovery_ops.control.actions.attempt import bump
 from recovery_ops.control.actors import system
 from recovery_ops.control.desired import current_revision
-from recovery_ops.control.escalations.terms import ACKNOWLEDGED_FOR, THEN
+from recovery_ops.control.escalations.terms import THEN
 from recovery_ops.control.models import Escalation, EscalationNote
 
 BY = "deadline"
@@ -23,7 +24,7 @@ def keep_deadlines(environment: str, now: datetime) -> int:
         waiting = Escalation.objects.filter(environment=environment, resolved_at=None)
         due = [
             *(_default(one, now) for one in waiting.filter(resolve_by__lte=now, default_done_at=None)),
-            *(_taken_back(one, now) for one in waiting.filter(acknowledged_at__lte=now - ACKNOWLEDGED_FOR)),
+            *(_taken_back(one, now) for one in waiting.exclude(acknowledged_at=None) if _is_let_lie(one, now)),
             *(_back(one, now) for one in waiting.filter(snoozed_until__lte=now)),
         ]
     return len(due)
@@ -57,13 +58,16 @@ def _default(one: Escalation, now: datetime) -> Escalation:
     return one
 
 
+def _is_let_lie(one: Escalation, now: datetime) -> bool:
+    return one.acknowledged_at is not None and one.acknowledged_at <= now - one.held_for
+
+
 def _taken_back(one: Escalation, now: datetime) -> Escalation:
     who, one.acknowledged_at, one.acknowledged_by = one.acknowledged_by, None, ""
     if not one.is_defaulted:  # it was taken in time: whoever is asked now has all of it again
         one.acknowledge_by = max(now, min(now + one.acknowledge_in, one.resolve_by))
     one.save(update_fields=["acknowledged_at", "acknowledged_by", "acknowledge_by"])
-    minutes = int(ACKNOWLEDGED_FOR.total_seconds() // 60)
-    text = f"{who} took it {minutes} minutes ago and did not resolve it; it asks again."
+    text = f"{who} held it for {span_text(one.held_for)} and did not resolve it; it asks again."
     EscalationNote.objects.create(escalation=one, at=now, by=BY, verb="expired", text=text)
     return one
 

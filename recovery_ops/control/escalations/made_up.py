@@ -25,7 +25,6 @@ from recovery_ops.control.actions.escalations import respond
 from recovery_ops.control.actors import Actor
 from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.escalations.terms import ACKNOWLEDGED_FOR
 from recovery_ops.control.models import Escalation, EscalationSource
 from recovery_ops.control.roles import Grants, Role
 from recovery_ops.rules import facts
@@ -213,7 +212,7 @@ class MadeUp:
             return
         respond(verb, number=number, **{"reason": "", "now": now, "environment": one.environment, "by": by, **more})
         if verb == "acknowledge":
-            self._at(now + ACKNOWLEDGED_FOR, self._look)
+            self._at(now + one.held_for, self._look)
         elif verb == "snooze":
             self._at(now + timedelta(seconds=more["for_s"]), self._look)
 

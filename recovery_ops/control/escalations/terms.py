@@ -20,8 +20,6 @@ from recovery_ops.rules.escalation_terms import (
 )
 from recovery_ops.rules.words import Category
 
-ACKNOWLEDGED_FOR = timedelta(minutes=30)
-"""Whoever took it and went away no longer holds it after this."""
 ACTIVE_FOR = timedelta(minutes=5)
 """A question that was asked again within this still has its cause."""
 

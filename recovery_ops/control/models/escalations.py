@@ -20,6 +20,8 @@ from recovery_ops.rules.intent import Answer
 
 MESSAGE_CHARS = 1000
 ANSWER_CHARS = 4000
+HELD_MOST = timedelta(minutes=30)
+"""Whoever took a question and went away no longer holds it after this."""
 
 
 class Escalation(models.Model):
@@ -115,6 +117,11 @@ class Escalation(models.Model):
     @property
     def resolve_in(self) -> timedelta:
         return timedelta(seconds=self.resolve_in_s)
+
+    @property
+    def held_for(self) -> timedelta:
+        """How long whoever took it holds it; who went away by then leaves as much to the next."""
+        return min(HELD_MOST, self.resolve_in / 2)
 
     def as_answer(self) -> Answer:
         """What the run that waits is told."""

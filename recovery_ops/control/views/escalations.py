@@ -63,7 +63,9 @@ class Wording:
 
 
 _WORDS = {
-    "acknowledge": Wording(title="Take", button="Take", lead="You hold it for 30 minutes; then it asks again."),
+    "acknowledge": Wording(
+        title="Take", button="Take", lead="You hold it for half of its time, at most 30 minutes; then it asks again."
+    ),
     "assign": Wording(title="Assign", button="Assign", lead="Who is to answer it?", fields=("to_person",)),
     "snooze": Wording(title="Snooze", button="Snooze", lead="It comes back by itself.", fields=("for_s",)),
     "escalate": Wording(
