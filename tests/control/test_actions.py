@@ -98,6 +98,15 @@ def test_a_key_stands_for_one_change_alone(deed: Deed) -> None:
     assert current_revision("dev") == before
 
 
+def test_a_key_stands_for_one_reason(deed: Deed) -> None:
+    deed.run(**admin(key="one click"))
+    before = current_revision("dev")
+    with pytest.raises(Refused) as refused:
+        deed.run(**admin(key="one click", reason="quite another reason than the first"))
+    assert (refused.value.status, refused.value.code) == (409, "key_used")
+    assert current_revision("dev") == before
+
+
 def test_who_was_held_back_is_written_down(deed: Deed) -> None:
     with pytest.raises(Refused):
         deed.run(**asked(by=person(Role.VIEWER, "vera")))

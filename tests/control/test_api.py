@@ -174,6 +174,19 @@ def test_the_same_key_is_the_same_click() -> None:
     assert (status, problem["code"]) == (409, "key_used")
 
 
+@pytest.mark.parametrize("other", [{"expires_in_s": 7200}, {"reason": "quite another reason"}])
+def test_a_key_with_another_body_is_refused(other: dict[str, Any]) -> None:
+    program = Program()
+    program.post(TRIP, {"reason": REASON}, idempotency_key="one click")
+    status, problem = program.post(TRIP, {"reason": REASON, **other}, idempotency_key="one click")
+    assert (status, problem["code"]) == (409, "key_used")
+    assert REASON in problem["detail"]
+    extend = "breakers/search_web/extend"
+    assert program.post(extend, {"reason": REASON, "expires_in_s": 7200}, idempotency_key="longer")[0] == 200
+    assert program.post(extend, {"reason": REASON, "expires_in_s": 7200}, idempotency_key="longer")[1]["was_already"]
+    assert program.post(extend, {"reason": REASON, "expires_in_s": 9000}, idempotency_key="longer")[0] == 409
+
+
 @pytest.mark.parametrize("seen", ["0", '"0"', 'W/"0"'])
 def test_who_looked_too_early_is_told_what_changed(seen: str) -> None:
     trip(reason="helios answers 529 everywhere", now=None)

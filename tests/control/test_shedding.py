@@ -34,6 +34,15 @@ def begin(**changed: Any) -> actions.Done[LoadShed]:
     return shed(**asked(confirm="dev") | changed)
 
 
+@pytest.mark.parametrize("other", [{"least": "sheddable_plus"}, {"expires_in_s": 7200.0}])
+def test_a_key_stands_for_one_least_and_one_length(other: dict[str, Any]) -> None:
+    begin(key="one click")
+    assert begin(key="one click").was_already
+    with pytest.raises(Refused) as refused:
+        begin(key="one click", **other)
+    assert refused.value.code == "key_used"
+
+
 def test_it_ends_in_an_hour_where_nobody_says_when_and_passes_again() -> None:
     begin()
     assert obeyed() == (Importance.CRITICAL, 3600.0)

@@ -222,6 +222,8 @@ class Attempt:
     """Whether a person has to have signed in a short time ago."""
     grave: holding.Grave | None = None
     """What waits for a second person where the environment asks for one."""
+    is_told_by: Callable[[AuditEntry], bool] | None = None
+    """Whether an entry with the same key, object and reason tells of this very wish; None: nothing else can differ."""
 
     @staticmethod
     def of(
@@ -235,6 +237,7 @@ class Attempt:
         is_for_agents: bool = True,
         needs_fresh: bool = False,
         grave: holding.Grave | None = None,
+        is_told_by: Callable[[AuditEntry], bool] | None = None,
     ) -> Attempt:
         """The attempt that a caller's keywords stand for."""
         return Attempt(
@@ -253,6 +256,7 @@ class Attempt:
             is_for_agents=is_for_agents,
             needs_fresh=needs_fresh,
             grave=grave,
+            is_told_by=is_told_by,
         )
 
     @property
@@ -313,11 +317,15 @@ class Attempt:
         if self.key is None:
             return None
         entry = AuditEntry.objects.filter(environment=self.environment, key=self.key).first()
-        mine = (self.verb, self.object, self.by.kind, self.by.id)
-        if entry is not None and (entry.verb, entry.object, entry.actor_kind, entry.actor_id) != mine:
-            detail = f"This idempotency key was used for another change: {_told(entry)} Take a new key."
+        if entry is not None and not self._is_again(entry):
+            detail = f"This idempotency key was used for another change: {_told(entry)} Take a new key, or open the form anew."
             raise Refused("key_used", detail, status=STALE, fields={"key": "was used before"}, changes=[entry])
         return entry
+
+    def _is_again(self, entry: AuditEntry) -> bool:
+        mine = (self.verb, self.object, self.by.kind, self.by.id, self.reason)
+        its = (entry.verb, entry.object, entry.actor_kind, entry.actor_id, entry.reason)
+        return its == mine and (self.is_told_by is None or self.is_told_by(entry))
 
     def _note(self, refusal: Refused) -> None:
         # Whoever may not even look at an environment leaves no trace in it: else anybody could fill its log.

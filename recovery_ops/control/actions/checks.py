@@ -24,6 +24,7 @@ LATEST_START_S = 30 * 24 * 3600.0
 _PRODUCTION = "prod"
 """What the name of an environment begins with where a slip is felt."""
 _LATELY = timedelta(days=7)
+_WHOLE_SECONDS_S = 1.0
 
 
 def said(reason: str) -> str:
@@ -51,6 +52,16 @@ def fault_of_expiry(expires_in_s: object, by: Actor, environment: str) -> str:
     if expires_in_s > LONGEST_EXPIRY_S and not by.may("override_for_long", environment):
         return f"is at most {LONGEST_EXPIRY_S:.0f} seconds (24 h); an admin may set up to 30 days"
     return ""
+
+
+def is_length_of(after: Mapping[str, Any] | None, expires_in_s: float, *, since: datetime | None = None) -> bool:
+    """Whether what the audit log keeps lasts `expires_in_s`, from its beginning or `since`. It keeps whole seconds."""
+    told = after or {}
+    if "starts_at" not in told or "expires_at" not in told:
+        return False
+    began = since or datetime.fromisoformat(told["starts_at"])
+    lasts_s = (datetime.fromisoformat(told["expires_at"]) - began).total_seconds()
+    return abs(lasts_s - expires_in_s) <= _WHOLE_SECONDS_S
 
 
 def fault_of_start(starts_in_s: object) -> str:

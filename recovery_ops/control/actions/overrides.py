@@ -80,7 +80,16 @@ def impose(mode: State, **asked: Unpack[Imposing]) -> Done[Override]:
     if is_grave(environment, scope):
         more = {name: asked[name] for name in ("ahead", "confirm") if name in asked}
         grave = Grave.of(verb, asked, scope=asdict(scope), expires_in_s=expires_in_s, starts_in_s=starts_in_s, **more)
-    attempt = Attempt.of(f"breaker.{verb}", verb, scope, asked, faults, needs_fresh=is_fleet_wide, grave=grave)
+    attempt = Attempt.of(
+        f"breaker.{verb}",
+        verb,
+        scope,
+        asked,
+        faults,
+        needs_fresh=is_fleet_wide,
+        grave=grave,
+        is_told_by=lambda entry: checks.is_length_of(entry.after, expires_in_s),
+    )
     with attempt.noted():
         attempt.check()
         if not asked.get("ahead"):
@@ -139,7 +148,15 @@ def extend(*, override_id: str, expires_in_s: float, **asked: Unpack[Asked]) -> 
     grave = None
     if is_grave(override.environment, override.scope):
         grave = Grave.of("extend", asked, override_id=override_id, expires_in_s=expires_in_s)
-    attempt = Attempt.of("breaker.extend", "extend", override.scope, asked, {"expires_in_s": fault}, grave=grave)
+    attempt = Attempt.of(
+        "breaker.extend",
+        "extend",
+        override.scope,
+        asked,
+        {"expires_in_s": fault},
+        grave=grave,
+        is_told_by=lambda entry: checks.is_length_of(entry.after, expires_in_s, since=entry.at),
+    )
 
     def write(revision: int) -> Step[Override]:
         held = Override.objects.get(pk=override.pk)

@@ -6,7 +6,7 @@ before. It is laid over the policy and is no part of it, so it waits for nobody'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NotRequired, Required, Unpack
 
@@ -66,7 +66,12 @@ def shed(**asked: Unpack[Shedding]) -> Done[LoadShed]:
     }
     more = {"confirm": asked["confirm"]} if "confirm" in asked else {}
     grave = Grave.of("shed", asked, least=least, expires_in_s=expires_in_s, starts_in_s=starts_in_s, **more)
-    attempt = _attempt("shed", asked, faults, grave)
+
+    def is_told_by(entry: AuditEntry) -> bool:
+        told = entry.after or {}
+        return told.get("least") == least and checks.is_length_of(told, expires_in_s)
+
+    attempt = _attempt("shed", asked, faults, grave, is_told_by)
 
     def write(revision: int) -> Step[LoadShed]:
         held = LoadShed.objects.live(attempt.environment).first()
@@ -111,7 +116,13 @@ def extend_shed(**asked: Unpack[Prolonging]) -> Done[LoadShed]:
     expires_in_s = asked["expires_in_s"]
     fault = checks.fault_of_expiry(expires_in_s, asked["by"], asked["environment"])
     grave = Grave.of("extend_shed", asked, expires_in_s=expires_in_s)
-    attempt = _attempt("extend", asked, {"expires_in_s": fault}, grave)
+    attempt = _attempt(
+        "extend",
+        asked,
+        {"expires_in_s": fault},
+        grave,
+        lambda entry: checks.is_length_of(entry.after, expires_in_s, since=entry.at),
+    )
 
     def write(revision: int) -> Step[LoadShed]:
         held = LoadShed.objects.in_force(attempt.environment, attempt.now).first()
@@ -157,8 +168,16 @@ def end_expired_shed(environment: str, *, now: datetime) -> LoadShed | None:
     return held
 
 
-def _attempt(verb: str, asked: Asked, faults: Mapping[str, str] | None = None, grave: Grave | None = None) -> Attempt:
-    return Attempt.of(f"load.{verb}", "shed", Scope(), asked, faults, about=_ABOUT, grave=grave)
+def _attempt(
+    verb: str,
+    asked: Asked,
+    faults: Mapping[str, str] | None = None,
+    grave: Grave | None = None,
+    is_told_by: Callable[[AuditEntry], bool] | None = None,
+) -> Attempt:
+    return Attempt.of(
+        f"load.{verb}", "shed", Scope(), asked, faults, about=_ABOUT, grave=grave, is_told_by=is_told_by
+    )
 
 
 def _carried_out(attempt: Attempt, write: Any) -> Done[LoadShed]:
