@@ -42,6 +42,10 @@ class Program:
     def get(self, path: str, **params: str) -> tuple[int, Any]:
         return _read(self._client.get(f"/api/v1/{path}", params))
 
+    def raw(self, path: str, **headers: str) -> Any:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self._client.get(f"/api/v1/{path}", headers=named)
+
     def post(self, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         return self._send("POST", path, body, headers)
 
@@ -172,6 +176,20 @@ def test_the_same_key_is_the_same_click() -> None:
     assert first["override"] == second["override"]
     status, problem = program.post("breakers/search_web/reset", {"reason": REASON}, idempotency_key="one click")
     assert (status, problem["code"]) == (409, "key_used")
+
+
+@pytest.mark.parametrize(
+    "path", ["breakers", "breakers/search_web", "overrides", "shed", "policies/operations/search_web"]
+)
+def test_the_revision_looked_at_is_the_etag_to_give_back(path: str) -> None:
+    program = Program()
+    trip(expires_in_s=3600, now=None)
+    tag = program.raw(path)["ETag"]
+    assert tag == 'W/"1"'
+    assert program.raw(path, if_none_match=tag).status_code == 200, "facts move without a revision"
+    assert program.post("breakers/search_web/observe", {"reason": REASON}, if_match=tag)[0] == 200
+    status, problem = program.post("breakers/search_web/disable", {"reason": REASON}, if_match=tag)
+    assert (status, problem["code"]) == (409, "stale")
 
 
 @pytest.mark.parametrize("other", [{"expires_in_s": 7200}, {"reason": "quite another reason"}])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, NotRequired, Required, Unpack
 
 from django.db import transaction
@@ -80,15 +81,9 @@ def impose(mode: State, **asked: Unpack[Imposing]) -> Done[Override]:
     if is_grave(environment, scope):
         more = {name: asked[name] for name in ("ahead", "confirm") if name in asked}
         grave = Grave.of(verb, asked, scope=asdict(scope), expires_in_s=expires_in_s, starts_in_s=starts_in_s, **more)
+    told_by = partial(_is_told_by, expires_in_s=expires_in_s)
     attempt = Attempt.of(
-        f"breaker.{verb}",
-        verb,
-        scope,
-        asked,
-        faults,
-        needs_fresh=is_fleet_wide,
-        grave=grave,
-        is_told_by=lambda entry: checks.is_length_of(entry.after, expires_in_s),
+        f"breaker.{verb}", verb, scope, asked, faults, needs_fresh=is_fleet_wide, grave=grave, is_told_by=told_by
     )
     with attempt.noted():
         attempt.check()
@@ -252,6 +247,10 @@ def _wish(attempt: Attempt, mode: State, starts_at: datetime, expires_in_s: floa
         expires_at=starts_at + timedelta(seconds=expires_in_s),
         ramp_s=ramp_s,
     )
+
+
+def _is_told_by(entry: AuditEntry, *, expires_in_s: float) -> bool:
+    return checks.is_length_of(entry.after, expires_in_s)
 
 
 def _is_same(held: Override, wish: Override) -> bool:

@@ -175,9 +175,7 @@ def _attempt(
     grave: Grave | None = None,
     is_told_by: Callable[[AuditEntry], bool] | None = None,
 ) -> Attempt:
-    return Attempt.of(
-        f"load.{verb}", "shed", Scope(), asked, faults, about=_ABOUT, grave=grave, is_told_by=is_told_by
-    )
+    return Attempt.of(f"load.{verb}", "shed", Scope(), asked, faults, about=_ABOUT, grave=grave, is_told_by=is_told_by)
 
 
 def _carried_out(attempt: Attempt, write: Any) -> Done[LoadShed]:

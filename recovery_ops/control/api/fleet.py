@@ -110,6 +110,7 @@ class Breakers(Api):
 
     def get(self, request: Request) -> Response:
         now, here = timezone.now(), self.environment
+        revision = current_revision(here)  # first: what is read after it is not older
         held = list(Override.objects.in_force(here, now))
         rows = breakers(here, now=now)
         stuck = stuck_among(rows, parse_policy(live_policy(here).document), now=now)
@@ -117,7 +118,7 @@ class Breakers(Api):
             documents.of_breaker(row, _resting_on((row.name, *row.operations), held), stuck.get(row.name, ()))
             for row in rows
         ]
-        return Response({"environment": here, "revision": current_revision(here), "breakers": told})
+        return self.seen_at({"breakers": told}, revision)
 
     def post(self, request: Request) -> Response:
         body = self.body(request)
@@ -151,6 +152,7 @@ class Breaker(Api):
 
     def get(self, request: Request, name: str) -> Response:
         now, here = timezone.now(), self.environment
+        revision = current_revision(here)
         row = breaker(here, name, now=now)
         overrides = list(Override.objects.in_force(here, now))
         if row is None:
@@ -165,17 +167,14 @@ class Breaker(Api):
             stuck = findings_of(row, policy, now=now)
             found = documents.of_breaker(row, _resting_on((row.name, *row.operations), overrides), stuck)
             found["quorum"] = documents.of_quorum(rule_for(policy.quorum, row.name, row.operations), row)
-        wanted = whole_of(request, "revision", current_revision(here))
+        wanted = whole_of(request, "revision", revision)
         summary = apply_status(here, wanted, Scope(operation=name), now=now)
-        return Response(
-            {
-                "environment": here,
-                "revision": current_revision(here),
-                "breaker": found,
-                "instances": [documents.of_instance(one) for one in instance_states(here, name, now=now)],
-                "applying": documents.of_applying(summary),
-            }
-        )
+        told = {
+            "breaker": found,
+            "instances": [documents.of_instance(one) for one in instance_states(here, name, now=now)],
+            "applying": documents.of_applying(summary),
+        }
+        return self.seen_at(told, revision)
 
 
 class Impose(Api):
@@ -253,15 +252,13 @@ class Overrides(Api):
 
     def get(self, request: Request) -> Response:
         now, here = timezone.now(), self.environment
+        revision = current_revision(here)
         live = Override.objects.live(here).filter(expires_at__gt=now)
-        return Response(
-            {
-                "environment": here,
-                "revision": current_revision(here),
-                "overrides": [documents_intent.of_override(one) for one in live if one.starts_at <= now],
-                "ahead": [documents_intent.of_override(one) for one in live if one.starts_at > now],
-            }
-        )
+        told = {
+            "overrides": [documents_intent.of_override(one) for one in live if one.starts_at <= now],
+            "ahead": [documents_intent.of_override(one) for one in live if one.starts_at > now],
+        }
+        return self.seen_at(told, revision)
 
 
 class Explain(Api):
@@ -308,20 +305,20 @@ class OperationPolicy(Api):
     def get(self, request: Request, operation: str) -> Response:
         service = request.query_params.get("service", ANY)
         checks.refuse(checks.faults_of_scope(Scope(operation=operation, service=service)))
+        revision = current_revision(self.environment)
         live = live_policy(self.environment)
         place = Place(service=service, instance="", operation=operation)
         effective = parse_policy(live.document, version=live.version).for_operation(place)
-        return Response(
+        return self.seen_at(
             {
-                "environment": self.environment,
-                "revision": current_revision(self.environment),
                 "operation": operation,
                 "service": service,
                 "knobs": actions.knobs_of(live.document, Scope(operation=operation, service=service)),
                 "effective": knobs_document(effective.knobs),
                 "winning_rules": list(effective.winning_rules),
                 "policy": documents.of_policy(live),
-            }
+            },
+            revision,
         )
 
     def patch(self, request: Request, operation: str) -> Response:

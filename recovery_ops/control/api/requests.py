@@ -137,6 +137,12 @@ class Api(APIView):
             return Response(status=304, headers={"ETag": tag})
         return Response(answer, headers={"ETag": tag})
 
+    def seen_at(self, answer: Mapping[str, Any], revision: int) -> Response:
+        """The answer with the revision that holds as a weak ETag, for If-Match; never 304, as facts move without it."""
+        return Response(
+            {"environment": self.environment, "revision": revision, **answer}, headers={"ETag": f'W/"{revision}"'}
+        )
+
     def handle_exception(self, exc: Exception) -> Response:
         """Every error as a problem document: never a page, never a redirect. What waits for a second person is none."""
         if isinstance(exc, Held):

@@ -34,12 +34,13 @@ class Shed(Api):
     def get(self, request: Request) -> Response:
         here = self.environment
         now = timezone.now()
+        revision = current_revision(here)
         told = {
             "shed": LoadShed.objects.in_force(here, now).first(),
             "ahead": LoadShed.objects.live(here).filter(starts_at__gt=now).first(),
         }
         shown = {name: None if one is None else documents_intent.of_shed(one) for name, one in told.items()}
-        return Response({"environment": here, "revision": current_revision(here)} | shown)
+        return self.seen_at(shown, revision)
 
     def post(self, request: Request) -> Response:
         body = self.body(request)
