@@ -318,7 +318,8 @@ class Attempt:
             return None
         entry = AuditEntry.objects.filter(environment=self.environment, key=self.key).first()
         if entry is not None and not self._is_again(entry):
-            detail = f"This idempotency key was used for another change: {_told(entry)} Take a new key, or open the form anew."
+            told = f"This idempotency key was used for another change: {_told(entry)}"
+            detail = f"{told} Take a new key, or open the form anew."
             raise Refused("key_used", detail, status=STALE, fields={"key": "was used before"}, changes=[entry])
         return entry
 
