@@ -92,8 +92,10 @@ def test_without_script_an_act_is_a_page(visit: Visit, stage: Stage) -> None:
     expect(page.get_by_text("on instance r-1 is to be observed only")).to_be_visible()
     expect(page.get_by_role("region", name="Desired")).to_contain_text("metrics_only by operator")
     page.set_viewport_size({"width": 1000, "height": 800})
-    widths = page.get_by_role("region", name="Desired").locator("dd", has_text="metrics_only by operator").evaluate(
-        "said => [said.clientWidth, said.parentElement.clientWidth]"
+    widths = (
+        page.get_by_role("region", name="Desired")
+        .locator("dd", has_text="metrics_only by operator")
+        .evaluate("said => [said.clientWidth, said.parentElement.clientWidth]")
     )
     assert widths[0] > widths[1] / 2, "a long scope leaves no place for what rests on it"
 
