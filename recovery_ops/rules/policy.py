@@ -450,7 +450,7 @@ def _rules(given: object, problems: list[Problem]) -> tuple[PolicyRule, ...]:
     if not isinstance(given, list):
         problems.append(Problem("rules", "is a list"))
         return ()
-    rules: list[PolicyRule] = []
+    rules: dict[str, PolicyRule] = {}
     for index, rule in enumerate(given):
         path = f"rules[{index}]"
         if not isinstance(rule, Mapping):
@@ -459,14 +459,13 @@ def _rules(given: object, problems: list[Problem]) -> tuple[PolicyRule, ...]:
         rule_id = rule.get("id") or f"rule-{index + 1}"
         scope = _scope(rule.get("scope", {}), f"{path}.scope", problems)
         knobs = _knobs(rule.get("knobs", {}), f"{path}.knobs", problems)
-        fallbacks = None
-        if rule.get("fallbacks") is not None:
-            fallbacks = _names(rule["fallbacks"], f"{path}.fallbacks", problems)
-        if any(other.id == rule_id for other in rules):
+        said = rule.get("fallbacks")
+        fallbacks = None if said is None else _names(said, f"{path}.fallbacks", problems)
+        if any(other.id == rule_id for other in rules.values()):
             problems.append(Problem(f"{path}.id", f"{rule_id} is used twice"))
-        rules.append(PolicyRule(id=str(rule_id), scope=scope, knobs=knobs, fallbacks=fallbacks))
+        rules[path] = PolicyRule(id=str(rule_id), scope=scope, knobs=knobs, fallbacks=fallbacks)
     _check_cycles(rules, problems)
-    return tuple(rules)
+    return tuple(rules.values())
 
 
 def _scope(given: object, path: str, problems: list[Problem]) -> Scope:
@@ -483,9 +482,10 @@ def _scope(given: object, path: str, problems: list[Problem]) -> Scope:
     return Scope(**values)
 
 
-def _check_cycles(rules: Iterable[PolicyRule], problems: list[Problem]) -> None:
-    """A fallback chain must end: an operation that is its own fallback, also over others, is refused."""
-    chain = {rule.scope.operation: rule.fallbacks for rule in rules if rule.fallbacks and rule.scope.operation != ANY}
+def _check_cycles(rules: Mapping[str, PolicyRule], problems: list[Problem]) -> None:
+    """A fallback chain must end: an operation that is its own fallback, also over others, is refused, by its path."""
+    paths = {rule.scope.operation: path for path, rule in rules.items() if rule.fallbacks}
+    chain = {operation: rules[path].fallbacks for operation, path in paths.items() if operation != ANY}
 
     def leads_back(start: str, at: str, seen: frozenset[str]) -> bool:
         return any(
@@ -494,7 +494,7 @@ def _check_cycles(rules: Iterable[PolicyRule], problems: list[Problem]) -> None:
         )
 
     problems.extend(
-        Problem(f"rules.{operation}.fallbacks", "leads back to itself")
+        Problem(f"{paths[operation]}.fallbacks", "leads back to itself")
         for operation in chain
         if leads_back(operation, operation, frozenset({operation}))
     )

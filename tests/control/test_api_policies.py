@@ -96,6 +96,17 @@ def test_the_step_is_the_etag_and_a_late_one_is_a_conflict() -> None:
     assert program.post(f"{path}/release", WHY, If_Match='"2"')[0] == 200
 
 
+def test_a_key_stands_for_one_document() -> None:
+    program = Program()
+    body = {"title": "Try less", "document": document_of(BUILT_IN), **WHY}
+    assert program.post("policies/proposals", body, idempotency_key="one push")[0] == 201
+    assert program.post("policies/proposals", body, idempotency_key="one push")[1]["was_already"]
+    other = body | {"document": document_of(BUILT_IN) | {"rules": [{"scope": {"operation": "search_web"}}]}}
+    status, problem = program.post("policies/proposals", other, idempotency_key="one push")
+    assert (status, problem["code"]) == (409, "key_used")
+    assert "revision" not in problem["detail"]
+
+
 def test_a_document_is_checked_without_being_kept() -> None:
     program = Program("read")
     status, found = program.post("policies/check", {"document": {"rules": [{"knobs": {"max_retries": 99}}]}})

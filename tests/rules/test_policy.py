@@ -114,8 +114,9 @@ def test_each_fault_is_named_where_it_is(document: Any, path: str) -> None:
 
 def test_fallback_cycles_are_refused() -> None:
     rules = [rule({"operation": name}) | {"fallbacks": [other]} for name, other in (("a", "b"), ("b", "c"), ("c", "a"))]
-    with pytest.raises(PolicyInvalid, match="leads back to itself"):
-        policy(*rules)
+    with pytest.raises(PolicyInvalid, match="leads back to itself") as refused:
+        policy(rule({"operation": "d"}) | {"id": "d"}, *rules)
+    assert [one.path for one in refused.value.problems] == [f"rules[{at}].fallbacks" for at in (1, 2, 3)]
 
 
 @given(st.dictionaries(st.sampled_from(list(KNOBS)), st.none() | st.booleans() | st.floats() | st.text(max_size=3)))

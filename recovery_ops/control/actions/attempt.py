@@ -427,7 +427,8 @@ def words_of(scope: Scope) -> str:
 def _told(entry: AuditEntry) -> str:
     """`Ana tripped search_web at 14:26:04 UTC (revision 8): “the reason”.`"""
     what = f"{entry.actor_name} {PAST.get(entry.verb, entry.verb)} {entry.object}"
-    return f"{what} at {entry.at:%H:%M:%S} UTC (revision {entry.revision}): “{entry.reason}”."
+    revision = "" if entry.revision is None else f" (revision {entry.revision})"
+    return f"{what} at {entry.at:%H:%M:%S} UTC{revision}: “{entry.reason}”."
 
 
 def _shown(text: str) -> str:

@@ -101,8 +101,20 @@ def propose(**asked: Unpack[Proposing]) -> Done[PolicyProposal]:
     """Draft a policy, made from the one that is live now. Raises Refused: 403, 400 by the path in the document."""
     environment, document, title = asked["environment"], asked["document"], _said(asked["title"])
     faults = faults_of_document(document) | _faults_of_title(title)
+
+    def is_told_by(entry: AuditEntry) -> bool:
+        drafted = _recalled(entry)
+        return drafted.edition > 1 or drafted.document == plain(document)
+
     attempt = Attempt.of(
-        "proposal.draft", "propose_policy", Scope(), asked, faults, about=title or "a policy", is_for_agents=False
+        "proposal.draft",
+        "propose_policy",
+        Scope(),
+        asked,
+        faults,
+        about=title or "a policy",
+        is_for_agents=False,
+        is_told_by=is_told_by,
     )
 
     def write(revision: int) -> Step[PolicyProposal]:
