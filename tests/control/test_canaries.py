@@ -12,6 +12,7 @@ import inspect
 import logging
 import random
 import re
+from base64 import b64encode
 from collections import deque
 from collections.abc import Iterator, Mapping
 from html import unescape
@@ -22,6 +23,8 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
+from google.protobuf import json_format
+from opentelemetry._opamp.proto import opamp_pb2
 
 from events import keys
 from events.capacity.detection import look
@@ -32,7 +35,7 @@ from events.models import Quarantine
 from events.reporters import reporters
 from recovery_ops.control.actions.notifying import save_channel, save_rule
 from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.models import Escalation, Notification
+from recovery_ops.control.models import Escalation, Notification, OpampAgent
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
 from recovery_ops.rules import facts
@@ -142,6 +145,47 @@ def say_everything(dealer: Dealer, door: Door) -> None:
     assert door.post(json=traces, path="/v1/traces").status_code == 200
 
 
+def speak_as_others(dealer: Dealer) -> None:
+    """An OpAMP client that names itself, its health, its configuration and why it refused ours; and who asks for it."""
+    client, secret = Client(), keys.create_key("others", ["desired"], "dev")[1]
+    head = {"Authorization": f"Bearer {secret}"}
+
+    def described() -> dict[str, Any]:
+        named = {key: dealer.text() for key in ("service.name", "service.instance.id", "service.version")}
+        named |= {"recovery.group": dealer.text(), dealer.text(): dealer.text()}
+        told = [{"key": key, "value": {"stringValue": value}} for key, value in named.items()]
+        return {"identifyingAttributes": told, "nonIdentifyingAttributes": told}
+
+    def status(config_hash: bytes) -> dict[str, Any]:
+        failed = opamp_pb2.RemoteConfigStatuses_FAILED
+        return {
+            "lastRemoteConfigHash": b64encode(config_hash).decode(),
+            "status": failed,
+            "errorMessage": dealer.text(),
+        }
+
+    for number, config_hash in enumerate([dealer.text().encode(), f"1.{'ab' * 32}".encode()] * 4):
+        file = {"body": b64encode(dealer.text().encode()).decode(), "contentType": dealer.text()}
+        message = {
+            "instanceUid": b64encode(bytes([number]) * 16).decode(),
+            "capabilities": 0x2,
+            "agentDescription": described(),
+            "health": {"healthy": False, "status": dealer.text(), "lastError": dealer.text()},
+            "effectiveConfig": {"configMap": {"configMap": {dealer.text(): file}}},
+            "remoteConfigStatus": status(config_hash),
+        }
+        body = json_format.ParseDict(message, opamp_pb2.AgentToServer()).SerializeToString()
+        answer = client.post("/v1/opamp", body, "application/x-protobuf", headers=head)
+        assert answer.status_code == 200
+        assert b"desired.json" in answer.content
+        who = {part: dealer.text() for part in ("service", "instance", "group", "version", "schema_version")}
+        asked_for = client.get("/api/v1/desired", {**who, dealer.text(): "1"}, headers=head)
+        assert asked_for.status_code in (200, 400)
+        assert leaked(answer.content.decode(errors="replace") + asked_for.content.decode()) == []
+    assert OpampAgent.objects.filter(service__contains=MASK).exists()
+    assert OpampAgent.objects.filter(reported_text__contains=MASK).exists()
+
+
 def do_what_follows() -> None:
     """What is made of facts: outages, questions, messages to people."""
     admin = person(Role.ADMIN, "eva")
@@ -201,6 +245,7 @@ def test_a_secret_that_an_agent_sends_appears_nowhere(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     say_everything(Dealer(seed), door)
+    speak_as_others(Dealer(seed))
     do_what_follows()
     assert Stored.objects.values("event").distinct().count() >= len(KINDS)
     assert all(one.objects.exists() for one in (Quarantine, Escalation, Notification))

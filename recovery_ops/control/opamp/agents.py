@@ -28,6 +28,7 @@ from recovery_ops.control.opamp.messages import (
     Status,
 )
 from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected, Fact, InstanceHeartbeat, Record
+from recovery_ops.rules.masking import masked
 from recovery_ops.wire import encode, names
 from recovery_ops.wire.names import SCHEMA_VERSION
 
@@ -99,7 +100,9 @@ def _name(agent: OpampAgent, said: Mapping[str, str]) -> None:
 
 
 def _text(value: str | None, most: int = NAME_CHARS) -> str:
-    return "".join(one if one.isprintable() else " " for one in value or "").strip()[:most]
+    # The secrets go before the cut: half of one is in no form that is known.
+    shown = masked((value or "")[: most + TEXT_CHARS])
+    return "".join(one if one.isprintable() else " " for one in shown).strip()[:most]
 
 
 def _facts(agent: OpampAgent, report: Report, now: datetime) -> list[Fact]:
@@ -128,8 +131,10 @@ def _facts_of_status(agent: OpampAgent, status: Status) -> list[Fact]:
     text = _text(status.text, TEXT_CHARS)
     if (given, status.code, text) == (agent.reported_hash, agent.reported_status, agent.reported_text):
         return []
-    agent.reported_hash, agent.reported_status, agent.reported_text = given, status.code, text
     reported = _Reported.of(given)
+    # A hash that is none of ours says nothing, and may be anything.
+    agent.reported_hash = given if reported is not None else ""
+    agent.reported_status, agent.reported_text = status.code, text
     if reported is None:
         return []
     if status.code == APPLIED:
