@@ -36,10 +36,11 @@ from recovery_ops.control.models import (
     HeldAct,
     ResetRamp,
     Revision,
+    RoleGrant,
 )
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import Escalated
-from recovery_ops.rules.scope import Scope
+from recovery_ops.rules.scope import ANY, Scope
 from recovery_ops.rules.words import Category, Evidence, State
 from tests.control.cast import REASON, SEARCH, asked, person
 from tests.control.test_who_may_what import Address, as_role
@@ -231,9 +232,15 @@ def answered(client: Client, address: Address, method: str, environment: str) ->
     return int(status)
 
 
-def admin_of(environment: str) -> Client:
-    user = User.objects.create_user(f"admin of {environment}")
-    as_role(user, Role.ADMIN, environment)
+def admin_of(environment: str, group: str = ANY) -> Client:
+    """Somebody who is an admin there, of all agents or of one group of them."""
+    return holding(Role.ADMIN, environment, group)
+
+
+def holding(role: Role, environment: str, group: str = ANY) -> Client:
+    """Somebody who holds this role, signed in."""
+    user = User.objects.create_user(f"{role} of {group} in {environment}")
+    RoleGrant.objects.create(user=user, environment=environment, group=group, role=role)
     client = Client()
     client.force_login(user)
     return client

@@ -25,7 +25,7 @@ def _extend(*, scope: Scope, **asked: Any) -> Done[Any]:
 
 
 def _resting(scope: Scope, permission: str, asked: Mapping[str, Any]) -> str:
-    require(asked["by"], permission, asked["environment"])  # what rests is not for everyone
+    require(asked["by"], permission, asked["environment"], scope.group)  # what rests is not for everyone
     return resting_id(asked["environment"], scope)
 
 

@@ -127,7 +127,7 @@ def _done_by_rule(ramp: ResetRamp, opinion: Opinion, now: datetime) -> bool:
 
 
 def _acted(ramp: ResetRamp, verb: str, asked: Deciding, act: Any, *, is_for_agents: bool = True) -> Done[ResetRamp]:
-    attempt = Attempt.of(verb, "reset", Scope(), asked, about=ramp.title, is_for_agents=is_for_agents)
+    attempt = Attempt.of(verb, "reset", Scope(group=ramp.group), asked, about=ramp.title, is_for_agents=is_for_agents)
 
     def write(revision: int) -> Step[ResetRamp]:
         held = _held(ramp, attempt)

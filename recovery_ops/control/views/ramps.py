@@ -77,7 +77,7 @@ def ramp(request: HttpRequest, *, environment: str, number: int) -> HttpResponse
     act = request.POST.get("act", "")
     if act not in _ACTS:
         raise Http404(f"Nothing is called {act}.")
-    if not visit_of(request).grants.may("reset", environment):
+    if not visit_of(request).grants.may("reset", environment, found.group):
         raise PermissionDenied(f"Your role does not let you reset breakers in {environment}.")
     form = ReasonForm(request.POST)
     if not form.is_valid():
@@ -128,6 +128,7 @@ def _page(
         "waits": f"{count_text(found.limits.least_calls, 'call')} or {span_text(found.limits.least_time_s)} closed",
         "patience": span_text(found.limits.patience_s),
         "form": form,
+        "may_decide": visit_of(request).grants.may("reset", found.environment, found.group),
         "seen": found.turn if status == 409 or not form.is_bound else form["seen"].value(),
         "problem": problem,
     }
