@@ -23,7 +23,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
-from google.protobuf import json_format
+from google.protobuf import json_format  # type: ignore[import-untyped]
 from opentelemetry._opamp.proto import opamp_pb2
 
 from events import keys
