@@ -87,7 +87,7 @@ def test_who_holds_no_role_sees_nothing(ana: User) -> None:
         environment_of(request_by(ana))
     told = console(request_by(ana))
     assert (told["role"], told["environments"], any(told["may"].values())) == ("no role", (), False)
-    assert told["nav"] == {"breakers": 0, "agents": 0, "capacity": 0, "escalations": 0}
+    assert told["nav"] == {"breakers": 0, "agents": 0, "capacity": 0, "escalations": 0, "requests": 0}
 
 
 def test_who_is_not_signed_in_is_told_nothing() -> None:

@@ -52,7 +52,7 @@ def test_questions_are_asked_taken_and_answered_as_on_any_day() -> None:
     asked = list(Escalation.objects.all())
     assert len(asked) == 120
     assert {one.queue for one in asked} >= {"refunds", "policy_review", "unclassified", "quota"}
-    assert {one.resolution for one in asked} == {"", "approved", "rejected", "edited", "resolved"}
+    assert {one.resolution for one in asked} == {"", "approved", "rejected", "edited", "resolved", "aborted"}
     people = {one.resolved_by for one in asked if is_by_person(one)}
     assert len(people) == 5
     assert any(one.resolved_by == BY for one in asked), "some a deadline answered"
