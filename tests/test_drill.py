@@ -59,6 +59,7 @@ def facts_arrive_once(faults: list[dict[str, Any]]) -> None:
     for engine in WAYS:
         names = [one["fault"] for one in faults if one["engine"] == engine]
         assert names == [fault.name for fault in FAULTS if engine == "postgresql" or not fault.needs_postgres]
+    assert all("100 reading slowly" in one["note"] for one in faults if one["fault"] == "J12")
 
 
 def work_is_done_once_whatever_is_killed(told: dict[str, Any]) -> None:

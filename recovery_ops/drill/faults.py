@@ -86,9 +86,15 @@ def dropped_connections(drill: Drill, history: History) -> None:
 def full_disk(drill: Drill, history: History) -> None:
     """J4: no file may grow, then it may again; nobody lends a hand."""
     writers = drill.servers if drill.postgres is None else [drill.postgres]
+    moments = []
     with drill.senders(history):
         for most_bytes in (65_536, -1):
             time.sleep(0.5)
             for writer in writers:
                 writer.limit_files(most_bytes)
+            moments.append(time.monotonic())
+    full, free = moments
+    refused_s, taken_s = history.until_answered({503}, full), history.until_answered({200}, free)
     history.notes.append("files could not grow for half a second")
+    if refused_s is not None and taken_s is not None:
+        history.notes.append(f"503 after {refused_s:.2f} s, 200 again {taken_s:.2f} s after there was room")

@@ -15,6 +15,9 @@ from recovery_ops.drill.world import MOST_NAMES
 from recovery_ops.wire import names
 
 DRIPPING = 500
+READING = 100
+_ASKED_AHEAD = 300
+"""How many answers a slow reader asks for at once: more than the buffers of its connection hold."""
 _BOMB_BYTES = 200 * 2**20
 _GROWTH_MB = 200.0
 _NAMED = (names.OPERATION, names.ATTRIBUTES["breaker"])
@@ -59,13 +62,15 @@ def _two_members(content: bytes) -> bytes:
 
 
 def dripping_senders(drill: Drill, history: History) -> None:
-    """J12: hundreds of connections that send a byte now and then; the others go on as if they were not there."""
+    """J12: hundreds of connections that send or read a byte now and then; others go on as if they were not there."""
     dripping = [socket.create_connection(("127.0.0.1", drill.servers[0].port)) for _ in range(DRIPPING)]
     key = drill.key_of(history.environment)
     head = f"POST /v1/logs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n".encode()
     body_head = head + b"Content-Type: application/x-protobuf\r\nContent-Length: 100000\r\n\r\n"
     for number, one in enumerate(dripping):
         one.sendall(body_head if number % 2 else head)
+    reading = [_slow_reader(drill.servers[0].port) for _ in range(READING)]
+    before_mb = drill.servers[0].rss_mb()
     with drill.senders(history):
         for _ in range(10):
             time.sleep(0.15)
@@ -74,9 +79,24 @@ def dripping_senders(drill: Drill, history: History) -> None:
                     one.sendall(b"\x0a" if number % 2 else b"x")
                 except OSError:
                     continue
-    for one in dripping:
+            for one in reading:
+                one.recv(1)
+    grown = max(0.0, drill.servers[0].rss_mb() - before_mb)
+    if grown > _GROWTH_MB:
+        raise Felt(f"the server grew by {grown:.0f} MB for who does not read")
+    for one in (*dripping, *reading):
         one.close()
-    history.notes.append(f"{DRIPPING} dripping")
+    history.notes.append(f"{DRIPPING} dripping, {READING} reading slowly, +{grown:.0f} MB")
+
+
+def _slow_reader(port: int) -> socket.socket:
+    """One that asks for page after page and takes next to nothing of what it is sent."""
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    one.settimeout(10.0)
+    one.connect(("127.0.0.1", port))
+    one.sendall(b"GET /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * _ASKED_AHEAD)
+    return one
 
 
 def endless_names(drill: Drill, history: History) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from dataclasses import dataclass, field
 
@@ -19,6 +20,8 @@ class History:
     tries: int = 0
     times_s: list[float] = field(default_factory=list)
     """How long each accepted batch took, with all its tries."""
+    answers: list[tuple[float, int]] = field(default_factory=list)
+    """When each try was answered, on the monotonic clock, and with which status."""
     statuses: dict[int, int] = field(default_factory=dict)
     """How often each status was answered; 0 is no answer."""
     notes: list[str] = field(default_factory=list)
@@ -30,7 +33,13 @@ class History:
         """One request was answered so."""
         with self._lock:
             self.tries += 1
+            self.answers.append((time.monotonic(), status))
             self.statuses[status] = self.statuses.get(status, 0) + 1
+
+    def until_answered(self, statuses: set[int], since: float) -> float | None:
+        """How many seconds after a moment the first of these statuses was answered; None where it never was."""
+        with self._lock:
+            return next((at - since for at, status in self.answers if at >= since and status in statuses), None)
 
     def note_sent(self, uids: list[bytes]) -> None:
         """These are on their way, and have to arrive."""
