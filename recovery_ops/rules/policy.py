@@ -15,6 +15,7 @@ from recovery_ops.rules.budget import DEFAULT_LIMITS, GuardLimits, guards_docume
 from recovery_ops.rules.classification import ClassificationRule, classification_document, parse_classification
 from recovery_ops.rules.escalation_terms import BUILT_IN_TERMS, Terms, parse_terms, terms_document
 from recovery_ops.rules.escalations import BUILT_IN_ESCALATIONS, Asking, escalations_document, parse_escalations
+from recovery_ops.rules.fallback_cycles import Fallbacks, cycles
 from recovery_ops.rules.fleet_bounds import (
     NO_RAMP_SAID,
     NOTHING_STUCK_SAID,
@@ -464,7 +465,8 @@ def _rules(given: object, problems: list[Problem]) -> tuple[PolicyRule, ...]:
         if any(other.id == rule_id for other in rules.values()):
             problems.append(Problem(f"{path}.id", f"{rule_id} is used twice"))
         rules[path] = PolicyRule(id=str(rule_id), scope=scope, knobs=knobs, fallbacks=fallbacks)
-    _check_cycles(rules, problems)
+    chains = (Fallbacks(path, rule.scope, rule.fallbacks) for path, rule in rules.items() if rule.fallbacks is not None)
+    problems.extend(Problem(f"{path}.fallbacks", "leads back to itself") for path in cycles(chains))
     return tuple(rules.values())
 
 
@@ -480,21 +482,3 @@ def _scope(given: object, path: str, problems: list[Problem]) -> Scope:
         else:
             values[name] = value
     return Scope(**values)
-
-
-def _check_cycles(rules: Mapping[str, PolicyRule], problems: list[Problem]) -> None:
-    """A fallback chain must end: an operation that is its own fallback, also over others, is refused, by its path."""
-    paths = {rule.scope.operation: path for path, rule in rules.items() if rule.fallbacks}
-    chain = {operation: rules[path].fallbacks for operation, path in paths.items() if operation != ANY}
-
-    def leads_back(start: str, at: str, seen: frozenset[str]) -> bool:
-        return any(
-            following == start or (following not in seen and leads_back(start, following, seen | {following}))
-            for following in chain.get(at) or ()
-        )
-
-    problems.extend(
-        Problem(f"{paths[operation]}.fallbacks", "leads back to itself")
-        for operation in chain
-        if leads_back(operation, operation, frozenset({operation}))
-    )

@@ -119,6 +119,27 @@ def test_fallback_cycles_are_refused() -> None:
     assert [one.path for one in refused.value.problems] == [f"rules[{at}].fallbacks" for at in (1, 2, 3)]
 
 
+@pytest.mark.parametrize(
+    ("chains", "looping"),
+    [
+        ([({"operation": "x", "service": "one"}, "y"), ({"operation": "y", "service": "two"}, "x")], []),
+        ([({"operation": "x", "service": "one"}, "y"), ({"operation": "x"}, "z"), ({"operation": "y"}, "x")], [0, 2]),
+        ([({"operation": "x"}, "y"), ({"operation": "x", "service": "one"}, "z"), ({"operation": "y"}, "x")], [0, 2]),
+        ([({"operation": "x", "service": "one"}, "x"), ({"operation": "x"}, "y")], [0]),
+    ],
+)
+def test_a_cycle_of_fallbacks_is_one_that_some_agent_would_go_through(
+    chains: list[tuple[dict[str, str], str]], looping: list[int]
+) -> None:
+    rules = [rule(scope) | {"id": f"rule-{at}", "fallbacks": [name]} for at, (scope, name) in enumerate(chains)]
+    if not looping:
+        policy(*rules)
+        return
+    with pytest.raises(PolicyInvalid) as refused:
+        policy(*rules)
+    assert [one.path for one in refused.value.problems] == [f"rules[{at}].fallbacks" for at in looping]
+
+
 @given(st.dictionaries(st.sampled_from(list(KNOBS)), st.none() | st.booleans() | st.floats() | st.text(max_size=3)))
 def test_any_knobs_are_refused_or_read_never_half(given_knobs: dict[str, Any]) -> None:
     faults = {name: fault_of(KNOBS[name], value) for name, value in given_knobs.items() if value is not None}
