@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -174,6 +175,13 @@ def test_what_happened_elsewhere_makes_nobody_late(elsewhere: Any) -> None:
 def test_a_wildcard_over_the_name_is_a_change_of_it(pattern: str) -> None:
     trip(scope=Scope(operation=pattern))
     assert refusal(seen=0).code == "stale"
+
+
+@pytest.mark.parametrize("every", ["*", "**", "?*", "*?"])
+def test_every_breaker_takes_a_fresh_sign_in_however_it_is_written(every: str) -> None:
+    stale = replace(person(), is_fresh=False)
+    assert refusal(by=stale, scope=Scope(operation=every)).code == "sign_in_again"
+    trip(by=stale, scope=Scope(operation="search_*"))
 
 
 def test_a_revision_from_the_future_is_stale_too() -> None:

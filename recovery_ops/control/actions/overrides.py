@@ -20,7 +20,7 @@ from recovery_ops.control.desired import current_revision
 from recovery_ops.control.impact import impact_of
 from recovery_ops.control.models import AuditEntry, Override
 from recovery_ops.control.refusals import STALE, UNKNOWN, Refused
-from recovery_ops.rules.scope import ANY, Scope
+from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import State
 
 SAME_END = timedelta(seconds=60)
@@ -76,7 +76,7 @@ def impose(mode: State, **asked: Unpack[Imposing]) -> Done[Override]:
             checks.name_to_confirm(environment, scope), asked, is_part=not checks.is_everybody(scope)
         ),
     }
-    is_fleet_wide = scope.operation == ANY
+    is_fleet_wide = checks.is_any(scope.operation)
     grave = None
     if is_grave(environment, scope):
         more = {name: asked[name] for name in ("ahead", "confirm") if name in asked}
