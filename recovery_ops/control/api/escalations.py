@@ -38,7 +38,7 @@ _EVERY_FIELD: dict[str, type] = {name: kind for fields in FIELDS.values() for na
 
 
 _DOCS = {
-    "acknowledge": "take it; after 30 minutes without a decision it asks again",
+    "acknowledge": "take it; after half of its time to be resolved, at most 30 minutes, it asks again",
     "assign": "give it to the person called `to`",
     "snooze": "put it off for `for_s` seconds; it comes back by itself",
     "escalate": "ask the queue `to` instead; its clock to be taken starts anew",

@@ -64,15 +64,15 @@ def test_each_step_is_asked_once_and_everybody_hears_the_end() -> None:
 
 def test_who_takes_it_stops_the_chain_until_it_runs_out() -> None:
     chat, pager = channel(name="chat"), channel(name="pager")
-    chain((0, chat), (15, pager))
+    chain((0, chat), (10, pager))
     one = question()
     assert told(minutes(0)) == [("chat", "began")]
     act("acknowledge", one, now=minutes(5))
     assert told(minutes(6)) == [("chat", "acknowledged")]
-    assert told(minutes(34)) == []
-    assert told(minutes(35)) == []  # the acknowledgement expires: the clock goes on from five minutes
-    assert told(minutes(44)) == []
-    assert told(minutes(45)) == [("pager", "began")]
+    assert told(minutes(19)) == []
+    assert told(minutes(20)) == []  # the acknowledgement expires: the clock goes on from five minutes
+    assert told(minutes(24)) == []
+    assert told(minutes(25)) == [("pager", "began")]
 
 
 def test_another_queue_begins_its_own_chain() -> None:
