@@ -79,7 +79,7 @@ def _told(rows: Sequence[tuple[int, str, int, int, int, int]]) -> dict[str, Any]
         return {}
     agents = {row[0] for row in opened}
     ours = [row for row in rows if row[0] in agents]
-    last = {agent: max((row for row in ours if row[0] == agent), key=lambda row: row[4:]) for agent in agents}
+    last = {row[0]: row for row in sorted(ours, key=lambda row: row[4:])}
     not_closed = sum(row[1] in _REFUSES for row in last.values())
     return {
         "opened_us": min(row[3] for row in opened),

@@ -4,7 +4,7 @@ from events.majority import majority
 from events.queries.breakers import breaker, breakers, instance_states, is_reported
 from events.queries.fleet import fleet, reporting_spans
 from events.queries.fleet_lanes import fleet_lanes
-from events.queries.in_force import agent_named, reporting_settings, settings_in_force
+from events.queries.in_force import agent_named, settings_in_force
 from events.queries.lanes import rounded_out, segments
 from events.queries.operations import operations
 from events.queries.overview import overview_numbers
@@ -76,7 +76,6 @@ __all__ = [
     "overview_numbers",
     "recent_failures",
     "rejections_per_bin",
-    "reporting_settings",
     "reporting_spans",
     "rounded_out",
     "segments",

@@ -25,12 +25,6 @@ def settings_in_force(agent_id: int) -> list[SettingsRow]:
     return [_row(one) for one in SettingsInForce.objects.filter(agent_id=agent_id).order_by("operation")]
 
 
-def reporting_settings(environment: str) -> set[int]:
-    """The ids of the instances that said what they go by."""
-    found = SettingsInForce.objects.filter(environment=environment, operation="")
-    return set(found.values_list("agent_id", flat=True))
-
-
 def _row(one: SettingsInForce) -> SettingsRow:
     stated = _map(json.loads(one.stated))
     return SettingsRow(
