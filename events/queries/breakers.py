@@ -65,9 +65,13 @@ def breakers(environment: str, *, now: datetime) -> list[BreakerRow]:
     return sorted(rows, key=lambda row: (-RANK[row.worst], row.name))
 
 
-def standing_of(environment: str, name: str) -> list[BreakerState]:
-    """One breaker in every instance that ever reported it, with the instances, for questions to share. One query."""
-    return list(BreakerState.objects.filter(environment=environment, breaker=name).select_related("agent"))
+def standing_of(environment: str, name: str, *, since: datetime) -> list[BreakerState]:
+    """One breaker in every instance that is remembered `since`, with the instances, for questions to share. One query.
+
+    Who is long gone stays stored for months, and there are many of them where instances are replaced with each deploy.
+    """
+    rows = BreakerState.objects.filter(environment=environment, breaker=name)
+    return list(rows.filter(agent__last_seen_us__gte=to_us(since - FORGOTTEN_AFTER)).select_related("agent"))
 
 
 def breaker(
@@ -76,10 +80,10 @@ def breaker(
     """One breaker; None if nobody ever reported it. One whose instances are all gone has `instances` 0. Two queries,
     one with `standing`.
     """
-    rows = standing_of(environment, name) if standing is None else standing
+    rows = standing_of(environment, name, since=now) if standing is None else standing
     remembered = [row for row in rows if _is_remembered(row.agent, now)]
     if not remembered:
-        return _row(name, _Tally(), 1.0, 0) if rows else None
+        return _row(name, _Tally(), 1.0, 0) if rows or is_reported(environment, name) else None
     tally = _Tally(evidence=_newest_rate(rows))
     for row in remembered:
         _add_state(
@@ -106,7 +110,7 @@ def instance_states(
     environment: str, name: str, *, now: datetime, standing: Sequence[BreakerState] | None = None
 ) -> list[InstanceState]:
     """Each remembered instance's state of one breaker: unknown first, then the worst. One query, or `standing`."""
-    rows = standing_of(environment, name) if standing is None else standing
+    rows = standing_of(environment, name, since=now) if standing is None else standing
     found = [_instance_state(row, now) for row in rows if _is_remembered(row.agent, now)]
 
     def place(one: InstanceState) -> tuple[bool, int, str, str]:

@@ -78,11 +78,11 @@ class Resting:
 def breaker(request: HttpRequest, *, environment: str, name: str) -> HttpResponse:
     """One breaker. 404 for one that nobody ever reported."""
     now = timezone.now()
-    reported = standing_of(environment, name)
+    window = window_in(request, environment, now=now)
+    reported = standing_of(environment, name, since=min(now, window.start))
     row = queries.breaker(environment, name, now=now, standing=reported)
     if row is None:
         raise Http404(f"No instance in {environment} has reported a breaker called {name}.")
-    window = window_in(request, environment, now=now)
     found = queries.instance_states(environment, name, now=now, standing=reported)
     standing = Standing(environment, now=now)
     stuck = findings_of(row, standing.policy, now=now)

@@ -71,10 +71,18 @@ def test_breakers_come_worst_first_with_counts_of_those_that_can_be_asked() -> N
 def test_one_breaker_is_the_same_alone_as_in_the_list() -> None:
     storm().store()
     for row in breakers("dev", now=NOW):
-        shared = standing_of("dev", row.name)
+        shared = standing_of("dev", row.name, since=NOW)
         assert breaker("dev", row.name, now=NOW) == breaker("dev", row.name, now=NOW, standing=shared) == row
         states = instance_states("dev", row.name, now=NOW)
         assert instance_states("dev", row.name, now=NOW, standing=shared) == states
+
+
+def test_who_is_long_gone_is_not_read_and_its_breaker_is_known_all_the_same() -> None:
+    Story().tell(heartbeat(), moved(State.OPEN), at=9 * 86_400, instance="gone").store()
+    assert standing_of("dev", "search_web", since=NOW) == []
+    row = breaker("dev", "search_web", now=NOW)
+    assert row is not None
+    assert (row.instances, breaker("dev", "never", now=NOW)) == (0, None)
 
 
 def test_rates_are_of_the_last_whole_minute_and_the_one_that_runs() -> None:

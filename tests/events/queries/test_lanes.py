@@ -187,7 +187,7 @@ def test_lanes_of_one_breaker_are_the_same_of_what_was_read_already(monkeypatch:
     for window in (HOUR, HOUR | {"start": ago(3000), "end": ago(950)}, HOUR | {"end": NOW + timedelta(minutes=5)}):
         alone = segments("dev", breaker="search_web", **window)
         read = moves.moves_within("dev", start=window["start"], end=window["end"], breaker="search_web")
-        shared = standing_of("dev", "search_web")
+        shared = standing_of("dev", "search_web", since=window["start"])
         assert segments("dev", breaker="search_web", standing=shared, moves=read, **window) == alone
         assert set(alone["search_web"]) == {"a-1", "r-7"}
 
