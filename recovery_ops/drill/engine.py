@@ -111,7 +111,7 @@ def _run(
             try:
                 fault.act(drill, history)
             except NotHere as missing:
-                history.notes.append(f"not run: {missing}")
+                problems.append(f"not run, for this machine has no {missing}")  # what was not done proves nothing
             except Exception as error:  # a drill goes on: the next fault may be the one that tells why
                 problems.append(f"{type(error).__name__}: {error}")
         yield _outcome(fault.name, drill, history, time.monotonic() - began, problems)
