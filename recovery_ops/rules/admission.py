@@ -8,6 +8,7 @@ from recovery_ops.rules import facts, told
 from recovery_ops.rules.breaker import Admission
 from recovery_ops.rules.facts import Fact
 from recovery_ops.rules.failures import Failure
+from recovery_ops.rules.policy import FAIL_CLOSED, Knobs
 from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.standing import Alternative, Climb, Standing
 from recovery_ops.rules.steps import Cause, Emit, Reply, Step, Wait, Woke
@@ -15,9 +16,6 @@ from recovery_ops.rules.words import Refusal, State, StopReason
 
 SHORTEST_WAIT_S = 0.1
 """For a breaker: another call's probe may be due this very moment, and nobody asks in a circle."""
-
-LONGEST_CHUNK_S = 30.0
-"""A long wait is cut into chunks of at most this, each followed by a heartbeat."""
 
 
 @dataclass(slots=True)
@@ -125,10 +123,15 @@ def _waited(standing: Standing, tried: Tried, until: float) -> Generator[Step, R
     return not tried.is_cancelled
 
 
+def chunk_s(knobs: Knobs) -> float:
+    """A long wait is cut into parts of at most this, each followed by a heartbeat."""
+    return knobs.wait_chunk_s or FAIL_CLOSED.wait_chunk_s or 1.0
+
+
 def wait(standing: Standing, tried: Tried, until: float) -> Generator[Step, Reply, Cause]:
-    began = tried.now
+    began, longest_s = tried.now, chunk_s(standing.policy.knobs)
     while (left := until - tried.now) > 0:
-        reply = yield Wait(min(left, LONGEST_CHUNK_S), standing.name)
+        reply = yield Wait(min(left, longest_s), standing.name)
         cause = reply.cause if isinstance(reply, Woke) else Cause.CANCELLED
         tried.now = reply.now if reply else tried.now
         if cause is not Cause.ELAPSED:

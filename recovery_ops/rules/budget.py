@@ -25,6 +25,11 @@ TURNS = "turns"
 DENIALS = "permission_denials"
 COMPACTION = "compaction_failures"
 
+LONGEST_OUTSIDE = 300
+"""How many characters of a foreign message the model may see at most; a policy may only cut shorter."""
+LATER_GUARDS = ("input_share", "outside_chars")
+"""Limits that documents of before do not have."""
+
 _MOST = 10_000
 _WEEK_S = 604_800.0
 
@@ -49,6 +54,12 @@ GUARD_KNOBS: dict[str, Knob] = {
     "run_deadline_s": Knob(kind="number", minimum=1, maximum=_WEEK_S, unit="s", brief="Deadline of a run"),
     "step_floor_s": Knob(kind="number", minimum=0.001, maximum=_WEEK_S, unit="s", brief="The least a step may take"),
     "step_factor": Knob(kind="number", minimum=1, maximum=100, brief="A step may take so many times its call deadline"),
+    "input_share": Knob(
+        kind="number", minimum=0.05, maximum=1, brief="Share of the input that is left of a request that is cut"
+    ),
+    "outside_chars": Knob(
+        kind="whole", maximum=LONGEST_OUTSIDE, brief="Characters of a message from outside that the model sees"
+    ),
 }
 """Every number of the policy section `guards`, in the order in which forms show them."""
 
@@ -67,6 +78,8 @@ class GuardLimits:
     run_deadline_s: float = 300.0
     step_floor_s: float = 30.0
     step_factor: float = 3.0
+    input_share: float = 0.75
+    outside_chars: int = LONGEST_OUTSIDE
 
     def step_deadline_s(self, call_deadline_s: float) -> float:
         """How long a step may take, waits included: as long as a run where its calls have no deadline (0)."""

@@ -12,7 +12,7 @@ from dataclasses import field
 from math import inf
 
 from recovery_ops.rules import facts
-from recovery_ops.rules.admission import LONGEST_CHUNK_S
+from recovery_ops.rules.admission import chunk_s
 from recovery_ops.rules.escalations import Asking
 from recovery_ops.rules.failures import Failure
 from recovery_ops.rules.policy import OperationPolicy
@@ -339,9 +339,9 @@ _WHY_NOT: dict[Refusal, str] = {
 
 def _wait(job: _Job, until: float) -> Generator[Doing, Answer, Cause]:
     """Let time pass, in chunks; what a new desired state ends goes on unless it trips the operation."""
-    began = job.now
+    began, longest_s = job.now, chunk_s(job.case.policy.knobs)
     while (left_s := until - job.now) > 0:
-        reply = yield Wait(min(left_s, LONGEST_CHUNK_S), job.case.operation)
+        reply = yield Wait(min(left_s, longest_s), job.case.operation)
         if not isinstance(reply, Woke) or reply.cause is Cause.CANCELLED:
             return Cause.CANCELLED
         job.now = reply.now
@@ -429,6 +429,7 @@ def _classified(job: _Job, operation: str, attempt: int, duration_s: float | Non
         input_tokens=failure.overflow.input_tokens if failure.overflow else None,
         limit_tokens=failure.overflow.limit_tokens if failure.overflow else None,
         provider=case.standing.provider if case.standing else None,
+        region=case.standing.region if case.standing else None,
         request_id=failure.request_id,
         error_code=failure.code,
         rule=failure.rule,

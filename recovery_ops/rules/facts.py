@@ -59,6 +59,7 @@ class FailureClassified(Fact):
     provider: str | None = None
     model: str | None = None
     tool: str | None = None
+    region: str | None = None
     request_id: str | None = None
     error_code: str | None = None
     rule: str | None = None

@@ -11,9 +11,10 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from recovery_ops.rules.intent import Desired
 from recovery_ops.rules.knobs import KNOBS
 from recovery_ops.rules.masking import masked
-from recovery_ops.rules.policy import Knobs, OperationPolicy, Policy, document_of, knobs_document
+from recovery_ops.rules.policy import Knobs, OperationPolicy, Policy, knobs_document, whole_document_of
 from recovery_ops.rules.words import Importance, State
 
 Setting = bool | int | float | str
@@ -24,11 +25,14 @@ VERSION = 1
 MOST_SETTINGS = 200
 MOST_CHARS = 200
 REST = "(the rest)"
-FALLBACKS, OVERRIDE, OVERRIDE_ID, SHED = "fallbacks", "override", "override_id", "shed"
+FALLBACKS, MODELS, OVERRIDE, OVERRIDE_ID, SHED = "fallbacks", "models", "override", "override_id", "shed"
+OVERRIDES = "overrides"
+OPAMP = "opamp"
+"""The kind of a table that an OpAMP client's effective configuration states."""
 NONE = "none"
 SECTIONS = (
     *("foreground_sources", "retry_table", "guards", "playbook", "tools", "escalations", "importance"),
-    "classification",
+    *("classification", "failures"),
 )
 """The sections of the policy that a process obeys as a whole; the rest is for its operations, or the console's own."""
 
@@ -42,13 +46,16 @@ def of_operation(
     policy: OperationPolicy,
     *,
     fallbacks: Sequence[str] | None,
+    models: Sequence[str] | None = None,
     mode: State | None = None,
     override_id: str = "",
 ) -> Settings:
-    """One operation: its knobs, its fallbacks in order (None: nobody says), and the override that rules its breaker."""
+    """One operation: its knobs, its fallbacks and models in order (None: nobody says), and its breaker's override."""
     found = of_knobs(policy.knobs)
     if fallbacks is not None:
         found[FALLBACKS] = listed(fallbacks)
+    if models is not None:
+        found[MODELS] = listed(models)
     found[OVERRIDE] = mode.value if mode is not None else NONE
     found[OVERRIDE_ID] = bounded(override_id) or NONE
     return found
@@ -64,10 +71,31 @@ def allowed_fallbacks(policy: OperationPolicy, declared: Sequence[str], reduced:
 
 def of_process(policy: Policy, *, shed: Importance | None = None) -> Settings:
     """What holds for every operation of a process alike, and the load that is shed."""
-    document = document_of(policy)
+    document = whole_document_of(policy)
     found: Settings = {SHED: f"below {shed.value}" if shed is not None else NONE}
     found |= {path: bounded(value) for name in SECTIONS for path, value in _flat(name, document[name])}
     return _capped(found)
+
+
+def of_document(desired: Desired) -> Settings:
+    """A whole desired state as one table: of clients that give back what they obey and tell of no operations."""
+    shed, document = desired.shed, whole_document_of(desired.policy)
+    found: Settings = {
+        SHED: f"below {shed.least.value}" if shed is not None else NONE,
+        OVERRIDES: listed(f"{one.id} {one.mode.value}" for one in desired.overrides),
+    }
+    names = (*SECTIONS, "defaults", "rules")
+    return found | {path: bounded(value) for name in names for path, value in _flat(name, document[name])}
+
+
+def of_file(name: str, document: object) -> Settings:
+    """A configuration of somebody else's, value by value; what is no JSON by its length and a digest."""
+    if isinstance(document, bytes):
+        return {name: f"{len(document)} bytes, {_digest(document.decode('latin-1'))}"}
+    return {
+        path: value if isinstance(value, bool | int | float) else bounded(value)
+        for path, value in _flat(name, document)
+    }
 
 
 def within(settings: Settings, most: int = MOST_SETTINGS) -> Settings:

@@ -11,9 +11,6 @@ from enum import StrEnum
 
 from recovery_ops.rules.words import Category
 
-INPUT_SHARE = 0.75
-"""What is left of the input when it is cut."""
-
 
 class Intervention(StrEnum):
     """One way to go on."""
@@ -25,7 +22,7 @@ class Intervention(StrEnum):
     TELL_ERROR = "tell_error"
     """Modify: the same request, with the error as context."""
     CUT_INPUT = "cut_input"
-    """Modify: leave `INPUT_SHARE` of the input."""
+    """Modify: leave `input_share` of the input, as the policy's guards say."""
     SPLIT = "split"
     """Modify: ask in parts."""
     TRANSFORM_CONTEXT = "transform_context"

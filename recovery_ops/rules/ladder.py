@@ -46,15 +46,12 @@ from recovery_ops.rules.steps import (
     Stopped,
     Withdrawn,
 )
-from recovery_ops.rules.words import BREAKER_COUNTS, Adjustment, Category, Rung, State, StopReason
+from recovery_ops.rules.words import Adjustment, Category, Rung, State, StopReason
 
 NO_FALLBACK = frozenset(
     {Category.CANCELLED, Category.PERMISSION, Category.POLICY_DENIED, Category.IDEMPOTENCY_CONFLICT}
 )
 """Another way to the same end would go around a refusal, or do what was already done."""
-
-_GATED_STATUS = frozenset({429, 503, 529})
-
 
 Climbing = Generator[Step, Reply, Ending]
 _Trying = Generator[Step, Reply, Tried]
@@ -264,7 +261,7 @@ def _switched(call: Climb, standing: Standing, tried: Tried) -> Generator[Step, 
     chain, failure = standing.chain, tried.failure
     if chain is None or tried.model is None or failure is None or failure.category is not Category.OVERLOADED:
         return False
-    fact = chain.overloaded(tried.model, tried.now, call.needs)
+    fact = chain.overloaded(tried.model, tried.now, call.needs, standing.policy.models)
     if fact is None:
         return False
     yield Emit(replace(fact, operation=standing.name, provider=standing.provider))
@@ -349,15 +346,15 @@ def _succeeded(standing: Standing, tried: Tried, reply: Returned, ticket: int) -
 def _failed(
     call: Climb, standing: Standing, tried: Tried, reply: Raised, ticket: int, is_repeatable: bool
 ) -> Iterable[Fact]:
-    failure, breaker = reply.failure, standing.breaker
+    failure, breaker, effects = reply.failure, standing.breaker, standing.policy.failures
     yield told.classified(call, standing, reply, attempt=tried.attempts, model=tried.model, is_repeatable=is_repeatable)
-    if failure.category in BREAKER_COUNTS:
+    if effects.opens(failure.category):
         yield from breaker.fail(
             reply.now, failure.category, operation=standing.name, duration_s=reply.duration_s, ticket=ticket
         )
     else:
         breaker.ignore(ticket)
-    if failure.retry_after_s and failure.status_code in _GATED_STATUS:
+    if failure.retry_after_s and effects.closes(failure.status_code):
         yield from standing.gate.close(reply.now, failure.retry_after_s, failure.category)
 
 
@@ -403,5 +400,5 @@ def _aimed(next_call: Call, call: Climb, standing: Standing, tried: Tried) -> Ca
         next_call.adjustment,
         next_call.max_tokens,
         None if deadline_s == inf else deadline_s,
-        chain.current(tried.now, call.needs) if chain else None,
+        chain.current(tried.now, call.needs, standing.policy.models) if chain else None,
     )

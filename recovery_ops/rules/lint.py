@@ -10,13 +10,16 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
+from recovery_ops.rules.budget import GuardLimits
 from recovery_ops.rules.classification_lint import doubts_of
+from recovery_ops.rules.effects import Effects
 from recovery_ops.rules.escalation_terms import ALLOW, BUILT_IN_TERMS, SEVERITIES, Terms
+from recovery_ops.rules.fallback_cycles import Fallbacks, pattern_cycles
 from recovery_ops.rules.fleet_bounds import QuorumRule, RampBounds, StuckBounds
 from recovery_ops.rules.outages import OutageBounds
 from recovery_ops.rules.policy import BUILT_IN, Knobs, Policy, PolicyRule, knobs_document, whole_document_of
 from recovery_ops.rules.records import dataclass
-from recovery_ops.rules.scope import ANY, Place
+from recovery_ops.rules.scope import ANY, Place, Scope
 
 STORM_ATTEMPTS = 6
 """More attempts than this for one call, fallbacks included, are a storm when everybody makes them."""
@@ -72,8 +75,8 @@ def lint(policy: Policy, document: Mapping[str, Any] | None = None) -> tuple[Fin
     )
 
 
-def storm_of(policy: Policy, operation: str, *, kind: str = "operation") -> Storm:
-    """The most that one call may come to, by the policy and the fallbacks that it names."""
+def storm_of(policy: Policy, operation: str, *, kind: str = "operation", where: Scope = Scope()) -> Storm:  # noqa: B008
+    """The most that one call may come to, by the policy and the fallbacks that it names; `where`: for which agents."""
     asked, seen = [operation], set[str]()
     foreground = background = capacity = 0
     waiting_s = 0.0
@@ -82,7 +85,7 @@ def storm_of(policy: Policy, operation: str, *, kind: str = "operation") -> Stor
         if name in seen:
             continue
         seen.add(name)
-        found = policy.for_operation(Place(service="", instance="", operation=name, breaker=name), kind=kind)
+        found = policy.for_operation(_place(where, name), kind=kind)
         knobs = found.knobs
         retries = knobs.max_retries or 0
         foreground += 1 + retries
@@ -103,7 +106,7 @@ def storm_of(policy: Policy, operation: str, *, kind: str = "operation") -> Stor
 def waiting_of(knobs: Knobs) -> float:
     """Seconds that a call in foreground waits between its attempts when all of them fail, with the longest jitter."""
     base_s, cap_s = knobs.base_delay_s or 0.0, knobs.delay_cap_s or 0.0
-    delays = (min(base_s * 2.0**number, cap_s) for number in range(knobs.max_retries or 0))
+    delays = (min(base_s * (knobs.backoff_factor or 1.0) ** number, cap_s) for number in range(knobs.max_retries or 0))
     return sum(delays) * (1 + (knobs.jitter or 0.0))
 
 
@@ -115,7 +118,7 @@ def _unknown_keys(document: Mapping[str, Any]) -> Iterator[Finding]:
     knobs = {*Knobs.__dataclass_fields__}
     for index, rule in enumerate(_rows(document.get("rules"))):
         for name in rule:
-            if name not in ("id", "scope", "knobs", "fallbacks"):
+            if name not in ("id", "scope", "knobs", "fallbacks", "models"):
                 yield _warning(f"rules[{index}].{name}", "unknown_key", "is not known, and ignored by agents")
         yield from _unknown_knobs(rule.get("knobs"), f"rules[{index}].knobs", knobs)
     for index, rule in enumerate(_rows(document.get("classification"))):
@@ -128,6 +131,8 @@ def _unknown_keys(document: Mapping[str, Any]) -> Iterator[Finding]:
         ("capacity_events", OutageBounds),
         ("reset_ramp", RampBounds),
         ("stuck_breakers", StuckBounds),
+        ("guards", GuardLimits),
+        ("failures", Effects),
     ):
         yield from _unknown_knobs(document.get(section), section, {*held.__dataclass_fields__})
     terms = document.get("escalation_terms")
@@ -168,6 +173,10 @@ def _defaults(policy: Policy) -> Iterator[Finding]:
         if policy.rules and any(rule.scope.is_whole_environment for rule in policy.rules):
             found = knobs.over(found)
         yield from _numbers(found, knobs, f"defaults.{kind}")
+        held = policy.for_operation(_place(Scope(), ANY), kind=kind).knobs
+        is_held = knobs.over(held) == held  # else a rule for everything goes first, and is told of itself
+        if is_held and _is_about_attempts(knobs) and not knobs.persistent:
+            yield from _stormy(storm_of(policy, ANY, kind=kind), f"any {kind}", f"defaults.{kind}")
 
 
 def _rules(policy: Policy) -> Iterator[Finding]:
@@ -175,8 +184,16 @@ def _rules(policy: Policy) -> Iterator[Finding]:
         path = f"rules[{index}]"
         yield from _numbers(_held(policy, rule), rule.knobs, f"{path}.knobs")
         yield from _storm(policy, rule, path)
-        if knobs_document(rule.knobs) == {} and rule.fallbacks is None:
+        if knobs_document(rule.knobs) == {} and rule.fallbacks is None and rule.models is None:
             yield Finding(level=Level.NOTE, path=path, code="says_nothing", message="says nothing and can go")
+    chains = (
+        Fallbacks(f"rules[{index}]", rule.scope, rule.fallbacks)
+        for index, rule in enumerate(policy.rules)
+        if rule.fallbacks is not None
+    )
+    for path, name in pattern_cycles(chains).items():
+        message = f"leads back to itself for {name}; a rule for {name} with other fallbacks, or none, ends it"
+        yield _warning(f"{path}.fallbacks", "fallback_cycle", message)
     scopes = sorted(enumerate(policy.rules), key=lambda one: (repr(one[1].scope), one[0]))
     for (index, rule), (later, other) in pairwise(scopes):
         if rule.scope == other.scope:
@@ -216,9 +233,13 @@ def _terms(policy: Policy) -> Iterator[Finding]:
 
 def _held(policy: Policy, rule: PolicyRule) -> Knobs:
     """The knobs that hold in a rule's scope: where it says nothing, what stands behind it."""
-    scope = rule.scope
-    place = Place(service=scope.service, instance=scope.instance, operation=scope.operation, group=scope.group)
-    return rule.knobs.over(policy.for_operation(place).knobs)
+    return rule.knobs.over(policy.for_operation(_place(rule.scope, rule.scope.operation)).knobs)
+
+
+def _place(scope: Scope, operation: str) -> Place:
+    return Place(
+        service=scope.service, instance=scope.instance, group=scope.group, operation=operation, breaker=operation
+    )
 
 
 def _numbers(held: Knobs, said: Knobs, path: str) -> Iterator[Finding]:
@@ -263,15 +284,21 @@ def _breaker_numbers(held: Knobs, says: Any, path: str) -> Iterator[Finding]:
 
 
 def _storm(policy: Policy, rule: PolicyRule, path: str) -> Iterator[Finding]:
-    operation = rule.scope.operation
-    said = rule.knobs
-    is_about_attempts = said.max_retries is not None or said.max_retries_background is not None or rule.fallbacks
-    if not is_about_attempts or said.persistent:
-        return
-    storm = storm_of(policy, operation)
+    scope = rule.scope
+    if (_is_about_attempts(rule.knobs) or rule.fallbacks) and not rule.knobs.persistent:
+        parts = (("of service", scope.service), ("on instance", scope.instance), ("in group", scope.group))
+        name = "any operation" if scope.operation == ANY else scope.operation
+        words = " ".join([name, *(f"{what} {which}" for what, which in parts if which != ANY)])
+        yield from _stormy(storm_of(policy, scope.operation, where=scope), words, path)
+
+
+def _is_about_attempts(said: Knobs) -> bool:
+    return said.max_retries is not None or said.max_retries_background is not None
+
+
+def _stormy(storm: Storm, name: str, path: str) -> Iterator[Finding]:
     worst = max(storm.attempts_foreground, storm.attempts_background)
     if worst > STORM_ATTEMPTS:
-        name = "any operation" if operation == ANY else operation
         message = (
             f"one call of {name} may become {worst} attempts when all fail ({storm.capacity_attempts} while the "
             f"provider is overloaded), over {storm.waiting_s:.0f} s of waiting"

@@ -84,6 +84,11 @@ def masked(text: str) -> str:
     return _PAIR.sub(rf"\1{MASK}", text) if _has(lower, _PAIR_WORDS) else text
 
 
+def visible(text: str) -> str:
+    """The text without invisible characters; line breaks and tabs stay."""
+    return text if text.isprintable() else _INVISIBLE.sub("", text)
+
+
 def blotted(text: str) -> str:
     """The text with every secret replaced by as many asterisks, and otherwise unchanged: as long as it was."""
     for pattern in (_PRIVATE_KEY, _HEADER, _SCHEME, _KEY, _USERINFO, _PAIR):

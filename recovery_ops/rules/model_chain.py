@@ -37,6 +37,8 @@ class Needs:
 
 
 NO_NEEDS = Needs()
+Order = tuple[str, ...] | None
+"""What a policy says of the models after the primary: which, and in which order. None: nothing."""
 
 
 class ModelChain:
@@ -78,11 +80,11 @@ class ModelChain:
         """Whether no overload is being counted and the primary is asked."""
         return not self._counts and not self._passed_over
 
-    def current(self, now: float, needs: Needs = NO_NEEDS) -> str:
+    def current(self, now: float, needs: Needs = NO_NEEDS, order: Order = None) -> str:
         """The model to ask now: the first that is not passed over and meets the needs, else the primary."""
-        return self._first_free(now, needs) or self.primary
+        return self._first_free(now, needs, order) or self.primary
 
-    def overloaded(self, name: str, now: float, needs: Needs = NO_NEEDS) -> ModelFallback | None:
+    def overloaded(self, name: str, now: float, needs: Needs = NO_NEEDS, order: Order = None) -> ModelFallback | None:
         """The model answered that it is overloaded; a fact where that switches to another."""
         if not self.overloads:
             return None
@@ -90,7 +92,7 @@ class ModelChain:
         is_on_trial = name in self._passed_over
         if self._counts[name] < self.overloads and not is_on_trial:
             return None
-        instead = self._first_free(now, needs, but=name)
+        instead = self._first_free(now, needs, order, but=name)
         if instead is None:
             return None  # nobody else can answer this request
         self._passed_over[name] = now
@@ -98,8 +100,15 @@ class ModelChain:
             from_model=name, to_model=instead, category=Category.OVERLOADED, consecutive=self._counts[name]
         )
 
-    def _first_free(self, now: float, needs: Needs, *, but: str = "") -> str | None:
-        for model in self.models:
+    def asked(self, order: Order) -> tuple[Model, ...]:
+        """The primary, then the models that a policy names, of those that the code declared."""
+        if order is None:
+            return self.models
+        known = {model.name: model for model in self.models[1:]}
+        return (self.models[0], *(known[name] for name in order if name in known))
+
+    def _first_free(self, now: float, needs: Needs, order: Order, *, but: str = "") -> str | None:
+        for model in self.models if order is None else self.asked(order):
             since = self._passed_over.get(model.name)
             is_cooling = since is not None and now - since < self.cooldown_s
             if model.name != but and not is_cooling and needs.are_met_by(model):

@@ -6,6 +6,9 @@ equal share (rounded up) of `least_failures`. A run that hammers a broken tool i
 failure of somebody else makes no outage of it. What is hot within `merge_s` of each other is one outage. Facts are only
 ever added, so an outage only ever grows: looking again, at late or doubled facts, in any order, ends in the same
 intervals.
+
+Each region of a backend is judged by itself. Failures that are too few in each, but shared by several regions as they
+have to be by runs, are an outage in each of those: the backend fails as a whole.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from recovery_ops.rules.knobs import Knob, Problem, fault_of
@@ -42,6 +45,7 @@ class OutageBounds:
 
 
 BOUNDS = OutageBounds()
+NO_CUTS: Mapping[str, Sequence[float]] = {}
 
 OUTAGE_KNOBS: dict[str, Knob] = {
     "least_failures": Knob(kind="whole", minimum=2, maximum=10_000, brief="Failures that begin an outage"),
@@ -94,11 +98,14 @@ def outage_bounds_document(bounds: OutageBounds) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One failed attempt: when (seconds), in which run (empty: in none), at which instance."""
+    """One failed attempt: when (seconds), in which run (empty: in none), at which instance, in which region of what was
+    called (empty: nobody said).
+    """
 
     at: float
     run: str
     instance: str
+    region: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +120,41 @@ class Interval:
         return now - self.last > bounds.quiet_s
 
 
+def regional_outages(
+    hits: Iterable[Hit], bounds: OutageBounds = BOUNDS, cuts: Mapping[str, Sequence[float]] = NO_CUTS
+) -> dict[str, list[Interval]]:
+    """The outages of one backend by region, those that have any; `cuts` as `outages` takes them, of each region.
+
+    Failures without a region are a region of their own: where nobody says one, this is `outages`.
+    """
+    by_region: dict[str, list[Hit]] = {}
+    for hit in hits:
+        by_region.setdefault(hit.region, []).append(hit)
+    found = {region: outages(some, bounds, cuts.get(region, ())) for region, some in by_region.items()}
+    if len(by_region) > 1:
+        every = sorted({cut for some in cuts.values() for cut in some})
+        for part in _parted([hit for some in by_region.values() for hit in some], every):
+            for region, interval in _hot_together(part, bounds):
+                found[region].append(interval)
+    joined = {region: merged(intervals, bounds, cuts.get(region, ())) for region, intervals in found.items()}
+    return {region: joined[region] for region in sorted(joined) if joined[region]}
+
+
 def outages(hits: Iterable[Hit], bounds: OutageBounds = BOUNDS, cuts: Sequence[float] = ()) -> list[Interval]:
-    """The outages that the failures of one subject add up to, earliest first.
+    """The outages that the failures of one backend in one region add up to, earliest first.
 
     `cuts` are moments, ascending, at which a person said that one outage ends and another begins: none reaches across,
     and what happened at such a moment belongs to the second.
     """
+    return merged([interval for part in _parted(hits, cuts) for interval in _hot(part, bounds)], bounds, cuts)
+
+
+def _parted(hits: Iterable[Hit], cuts: Sequence[float]) -> Iterable[list[Hit]]:
+    """In order, those between two cuts at a time."""
     parts: dict[int, list[Hit]] = {}
     for hit in sorted(hits, key=lambda hit: hit.at):
         parts.setdefault(bisect_right(cuts, hit.at), []).append(hit)
-    return merged([interval for part in parts.values() for interval in _hot(part, bounds)], bounds, cuts)
+    return parts.values()
 
 
 def merged(intervals: Iterable[Interval], bounds: OutageBounds = BOUNDS, cuts: Sequence[float] = ()) -> list[Interval]:
@@ -138,6 +170,31 @@ def merged(intervals: Iterable[Interval], bounds: OutageBounds = BOUNDS, cuts: S
 
 
 def _hot(hits: Iterable[Hit], bounds: OutageBounds) -> Iterator[Interval]:
+    for window in _hot_windows(hits, bounds):
+        yield Interval(window[0].at, window[-1].at)
+
+
+def _hot_together(hits: Sequence[Hit], bounds: OutageBounds) -> Iterator[tuple[str, Interval]]:
+    """The hot moments that regions share as runs have to: of each region in it, its first and its last failure."""
+    shared = replace(bounds, least_sources=2, most_of_one=0)
+    times: dict[str, deque[float]] = {hit.region: deque() for hit in hits}
+    last = 0
+    for window in _hot_windows(hits, bounds):
+        # Windows only move on, so each failure is taken up once and dropped once.
+        while last < len(hits) and hits[last].at <= window[-1].at:
+            times[hits[last].region].append(hits[last].at)
+            last += 1
+        for of_region in times.values():
+            while of_region and of_region[0] < window[0].at:
+                of_region.popleft()
+        if is_shared((len(of_region) for of_region in times.values() if of_region), shared):
+            for region, of_region in times.items():
+                if of_region:
+                    yield region, Interval(of_region[0], of_region[-1])
+
+
+def _hot_windows(hits: Iterable[Hit], bounds: OutageBounds) -> Iterator[Sequence[Hit]]:
+    """The failures of each hot moment, the latest last; to be read before the next is asked for."""
     window: deque[Hit] = deque()
     runs, instances = _Evidence(bounds), _Evidence(bounds)
     for hit in hits:
@@ -149,7 +206,7 @@ def _hot(hits: Iterable[Hit], bounds: OutageBounds) -> Iterator[Interval]:
             runs.forget(gone.run)
             instances.forget(gone.instance)
         if (runs.is_enough or instances.is_enough) and len(window) >= bounds.least_failures:
-            yield Interval(window[0].at, hit.at)
+            yield window
 
 
 def is_shared(counts: Iterable[int], bounds: OutageBounds = BOUNDS) -> bool:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field, fields, replace
-from enum import StrEnum
 from typing import Any
 
-from recovery_ops.rules.budget import DEFAULT_LIMITS, GuardLimits, guards_document, parse_guards
+from recovery_ops.rules.budget import DEFAULT_LIMITS, LATER_GUARDS, GuardLimits, guards_document, parse_guards
 from recovery_ops.rules.classification import ClassificationRule, classification_document, parse_classification
+from recovery_ops.rules.effects import BUILT_IN_EFFECTS, Effects, effects_document, parse_effects
 from recovery_ops.rules.escalation_terms import BUILT_IN_TERMS, Terms, parse_terms, terms_document
 from recovery_ops.rules.escalations import BUILT_IN_ESCALATIONS, Asking, escalations_document, parse_escalations
 from recovery_ops.rules.fallback_cycles import Fallbacks, cycles
@@ -30,12 +30,14 @@ from recovery_ops.rules.fleet_bounds import (
 )
 from recovery_ops.rules.importance import importance_of, is_shed, parse_importance, stricter
 from recovery_ops.rules.knobs import KNOBS, Problem, checked_knobs
+from recovery_ops.rules.masking_rules import NOTHING_MORE, Masking, masking_document, parse_masking
 from recovery_ops.rules.outages import BOUNDS, OutageBounds, outage_bounds_document, parse_outage_bounds
 from recovery_ops.rules.records import dataclass
+from recovery_ops.rules.retry_table import BUILT_IN_RETRY_TABLE, Again, RetryRow, parse_table, row_document
 from recovery_ops.rules.scope import ANY, Place, Scope
 from recovery_ops.rules.tools.caution import ToolRule, parse_tool_rules, tool_rules_document
 from recovery_ops.rules.verdicts import BUILT_IN_PLAYBOOK, Playbook, parse_playbook, playbook_document
-from recovery_ops.rules.words import CAPACITY, Category, Importance
+from recovery_ops.rules.words import Category, Importance
 
 SCHEMA_VERSION = 1
 
@@ -48,24 +50,6 @@ class PolicyInvalid(Exception):
         super().__init__("; ".join(f"{problem.path}: {problem.message}" for problem in self.problems))
 
 
-class Again(StrEnum):
-    """What a row of the retry table says."""
-
-    NEVER = "never"
-    ONCE = "once"
-    RETRY = "retry"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryRow:
-    """One row of the retry table; a row with a status beats a row without."""
-
-    category: Category
-    foreground: Again
-    background: Again
-    status_code: int | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knobs:
     """The numbers of one operation. None means: not said here."""
@@ -73,11 +57,13 @@ class Knobs:
     max_retries: int | None = None
     max_retries_background: int | None = None
     base_delay_s: float | None = None
+    backoff_factor: float | None = None
     delay_cap_s: float | None = None
     jitter: float | None = None
     retry_capacity_errors: bool | None = None
     persistent: bool | None = None
     persistent_cap_s: float | None = None
+    wait_chunk_s: float | None = None
     call_deadline_s: float | None = None
     fallback_allowed: bool | None = None
     failure_rate_threshold: float | None = None
@@ -107,11 +93,13 @@ FAIL_CLOSED = Knobs(
     max_retries=0,
     max_retries_background=0,
     base_delay_s=0.5,
+    backoff_factor=2.0,
     delay_cap_s=32.0,
     jitter=0.25,
     retry_capacity_errors=False,
     persistent=False,
     persistent_cap_s=21_600.0,
+    wait_chunk_s=30.0,
     call_deadline_s=0.0,
     fallback_allowed=True,
     failure_rate_threshold=0.5,
@@ -143,21 +131,6 @@ BUILT_IN_DEFAULTS: dict[str, Knobs] = {
 }
 """The built-in policy by kind of operation; an operation that nobody declared retries nothing."""
 
-_A, _O, _N = Again.RETRY, Again.ONCE, Again.NEVER
-
-BUILT_IN_RETRY_TABLE: tuple[RetryRow, ...] = (
-    RetryRow(category=Category.NETWORK, foreground=_A, background=_A),
-    RetryRow(category=Category.TIMEOUT, foreground=_A, background=_A),
-    RetryRow(category=Category.RATE_LIMITED, foreground=_A, background=_N),
-    RetryRow(category=Category.OVERLOADED, foreground=_A, background=_N),
-    RetryRow(category=Category.SERVER_ERROR, foreground=_A, background=_A),
-    RetryRow(category=Category.CONFLICT, foreground=_A, background=_A),
-    RetryRow(category=Category.CONTEXT_OVERFLOW, foreground=_O, background=_O),
-    RetryRow(category=Category.AUTH, foreground=_O, background=_O),
-    RetryRow(category=Category.STALE_EVIDENCE, foreground=_O, background=_O),
-)
-"""May it be retried? What the table does not list is not retried."""
-
 BUILT_IN_FOREGROUND: tuple[str, ...] = ("main_agent", "user_request", "coordinator_task")
 
 
@@ -169,6 +142,7 @@ class PolicyRule:
     scope: Scope
     knobs: Knobs
     fallbacks: tuple[str, ...] | None = None
+    models: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +153,9 @@ class OperationPolicy:
     retry_table: tuple[RetryRow, ...] = BUILT_IN_RETRY_TABLE
     foreground_sources: tuple[str, ...] = BUILT_IN_FOREGROUND
     fallbacks: tuple[str, ...] | None = None
+    models: tuple[str, ...] | None = None
+    """Which models are asked after the first of a chain, in order; None: as the code says."""
+    failures: Effects = BUILT_IN_EFFECTS
     escalations: Mapping[Category, Asking] = field(default_factory=lambda: BUILT_IN_ESCALATIONS)
     importance: Mapping[str, Importance] = field(default_factory=dict)
     version: str = "built-in"
@@ -234,6 +211,8 @@ class Policy:
     stuck_breakers: StuckBounds = NOTHING_STUCK_SAID
     quorum: tuple[QuorumRule, ...] = ()
     classification: tuple[ClassificationRule, ...] = ()
+    masking: Masking = NOTHING_MORE
+    failures: Effects = BUILT_IN_EFFECTS
 
     def for_operation(self, place: Place, *, kind: str = "operation", code: Knobs | None = None) -> OperationPolicy:
         """What holds at one place.
@@ -245,16 +224,20 @@ class Policy:
         if code is not None:
             knobs = code.over(knobs)
         fallbacks: tuple[str, ...] | None = None
+        models: tuple[str, ...] | None = None
         winning = []
         for rule in sorted((rule for rule in self.rules if rule.scope.holds(place)), key=lambda rule: rule.scope.rank):
             knobs = rule.knobs.over(knobs)
             fallbacks = rule.fallbacks if rule.fallbacks is not None else fallbacks
+            models = rule.models if rule.models is not None else models
             winning.append(rule.id)
         return OperationPolicy(
             knobs=knobs,
             retry_table=self.retry_table,
             foreground_sources=self.foreground_sources,
             fallbacks=fallbacks,
+            models=models,
+            failures=self.failures,
             escalations=self.escalations,
             importance=self.importance,
             version=self.version,
@@ -276,7 +259,7 @@ def parse_policy(document: object, *, version: str = "") -> Policy:
         raise PolicyInvalid([Problem("", "a policy is a JSON object")])
     _check_version(document, problems)
     sources = _names(document.get("foreground_sources", list(BUILT_IN_FOREGROUND)), "foreground_sources", problems)
-    table = _table(document.get("retry_table"), problems)
+    table = parse_table(document.get("retry_table"), "retry_table", problems)
     defaults = _defaults(document.get("defaults", {}), problems)
     rules = _rules(document.get("rules", []), problems)
     guards = parse_guards(document.get("guards"), "guards", problems)
@@ -290,6 +273,8 @@ def parse_policy(document: object, *, version: str = "") -> Policy:
     stuck_breakers = parse_stuck(document.get("stuck_breakers"), "stuck_breakers", problems)
     quorum = parse_quorum(document.get("quorum"), "quorum", problems)
     classification = parse_classification(document.get("classification"), "classification", problems)
+    masking = parse_masking(document.get("masking"), "masking", problems)
+    failures = parse_effects(document.get("failures"), "failures", problems)
     if problems:
         raise PolicyInvalid(problems)
     return Policy(
@@ -309,18 +294,27 @@ def parse_policy(document: object, *, version: str = "") -> Policy:
         stuck_breakers=stuck_breakers,
         quorum=quorum,
         classification=classification,
+        masking=masking,
+        failures=failures,
     )
 
 
 def document_of(policy: Policy) -> dict[str, Any]:
     """The JSON document that `parse_policy` reads back as the same policy.
 
-    `escalation_terms` stands in it only where they are not the built-in ones: what agents are told of the built-in
-    policy, and its hash, stay as they were before there was that section.
+    What came later stands in it only where it is not as built in: what agents are told of the built-in policy, and its
+    hash, stay as they were before there was that section.
     """
     whole = whole_document_of(policy)
     if policy.escalation_terms == BUILT_IN_TERMS:
         del whole["escalation_terms"]
+    if not policy.masking:
+        del whole["masking"]
+    if policy.failures == BUILT_IN_EFFECTS:
+        del whole["failures"]
+    for name in LATER_GUARDS:
+        if getattr(policy.guards, name) == getattr(DEFAULT_LIMITS, name):
+            del whole["guards"][name]
     return whole
 
 
@@ -329,7 +323,7 @@ def whole_document_of(policy: Policy) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "foreground_sources": list(policy.foreground_sources),
-        "retry_table": [_row_document(row) for row in policy.retry_table],
+        "retry_table": [row_document(row) for row in policy.retry_table],
         "defaults": {kind: knobs_document(knobs) for kind, knobs in policy.defaults.items()},
         "rules": [_rule_document(rule) for rule in policy.rules],
         "guards": guards_document(policy.guards),
@@ -343,6 +337,8 @@ def whole_document_of(policy: Policy) -> dict[str, Any]:
         "stuck_breakers": bounds_document(policy.stuck_breakers),
         "quorum": quorum_document(policy.quorum),
         "classification": classification_document(policy.classification),
+        "masking": masking_document(policy.masking),
+        "failures": effects_document(policy.failures),
     }
 
 
@@ -351,18 +347,13 @@ def knobs_document(knobs: Knobs) -> dict[str, Any]:
     return {name: value for name in KNOBS if (value := getattr(knobs, name)) is not None}
 
 
-def _row_document(row: RetryRow) -> dict[str, Any]:
-    found: dict[str, Any] = {"category": row.category.value}
-    if row.status_code is not None:
-        found["status_code"] = row.status_code
-    return found | {"foreground": row.foreground.value, "background": row.background.value}
-
-
 def _rule_document(rule: PolicyRule) -> dict[str, Any]:
     scope = {part.name: value for part in fields(Scope) if (value := getattr(rule.scope, part.name)) != ANY}
     found: dict[str, Any] = {"id": rule.id, "scope": scope, "knobs": knobs_document(rule.knobs)}
     if rule.fallbacks is not None:
         found["fallbacks"] = list(rule.fallbacks)
+    if rule.models is not None:
+        found["models"] = list(rule.models)
     return found
 
 
@@ -401,52 +392,6 @@ def _names(given: object, path: str, problems: list[Problem]) -> tuple[str, ...]
     return tuple(dict.fromkeys(given))
 
 
-def _table(given: object, problems: list[Problem]) -> tuple[RetryRow, ...]:
-    if given is None:
-        return BUILT_IN_RETRY_TABLE
-    if not isinstance(given, list):
-        problems.append(Problem("retry_table", "is a list of rows"))
-        return ()
-    rows = []
-    for index, row in enumerate(given):
-        path = f"retry_table[{index}]"
-        try:
-            status = row.get("status_code")
-            if status is not None and (not isinstance(status, int) or not 100 <= status <= 999):
-                problems.append(Problem(f"{path}.status_code", "is an HTTP status"))
-                continue
-            made = RetryRow(
-                category=Category(row["category"]),
-                foreground=Again(row["foreground"]),
-                background=Again(row["background"]),
-                status_code=status,
-            )
-            problems.extend(_row_faults(made, path))
-            rows.append(made)
-        except (KeyError, ValueError, AttributeError, TypeError):
-            problems.append(
-                Problem(path, "needs a category of the rules, and foreground and background of never, once or retry")
-            )
-    return tuple(rows)
-
-
-NEVER_AGAIN = frozenset(
-    {
-        *(Category.IDEMPOTENCY_CONFLICT, Category.RATE_LIMIT_WINDOW, Category.QUOTA_EXHAUSTED),
-        *(Category.PERMISSION, Category.POLICY_DENIED, Category.SEMANTIC, Category.CANCELLED, Category.UNKNOWN),
-        *(Category.MODEL_OUTPUT, Category.SCHEMA_MISMATCH, Category.BUG, Category.RESOURCE),
-    }
-)
-"""What no document can have retried: it already happened, was refused, or would only go wrong in the same way."""
-
-
-def _row_faults(row: RetryRow, path: str) -> Iterable[Problem]:
-    if row.category in NEVER_AGAIN and {row.foreground, row.background} != {Again.NEVER}:
-        yield Problem(path, f"{row.category.value} is never retried")
-    if row.category in CAPACITY and row.background is not Again.NEVER:
-        yield Problem(f"{path}.background", f"{row.category.value} is never retried in background")
-
-
 def _rules(given: object, problems: list[Problem]) -> tuple[PolicyRule, ...]:
     if not isinstance(given, list):
         problems.append(Problem("rules", "is a list"))
@@ -460,14 +405,19 @@ def _rules(given: object, problems: list[Problem]) -> tuple[PolicyRule, ...]:
         rule_id = rule.get("id") or f"rule-{index + 1}"
         scope = _scope(rule.get("scope", {}), f"{path}.scope", problems)
         knobs = _knobs(rule.get("knobs", {}), f"{path}.knobs", problems)
-        said = rule.get("fallbacks")
-        fallbacks = None if said is None else _names(said, f"{path}.fallbacks", problems)
+        fallbacks, models = (_named(rule, path, name, problems) for name in ("fallbacks", "models"))
         if any(other.id == rule_id for other in rules.values()):
             problems.append(Problem(f"{path}.id", f"{rule_id} is used twice"))
-        rules[path] = PolicyRule(id=str(rule_id), scope=scope, knobs=knobs, fallbacks=fallbacks)
+        rules[path] = PolicyRule(id=str(rule_id), scope=scope, knobs=knobs, fallbacks=fallbacks, models=models)
     chains = (Fallbacks(path, rule.scope, rule.fallbacks) for path, rule in rules.items() if rule.fallbacks is not None)
     problems.extend(Problem(f"{path}.fallbacks", "leads back to itself") for path in cycles(chains))
     return tuple(rules.values())
+
+
+def _named(rule: Mapping[str, object], path: str, name: str, problems: list[Problem]) -> tuple[str, ...] | None:
+    """A list of names that a rule may leave out."""
+    said = rule.get(name)
+    return None if said is None else _names(said, f"{path}.{name}", problems)
 
 
 def _scope(given: object, path: str, problems: list[Problem]) -> Scope:

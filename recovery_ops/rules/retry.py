@@ -6,11 +6,11 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
 from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.policy import FAIL_CLOSED, Again, OperationPolicy
+from recovery_ops.rules.policy import FAIL_CLOSED, OperationPolicy
 from recovery_ops.rules.records import dataclass
+from recovery_ops.rules.retry_table import Again
 from recovery_ops.rules.words import CAPACITY, Adjustment, Category, DelaySource
 
-_SERVER_MAY_INSIST = frozenset({408, 409, 429})
 FIXES: dict[Category, Adjustment] = {
     Category.AUTH: Adjustment.REFRESH_CREDENTIALS,
     Category.STALE_EVIDENCE: Adjustment.REFRESH_EVIDENCE,
@@ -79,15 +79,15 @@ def is_retryable(failure: Failure, *, is_foreground: bool, policy: OperationPoli
 def delay_after(
     failure: Failure, *, attempt: int, policy: OperationPolicy, chance: Callable[[], float]
 ) -> tuple[float, DelaySource]:
-    """Seconds to wait: `min(base · 2^(attempt−1), cap)` and jitter; never less than the server asked for.
+    """Seconds to wait: `min(base · factor^(attempt−1), cap)` and jitter; never less than the server asked for.
 
     Jitter is only ever added. After a server's word it is a share of our own backoff, so that a wait of half an hour
     is not prolonged by minutes.
     """
     knobs = policy.knobs
     base_s, cap_s = knobs.base_delay_s or 0.0, knobs.delay_cap_s or FAIL_CLOSED.delay_cap_s or 0.0
-    # 2^1000 is still a float; an unattended run may well come to attempt 2,000
-    backoff_s = min(base_s * 2.0 ** min(attempt - 1, 1000), cap_s)
+    # 10^300 is still a float; an unattended run may well come to attempt 2,000
+    backoff_s = min(base_s * (knobs.backoff_factor or 1.0) ** min(attempt - 1, 300), cap_s)
     jitter_s = chance() * (knobs.jitter or 0.0) * backoff_s
     if failure.retry_after_s is None:
         return backoff_s + jitter_s, DelaySource.BACKOFF
@@ -104,9 +104,8 @@ def _refusal(failure: Failure, *, is_foreground: bool, policy: OperationPolicy, 
         return "capacity_not_retried"
     if failure.server_says_retry is False:
         return "server_said_no"
-    status = failure.status_code or 0
-    may_insist = status in _SERVER_MAY_INSIST or status >= 500
-    server_insists = failure.server_says_retry is True and may_insist and not _is_final(failure.category)
+    may_insist = policy.failures.insists(failure.status_code) and not _is_final(failure.category)
+    server_insists = failure.server_says_retry is True and may_insist
     if again is Again.NEVER and not server_insists:
         return "not_retryable"
     if not is_repeatable and not failure.nothing_was_done:

@@ -9,6 +9,7 @@ import math
 from dataclasses import fields
 from typing import Any
 
+from recovery_ops.rules import mask_patterns, masking_rules
 from recovery_ops.rules.budget import GUARD_KNOBS
 from recovery_ops.rules.classification import (
     MAY_BE_OVERRIDDEN,
@@ -20,12 +21,15 @@ from recovery_ops.rules.classification import (
     PATTERNS,
     STATUS_CODES,
 )
+from recovery_ops.rules.effects import BRIEFS, CLASSES, MAY_OPEN, STATUSES
 from recovery_ops.rules.escalation_terms import BUILT_IN_TERMS, knobs_of_terms, queue_always
 from recovery_ops.rules.escalations import ALLOW, DENY, LONGEST_QUEUE
 from recovery_ops.rules.fleet_bounds import QUORUM_KNOBS, RAMP_KNOBS, STUCK_KNOBS
 from recovery_ops.rules.knobs import KNOBS, Knob
+from recovery_ops.rules.masking import MASK
 from recovery_ops.rules.outages import OUTAGE_KNOBS
-from recovery_ops.rules.policy import BUILT_IN_DEFAULTS, SCHEMA_VERSION, Again
+from recovery_ops.rules.policy import BUILT_IN_DEFAULTS, SCHEMA_VERSION
+from recovery_ops.rules.retry_table import Again
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.verdicts import MAY_ANSWER
 from recovery_ops.rules.words import Category, Compensation, Importance, Verdict
@@ -69,8 +73,10 @@ def policy_schema() -> Schema:
             "capacity_events": _or_null(_knobs(OUTAGE_KNOBS) | {"description": "When many failures are one outage."}),
             "reset_ramp": _or_null(_knobs(RAMP_KNOBS) | {"description": "In which steps a reset of many goes."}),
             "stuck_breakers": _or_null(_knobs(STUCK_KNOBS) | {"description": "When a breaker is stuck."}),
+            "failures": _or_null(_effects()),
             "quorum": _or_null(_quorum()),
             "classification": _or_null(_classification()),
+            "masking": _or_null(_masking()),
             "playbook": _or_null(_playbook()),
             "tools": _or_null(
                 {"description": "More caution than the code asks for.", "type": "array", "items": _tool()}
@@ -139,6 +145,28 @@ def _rule() -> Schema:
             },
             "knobs": _knobs(KNOBS),
             "fallbacks": _or_null(_listed("The order in which the declared fallbacks are tried.", _NAMES)),
+            "models": _or_null(_listed("Which declared models are asked after the first, in order.", _NAMES)),
+        },
+    }
+
+
+def _effects() -> Schema:
+    statuses: Schema = {
+        "type": ["array", "null"],
+        "items": {
+            "anyOf": [
+                {"type": "integer", "minimum": STATUSES.start, "maximum": STATUSES.stop - 1},
+                {"enum": list(CLASSES)},
+            ]
+        },
+    }
+    categories: Schema = {"type": ["array", "null"], "items": {"enum": [one.value for one in MAY_OPEN]}}
+    return {
+        "description": "What failures lead to beside a retry: an open breaker, a closed gate, a server that is heard.",
+        "type": "object",
+        "properties": {
+            name: _listed(f"{brief}.", categories if name == "open_breakers" else statuses)
+            for name, brief in BRIEFS.items()
         },
     }
 
@@ -150,6 +178,39 @@ def _quorum() -> Schema:
         "description": "When enough instances opened a breaker, the console trips the rest; the most specific holds.",
         "type": "array",
         "items": rule | {"required": ["operation"]},
+    }
+
+
+def _masking() -> Schema:
+    def line(most: int) -> Schema:
+        return {"type": "string", "minLength": 1, "maxLength": most}
+
+    rule: Schema = {
+        "type": "object",
+        "required": ["name", "pattern"],
+        "properties": {
+            "name": line(masking_rules.NAME_CHARS),
+            "pattern": line(mask_patterns.PATTERN_CHARS)
+            | {"description": "A regular expression without repeated groups."},
+            "replacement": line(masking_rules.REPLACEMENT_CHARS) | {"description": f"Without it {MASK}."},
+        },
+        "additionalProperties": False,
+    }
+    return {
+        "description": "What is hidden beside what is hidden anyway: by agents before they send, and on arrival.",
+        "type": "object",
+        "properties": {
+            "rules": {"type": "array", "maxItems": masking_rules.MOST_RULES, "items": rule},
+            "attributes": _listed(
+                "Names of attributes of which no value is kept.",
+                {
+                    "type": "array",
+                    "maxItems": masking_rules.MOST_ATTRIBUTES,
+                    "items": line(masking_rules.ATTRIBUTE_CHARS),
+                },
+            ),
+        },
+        "additionalProperties": False,
     }
 
 

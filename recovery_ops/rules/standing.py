@@ -23,7 +23,10 @@ ESCALATION_PAUSE_S = 60.0
 class Standing:
     """How one operation stands in this process: its policy, and what its calls share. The driver holds the lock."""
 
-    __slots__ = ("_escalated_at", "breaker", "chain", "degradation", "gate", "name", "policy", "provider", "shedding")
+    __slots__ = (
+        *("_escalated_at", "breaker", "chain", "degradation", "gate", "name", "policy", "provider", "region"),
+        "shedding",
+    )
 
     def __init__(
         self,
@@ -32,6 +35,7 @@ class Standing:
         breaker: Breaker,
         *,
         provider: str | None = None,
+        region: str | None = None,
         chain: ModelChain | None = None,
     ) -> None:
         self.name = name
@@ -40,6 +44,7 @@ class Standing:
         self.gate = Gate(name)
         self.degradation = Degradation(name)
         self.provider = provider
+        self.region = region
         self.chain = chain
         self.shedding: Shedding | None = None
         self._escalated_at: dict[Category, float] = {}

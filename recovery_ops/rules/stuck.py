@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from enum import StrEnum
 
+from recovery_ops.rules.effects import BUILT_IN_EFFECTS, Effects
 from recovery_ops.rules.fleet_bounds import NOTHING_STUCK_SAID, StuckBounds
 from recovery_ops.rules.policy import FAIL_CLOSED, Knobs
 from recovery_ops.rules.records import dataclass
-from recovery_ops.rules.words import BREAKER_COUNTS, Category
+from recovery_ops.rules.words import Category
 
 _MOST_NAMED = 3
 
@@ -44,6 +45,8 @@ class Seen:
     """As instances count them, every ten seconds …"""
     failures: Mapping[Category, int] = field(default_factory=dict)
     """… and failures as each was told, at once: so there may be more of these."""
+    effects: Effects = BUILT_IN_EFFECTS
+    """Which of them count for a breaker."""
 
     @property
     def failed(self) -> int:
@@ -53,7 +56,7 @@ class Seen:
     @property
     def counting(self) -> int:
         """Those that a breaker counts."""
-        return sum(count for category, count in self.failures.items() if category in BREAKER_COUNTS)
+        return sum(count for category, count in self.failures.items() if self.effects.opens(category))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,7 @@ def classified(
         provider=standing.provider,
         model=model,
         tool=call.tool,
+        region=standing.region,
         request_id=failure.request_id,
         error_code=failure.code,
         rule=failure.rule,

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recovery_ops.rules import facts, steps
-from recovery_ops.rules.admission import LONGEST_CHUNK_S
 from recovery_ops.rules.breaker import Breaker, Imposed
 from recovery_ops.rules.evidence.overflow import overflow_of
 from recovery_ops.rules.failures import Failure
@@ -94,7 +93,7 @@ def play(call: Climb, answers: list[Failure | None], *, takes_s: float, says_yes
         if isinstance(step, steps.Emit):
             played.facts.append(step.fact)
         elif isinstance(step, steps.Wait):
-            assert 0 < step.delay_s <= LONGEST_CHUNK_S
+            assert 0 < step.delay_s <= (FAIL_CLOSED.wait_chunk_s or 0.0)
             played.waits.append((now, step.delay_s))
             now += step.delay_s
             reply = steps.Woke(now)

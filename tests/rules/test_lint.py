@@ -91,3 +91,63 @@ def test_a_storm_counts_every_fallback_with_its_own_retries() -> None:
 def test_where_fallbacks_are_forbidden_they_are_no_part_of_the_storm() -> None:
     document = ruled("cache", max_retries=3, fallback_allowed=False)
     assert storm_of(parse_policy(document), "search_web").attempts_foreground == 4
+
+
+@pytest.mark.parametrize(
+    ("scope", "told"),
+    [
+        ({"operation": "s", "service": "research"}, "one call of s of service research may become 9 attempts"),
+        ({"service": "research"}, "one call of any operation of service research may become 9 attempts"),
+        ({"operation": "s", "instance": "r-1"}, "one call of s on instance r-1 may become 9 attempts"),
+        ({"group": "canary"}, "one call of any operation in group canary may become 9 attempts"),
+        ({"operation": "s*", "service": "res*"}, "one call of s* of service res* may become 9 attempts"),
+        ({}, "one call of any operation may become 9 attempts"),
+    ],
+)
+def test_a_storm_is_looked_for_where_the_rule_holds(scope: dict[str, str], told: str) -> None:
+    document = {"rules": [{"id": "mine", "scope": scope, "knobs": {"max_retries": 8}}]}
+    [one] = [one for one in found(document) if one.code == "retry_storm"]
+    assert (one.path, one.message.startswith(told)) == ("rules[0]", True), one.message
+
+
+def test_a_storm_of_one_service_is_not_told_of_another() -> None:
+    rules = [
+        {
+            "id": "a",
+            "scope": {"operation": "s", "service": "research"},
+            "fallbacks": ["t"],
+            "knobs": {"max_retries": 1},
+        },
+        {"id": "b", "scope": {"operation": "t", "service": "billing"}, "knobs": {"max_retries": 5}},
+        {"id": "c", "scope": {"operation": "t"}, "knobs": {"max_retries": 0, "max_retries_background": 0}},
+    ]
+    assert [one for one in found({"rules": rules}) if one.code == "retry_storm"] == []
+
+
+def test_a_storm_in_what_holds_for_a_kind_is_told() -> None:
+    document: dict[str, Any] = {"defaults": {"tool": {"max_retries": 8}}}
+    [one] = [one for one in found(document) if one.code == "retry_storm"]
+    assert (one.path, one.message.startswith("one call of any tool may become 9 attempts")) == ("defaults.tool", True)
+    held = {"rules": [{"id": "all", "scope": {}, "knobs": {"max_retries": 2}}]}
+    assert [one for one in found(document | held) if one.code == "retry_storm"] == [], "a rule for all goes first"
+
+
+@pytest.mark.parametrize(
+    ("chains", "looping"),
+    [
+        ([({"operation": "s*"}, ["search"])], {0: "search"}),
+        ([({"operation": "*"}, ["cache"])], {0: "cache"}),
+        ([({"operation": "a"}, ["b1"]), ({"operation": "b*"}, ["a"])], {1: "b1"}),
+        ([({"operation": "*"}, ["cache"]), ({"operation": "cache"}, [])], {}),
+        ([({"operation": "s*"}, ["cache"])], {}),
+        ([({"operation": "*", "service": "one"}, ["a"]), ({"operation": "a", "service": "two"}, [])], {0: "a"}),
+        ([({"service": "one"}, ["a"]), ({"operation": "a"}, [])], {}),
+    ],
+)
+def test_a_pattern_whose_fallback_falls_back_to_itself_is_asked_about(
+    chains: list[tuple[dict[str, str], list[str]]], looping: dict[int, str]
+) -> None:
+    rules = [{"id": str(at), "scope": scope, "fallbacks": names} for at, (scope, names) in enumerate(chains)]
+    said = {one.path: one.message for one in found({"rules": rules}) if one.code == "fallback_cycle"}
+    assert said.keys() == {f"rules[{at}].fallbacks" for at in looping}
+    assert all(name in said[f"rules[{at}].fallbacks"] for at, name in looping.items())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,6 +22,7 @@ from recovery_ops.rules.outages import (
     outage_bounds_document,
     outages,
     parse_outage_bounds,
+    regional_outages,
 )
 
 
@@ -107,10 +110,40 @@ def test_one_more_failure_never_makes_them_less_shared(
     assert len(counts) >= sources
 
 
-def test_it_is_over_after_two_quiet_minutes() -> None:
-    [one] = outages(burst(0))
-    assert not one.is_over(124.0)
-    assert one.is_over(124.1)
+def regional(region: str, start: float, **more: Any) -> list[Hit]:
+    return [replace(hit, region=region) for hit in burst(start, **more)]
+
+
+@pytest.mark.parametrize(
+    ("hits", "expected"),
+    [
+        pytest.param(regional("eu", 0), {"eu": [(0, 4)]}, id="one region"),
+        pytest.param([*regional("eu", 0), *regional("us", 2)], {"eu": [(0, 4)], "us": [(2, 6)]}, id="two at once"),
+        pytest.param([*regional("eu", 0), *regional("us", 90)], {"eu": [(0, 4)], "us": [(90, 94)]}, id="one by one"),
+        pytest.param(
+            [*regional("eu", 0, count=3), *regional("us", 10, count=2)],
+            {"eu": [(0, 2)], "us": [(10, 11)]},
+            id="too few in each, but shared",
+        ),
+        pytest.param([*regional("eu", 0, count=4), *regional("us", 10, count=1)], {}, id="four and a stray"),
+        pytest.param(
+            [*regional("eu", 0, count=3, runs=1), *regional("us", 10, count=2, runs=1)],
+            {},
+            id="one run that hammers in two regions",
+        ),
+        pytest.param(
+            [*regional("eu", 0, count=2), *regional("", 5, count=3)],
+            {"": [(5, 7)], "eu": [(0, 1)]},
+            id="with failures of which nobody said the region",
+        ),
+        pytest.param([*regional("eu", 0, count=3), *regional("us", 40, count=2)], {}, id="shared, but too slow"),
+    ],
+)
+def test_regions_are_judged_one_by_one_and_together(
+    hits: list[Hit], expected: dict[str, list[tuple[float, float]]]
+) -> None:
+    found = regional_outages(hits)
+    assert {region: [(one.started, one.last) for one in some] for region, some in found.items()} == expected
 
 
 _HITS = st.lists(
@@ -122,6 +155,72 @@ _HITS = st.lists(
     ),
     max_size=80,
 )
+
+
+_REGIONAL = st.lists(
+    st.builds(
+        Hit,
+        st.floats(0, 900).map(lambda at: round(at, 3)),
+        st.sampled_from(["", "r1", "r2", "r3"]),
+        st.sampled_from(["a", "b"]),
+        st.sampled_from(["", "eu", "us"]),
+    ),
+    max_size=60,
+)
+
+
+@given(_REGIONAL, st.randoms(use_true_random=False))
+def test_order_changes_nothing_in_any_region(hits: list[Hit], chance: random.Random) -> None:
+    shuffled = list(hits)
+    chance.shuffle(shuffled)
+    assert regional_outages(shuffled) == regional_outages(hits)
+
+
+@given(_HITS)
+def test_where_nobody_says_a_region_nothing_changes(hits: list[Hit]) -> None:
+    assert regional_outages(hits).get("", []) == outages(hits)
+
+
+@given(_REGIONAL)
+def test_what_is_an_outage_in_a_region_by_itself_is_one_beside_others(hits: list[Hit]) -> None:
+    found = regional_outages(hits)
+    for region in {hit.region for hit in hits}:
+        for one in outages([hit for hit in hits if hit.region == region]):
+            assert any(wide.started <= one.started and one.last <= wide.last for wide in found[region])
+
+
+@given(_REGIONAL, _REGIONAL)
+def test_more_facts_take_an_outage_away_in_no_region(hits: list[Hit], more: list[Hit]) -> None:
+    after = regional_outages([*hits, *more])
+    for region, some in regional_outages(hits).items():
+        for one in some:
+            assert any(wide.started <= one.started and one.last <= wide.last for wide in after[region])
+
+
+@given(_REGIONAL, st.integers(0, 60))
+def test_two_looks_see_in_each_region_what_one_sees(hits: list[Hit], cut: int) -> None:
+    ordered = sorted(hits, key=lambda hit: hit.at)
+    early, late = ordered[:cut], ordered[cut:]
+    overlap = [hit for hit in early if late and late[0].at - hit.at <= BOUNDS.within_s]
+    first, second = regional_outages(early), regional_outages([*overlap, *late])
+    joined = {
+        region: merged([*first.get(region, []), *second.get(region, [])])
+        for region in sorted(first.keys() | second.keys())
+    }
+    assert joined == regional_outages(hits)
+
+
+@given(_REGIONAL, st.dictionaries(st.sampled_from(["eu", "us"]), st.integers(1, 899).map(lambda at: [float(at)])))
+def test_no_outage_of_a_region_reaches_across_its_cut(hits: list[Hit], cuts: dict[str, list[float]]) -> None:
+    found = regional_outages(hits, cuts=cuts)
+    for region, some in found.items():
+        assert not [one for one in some for cut in cuts.get(region, []) if one.started < cut <= one.last]
+
+
+def test_it_is_over_after_two_quiet_minutes() -> None:
+    [one] = outages(burst(0))
+    assert not one.is_over(124.0)
+    assert one.is_over(124.1)
 
 
 @given(_HITS, st.randoms(use_true_random=False))

@@ -12,7 +12,6 @@ from recovery_ops.rules.knobs import KNOBS, fault_of
 from recovery_ops.rules.policy import (
     BUILT_IN,
     FAIL_CLOSED,
-    Again,
     Knobs,
     Policy,
     PolicyInvalid,
@@ -20,6 +19,7 @@ from recovery_ops.rules.policy import (
     knobs_document,
     parse_policy,
 )
+from recovery_ops.rules.retry_table import Again
 from recovery_ops.rules.scope import Place
 from recovery_ops.rules.words import Category
 

@@ -14,8 +14,9 @@ from recovery_ops.rules.escalation_terms import BUILT_IN_TERMS, Terms
 from recovery_ops.rules.escalations import ALWAYS, BUILT_IN_ESCALATIONS, Asking
 from recovery_ops.rules.failures import Failure
 from recovery_ops.rules.importance import ORDER
-from recovery_ops.rules.policy import BUILT_IN, NEVER_AGAIN, Policy, PolicyInvalid, document_of, parse_policy
+from recovery_ops.rules.policy import BUILT_IN, Policy, PolicyInvalid, document_of, parse_policy
 from recovery_ops.rules.retry import decide_retry
+from recovery_ops.rules.retry_table import NEVER_AGAIN
 from recovery_ops.rules.scope import Place
 from recovery_ops.rules.tools.caution import ToolRule
 from recovery_ops.rules.verdicts import BUILT_IN_PLAYBOOK, Play

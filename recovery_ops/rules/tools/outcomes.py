@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from recovery_ops.rules.audiences import TELLINGS, Telling
-from recovery_ops.rules.budget import RunStop
+from recovery_ops.rules.budget import LONGEST_OUTSIDE, RunStop
 from recovery_ops.rules.failures import Failure
 from recovery_ops.rules.tools.results import (
     ADVICE,
@@ -88,7 +88,13 @@ def unknown_tool(use: ToolUse, names: Iterable[str]) -> ToolResult:
 
 
 def invalid_arguments(
-    use: ToolUse, failure: Failure, faults: Iterable[str], schema_text: str, record: DeveloperRecord | None = None
+    use: ToolUse,
+    failure: Failure,
+    faults: Iterable[str],
+    schema_text: str,
+    record: DeveloperRecord | None = None,
+    *,
+    outside_chars: int = LONGEST_OUTSIDE,
 ) -> ToolResult:
     """What the model wrote does not fit: it is told where, and which schema is expected. The tool was not called."""
     why = "; ".join(outside_message(fault) for fault in faults)
@@ -99,6 +105,7 @@ def invalid_arguments(
             why=why or "they could not be read as JSON.",
             category=failure.category,
             outside="" if why else failure.message,
+            outside_chars=outside_chars,
             suggestion=ADVICE[Category.MODEL_OUTPUT],
             extra=expected_schema(schema_text),
         ),
@@ -108,14 +115,14 @@ def invalid_arguments(
     )
 
 
-def denied(use: ToolUse, reason: str, *, is_person_asked: bool) -> ToolResult:
+def denied(use: ToolUse, reason: str, *, is_person_asked: bool, outside_chars: int = LONGEST_OUTSIDE) -> ToolResult:
     """Our own check said no; the tool was never called."""
     waits = "A person has been asked; do not wait for the answer." if is_person_asked else ""
     return _error(
         use,
         Trouble(
             what=f"{plain_name(use.name)} was not called: permission denied.",
-            why=outside_message(reason),
+            why=outside_message(reason, outside_chars),
             suggestion="Do not make the same call again; do it another way, or ask the user to allow it.",
             extra=waits,
         ),
@@ -182,6 +189,7 @@ def failed(
     retry_at: datetime | None = None,
     is_destructive: bool = True,
     record: DeveloperRecord | None = None,
+    outside_chars: int = LONGEST_OUTSIDE,
 ) -> ToolResult:
     """The tool was called, and its call did not hold on any rung."""
     category = failure.category
@@ -195,6 +203,7 @@ def failed(
             why=why_of(category),
             category=category,
             outside=failure.message,
+            outside_chars=outside_chars,
             suggestion=f"{advice} Not before {clock_time(retry_at)}." if retry_at else advice,
         ),
         Telling(failure.user_message, failure.suggestion, failure.can_retry),
