@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from recovery_ops.runtime.asking import Decision, answer_to, ask, escalate_to_human, escalate_to_human_async
     from recovery_ops.runtime.gathering.gather import gather, gather_async
     from recovery_ops.runtime.gathering.parts import Gathered, Part, Unavailable, foundational, supplementary
-    from recovery_ops.runtime.interventions import intervene, intervene_async
+    from recovery_ops.runtime.interventions import input_share, intervene, intervene_async
     from recovery_ops.runtime.playbook.dispatching import dispatch_failure, dispatch_failure_async
     from recovery_ops.runtime.playbook.reversal import ReversalToken
     from recovery_ops.runtime.playbook.settling import CompensationResult
@@ -77,7 +77,7 @@ _ROOMS = {
     "runtime.asking": "Decision answer_to ask escalate_to_human escalate_to_human_async",
     "runtime.gathering.gather": "gather gather_async",
     "runtime.gathering.parts": "Gathered Part Unavailable foundational supplementary",
-    "runtime.interventions": "intervene intervene_async",
+    "runtime.interventions": "input_share intervene intervene_async",
     "runtime.playbook.dispatching": "dispatch_failure dispatch_failure_async",
     "runtime.playbook.reversal": "ReversalToken",
     "runtime.playbook.settling": "CompensationResult",
@@ -195,6 +195,7 @@ __all__ = [
     "gather",
     "gather_async",
     "guard",
+    "input_share",
     "intervene",
     "intervene_async",
     "resume",

@@ -117,27 +117,33 @@ def ask(recovery: Recovery, question: str, **said: Unpack[Asking]) -> str:
     return ticket
 
 
-def answer_to(recovery: Recovery, ticket: str) -> Decision | None:
-    """What was decided under a ticket; None while nothing is known."""
+def answer_to(recovery: Recovery, ticket: str, *, proposal: str = "") -> Decision | None:
+    """What was decided under a ticket; None while nothing is known.
+
+    `proposal` is what was proposed: it is the `text` where a person left it as it was, as it is for who waits. The
+    console does not send it back: it has heard it masked.
+    """
     for one in recovery.desired.answers:
         if one.ticket == ticket:
-            return _decision(one)
+            found = _decision(one)
+            return found if found.text else _with_proposal(found, proposal)
     return None
 
 
 def _wait(recovery: Recovery, question: str, said: Asking) -> Generator[float, None, Decision]:
     """Yields how long to wait before the next look."""
     _check(question, said)
-    known = answer_to(recovery, said.get("ticket", ""))
+    proposal = said.get("proposal", "")
+    known = answer_to(recovery, said.get("ticket", ""), proposal=proposal)
     if known is not None:
-        return known if known.text else _with_proposal(known, said.get("proposal", ""))
+        return known
     ticket = ask(recovery, question, **said)
     ends_at = recovery.clock.now() + said.get("deadline_s", DEADLINE_S)
     scope = CURRENT.get()
     if scope is not None:
         scope.hold(recovery.clock.now())  # waiting for a person suspends the run
     try:
-        while (found := answer_to(recovery, ticket)) is None:
+        while (found := answer_to(recovery, ticket, proposal=proposal)) is None:
             if scope is not None and scope.is_cancelled:
                 raise RunCancelled(said.get("operation") or "the question")
             left_s = ends_at - recovery.clock.now()
@@ -145,12 +151,12 @@ def _wait(recovery: Recovery, question: str, said: Asking) -> Generator[float, N
                 return Decision(
                     ticket=ticket,
                     is_approved=said.get("default") == "allow",
-                    text=said.get("proposal", ""),
+                    text=proposal,
                     by="deadline",
                     is_default=True,
                 )
             yield min(left_s, LOOK_EVERY_S)
-        return found if found.text else _with_proposal(found, said.get("proposal", ""))
+        return found
     finally:
         if scope is not None:
             scope.let_go(recovery.clock.now())

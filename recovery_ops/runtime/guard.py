@@ -73,6 +73,8 @@ class Said(TypedDict, total=False):
     provider: str | None
     model: str | None
     tool: str | None
+    region: str | None
+    """Where what answers stands (`cloud.region`); without it the resource's, of `OTEL_RESOURCE_ATTRIBUTES`, counts."""
     chain: ModelChain | None
     """Models in order; the callable asks `attempt().model or <the first>`."""
     needs: Callable[..., Needs] | None
@@ -162,6 +164,7 @@ def _plan(recovery: Recovery, name: str, function: Callable[..., Any], said: Sai
         breaker=said.get("breaker", ""),
         code=_knobs(said),
         provider=said.get("provider"),
+        region=said.get("region"),
         chain=said.get("chain"),
     )
     hooks = {

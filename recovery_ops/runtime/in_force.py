@@ -103,6 +103,7 @@ class Reporting:
                 of_operation(
                     policy,
                     fallbacks=allowed_fallbacks(policy, marks.fallbacks, marks.reduced),
+                    models=_models_of(operation, policy),
                     mode=imposed.mode if imposed is not None else None,
                     override_id=imposed.id if imposed is not None else "",
                 )
@@ -133,6 +134,14 @@ class Reporting:
             held={SHED: f"below {shed.least.value}"} if shed is not None and lasts_s <= 0 else {},
             count=count,
         )
+
+
+def _models_of(operation: Operation, policy: OperationPolicy) -> list[str] | None:
+    """The models that are asked after the first of its chain; None where it has none, and no rule speaks of any."""
+    chain = operation.standing.chain
+    if chain is None:
+        return None if policy.models is None else []
+    return [model.name for model in chain.asked(policy.models)[1:]]
 
 
 def _override_of(imposed: Imposed | None) -> tuple[str, str, int | None] | None:

@@ -18,7 +18,7 @@ from recovery_ops.rules.failures import Failure
 from recovery_ops.rules.interventions import MODIFICATIONS, Intervention, next_intervention
 from recovery_ops.rules.records import dataclass
 from recovery_ops.rules.words import Category
-from recovery_ops.runtime.budgets import count_compaction
+from recovery_ops.runtime.budgets import count_compaction, limits_of
 from recovery_ops.runtime.concurrency.awaiting import is_async
 from recovery_ops.runtime.errors import (
     DeadlineExceeded,
@@ -42,7 +42,7 @@ class Hooks(TypedDict, total=False):
 
     modify: Callable[[Any, Intervention, Failure], Any] | None
     """`modify(request, how, failure)`: the modified request, or None where it cannot be modified in that way. For
-    `cut_input`, leave `rules.interventions.INPUT_SHARE` (0.75) of the input."""
+    `cut_input`, leave `input_share()` of the input."""
     transform: Callable[[Any, Failure], Any] | None
     """`transform(request, failure)`: the request with its context compacted, or None. Off for the run after three
     failures in a row."""
@@ -69,6 +69,11 @@ def intervene(call: Callable[[Any], Any], request: Any, **hooks: Unpack[Hooks]) 
 async def intervene_async(call: Callable[[Any], Any], request: Any, **hooks: Unpack[Hooks]) -> Any:
     """`intervene` for tasks; the callables may be async."""
     return await drive_async(_intervening(call, request, hooks))
+
+
+def input_share(recovery: Recovery | None = None) -> float:
+    """The share of its input that a request keeps when it is cut, as the live policy says (`guards.input_share`)."""
+    return limits_of(recovery or in_force()).input_share
 
 
 @dataclass(slots=True)

@@ -137,6 +137,7 @@ class Recovery(Guards):
         breaker: str = "",
         code: Knobs | None = None,
         provider: str | None = None,
+        region: str | None = None,
         chain: ModelChain | None = None,
     ) -> Operation:
         """The operation of this name, made at first use. One that already exists keeps what was said first."""
@@ -158,7 +159,8 @@ class Recovery(Guards):
                 past: list[Reset | Probe] = [*self.desired.resets, *self.desired.probes]
                 newest = max((one.revision for one in past), default=0)
                 shared = self._shared[place.breaker] = _Shared(Breaker(place.breaker), [], newest, newest)
-            standing = Standing(name, OperationPolicy(), shared.breaker, provider=provider, chain=chain)
+            policy = OperationPolicy()
+            standing = Standing(name, policy, shared.breaker, provider=provider, region=region, chain=chain)
             made = Operation(standing, place, self.lock, kind=kind, code=code or Knobs())
             self.operations[name] = made
             shared.operations.append(made)

@@ -6,7 +6,8 @@ done by a daemon thread, which also loads OpenTelemetry, so that importing the r
 When: an ordinary fact waits at most 10 ms for company and is in the outbox within 20 ms on a machine with time to
 spare. A transition, an escalation, a checkpoint or an answer about the desired state is in it *at once*: the thread is
 woken for it and writes it with an fsync; the caller is not made to wait for that. What a kill can catch is what the
-thread had not written yet; what a power cut can catch is told in `outbox_file`.
+thread had not written yet (`manage.py drill facts J16` counts it), in the first second of a process everything, for the
+thread is loading; what a power cut can catch is told in `outbox_file`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from recovery_ops.rules.facts import (
     Instance,
     Record,
 )
+from recovery_ops.rules.masking_rules import NOTHING_MORE, Masking
 from recovery_ops.runtime import forks
 from recovery_ops.runtime.clock import Clock, uuid7
 from recovery_ops.runtime.delivery.intake import Intake
@@ -88,7 +90,8 @@ class Telemetry:
     It owns the outbox and the sender from here on, and closes them. Without a sender facts stay in the outbox;
     without an outbox they wait in memory; without either they only go to the readers. `through_global_provider`
     gives them to the application's own OpenTelemetry logger provider instead of the outbox and the sender: then the
-    application's exporter decides what becomes of them, and its resource says who sent them.
+    application's exporter decides what becomes of them, and its resource says who sent them. `masking` is asked for
+    each fact what is hidden of it before it leaves the process.
     """
 
     def __init__(
@@ -101,7 +104,9 @@ class Telemetry:
         queue_limit: int = 20_000,
         group: str = "",
         through_global_provider: bool = False,
+        masking: Callable[[], Masking] = lambda: NOTHING_MORE,
     ) -> None:
+        self._masking = masking
         self._base, self.instance = instance, instance
         self._group = group
         self._clock = clock
@@ -219,11 +224,11 @@ class Telemetry:
         """Load what is heavy and begin to send, in the thread's first moments (again in a forked child)."""
         if self._is_through_provider:
             with forks.not_while_importing():
-                self._export = _to_global_provider()
+                self._export = _to_global_provider(self._masking)
         elif self._outbox is not None:
             with forks.not_while_importing():
                 without_tracing()
-                self._export = _Encoder(self.instance, self._group)
+                self._export = _Encoder(self.instance, self._group, self._masking)
             if self._send is not None:
                 self._send.start(self._outbox, read_answer, without_tracing)
 
@@ -308,14 +313,15 @@ def _wait_prepared(ref: weakref.ref[Intake[Any]]) -> None:
 class _Encoder:
     """Turns records into encoded OTLP log records, by way of the SDK's own logger and OTLP's own encoder."""
 
-    def __init__(self, instance: Instance, group: str) -> None:
+    def __init__(self, instance: Instance, group: str, masking: Callable[[], Masking]) -> None:
         # Everything is loaded here, where no fork can come in between, and nothing later.
         from opentelemetry._logs import NoOpLogger
         from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
 
-        from recovery_ops.wire import encode, names
+        from recovery_ops.wire import names
 
-        self._encode = encode
+        self._masking = masking
+        self._encode = _masked
         self._encode_logs = encode_logs
         self._collected: list[ReadableLogRecord] = []
         provider = _collecting_provider(_resource(instance, group), self._collected)
@@ -326,7 +332,7 @@ class _Encoder:
     def __call__(self, records: Sequence[Record]) -> list[Entry]:
         self._collected.clear()
         for record in records:
-            _emit(self._logger, self._encode(record))
+            _emit(self._logger, self._encode(record, self._masking()))
         if not self._collected:
             return []
         request = self._encode_logs(self._collected)
@@ -337,6 +343,14 @@ class _Encoder:
             Entry(record.uid, rank_of(type(record.fact)), encoded.SerializeToString(), record.at_ns, envelope)
             for record, encoded in zip(records, of_scope.log_records, strict=True)
         ]
+
+
+def _masked(record: Record, masking: Masking) -> WireEvent:
+    """A record as it leaves the process: without what its environment hides."""
+    from recovery_ops.wire import encode
+    from recovery_ops.wire.masking import masked_event
+
+    return masked_event(encode(record), masking)
 
 
 def _collecting_provider(resource: Resource, collected: list[ReadableLogRecord]) -> LoggerProvider:
@@ -397,16 +411,16 @@ def _resource(instance: Instance, group: str) -> Resource:
     return Resource(sdk).merge(OTELResourceDetector().detect()).merge(ours)
 
 
-def _to_global_provider() -> Callable[[Sequence[Record]], list[Entry]]:
+def _to_global_provider(masking: Callable[[], Masking]) -> Callable[[Sequence[Record]], list[Entry]]:
     from opentelemetry._logs import get_logger
 
-    from recovery_ops.wire import encode, names
+    from recovery_ops.wire import names
 
     logger = get_logger(names.SCOPE_NAME, __version__)
 
     def hand_over(records: Sequence[Record]) -> list[Entry]:
         for record in records:
-            _emit(logger, encode(record))
+            _emit(logger, _masked(record, masking()))
         return []
 
     return hand_over

@@ -95,6 +95,7 @@ BRIEFS: dict[str, str] = {
     "provider": "The provider",
     "queue": "Who is asked",
     "reason": "Why, as a word of the rules",
+    "region": "Where what answers the calls stands; absent, the resource's",
     "rejected": "Calls that were not made",
     "remaining_quota": "What the vendor says is left, by name",
     "remaining_s": "How long the wait still is, in s",

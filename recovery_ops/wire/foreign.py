@@ -20,6 +20,8 @@ RPC_STATUS = ("rpc.grpc.status_code", "rpc.response.status_code")
 DB_STATUS = ("db.response.status_code",)
 
 PROVIDER = ("gen_ai.provider.name", "gen_ai.system", "llm.provider")
+REGION = ("cloud.region",)
+"""On a span: where what was called stands. `server.address` is a machine, not a region."""
 REQUEST_MODEL = ("gen_ai.request.model", "llm.request.model", "llm.model_name")
 RESPONSE_MODEL = ("gen_ai.response.model", "llm.response.model")
 TOOL = ("gen_ai.tool.name", "tool.name", "mcp.tool.name")

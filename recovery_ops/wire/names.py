@@ -119,6 +119,7 @@ ATTRIBUTES: dict[str, str] = {
     "model": "gen_ai.request.model",
     "tool": "gen_ai.tool.name",
     "call_id": "gen_ai.tool.call.id",
+    "region": "cloud.region",
     # attempts and waits
     "attempt": "recovery.attempt.number",
     "duration_s": "recovery.duration",

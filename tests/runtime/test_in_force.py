@@ -8,7 +8,7 @@ from recovery_ops.rules.intent import Desired, Shed
 from recovery_ops.rules.policy import parse_policy
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import Importance
-from recovery_ops.runtime import Fallback, Limits
+from recovery_ops.runtime import Fallback, Limits, ModelChain
 from recovery_ops.runtime.housekeeping import SETTINGS_AFTER_S
 from recovery_ops.runtime.in_force import AGAIN_S, MOST_OPERATIONS
 from recovery_ops.runtime.testing import Lab
@@ -138,3 +138,17 @@ def test_a_table_is_bounded_and_holds_no_secret() -> None:
     assert key not in repr(found)
     other = of_process(parse_policy({"importance": {key: "critical"} | sources | {"source-399": "sheddable"}}))
     assert found["(the rest)"] != other["(the rest)"], "what is not told one by one is still told apart"
+
+
+def test_models_are_those_that_would_be_asked_after_the_first() -> None:
+    lab = Lab()
+    lab.recovery.guard("search")(lab.script("ok"))
+    lab.recovery.guard("model", chain=ModelChain("large", "small", "tiny"))(lab.script("ok"))
+    first = told(lab)
+    assert first["model"].settings["models"] == "small, tiny"
+    assert "models" not in first["search"].settings
+    rules = [{"id": one, "scope": {"operation": one}, "models": ["tiny", "unheard-of"]} for one in ("model", "search")]
+    lab.recovery.apply(Desired(revision=1, policy=parse_policy({"rules": rules})))
+    again = told(lab)
+    assert again["model"].settings["models"] == "tiny"
+    assert again["search"].settings["models"] == "none"

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from recovery_ops.rules import facts
-from recovery_ops.rules.interventions import HELPS, INPUT_SHARE, MODIFICATIONS, next_intervention
+from recovery_ops.rules.intent import Desired
+from recovery_ops.rules.interventions import HELPS, MODIFICATIONS, next_intervention
+from recovery_ops.rules.policy import parse_policy
 from recovery_ops.rules.words import Category
 from recovery_ops.runtime import (
     Failure,
@@ -18,6 +20,7 @@ from recovery_ops.runtime import (
     RecoveryExhausted,
     Response,
     RunStopped,
+    input_share,
     intervene,
     intervene_async,
 )
@@ -84,7 +87,7 @@ def test_a_way_that_is_not_open_is_passed_over(ask: Asking) -> None:
 
     def cuts(request: str, how: Intervention, failure: Failure) -> str | None:
         assert failure.category is Category.CONTEXT_OVERFLOW
-        return request[: int(len(request) * INPUT_SHARE)] if how is Intervention.CUT_INPUT else None
+        return request[: int(len(request) * input_share())] if how is Intervention.CUT_INPUT else None
 
     assert ask(TIGHT, "hi", requests=requests, modify=cuts) == "hi"
     assert requests == ["hello", "hel"]
@@ -175,3 +178,11 @@ def test_it_always_ends_and_offers_nothing_twice(category: Category) -> None:
     is_askable = category not in (Category.PERMISSION, Category.CANCELLED)
     assert tried == {*HELPS.get(category, ()), *([Intervention.ASK_A_PERSON] if is_askable else [])}
     assert next_intervention(category, tried=set(), offered=set()) is Intervention.FAIL
+
+
+def test_the_live_policy_says_how_much_of_the_input_is_left(lab: Lab) -> None:
+    assert input_share(lab.recovery) == 0.75
+    lab.recovery.apply(Desired(revision=1, policy=parse_policy({"guards": {"input_share": 0.5}})))
+    assert input_share(lab.recovery) == 0.5
+    with lab.recovery.run(source="main_agent"):
+        assert input_share() == 0.5

@@ -123,6 +123,17 @@ def test_a_ticket_finds_the_answer_later_and_asks_nothing_twice() -> None:
     assert len(lab.facts_of(Escalated)) == 1
 
 
+def test_what_was_left_as_proposed_is_what_was_proposed_for_a_ticket_as_for_who_waits() -> None:
+    lab = Lab()
+    ticket = ask(lab.recovery, "Refund?", proposal="120 EUR")
+    assert answer_to(lab.recovery, ticket, proposal="120 EUR") is None
+    decided(lab)
+    by_ticket = answer_to(lab.recovery, ticket, proposal="120 EUR")
+    assert by_ticket is not None
+    assert (by_ticket.is_approved, by_ticket.text) == (True, "120 EUR")
+    assert escalate_to_human(lab.recovery, "Refund?", proposal="120 EUR", ticket=ticket) == by_ticket
+
+
 def test_answers_to_others_are_nobody_elses() -> None:
     lab = Lab()
     first = ask(lab.recovery, "One?")

@@ -477,3 +477,12 @@ def test_only_one_of_many_threads_gets_the_probe() -> None:
         thread.join(10.0)
     assert (len(inside), len(refused)) == (1, 7)
     assert guarded.operation.standing.breaker.state is State.CLOSED
+
+
+def test_a_guard_says_in_which_region_what_answers_stands(lab: Lab) -> None:
+    guarded = lab.recovery.guard("ask", region="eu-west-1", is_destructive=False, knobs=NO_RETRY)(
+        lab.script(TimeoutError())
+    )
+    with pytest.raises(RecoveryExhausted):
+        guarded()
+    assert [fact.region for fact in lab.facts if isinstance(fact, facts.FailureClassified)] == ["eu-west-1"]

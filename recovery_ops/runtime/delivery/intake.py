@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 Item = TypeVar("Item")
 
@@ -27,6 +27,19 @@ _CHUNK = 512
 _AWAKE, _GATHERING, _IDLE, _ABSENT = range(4)
 
 
+class Bell(Protocol):
+    """What the thread waits at: a queue of rings. Tests give one whose waits take no time."""
+
+    def put(self, ring: None, /) -> None:
+        """Ring."""
+
+    def get(self, *, timeout: float | None = None) -> None:
+        """Wait for a ring, at most so many seconds; raises Empty."""
+
+    def empty(self) -> bool:
+        """Whether nobody has rung since."""
+
+
 class Intake(Generic[Item]):
     """Takes items on any thread and hands them in order, in lists, to `deliver` on a daemon thread of its own.
 
@@ -36,18 +49,25 @@ class Intake(Generic[Item]):
     """
 
     def __init__(
-        self, deliver: Callable[[list[Item]], None], *, prepare: Callable[[], None], name: str, limit: int
+        self,
+        deliver: Callable[[list[Item]], None],
+        *,
+        prepare: Callable[[], None],
+        name: str,
+        limit: int,
+        bell: Callable[[], Bell] = SimpleQueue,
     ) -> None:
         self._deliver = deliver
         self._prepare = prepare
         self._name = name
         self._limit = limit
+        self._new_bell = bell
         self._is_closed = False
         self._begin()
 
     def _begin(self) -> None:
         self._queue: deque[Item | threading.Event] = deque()
-        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._bell = self._new_bell()
         self._starting = threading.Lock()
         self._prepared = threading.Event()
         self._thread: threading.Thread | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from recovery_ops.rules.facts import Escalated, FailureClassified
 from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.words import BREAKER_COUNTS
 from recovery_ops.runtime.operation import Operation
 from recovery_ops.runtime.recovery import Recovery
 from recovery_ops.runtime.run import CURRENT
@@ -49,6 +48,7 @@ def failed(
         successes_since_failure=standing.breaker.window.successes_since_failure() if counts_for_breaker else 0,
         provider=standing.provider,
         model=model,
+        region=standing.region,
         request_id=failure.request_id,
         error_code=failure.code,
         rule=failure.rule,
@@ -56,7 +56,7 @@ def failed(
     )
     with recovery.lock:
         recovery.record(fact, source=source, scope=CURRENT.get())
-        if counts_for_breaker and failure.category in BREAKER_COUNTS:
+        if counts_for_breaker and standing.policy.failures.opens(failure.category):
             moves = standing.breaker.fail(recovery.clock.now(), failure.category, operation=operation.name)
             for moved in moves:
                 recovery.record(moved, source=source, scope=CURRENT.get())

@@ -46,6 +46,8 @@ class MoreOfATool(TypedDict, total=False):
     on_heartbeat: Callable[[WaitHeartbeat], Any] | None
     ask_user: Callable[[Escalated], Any] | None
     provider: str | None
+    region: str | None
+    """Where what answers stands, as a guard has it."""
     state_probe: Callable[..., Any] | None
     """Asked with the arguments when a conversation is resumed: True (done), False (not done), None (cannot tell), or
     what the call returned."""

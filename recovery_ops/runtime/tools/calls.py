@@ -72,6 +72,11 @@ class Calling:
         """Whether the handler was reached."""
         return self._invocation is not None and bool(self._invocation.tried)
 
+    @property
+    def _outside_chars(self) -> int:
+        """How much the model may see of a message from outside."""
+        return budgets.limits_of(self._recovery).outside_chars
+
     def steps(self) -> Steps:
         """The whole way. Raises nothing but cancels and interrupts."""
         tool = self._registry.get(self.use.name)
@@ -137,7 +142,7 @@ class Calling:
         if not reason:
             return None
         is_asked = ask_person is None and self._scope is not None and self._scope.guards.asks_a_person
-        return outcomes.denied(self.use, reason, is_person_asked=is_asked)
+        return outcomes.denied(self.use, reason, is_person_asked=is_asked, outside_chars=self._outside_chars)
 
     def _climbed(self, tool: Tool, caution: Caution, arguments: dict[str, Any]) -> Steps:
         """The call itself, behind its ladder."""
@@ -202,6 +207,7 @@ class Calling:
             retry_at=error.retry_at,
             is_destructive=caution.is_destructive,
             record=record,
+            outside_chars=self._outside_chars,
         )
 
     def _failed(self, tool: Tool | None, error: Exception) -> ToolResult:
@@ -214,7 +220,7 @@ class Calling:
             self.stop = budgets.end_run(self._recovery, self._scope, stop)
             return outcomes.run_stopped(self.use, stop)
         record = self._record(tool, failure, failure.category.value, error) if tool else None
-        return outcomes.failed(self.use, failure, record=record)
+        return outcomes.failed(self.use, failure, record=record, outside_chars=self._outside_chars)
 
     def _stopped(self, tool: Tool | None, stop: RunStopped) -> ToolResult:
         """The run ended, here or before: the model learns nothing of what an upstream said."""
@@ -236,7 +242,9 @@ class Calling:
         self._tell(failure, tool.name, tool.source)
         record = self._record(tool, failure, failure.category.value, error)
         faults = error.faults if isinstance(error, SchemaMismatch) else ()
-        return outcomes.invalid_arguments(self.use, failure, faults, tool.schema_text, record)
+        return outcomes.invalid_arguments(
+            self.use, failure, faults, tool.schema_text, record, outside_chars=self._outside_chars
+        )
 
     def _unknown(self) -> ToolResult:
         mismatch = SchemaMismatch("the call", ("no such tool",), is_model_output=True)

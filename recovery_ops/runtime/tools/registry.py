@@ -111,5 +111,6 @@ def _guard(recovery: Recovery, tool: Tool, caution: Caution, *, for_tasks: bool)
         on_heartbeat=more.get("on_heartbeat"),
         ask_user=more.get("ask_user"),
         provider=more.get("provider"),
+        region=more.get("region"),
     )
     return decorate(invoker(recovery, tool, for_tasks=for_tasks))

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import logging
 import os
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +20,7 @@ from recovery_ops.runtime.delivery.outbox_file import ROW_OVERHEAD_BYTES, Envelo
 from recovery_ops.runtime.testing import PushedClock
 
 ENVELOPE = Envelope(b"resource", b"scope")
+FAILURE, FACT, ALWAYS = Rank
 Open = Callable[..., Outbox]
 
 
@@ -90,6 +93,30 @@ def test_what_was_kept_is_there_after_a_restart(open_outbox: Open, path: Path) -
     again = open_outbox(path)
     assert (again.path, again.pending, again.last_sequence, again.dropped) == (path, 5, 41, 3)
     assert drained(again) == ["0", "1", "2", "3", "4"]
+
+
+def test_what_is_always_kept_is_on_disk_at_once_and_the_rest_with_the_first_commit_after_a_second(
+    open_outbox: Open, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    connect = sqlite3.connect
+
+    def noted(*given: Any, **more: Any) -> sqlite3.Connection:
+        db: sqlite3.Connection = connect(*given, **more)
+        db.set_trace_callback(said.append)
+        return db
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    clock = PushedClock()
+    outbox = open_outbox(path, clock=clock)
+    found = []
+    for after_s, rank in [(0, FACT), (0.5, FACT), (0.1, ALWAYS), (0.5, FAILURE), (0.4, FACT), (0.2, FACT), (0.1, FACT)]:
+        clock.push(after_s)
+        said.clear()
+        outbox.add([entry(f"{clock.now()}", rank)])
+        assert said.index("COMMIT") > 0
+        found.append([one.partition("=")[2] for one in said if one.startswith("PRAGMA synchronous")])
+    assert found == [[how] for how in ("FULL", "NORMAL", "FULL", "NORMAL", "NORMAL", "FULL", "NORMAL")]
 
 
 def test_nobody_else_can_read_the_file(open_outbox: Open, path: Path) -> None:

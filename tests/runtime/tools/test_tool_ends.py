@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import re
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from recovery_ops.runtime import (
     ResultKind,
     RunStopped,
     attempt,
+    build_tool,
 )
 from recovery_ops.runtime.testing import Lab
 from tests.runtime.tools.test_tool_calls import one
@@ -182,3 +184,25 @@ class TestWhoWins:
         with lab.recovery.run(source="main_agent"):
             first, second = play(registry, [use("search", "1"), use("search", "2")])
         assert (first.category, second.detail) == (Category.TIMEOUT, Detail.REFUSED)
+
+
+@pytest.mark.parametrize(("chars", "seen"), [(300, 300), (12, 12), (0, 0)])
+def test_the_model_sees_as_much_of_a_foreign_message_as_the_policy_allows(
+    play: Play, lab: Lab, chars: int, seen: int
+) -> None:
+    lab.recovery.apply(Desired(revision=1, policy=parse_policy({"guards": {"outside_chars": chars}})))
+    error = Response(400, body={"error": {"message": "z" * 900}})
+    with lab.recovery.run(source="main_agent"):
+        [result] = play(registry_of(lab, scripted(lab, "search", error)), [use("search", "1")])
+    assert result.is_error
+    found = re.search(r'instructions\): "(.*)"', result.content)
+    assert len(found.group(1) if found else "") == seen
+
+
+def test_the_model_sees_as_much_of_a_reason_to_deny_as_the_policy_allows(play: Play, lab: Lab) -> None:
+    lab.recovery.apply(Desired(revision=1, policy=parse_policy({"guards": {"outside_chars": 12}})))
+    tool = build_tool("search", lab.script("ok"), require_permission=True)
+    registry = registry_of(lab, tool, permission=lambda *_: "because " * 20)
+    with lab.recovery.run(source="main_agent"):
+        [result] = play(registry, [use("search", "1")])
+    assert "Why: because bec…" in result.content

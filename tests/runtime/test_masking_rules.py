@@ -1,0 +1,60 @@
+"""What an environment hides, in an agent: neither in its outbox nor on its way is a text that a rule names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recovery_ops import wire
+from recovery_ops.runtime import Recovery, RecoveryExhausted
+from tests.runtime.servers import Request, answer, attributes, serving
+
+SECRET, ADDRESS = "CUST-0123456789", "ann@example.org"
+SECTION = {
+    "rules": [{"name": "customer", "pattern": r"CUST-\d{10}", "replacement": "[customer]"}],
+    "attributes": ["recovery.run.name"],
+}
+
+
+def desired(policy: dict[str, Any]) -> dict[str, Any]:
+    return wire.desired_document(
+        environment="dev",
+        revision=1,
+        policy=policy,
+        policy_version="1",
+        overrides=[],
+        resets=[],
+        issued_at=0.0,
+    )
+
+
+def said(requests: list[Request]) -> list[dict[str, Any]]:
+    return [attributes(record) for one in requests if one.path == "/v1/logs" for _, record in one.exported]
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_an_agent_hides_before_it_keeps_or_sends(tmp_path: Path, is_told: bool) -> None:
+    """The server takes nothing, so all that was said lies in the outbox, and was on its way."""
+    held = wire.parse_desired(desired({"masking": SECTION} if is_told else {}))
+    with serving(answer(503, retry_after="1")) as server:
+        recovery = Recovery("billing", url=server.url, key="k", directory=tmp_path, desired=held)
+
+        def pay() -> None:
+            raise ValueError(f"no account {SECRET} of {ADDRESS}")
+
+        guarded = recovery.guard(f"pay {SECRET}", is_destructive=False)(pay)
+        with recovery.run(f"run of {ADDRESS}", source="main_agent"), pytest.raises((RecoveryExhausted, ValueError)):
+            guarded()
+        recovery.flush(5.0)
+        kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+        recovery.close()
+        facts = said(server.requests)
+    assert any(one.get("recovery.failure.category") for one in facts), "texts that were never said prove nothing"
+    on_the_way = "\n".join(map(str, facts))
+    assert (SECRET not in on_the_way) is is_told
+    assert (SECRET.encode() not in kept) is is_told
+    assert ("[customer]" in on_the_way) is is_told
+    names = {one["recovery.run.name"] for one in facts if "recovery.run.name" in one}
+    assert names == ({"[masked]"} if is_told else {f"run of {ADDRESS}"})
