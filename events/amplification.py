@@ -60,9 +60,18 @@ class AmplificationRow:
         return _spent(self.calls, self.attempts, self.retries)
 
     @property
+    def place(self) -> tuple[int, int, str, str, int]:
+        """Its place in the list: those that spend most first."""
+        return -self.extra, -self.attempts, self.operation, self.source, int(self.is_foreground)
+
+    @property
     def is_finding(self) -> bool:
         """Whether somebody should look at it."""
         return self.attempted >= CALLS_LEAST and self.factor is not None and self.factor > FACTOR_MOST
+
+
+PLACE = (int, int, str, str, int)
+"""Of what `AmplificationRow.place` is made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +146,7 @@ def amplification(environment: str, *, start: datetime, end: datetime) -> Amplif
         for (operation, source, is_foreground), one in counts.items()
         if any(one.values())
     ]
-    rows.sort(key=lambda row: (-row.extra, -row.attempts, row.operation, row.source))
+    rows.sort(key=lambda row: row.place)
     return Amplification(rows=tuple(rows), background_capacity_retries=refused)
 
 

@@ -11,7 +11,7 @@ import hashlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -31,6 +31,8 @@ LOOK_AGAIN_S = 60.0
 """How often a full kind is read anew: names may have given way, and other processes admit names, too."""
 _DAY_US = 86_400_000_000
 _MEMO_MOST = 50_000
+STEP_NAMES = 2000
+"""Places taken away in one transaction: facts that come in wait for no more than that."""
 _KEY_CHARS = 400
 _FINGERPRINT = names.ATTRIBUTES["fingerprint"]
 
@@ -43,6 +45,7 @@ class Kind(StrEnum):
     SOURCE = "source"
     PROVIDER = "provider"
     MODEL = "model"
+    REGION = "region"
     SERVICE = "service"
     INSTANCE = "instance"
     FINGERPRINT = "fingerprint"
@@ -80,7 +83,16 @@ class Names:
                 self._passed.clear()
             for row in rows:
                 given = row.attributes.get(_FINGERPRINT)
-                said = (*row.agent, row.operation, row.breaker, row.source, row.provider, row.model, given)
+                said = (
+                    *row.agent,
+                    row.operation,
+                    row.breaker,
+                    row.source,
+                    row.provider,
+                    row.model,
+                    row.region,
+                    given,
+                )
                 if said not in self._passed:
                     round_.bound(row)
                     if not round_.has_folded:
@@ -171,7 +183,7 @@ class _Round:
 def _names_of(row: Row) -> Iterator[tuple[Kind, str, str]]:
     """The names in a row that are bounded: the kind, the name, and what it is known by."""
     for kind in _COLUMNS:
-        name: str = getattr(row, kind.value)
+        name: str | None = getattr(row, kind.value)
         if name and name != OTHER:
             yield kind, name, name
     agent = row.agent
@@ -185,7 +197,7 @@ def _names_of(row: Row) -> Iterator[tuple[Kind, str, str]]:
         yield Kind.FINGERPRINT, text, _short(text)
 
 
-_COLUMNS = (Kind.OPERATION, Kind.BREAKER, Kind.SOURCE, Kind.PROVIDER, Kind.MODEL)
+_COLUMNS = (Kind.OPERATION, Kind.BREAKER, Kind.SOURCE, Kind.PROVIDER, Kind.MODEL, Kind.REGION)
 
 
 def _short(text: str) -> str:
@@ -240,10 +252,21 @@ def standings(environment: str, counted: dict[str, Tally]) -> list[Standing]:
     ]
 
 
-def give_way(now_us: int) -> int:
-    """Take away the places of names that were not seen for a month; return how many."""
+def give_way(now_us: int, *, may_go_on: Callable[[], bool] = lambda: True) -> int:
+    """Take away the places of names that were not seen for a month, in steps; return how many.
+
+    Asks `may_go_on` after each step that left something; the rest is for the next time.
+    """
     before = (now_us - int(timedelta(days=UNSEEN_DAYS).total_seconds()) * 1_000_000) // _DAY_US
-    return KnownName.objects.filter(seen_day__lt=before).delete()[0]
+    gone, count = 0, STEP_NAMES
+    while count == STEP_NAMES:
+        unseen = list(KnownName.objects.filter(seen_day__lt=before).values_list("pk", flat=True)[:STEP_NAMES])
+        # Asked again with the delete: one may have been seen since.
+        count = len(unseen)
+        gone += KnownName.objects.filter(pk__in=unseen, seen_day__lt=before).delete()[0] if unseen else 0
+        if count == STEP_NAMES and not may_go_on():
+            break
+    return gone
 
 
 known_names = Names()

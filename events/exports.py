@@ -1,22 +1,27 @@
-"""Tables as files: CSV that a spreadsheet opens without running anything, and Markdown for a post-mortem.
+"""Tables as files: CSV that a spreadsheet opens without running anything, JSON and NDJSON for programs, and Markdown
+for a post-mortem.
 
-A file holds exactly what the page shows with the same address; the address stands in the last cell of the first row.
+A file holds exactly what the page shows with the same address, and says this address: CSV in the last cell of the first
+row.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from html import escape
 from io import StringIO
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
 from events.timelines import Table
 
-CSV, MARKDOWN = "csv", "md"
+CSV, JSON, NDJSON, MARKDOWN = "csv", "json", "ndjson", "md"
+_OF_ROWS = (CSV, JSON, NDJSON)
 _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
@@ -24,17 +29,36 @@ Cell = object
 """A text, number, moment or length of time; None for what is not known."""
 
 
-def is_asked(request: HttpRequest, kind: str = CSV) -> bool:
-    """Whether the address asks for a file of this kind: `format=csv`."""
-    return request.GET.get("format") == kind
+def is_asked(request: HttpRequest, *kinds: str) -> bool:
+    """Whether the address asks for a file of one of these kinds: `format=csv`. Without kinds: for one of rows."""
+    return request.GET.get("format") in (kinds or _OF_ROWS)
 
 
-def csv_answer(request: HttpRequest, name: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> HttpResponse:
-    """Rows as a file. Moments are ISO in UTC, lengths of time seconds, what is not known an empty field."""
+def rows_answer(
+    request: HttpRequest, name: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]
+) -> HttpResponse:
+    """Rows as the file that the address asks for, CSV or JSON. Moments are ISO in UTC, lengths of time seconds; what is
+    not known is an empty field of CSV, a null of JSON. NDJSON has a row in each line and nothing else.
+    """
+    kind = request.GET.get("format", CSV)
+    if kind == CSV:
+        return _csv(request, name, columns, rows)
+    told = [dict(zip(columns, map(_plain, row), strict=True)) for row in rows]
+    if kind == JSON:
+        return json_answer(request, name, {"rows": told})
+    return _file("".join(f"{json.dumps(one)}\n" for one in told), f"{name}.ndjson", "application/x-ndjson")
+
+
+def json_answer(request: HttpRequest, name: str, document: Mapping[str, Any]) -> HttpResponse:
+    """A document as a file; `address` says where it can be seen."""
+    return _file(json.dumps({"address": _address(request), **document}, indent=1), f"{name}.json", "application/json")
+
+
+def _csv(request: HttpRequest, name: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> HttpResponse:
     written = StringIO()
     lines = csv.writer(written)
-    lines.writerow([*map(_cell, columns), _address(request)])
-    lines.writerows([_cell(value) for value in row] for row in rows)
+    lines.writerow([*map(csv_cell, columns), _address(request)])
+    lines.writerows([csv_cell(value) for value in row] for row in rows)
     return _file(written.getvalue(), f"{name}.csv", "text/csv; charset=utf-8")
 
 
@@ -56,20 +80,28 @@ def _markdown(table: Table) -> Iterable[str]:
         yield f"| {' | '.join(_escaped('unknown' if value is None else str(value)) for value in row)} |"
 
 
-def _cell(value: Cell) -> str | int | float:
+def csv_cell(value: Cell) -> str | int | float:
     """A cell that is read as what it is: a text that a spreadsheet would run stands behind an apostrophe."""
-    if value is None:
+    plain = _plain(value)
+    if plain is None:
         return ""
+    if isinstance(plain, bool):
+        return "yes" if plain else "no"
+    if not isinstance(plain, str):
+        return plain
+    line = " ⏎ ".join(plain.splitlines())  # a row is a line: who reads files line by line sees no other one
+    return f"'{line}" if plain.lstrip(" ").startswith(_BEGINS_A_FORMULA) else line
+
+
+def _plain(value: Cell) -> str | int | float | None:
+    """A value as JSON has it."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(value, timedelta):
         return value.total_seconds()
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int | float):
-        return value
-    text = str(value)
-    return f"'{text}" if text.lstrip(" ").startswith(_BEGINS_A_FORMULA) else text
+    return str(value)
 
 
 def _escaped(text: str) -> str:

@@ -129,19 +129,26 @@ class Writer:
                 set_aside(intakes)
         except FAULTS_OF_DATA:
             known_names.forget()
-            stored = 0
-            for intake in intakes:
-                with transaction.atomic():
-                    settled, corrections = settle([intake])
-                    _store_settled([], corrections)
-                faulty = _store_apart(settled)
-                stored += len(settled) - len(faulty)
-                intake.refused += [_refused(row, error) for row, error in faulty]
-            with transaction.atomic():
-                known_names.bound(rows)
-                set_aside(intakes)
+            stored = self._store_what_can_be(intakes, rows)
         self._count(intakes, len(rows), stored)
         return [intake.refused for intake in intakes]
+
+    def _store_what_can_be(self, intakes: Sequence[Intake], rows: Sequence[Row]) -> int:
+        """Store all but what no database takes; in one transaction, because marks go with their facts."""
+        refused: list[list[Refused]] = []
+        stored = 0
+        with transaction.atomic():
+            for intake in intakes:
+                settled, corrections = settle([intake])
+                _store_settled([], corrections)
+                faulty = _store_apart(settled)
+                stored += len(settled) - len(faulty)
+                refused.append([_refused(row, error) for row, error in faulty])
+            for intake, more in zip(intakes, refused, strict=True):
+                intake.refused += more
+            known_names.bound(rows)
+            set_aside(intakes)
+        return stored
 
     def _count(self, intakes: Sequence[Intake], rows: int, stored: int) -> None:
         refused = sum(len(intake.refused) for intake in intakes)

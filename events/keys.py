@@ -26,8 +26,9 @@ from events.models import ENVIRONMENT_CHARS, NAME_CHARS, AgentKey
 
 logger = logging.getLogger(__name__)
 
-SCOPES = ("ingest", "desired", "read", "act", "settings")
+SCOPES = ("ingest", "desired", "read", "act", "settings", "admin")
 CACHE_S = 10.0
+MOST_REQUESTS_PER_S = 10**6
 BURST_S = 4.0
 """A key that was quiet may ask so many seconds' worth at once."""
 clock = time.monotonic
@@ -107,7 +108,7 @@ class _Pace:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._left: dict[tuple[int, str], tuple[float, float]] = {}
+        self._left: dict[tuple[str, str], tuple[float, float]] = {}
 
     def take(self, key: AgentKey, scope: str, most: int) -> None:
         """Take one request out of the key's bucket. Raises KeyBusy where it is empty; 0 is no limit."""
@@ -115,16 +116,18 @@ class _Pace:
             return
         now = clock()
         with self._lock:
-            left, at = self._left.get((key.pk, scope), (most * BURST_S, now))
+            left, at = self._left.get((key.prefix, scope), (most * BURST_S, now))
             left = min(most * BURST_S, left + (now - at) * most)
             if left < 1:
-                self._left[key.pk, scope] = (left, now)
+                self._left[key.prefix, scope] = (left, now)
                 raise KeyBusy(key, most)
-            self._left[key.pk, scope] = (left - 1, now)
+            self._left[key.prefix, scope] = (left - 1, now)
 
-    def clear(self) -> None:
+    def forget_full(self) -> None:
+        """Let go of the buckets that have filled again, whose keys lose and win nothing by it."""
+        since = clock() - BURST_S
         with self._lock:
-            self._left.clear()
+            self._left = {who: (left, at) for who, (left, at) in self._left.items() if at > since}
 
 
 _cache = _Cache()
@@ -132,12 +135,20 @@ _pace = _Pace()
 
 
 def create_key(
-    name: str, scopes: Sequence[str], environment: str, *, expires_at: datetime | None = None
+    name: str,
+    scopes: Sequence[str],
+    environment: str,
+    *,
+    expires_at: datetime | None = None,
+    requests_per_s: int | None = None,
 ) -> tuple[AgentKey, str]:
     """Make a key; return it with its token, which is kept nowhere and cannot be shown again.
 
-    Raises KeyInvalid for an empty name or environment and for scopes that are not in SCOPES.
+    `requests_per_s`: of each scope, instead of what the settings say; 0 is no limit. Raises KeyInvalid for an empty
+    name or environment, for scopes that are not in SCOPES and for a limit that is none.
     """
+    if requests_per_s is not None and not 0 <= requests_per_s <= MOST_REQUESTS_PER_S:
+        raise KeyInvalid("requests_per_s", f"has to be from 0 (no limit) to {MOST_REQUESTS_PER_S:,}")
     if not name.strip() or len(name) > NAME_CHARS:
         raise KeyInvalid("name", f"has to have 1 to {NAME_CHARS} characters")
     if not environment.strip() or len(environment) > ENVIRONMENT_CHARS:
@@ -155,6 +166,7 @@ def create_key(
         digest=_digest(token),
         created_at=datetime.now(UTC),
         expires_at=expires_at,
+        requests_per_s=requests_per_s,
     )
     return key, token
 
@@ -196,7 +208,7 @@ def recall(authorization_header: str | None, scope: str) -> AgentKey | None:
     key = None if token is None else _used(_cache.get(_digest(token)))
     if key is None or scope not in key.scopes.split():
         return None
-    _pace.take(key, scope, settings.KEY_REQUESTS_PER_S.get(scope, 0))
+    _pace.take(key, scope, pace_of(key, scope))
     return key
 
 
@@ -212,14 +224,27 @@ def authenticate(authorization_header: str | None, scope: str) -> AgentKey:
         raise KeyRefused(401, "This key is unknown, revoked or expired. `manage.py key create` makes a new one.")
     if scope not in key.scopes.split():
         raise KeyRefused(403, f"The key {key.prefix} has no scope `{scope}`; it has: {key.scopes}.")
-    _pace.take(key, scope, settings.KEY_REQUESTS_PER_S.get(scope, 0))
+    _pace.take(key, scope, pace_of(key, scope))
     return key
 
 
+def pace_of(key: AgentKey, scope: str) -> int:
+    """How many requests a second this key may make for a scope, to one process; 0 is no limit."""
+    found: int = settings.KEY_REQUESTS_PER_S.get(scope, 0) if key.requests_per_s is None else key.requests_per_s
+    return found
+
+
+def is_still_good(authorization_header: str | None, scope: str) -> bool:
+    """Whether the key lets in what it let in before; not counted as a request. Raises KeyStoreAway."""
+    token = _token_of(authorization_header)
+    key = None if token is None else find_key(token)
+    return key is not None and scope in key.scopes.split()
+
+
 def forget_keys() -> None:
-    """Read every key anew from the database at its next use, in this process."""
+    """Read every key anew from the database at its next use, in this process. How often each asked stays known."""
     _cache.clear()
-    _pace.clear()
+    _pace.forget_full()
 
 
 def _token_of(authorization_header: str | None) -> str | None:

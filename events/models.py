@@ -80,6 +80,9 @@ class AgentKey(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, help_text="Exact to about a minute.")
+    requests_per_s = models.IntegerField(
+        null=True, blank=True, help_text="Of each scope, by each process; null: what the settings say, 0: no limit."
+    )
 
     class Meta:
         ordering = ["environment", "name", "id"]
@@ -167,6 +170,9 @@ class Fact(models.Model):
     state = models.CharField(max_length=16, default="")
     provider = _name()
     model = _name()
+    region = models.CharField(  # noqa: DJ001  # with NULL for none the table takes the column as it stands
+        max_length=NAME_CHARS, null=True, help_text="Where what was called stands; none where nobody said."
+    )
     trace_id = models.CharField(max_length=32, default="", help_text="Lower-case hexadecimal.")
     span_id = models.CharField(max_length=16, default="")
     attributes = StoredJSON(default=dict)
@@ -446,6 +452,16 @@ class NamedFailures(models.Model):
 
     environment = models.CharField(max_length=ENVIRONMENT_CHARS, unique=True)
     rules = models.JSONField(default=list, help_text="What unknown failures are, as the policy says.")
+
+    def __str__(self) -> str:
+        return self.environment
+
+
+class HiddenTexts(models.Model):
+    """The masking rules of an environment's live policy, for what arrives."""
+
+    environment = models.CharField(max_length=ENVIRONMENT_CHARS, unique=True)
+    section = models.JSONField(default=dict, help_text="What is masked beside what is masked anyway.")
 
     def __str__(self) -> str:
         return self.environment

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from events.density import check_members, check_records
 from events.sent import Batch, Fault, Malformed, Sent, Unreadable, check_depth, hex_id
 
 _MOST_UINT64 = 2**64 - 1
@@ -74,11 +75,14 @@ class Head(NamedTuple):
 
 def envelopes(body: bytes, names: Names) -> Iterator[tuple[Head, list[Any]]]:
     """The records of each batch of a request, unread. Raises Malformed."""
+    count = 0
     for path, part in _items(_document(body, names.resources), names.resources, ""):
         attributes = _resource(part, path)
         for scope_path, scope in _items(part, names.scopes, path):
             head = Head(names, part.get("resource") or {}, attributes, scope.get("scope") or {})
-            yield head, [record for _, record in _items(scope, names.records, scope_path, of=object)]
+            records = [record for _, record in _items(scope, names.records, scope_path, of=object)]
+            check_records(count := count + len(records))
+            yield head, records
 
 
 def count_data_points(body: bytes) -> int:
@@ -94,6 +98,7 @@ def count_data_points(body: bytes) -> int:
 
 
 def _document(body: bytes, needed: str) -> Mapping[str, Any]:
+    check_members(body)
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -7,7 +7,8 @@ each record decoded by itself.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 # protobuf ships no types; opentelemetry-proto does.
@@ -16,7 +17,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
-from events.cleaning import Cleaned, clean_pair
+from events.cleaning import PLAIN, Cleaned, Cleaner
+from events.density import check_records
 from events.otlp_parts import LogRecord, LogsRequest
 from events.sent import Batch, Fault, Malformed, Sent, Unreadable, check_depth, hex_id
 from recovery_ops.wire import names
@@ -33,12 +35,14 @@ _MOST_OTHERS = 10_000
 """Fields beside those that are looked for, in what could not be read as a whole."""
 
 
-def read_logs(body: bytes) -> list[Batch]:
-    """The log records of an ExportLogsServiceRequest. Raises Malformed."""
+def read_logs(body: bytes, cleaner: Cleaner = PLAIN) -> list[Batch]:
+    """The log records of an ExportLogsServiceRequest, their attributes cleaned. Raises Malformed."""
+    pair_of = _pairs_of(cleaner).__getitem__
     try:
         request = LogsRequest.FromString(body)
         _check_parts(len(request.resource_logs))
         _check_parts(sum(len(part.scope_logs) for part in request.resource_logs))
+        check_records(sum(len(scope.log_records) for part in request.resource_logs for scope in part.scope_logs))
         batches = []
         for part in request.resource_logs:
             resource = readable_map(Resource.FromString(part.resource).attributes)
@@ -46,10 +50,10 @@ def read_logs(body: bytes) -> list[Batch]:
                 batch = Batch(resource, InstrumentationScope.FromString(scope.scope).name)
                 head = Head(part.resource, scope.scope)
                 for record in scope.log_records:
-                    _take(batch, record, head)
+                    _take(batch, record, head, pair_of)
                 batches.append(batch)
     except DecodeError as error:
-        return _salvage(body, error)
+        return _salvage(body, error, pair_of)
     return batches
 
 
@@ -91,7 +95,7 @@ def _field(number: int, content: bytes) -> bytes:
     return bytes([number << 3 | 2, *size]) + content
 
 
-def _salvage(body: bytes, cause: DecodeError) -> list[Batch]:
+def _salvage(body: bytes, cause: DecodeError, pair_of: _PairOf) -> list[Batch]:
     """The records that can be read by themselves, where one bad record (or more) spoils the request."""
     batches = []
     try:
@@ -99,7 +103,7 @@ def _salvage(body: bytes, cause: DecodeError) -> list[Batch]:
             batch = Batch(*origin(head))
             for content in contents:
                 try:
-                    _take(batch, LogRecord.FromString(content), head)
+                    _take(batch, LogRecord.FromString(content), head, pair_of)
                 except DecodeError as error:
                     reason = f"is no LogRecord in protobuf: {error}"
                     batch.unreadable.append(Unreadable(reason, head.alone(content)))
@@ -112,12 +116,19 @@ def _salvage(body: bytes, cause: DecodeError) -> list[Batch]:
 
 
 def envelopes(body: bytes) -> Iterator[tuple[Head, list[bytes]]]:
-    """The records of each batch of a request, undecoded, found by their framing alone. Raises DecodeError."""
-    for part in _fields(body, 1):
-        resources = list(_fields(part, 1))
-        for scope in _fields(part, 2):
-            scopes = list(_fields(scope, 1))
-            yield Head(resources[-1] if resources else b"", scopes[-1] if scopes else b""), list(_fields(scope, 2))
+    """The records of each batch, undecoded, found by their framing alone. Raises DecodeError, Malformed if too many."""
+    count = 0
+    for part in _fields(body, 1)[1]:
+        parts = _fields(part, 1, 2)
+        for one in parts[2]:
+            found = _fields(one, 1, 2)
+            check_records(count := count + len(found[2]))
+            yield Head(_last(parts[1]), _last(found[1])), found[2]
+
+
+def _last(given: list[bytes]) -> bytes:
+    """Of a message that comes twice the last one counts."""
+    return given[-1] if given else b""
 
 
 def origin(head: Head) -> tuple[dict[str, object], str]:
@@ -125,11 +136,12 @@ def origin(head: Head) -> tuple[dict[str, object], str]:
     return readable_map(Resource.FromString(head.resource).attributes), InstrumentationScope.FromString(head.scope).name
 
 
-def _fields(message: bytes, number: int) -> Iterator[bytes]:
-    """The length-delimited fields of this number, whatever message it is. Raises DecodeError.
+def _fields(message: bytes, *numbers: int) -> dict[int, list[bytes]]:
+    """The length-delimited fields of these numbers, whatever message it is. Raises DecodeError.
 
     Gives up at the first thing that no sender writes: this looks at what is broken already, and may be an attack.
     """
+    found: dict[int, list[bytes]] = {number: [] for number in numbers}
     at, end, others = 0, len(message), 0
     while at < end:
         tag, at = _varint(message, at)
@@ -144,13 +156,14 @@ def _fields(message: bytes, number: int) -> Iterator[bytes]:
             raise DecodeError("a field has no known form")
         if not field or at + size > end:
             raise DecodeError("the framing is broken")
-        if field == number:
+        if field in found:
             if kind != _DELIMITED:
-                raise DecodeError(f"field {number} is no message")
-            yield message[at : at + size]
+                raise DecodeError(f"field {field} is no message")
+            found[field].append(message[at : at + size])
         elif (others := others + 1) > _MOST_OTHERS:
             raise DecodeError("it holds little but fields that nobody knows")
         at += size
+    return found
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
@@ -164,7 +177,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
     raise DecodeError("a number does not end")
 
 
-def _take(batch: Batch, record: Any, head: Head) -> None:
+def _take(batch: Batch, record: Any, head: Head, pair_of: _PairOf) -> None:
     try:
         batch.records.append(
             Sent(
@@ -173,7 +186,7 @@ def _take(batch: Batch, record: Any, head: Head) -> None:
                 record.observed_time_unix_nano,
                 record.severity_number,
                 _bodies[record.body],
-                Cleaned(map(_pair_of, record.attributes)),
+                Cleaned(map(pair_of, record.attributes)),
                 hex_id(record.trace_id, 16),
                 hex_id(record.span_id, 8),
             )
@@ -188,6 +201,10 @@ def _take(batch: Batch, record: Any, head: Head) -> None:
 class _Pairs(dict[bytes, tuple[str, object]]):
     """What the bytes of an attribute say, cleaned. Remembers short ones; forgets all when it is full."""
 
+    def __init__(self, cleaner: Cleaner) -> None:
+        super().__init__()
+        self._cleaned = cleaner.pair
+
     def __missing__(self, given: bytes) -> tuple[str, object]:
         fresh = _read_fresh(given)
         if fresh is not None:
@@ -195,12 +212,18 @@ class _Pairs(dict[bytes, tuple[str, object]]):
         key, value = _read_pair(given)
         if key == names.UID:
             return key, value  # never stored as it is, so never masked: two secrets would become one fact
-        pair = clean_pair(key, value)
+        pair = self._cleaned(key, value)
         if len(given) <= _REMEMBERED_BYTES and key not in _FRESH and type(value) not in _CONTAINERS:
             if len(self) >= _REMEMBERED:
                 self.clear()
             self[given] = pair
         return pair
+
+
+@lru_cache(maxsize=16)
+def _pairs_of(cleaner: Cleaner) -> _Pairs:
+    """What is remembered under one cleaner."""
+    return _Pairs(cleaner)
 
 
 class _Bodies(dict[bytes, object]):
@@ -221,7 +244,7 @@ _CONTAINERS = frozenset({list, dict})
 """What somebody could change after it was looked up."""
 _FRESH = frozenset({names.UID, names.SEQUENCE_NUMBER})
 """Attributes that never say the same twice: remembering them would crowd out the rest."""
-_pair_of = _Pairs().__getitem__
+_PairOf = Callable[[bytes], tuple[str, object]]
 _bodies = _Bodies()
 _STRING, _VALUE, _WHOLE, _SHORT = 0x0A, 0x12, 0x18, 0x80
 """Tags of a text in field 1, a message in field 2 and an integer in field 3; and what is too long for one byte."""

@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from django.db import DataError, IntegrityError, transaction
 
 from events import tallies
-from events.blotting import blot
+from events.blotting import blot, blot_start
 from events.cardinality import known_names
-from events.cleaning import clean_text
+from events.masking import cleaner_of
 from events.models import Quarantine
 from events.reading import read_request
 from events.records import LOG, NOT_OURS, Intake, Refused, Row
 from events.rewriting import request_of
 from events.sent import Encoding, Malformed, Sent, Signal
 from events.store import store_facts
+from events.traces import settle
 from recovery_ops.wire import names
 
 ROWS = 1000
@@ -66,15 +67,17 @@ def set_aside(intakes: Sequence[Intake]) -> None:
 
 def _line(intake: Intake, refused: Refused) -> Quarantine:
     is_whole, encoding = len(refused.content) <= PAYLOAD_BYTES, refused.encoding or intake.encoding or Encoding.JSON
-    payload = blot(refused.content, encoding) if is_whole else b""
-    shown = payload[:CONTENT_CHARS] if is_whole else blot(refused.content[:CONTENT_CHARS], encoding)
+    payload = blot(refused.content, encoding, intake.cleaner) if is_whole else b""
+    shown = (
+        payload[:CONTENT_CHARS] if is_whole else blot_start(refused.content, encoding, CONTENT_CHARS, intake.cleaner)
+    )
     return Quarantine(
         environment=intake.environment,
         received_us=intake.received_us,
         key_prefix=intake.key_prefix,
-        reason=clean_text(refused.reason, REASON_CHARS),
+        reason=intake.cleaner.text(refused.reason, REASON_CHARS),
         size_bytes=len(refused.content),
-        content=clean_text(shown.decode(errors="backslashreplace"), CONTENT_CHARS),
+        content=intake.cleaner.text(shown.decode(errors="backslashreplace"), CONTENT_CHARS),
         signal=intake.signal.value,
         encoding=encoding.value if is_whole else "",
         payload=payload,
@@ -84,12 +87,12 @@ def _line(intake: Intake, refused: Refused) -> Quarantine:
 def replay(lines: Iterable[Quarantine], *, now_us: int) -> Settled:
     """Take these lines in once more. In the caller's transaction, which is left usable whatever the database says."""
     read = [(line, _read(line)) for line in lines]
-    rows = [row for _, found in read if isinstance(found, Intake) for row in found.rows]
+    whole = [(line, found) for line, found in read if isinstance(found, Intake)]
     try:
         faults: dict[int, str] = {}
-        stored = _stored(rows)
+        stored = _stored([found for _, found in whole])
     except FAULTS_OF_DATA:
-        stored, faults = _stored_apart([(line, found.rows) for line, found in read if isinstance(found, Intake)])
+        stored, faults = _stored_apart(whole)
     counts: Counter[tuple[str, str]] = Counter()
     for line, found in read:
         fault = found if isinstance(found, str) else faults.get(line.pk)
@@ -97,7 +100,7 @@ def replay(lines: Iterable[Quarantine], *, now_us: int) -> Settled:
             counts[line.environment, tallies.REPLAYED] += 1
             line.delete()
         else:
-            line.reason = clean_text(fault, REASON_CHARS)
+            line.reason = cleaner_of(line.environment).text(fault, REASON_CHARS)
             line.tries += 1
             line.save(update_fields=["reason", "tries"])
     tallies.add(counts, now_us)
@@ -133,23 +136,23 @@ def _read(line: Quarantine) -> Intake | str:
     return intake.refused[0].reason if intake.refused else intake
 
 
-def _stored(rows: Sequence[Row]) -> int:
-    """Store these or none; return how many are new."""
+def _stored(intakes: Sequence[Intake]) -> int:
+    """Store what these say or none of it, by the way that arriving requests go; return how many facts are new."""
     try:
         with transaction.atomic():
-            known_names.bound(rows)
-            return store_facts(rows)
+            known_names.bound([row for intake in intakes for row in (*intake.rows, *intake.held)])
+            return store_facts(*settle(intakes)) if intakes else 0
     except FAULTS_OF_DATA:
         known_names.forget()
         raise
 
 
-def _stored_apart(read: Sequence[tuple[Quarantine, list[Row]]]) -> tuple[int, dict[int, str]]:
+def _stored_apart(read: Sequence[tuple[Quarantine, Intake]]) -> tuple[int, dict[int, str]]:
     """Store each line by itself; return how many facts are new, and what is wrong with which line."""
     stored, faults = 0, {}
-    for line, rows in read:
+    for line, intake in read:
         try:
-            stored += _stored(rows)
+            stored += _stored([intake])
         except FAULTS_OF_DATA as error:
             faults[line.pk] = f"cannot be stored: {error}"
     return stored, faults
@@ -170,8 +173,12 @@ def request_of_row(row: Row) -> bytes:
         ours["state"]: row.state,
         ours["provider"]: row.provider,
         ours["model"]: row.model,
+        ours["region"]: row.region,
     }
-    attributes = {**{name: value for name, value in columns.items() if value not in ("", 0, False)}, **row.attributes}
+    attributes = {
+        **{name: value for name, value in columns.items() if value not in ("", 0, False, None)},
+        **row.attributes,
+    }
     event = str(attributes.pop(NOT_OURS, "")) if row.event == LOG else names.PREFIX + row.event
     at_us = row.at_us if row.stated_us is None else row.stated_us
     sent = Sent(event, at_us * 1000, 0, row.severity, row.body, attributes, row.trace_id, row.span_id)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from events import otlp
 from events.classification import rules_of
+from events.density import check_parts
 from events.derived import derive_from_spans
+from events.masking import cleaner_of
 from events.records import Intake, read_records
 from events.reporters import reporters
 from events.sent import Encoding, Signal
@@ -15,18 +17,21 @@ def read_request(
     signal: Signal, encoding: Encoding, body: bytes, *, environment: str, received_us: int, key_prefix: str = ""
 ) -> Intake:
     """What a body says: rows to be stored, what has to be set aside, and how much is ignored. Raises Malformed."""
+    cleaner = cleaner_of(environment)
+    if encoding is Encoding.PROTOBUF:
+        check_parts(body, signal)
     if signal is Signal.METRICS:
         intake = Intake(environment, received_us, key_prefix, ignored=otlp.count_data_points(body, encoding))
     elif signal is Signal.TRACES:
-        derived = derive_from_spans(read_spans(body, encoding), rules_of(environment))
-        intake = read_records(derived.batches, environment, received_us, key_prefix)
+        derived = derive_from_spans(read_spans(body, encoding), rules_of(environment), cleaner)
+        intake = read_records(derived.batches, environment, received_us, key_prefix, cleaner=cleaner)
         intake.ignored += derived.silent
-        intake.held = read_records(derived.held, environment, received_us).rows
+        intake.held = read_records(derived.held, environment, received_us, cleaner=cleaner).rows
         intake.marks = derived.marks
     else:
-        logs = otlp.read_logs(body, encoding)
-        intake = read_records(logs, environment, received_us, key_prefix, rules_of(environment))
+        logs = otlp.read_logs(body, encoding, cleaner)
+        intake = read_records(logs, environment, received_us, key_prefix, rules_of(environment), cleaner)
     if signal is Signal.TRACES or intake.derived:
         reporters.leave_out(intake)
-    intake.signal, intake.encoding = signal, encoding
+    intake.signal, intake.encoding, intake.cleaner = signal, encoding, cleaner
     return intake

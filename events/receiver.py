@@ -5,8 +5,8 @@ drops its data on nearly every answer but 200 and 503, so what may be better in 
 
     200  committed, or nothing was to be stored; `partial_success` says what was set aside
     400  cannot be read         401, 403  the key        404, 405, 413, 415  the address, method, size, encoding
-    429  with Retry-After: 1    the key asks more often than it may
-    503  with Retry-After: 1    no room, too slow, the database is away, busy or full, or a fault of ours
+    503  with Retry-After: 1    no room, too slow, the key asks more often than it may, the database is
+                                away, busy or full, or a fault of ours
 
 The order is: address, method, encodings, key, room, body. Nothing of a body is read for a sender without a key.
 """
@@ -27,6 +27,7 @@ from django.db import close_old_connections
 from events import keys, otlp
 from events.bodies import BodyRefused, Gone, Receive, Room, Share, inflate, read_body
 from events.ingest import WAIT_S, Busy, writer
+from events.masking import cleaner_of
 from events.models import AgentKey
 from events.reading import read_request
 from events.records import Intake, Refused
@@ -108,6 +109,8 @@ class Receiver:
                 body = await read_body(receive, headers, share, most_bytes=self._most_bytes)
                 async with asyncio.timeout(WAIT_S):
                     return await self._store(request, key, body, share)
+        except keys.KeyBusy as error:  # never 429: the stock exporter drops its data on that before 1.45
+            raise _Refusal(503, error.message) from error
         except keys.KeyRefused as error:
             raise _Refusal(error.status, error.message) from error
         except keys.KeyStoreAway as error:
@@ -137,6 +140,7 @@ class Receiver:
         except Malformed as fault:
             kept = Intake(key.environment, received_us, key.prefix, refused=[Refused(fault.reason, fault.content)])
             kept.signal, kept.encoding = request.signal, request.encoding
+            kept.cleaner = await loop.run_in_executor(self._decoders, cleaner_of, key.environment)
             await asyncio.wrap_future(writer.submit(kept))
             raise _Refusal(400, fault.reason, field=fault.field) from fault
         if request.signal is Signal.METRICS:
@@ -221,7 +225,7 @@ def _remarks(intake: Intake, signal: Signal) -> str:
 async def _refuse(send: Send, scope: Scope, encoding: Encoding, refusal: _Refusal) -> None:
     body = otlp.status(encoding, refusal.status, refusal.message, field=refusal.field)
     extra = []
-    if refusal.status in (429, 503):
+    if refusal.status == 503:
         extra.append((b"retry-after", str(RETRY_AFTER_S).encode()))
     if refusal.status == 401:
         extra.append((b"www-authenticate", b"Bearer"))

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import struct
 from collections import Counter
 from collections.abc import Iterable
@@ -28,7 +29,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from events.cleaning import MESSAGE_CHARS, clean_map, clean_text, clean_value
+from events.cleaning import MESSAGE_CHARS, PLAIN, Cleaner
 from events.derived import Keys, Rules, derive_from_log, is_exception
 from events.derived.marks import Marks
 from events.models import NAME_CHARS
@@ -46,12 +47,14 @@ OLDEST_US = 366 * 86_400 * 1_000_000
 NOT_OURS = "event.name"
 """Where a `log` keeps the event name that was sent; also the old attribute for it, taken in."""
 _MOST_INT64 = 2**63 - 1
+_BREAKS = re.compile(r"[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 _BREAKER = names.ATTRIBUTES["breaker"]
 _CATEGORY = names.ATTRIBUTES["category"]
 _STATE = names.ATTRIBUTES["state"]
 _PROVIDER = names.ATTRIBUTES["provider"]
 _MODEL = names.ATTRIBUTES["model"]
+_REGION = names.ATTRIBUTES["region"]
 _MESSAGE = names.ATTRIBUTES["message"]
 _ALIASES = frozenset(names.ATTRIBUTE_ALIASES)
 _INSTANCE_NAMES = (names.SERVICE_INSTANCE_ID, "k8s.pod.name", "host.name")
@@ -91,6 +94,7 @@ class Row:
     state: str
     provider: str
     model: str
+    region: str | None
     trace_id: str
     span_id: str
     attributes_json: str
@@ -134,6 +138,8 @@ class Intake:
     """What is to be remembered of spans, to tell whose error is a failure."""
     held: list[Row] = field(default_factory=list)
     """Errors that are no failures as far as this request knows."""
+    cleaner: Cleaner = PLAIN
+    """What hides secrets in this environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +149,25 @@ class _Origin:
     agent: AgentName
     attributes: dict[str, object]
     digest: bytes
+    region: str | None
+    """Where its failures happen that say no region of their own."""
 
 
 def read_records(
-    batches: Iterable[Batch], environment: str, received_us: int, key_prefix: str = "", rules: Rules = tuple
+    batches: Iterable[Batch],
+    environment: str,
+    received_us: int,
+    key_prefix: str = "",
+    rules: Rules = tuple,
+    cleaner: Cleaner = PLAIN,
 ) -> Intake:
     """Turn a request's records into rows, all of this environment; the same records give the same rows, always.
 
     `rules` are those of the policy for failures that exceptions in logs tell, asked for when there are any.
     """
-    intake, keys = Intake(environment, received_us, key_prefix), Keys()
+    intake, keys = Intake(environment, received_us, key_prefix, cleaner=cleaner), Keys()
     for batch in batches:
-        origin = _origin(batch, environment)
+        origin = _origin(batch, environment, cleaner)
         intake.refused += [Refused(one.reason, one.content) for one in batch.unreadable]
         for sent in batch.records:
             try:
@@ -176,8 +189,8 @@ def read_records(
     return intake
 
 
-def _origin(batch: Batch, environment: str) -> _Origin:
-    resource = clean_map(batch.resource, ATTRIBUTES)
+def _origin(batch: Batch, environment: str, cleaner: Cleaner) -> _Origin:
+    resource = cleaner.map(batch.resource, ATTRIBUTES)
     service = _name(resource.get(names.SERVICE_NAME)) or "unknown_service"
     instance = next((name for key in _INSTANCE_NAMES if (name := _name(resource.get(key)))), "")
     attributes = {
@@ -189,7 +202,12 @@ def _origin(batch: Batch, environment: str) -> _Origin:
     if stated_environment not in ("", environment):
         attributes[names.ENVIRONMENT_NAME] = stated_environment
     described = orjson.dumps([resource, batch.scope], option=orjson.OPT_SORT_KEYS)
-    return _Origin(AgentName(environment, service, instance), dict(attributes), hashlib.sha256(described).digest())
+    return _Origin(
+        AgentName(environment, service, instance),
+        dict(attributes),
+        hashlib.sha256(described).digest(),
+        _name(resource.get(_REGION)) or None,
+    )
 
 
 def _row(sent: Sent, origin: _Origin, intake: Intake) -> Row | None:
@@ -204,12 +222,12 @@ def _row(sent: Sent, origin: _Origin, intake: Intake) -> Row | None:
         if not stated_name and sent.severity < names.INFO and not is_exception(given):
             return None
         event = LOG
-    attributes = _attributes(given, origin)
+    attributes = _attributes(given, origin, intake.cleaner)
     take = attributes.pop
     take(names.UID, None)
     if event is LOG:
-        attributes[NOT_OURS] = clean_text(stated_name, NAME_CHARS)
-    body = _body(sent.body)
+        attributes[NOT_OURS] = intake.cleaner.text(stated_name, NAME_CHARS)
+    body = _body(sent.body, intake.cleaner)
     at_us, stated_us = _moment(sent, intake.received_us)
     uid = _uid(given.get(names.UID)) or _digest_uid(sent, origin, attributes, body)
     operation = _name(take(names.OPERATION, ""))
@@ -232,6 +250,7 @@ def _row(sent: Sent, origin: _Origin, intake: Intake) -> Row | None:
         _word(attributes, _STATE, intake) if _STATE in attributes else "",
         _name(take(_PROVIDER, "")),
         _name(take(_MODEL, "")),
+        _name(take(_REGION)) or origin.region if _REGION in attributes else origin.region,
         sent.trace_id,
         sent.span_id,
         "",
@@ -243,9 +262,9 @@ def _row(sent: Sent, origin: _Origin, intake: Intake) -> Row | None:
     return row
 
 
-def _attributes(given: dict[str, object], origin: _Origin) -> dict[str, Any]:
+def _attributes(given: dict[str, object], origin: _Origin, cleaner: Cleaner) -> dict[str, Any]:
     """All that is to be stored, cleaned."""
-    cleaned = clean_map(given, ATTRIBUTES)
+    cleaned = cleaner.map(given, ATTRIBUTES)
     found: dict[str, Any] = origin.attributes | cleaned if origin.attributes else cleaned.copy()
     message = found.get(_MESSAGE)
     if type(message) is str and len(message) > MESSAGE_CHARS:
@@ -270,11 +289,11 @@ def _fewer(given: dict[str, object]) -> dict[str, object]:
 _OURS = frozenset({names.UID, names.RUN, *names.ATTRIBUTES.values()})
 
 
-def _body(body: object) -> str:
+def _body(body: object, cleaner: Cleaner) -> str:
     if body is None:
         return ""
-    text = body if isinstance(body, str) else _json(clean_value(body))
-    return clean_text(text, MESSAGE_CHARS)
+    text = body if isinstance(body, str) else _json(cleaner.value(body))
+    return cleaner.text(text, MESSAGE_CHARS)
 
 
 def _moment(sent: Sent, received_us: int) -> tuple[int, int | None]:
@@ -322,9 +341,10 @@ def _canonical(content: list[Any]) -> bytes:
 
 def _name(given: object) -> str:
     """A short text for a column."""
-    if type(given) is str and len(given) <= NAME_CHARS:
+    if type(given) is str and len(given) <= NAME_CHARS and given.isprintable():
         return given
-    text = "" if given is None else str(given)
+    # On one line: a name stands in addresses, which hold no line breaks, and in lines of logs and files.
+    text = "" if given is None else _BREAKS.sub(" ", str(given))
     return text if len(text) <= NAME_CHARS else text[: NAME_CHARS - 1] + "…"
 
 

@@ -78,7 +78,7 @@ def sweep_facts(now: datetime, *, may_go_on: Callable[[], bool] = lambda: True) 
     partitions.forget_ids(micros(now - USUAL), STEP_ROWS, may_go_on)
     for old in _old_sums(environments, micros(now - KEEP_SUMS) // _MINUTE_US):
         _delete(old, may_go_on)
-    Quarantine.objects.filter(received_us__lt=micros(now - KEEP_QUARANTINE)).delete()
+    _delete(Quarantine.objects.filter(received_us__lt=micros(now - KEEP_QUARANTINE)), may_go_on)
     _delete(SpanMark.objects.filter(seen_us__lt=micros(now - KEEP_MARKS)), may_go_on)
     _forget_agents(now, may_go_on)
     return swept

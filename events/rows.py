@@ -317,6 +317,8 @@ class DegradationRow:
     category: Category | None
     service: str
     instance: str
+    heard: datetime
+    """The last sign of life of its instance."""
     started: datetime
     ended: datetime | None
     calls: int

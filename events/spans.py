@@ -11,6 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from events import otlp_json, otlp_protobuf
+from events.density import check_records
 from events.sent import Encoding, Fault, Malformed, SentSpan, SpanBatch, SpanEvent, Unreadable, hex_id
 
 EVENTS = 128
@@ -30,6 +31,7 @@ def _read_protobuf(body: bytes) -> list[SpanBatch]:
         request = ExportTraceServiceRequest.FromString(body)
     except DecodeError as error:
         return _salvage(body, error)
+    check_records(sum(len(scope.spans) for part in request.resource_spans for scope in part.scope_spans))
     batches = []
     for part in request.resource_spans:
         resource = otlp_protobuf.readable_map(part.resource.attributes)

@@ -14,8 +14,8 @@ from events.summing import COUNTERS, DIMENSIONS
 
 FACT_COLUMNS = (
     *("environment", "uid", "agent_id", "event", "at_us", "received_us", "stated_us", "sequence_number", "severity"),
-    *("operation", "breaker", "source", "is_foreground", "run", "category", "state", "provider", "model", "trace_id"),
-    *("span_id", "attributes", "body"),
+    *("operation", "breaker", "source", "is_foreground", "run", "category", "state", "provider", "model", "region"),
+    *("trace_id", "span_id", "attributes", "body"),
 )
 """Every column of a fact but its id, which the database counts."""
 

@@ -36,7 +36,7 @@ def sweep() -> int:
         return time.monotonic() < end_at
 
     count = sweep_facts(now, may_go_on=may_go_on)
-    give_way(int(now.timestamp() * 1_000_000))
+    give_way(int(now.timestamp() * 1_000_000), may_go_on=may_go_on)
     if count:
         logger.info("swept %d facts that were older than their time", count)
     return count

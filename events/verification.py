@@ -5,7 +5,7 @@ What is older than the shortest time that facts are kept is left out, because so
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from operator import attrgetter
@@ -44,8 +44,8 @@ def one_moment() -> Iterator[None]:
         yield
 
 
-def refold() -> tuple[Folded, int]:
-    """Fold all facts there are; return the result with their number."""
+def refold(read: Callable[[int], None] = lambda _: None) -> tuple[Folded, int]:
+    """Fold all facts there are; return the result with their number. Says to `read` how many it has read so far."""
     agents = {one.pk: AgentName(one.environment, one.service, one.instance) for one in Agent.objects.all()}
     folded, count = Folded(), 0
     found = Fact.objects.values_list(*statements.FACT_COLUMNS)
@@ -57,13 +57,14 @@ def refold() -> tuple[Folded, int]:
         if len(rows) == _CHUNK:
             fold_into(folded, rows)
             rows.clear()
+            read(count)
     fold_into(folded, rows)
     return folded, count
 
 
-def differences(folded: Folded, now: datetime) -> Iterator[str]:
-    """A sentence for each value of a table that is not what the facts say."""
-    since_us = micros(now - SHORTEST)
+def differences(folded: Folded, now: datetime | None) -> Iterator[str]:
+    """A sentence for each value of a table that is not what the facts say. `now` None: no fact was ever let go."""
+    since_us = 0 if now is None else micros(now - SHORTEST)
     stored, expected = stored_tables(since_us), folded_tables(folded, since_us)
     for kind, table in stored.items():
         yield from _compare(kind, table, expected[kind])

@@ -6,17 +6,18 @@ and hands them the `environment`.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import orjson
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 
 from events import queries
-from events.exports import MARKDOWN, csv_answer, is_asked, markdown_answer
+from events.exports import MARKDOWN, is_asked, markdown_answer, rows_answer
 from events.pages import has_drawn, render_page, with_tag
 from events.stills import still_of
 from events.timelines import Chart, timeline
+from events.timelines.zones import on_clock
 from events.window import PRESETS, Window, window_in
 
 
@@ -52,7 +53,7 @@ def _file(request: HttpRequest, environment: str, chart: Chart, window: Window) 
     if number not in {str(place) for place in range(len(chart.tables))}:
         raise Http404(f"There are {len(chart.tables)} tables, from 0 on.")
     table = chart.tables[int(number)]
-    return csv_answer(request, f"{name} {table.title}", table.columns, table.rows)
+    return rows_answer(request, f"{name} {table.title}", table.columns, table.rows)
 
 
 def figure(request: HttpRequest, *, environment: str) -> HttpResponse:
@@ -64,8 +65,11 @@ def figure(request: HttpRequest, *, environment: str) -> HttpResponse:
 
 
 def figure_answer(request: HttpRequest, chart: Chart) -> HttpResponse:
-    """A chart as JSON, or 304 for whoever has it."""
-    body = orjson.dumps({"figure": chart.figure, "caption": chart.caption, "height_px": chart.height_px})
+    """A chart as JSON on the reader's clock, or 304 for whoever has it."""
+    ahead = timezone.localtime(chart.end).utcoffset() or timedelta()
+    body = orjson.dumps(
+        {"figure": on_clock(chart.figure, ahead), "caption": chart.caption, "height_px": chart.height_px}
+    )
     answer = HttpResponse(body, content_type="application/json")
     answer["Cache-Control"] = "private, no-cache"
     return with_tag(request, answer)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from django.db.models import Q, QuerySet, Subquery
+from django.db.models import Max, Min, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from events.capacity.bounds import bounds_of
 from events.capacity.models import CapacityEvent, CapacityLook
 from events.capacity.moves import moves_from
-from events.capacity.rows import CapacityEventRow, Spent, categories_of, owner_of, united
+from events.capacity.rows import CapacityEventRow, Spent, categories_of, owner_of, regional_name, united
 from events.models import Fact
 from events.moments import US_PER_S, from_us, to_us
 from events.queries.sums import FAILED, capacity_name
@@ -22,19 +22,64 @@ from recovery_ops.rules.outages import OUTAGE_COUNTS, OUTAGE_KNOBS, OutageBounds
 
 EVENTS_MOST = 500
 SIMILAR_MOST = 5
-_SUBJECT = ("provider", "model", "operation")
+_BACKEND = ("provider", "model", "operation")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Some of the events of a range, newest first. `last` is the place of the last one, where more follow."""
+
+    rows: Sequence[CapacityEventRow]
+    last: tuple[int, int] | None
 
 
 def capacity_events(
     environment: str, *, start: datetime, end: datetime, now: datetime, bounds: OutageBounds | None = None
 ) -> list[CapacityEventRow]:
-    """The events that touch [start, end], newest first, at most 500. Three queries; index `capacity_by_last`.
+    """The events that touch [start, end], newest first, at most 500. Four queries; index `capacity_by_last`.
 
     Who has read the `bounds` already hands them on, here and below, which spares a query.
     """
-    found = _known(environment).filter(last_us__gte=to_us(start), started_us__lte=to_us(end))
-    rows = _rows(environment, found.order_by("-started_us", "-id")[:EVENTS_MOST], now, bounds)
-    return sorted(rows, key=lambda row: (row.started, row.id), reverse=True)
+    return list(capacity_page(environment, start=start, end=end, now=now, bounds=bounds).rows)
+
+
+def capacity_page(
+    environment: str,
+    *,
+    start: datetime,
+    end: datetime,
+    now: datetime,
+    bounds: OutageBounds | None = None,
+    after: tuple[int | float | str, ...] | None = None,
+    most: int = EVENTS_MOST,
+    is_going_on: bool = False,
+    provider: str = "",
+    region: str = "",
+) -> Page:
+    """So many of the events that touch [start, end], or of those alone that are not over, behind the place `after`.
+
+    `provider` and `region` leave out what is no outage of the one, or did not fail in the other. What is one event has
+    one place: that of its first part in the range. Four queries.
+    """
+    bounds = bounds or bounds_of(environment)
+    touching = _known(environment).filter(last_us__gte=to_us(start), started_us__lte=to_us(end))
+    wholes = touching.values(whole=Coalesce("part_of_id", "id")).annotate(
+        first_us=Min("started_us"), newest_us=Max("last_us")
+    )
+    if is_going_on:
+        wholes = wholes.filter(newest_us__gte=to_us(now) - _quiet_us(bounds))
+    for column, name in (("provider", provider), ("region", region)):
+        if name:
+            about = touching.filter(**{column: name}).order_by()
+            wholes = wholes.filter(whole__in=about.values_list(Coalesce("part_of_id", "id")))
+    if after is not None:
+        wholes = wholes.filter(Q(first_us__lt=-int(after[0])) | Q(first_us=-int(after[0]), whole__lt=-int(after[1])))
+    places = list(wholes.order_by("-first_us", "-whole").values_list("whole", "first_us")[: most + 1])
+    shown = [whole for whole, _ in places[:most]]
+    parts = touching.filter(Q(pk__in=shown, part_of=None) | Q(part_of__in=shown)) if shown else ()
+    rows = {row.id: row for row in _rows(environment, parts, now, bounds)}
+    last = (-places[most - 1][1], -places[most - 1][0]) if len(places) > most else None
+    return Page(rows=[rows[whole] for whole in shown], last=last)
 
 
 def capacity_event(environment: str, number: int, *, now: datetime) -> CapacityEventRow | None:
@@ -48,34 +93,48 @@ def capacity_event(environment: str, number: int, *, now: datetime) -> CapacityE
     return named if into is None else replace(named, id=number, merged_into=into)
 
 
+def wholes_by_number(
+    environment: str, numbers: Iterable[int], *, now: datetime, bounds: OutageBounds | None = None
+) -> dict[int, CapacityEventRow]:
+    """The event that each of these is now, or is a part of now, by number. At most three queries."""
+    asked = CapacityEvent.objects.filter(environment=environment, pk__in=sorted(numbers))
+    grown = {event.pk: event.merged_into or event for event in asked.select_related("merged_into")}
+    each = {event.pk: event for event in grown.values()}
+    rows = {row.id: row for row in _rows(environment, each.values(), now, bounds)}
+    return {number: rows[event.part_of_id or event.pk] for number, event in grown.items()}
+
+
 def struck_beside(row: CapacityEventRow, environment: str) -> list[str]:
     """The other backends that failed at the same time, by name. One query; index `capacity_by_last`."""
     beside = _known(environment).filter(last_us__gte=to_us(row.started), started_us__lte=to_us(row.last))
-    others = beside.exclude(pk__in=[row.id, *(part.id for part in row.parts)]).values_list(*_SUBJECT)[:EVENTS_MOST]
+    others = beside.exclude(pk__in=[row.id, *(part.id for part in row.parts)]).values_list(*_BACKEND)[:EVENTS_MOST]
     mine = {(one.provider, one.model, one.operation) for one in row.parts or (row,)}
-    return sorted({capacity_name(*subject) for subject in others if subject not in mine})
+    return sorted({capacity_name(*backend) for backend in others if backend not in mine})
 
 
 def newest_over(environment: str, *, now: datetime, bounds: OutageBounds | None = None) -> CapacityEventRow | None:
-    """The event that ended last. Three queries."""
+    """The event that ended last. Three queries; index `capacity_by_last`."""
     bounds = bounds or bounds_of(environment)
-    newest = _known(environment).filter(last_us__lt=to_us(now) - _quiet_us(bounds)).order_by("-last_us")[:1]
+    quiet_since_us = to_us(now) - _quiet_us(bounds)
+    known = _known(environment).annotate(whole=Coalesce("part_of_id", "id"))
+    hot = known.filter(last_us__gte=quiet_since_us).order_by().values("whole")
+    # Of a whole of which no part is hot the newest part is its end; a quiet part of one that goes on ends nothing.
+    newest = known.filter(last_us__lt=quiet_since_us).exclude(whole__in=hot).order_by("-last_us")[:1]
     rows = [row for row in _rows(environment, newest, now, bounds) if row.is_over]
     return rows[0] if rows else None
 
 
 def events_going_on(environment: str, *, now: datetime) -> list[CapacityEventRow]:
-    """Those that are not over, the newest first. One query, another where people made old ones a part of new ones."""
+    """Those that are not over, the newest first. One query."""
     since_us = to_us(now) - int(OUTAGE_KNOBS["quiet_s"].maximum or 0) * US_PER_S
     bounds = CapacityLook.objects.filter(environment=environment).values("bounds")[:1]
-    late = _known(environment).filter(Q(last_us__gte=since_us) | Q(part_of__isnull=False))
+    hot = _known(environment).filter(last_us__gte=since_us).order_by()
+    heads = hot.values_list(Coalesce("part_of_id", "id"))
+    late = _known(environment).filter(Q(last_us__gte=since_us) | Q(pk__in=heads) | Q(part_of__in=heads))
     read = list(late.annotate(bounds=Subquery(bounds)).order_by("-started_us", "-id")[:EVENTS_MOST])
     if not read:
         return []
-    quiet_us = _quiet_us(parse_outage_bounds(read[0].bounds, "bounds", []))
-    hot = [event for event in read if event.last_us >= since_us]
-    parts = [event for event in read if event.part_of_id is not None]
-    rows = _wholes(_joined(hot, parts), now, quiet_us)
+    rows = _wholes(read, now, _quiet_us(parse_outage_bounds(read[0].bounds, "bounds", [])))
     return [row for row in rows if not row.is_over]
 
 
@@ -88,7 +147,8 @@ def count_going_on(environment: str, *, now: datetime) -> int:
 def similar_before(row: CapacityEventRow, environment: str, *, now: datetime) -> list[CapacityEventRow]:
     """Earlier events of the same backend, newest first. Three queries."""
     same = _known(environment).filter(provider=row.provider, model=row.model, operation=row.operation)
-    before = same.filter(started_us__lt=to_us(row.started), part_of=None).exclude(pk=row.id).order_by("-started_us")
+    mine = [row.id, *(part.id for part in row.parts)]
+    before = same.filter(started_us__lt=to_us(row.started), part_of=None).exclude(pk__in=mine).order_by("-started_us")
     rows = _rows(environment, before[:SIMILAR_MOST], now)
     return [one for one in rows if one.id != row.id]
 
@@ -98,6 +158,7 @@ def failures_in(row: CapacityEventRow, environment: str, *, limit: int = 20) -> 
     about = Q()
     for part in row.parts or (row,):
         one = Q(provider=part.provider, model=part.model, at_us__gte=to_us(part.started), at_us__lte=to_us(part.last))
+        one &= Q(region=part.region or None)
         about |= one & Q(operation=part.operation) if part.operation else one
     facts = Fact.objects.filter(
         about,
@@ -126,8 +187,12 @@ def _rows(
     every = list(events)
     if not every:
         return []
-    parts = CapacityEvent.objects.filter(environment=environment, part_of__isnull=False, merged_into=None)
-    return _wholes(_joined(every, parts.order_by("pk")), now, _quiet_us(bounds or bounds_of(environment)))
+    heads = {event.part_of_id or event.pk for event in every}
+    whole = _known(environment).filter(Q(pk__in=heads) | Q(part_of__in=heads)).order_by("pk")
+    known = {event.pk: event for event in every}
+    for event in whole:
+        known.setdefault(event.pk, event)
+    return _wholes(known.values(), now, _quiet_us(bounds or bounds_of(environment)))
 
 
 def _wholes(events: Iterable[CapacityEvent], now: datetime, quiet_us: int) -> list[CapacityEventRow]:
@@ -141,26 +206,16 @@ def _wholes(events: Iterable[CapacityEvent], now: datetime, quiet_us: int) -> li
     return list(rows.values())
 
 
-def _joined(events: Sequence[CapacityEvent], parts: Iterable[CapacityEvent]) -> list[CapacityEvent]:
-    """These events and whatever people made one with them. A query only where a whole lies outside of both."""
-    known = {event.pk: event for event in events}
-    for part in parts:
-        if part.part_of_id in known or part.pk in known or part.part_of_id in {one.part_of_id for one in events}:
-            known.setdefault(part.pk, part)
-    missing = {event.part_of_id for event in known.values() if event.part_of_id} - known.keys()
-    if missing:
-        known |= {event.pk: event for event in CapacityEvent.objects.filter(pk__in=missing)}
-    return list(known.values())
-
-
 def _row(event: CapacityEvent, now: datetime, quiet_us: int) -> CapacityEventRow:
     categories = categories_of(event.categories)
     return CapacityEventRow(
         id=event.pk,
-        name=capacity_name(event.provider, event.model, event.operation),
+        name=regional_name(capacity_name(event.provider, event.model, event.operation), [event.region]),
         provider=event.provider,
         model=event.model,
         operation=event.operation,
+        regions={event.region: event.failures} if event.region else {},
+        is_joined=event.joined_to_id is not None,
         started=from_us(event.started_us),
         last=from_us(event.last_us),
         is_over=to_us(now) - event.last_us > quiet_us,

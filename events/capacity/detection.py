@@ -12,14 +12,16 @@ from datetime import datetime, timedelta
 
 from django.db.models import F, Q, Sum
 
-from events.capacity.arranging import arrange, arranged_by_one, cuts_of
+from events.capacity.arranging import arranged_by_one, cuts_of
 from events.capacity.bounds import bounds_of
 from events.capacity.hits import Subject, hits_of
+from events.capacity.joining import arrange_between
 from events.capacity.models import CapacityEvent, CapacityLook
 from events.capacity.reach import read_anew
 from events.models import MinuteSum
 from events.moments import US_PER_S, to_us
-from recovery_ops.rules.outages import OUTAGE_COUNTS, Interval, OutageBounds, merged, outages
+from recovery_ops.rules.one_outage import Backend
+from recovery_ops.rules.outages import OUTAGE_COUNTS, Interval, OutageBounds, merged, regional_outages
 
 LOOKED_AT = timedelta(minutes=10)
 """How far the quick look reaches back: more than two looks lie apart, and than a neighbour that is merged."""
@@ -69,9 +71,9 @@ def _look_at(environment: str, start_us: int, end_us: int, bounds: OutageBounds,
     hits = hits_of(environment, start_us, end_us, bounds)
     cuts = cuts_of(environment) if hits else {}
     found = {
-        subject: intervals
-        for subject, some in hits.items()
-        if (intervals := outages(some, bounds, cuts.get(subject, ())))
+        Subject(*backend, region): intervals
+        for backend, some in hits.items()
+        for region, intervals in regional_outages(some, bounds, _of_regions(cuts, backend)).items()
     }
     if not found:
         return 0
@@ -80,17 +82,26 @@ def _look_at(environment: str, start_us: int, end_us: int, bounds: OutageBounds,
     return grown
 
 
+def _of_regions(cuts: Mapping[Subject, Sequence[float]], backend: Backend) -> dict[str, Sequence[float]]:
+    return {subject.region: some for subject, some in cuts.items() if subject.backend == backend}
+
+
 def _join(environment: str, found: Mapping[Subject, Iterable[Interval]], bounds: OutageBounds) -> int:
     """Write what is new of these intervals; return how many events began or grew."""
     with arranged_by_one(environment):
         # Read anew under the lock: somebody may have cut meanwhile.
         cuts = cuts_of(environment)
         known = _known(environment, found, bounds)
-        return sum(
+        grown = sum(
             _settled(environment, subject, interval, known.get(subject, []))
             for subject, intervals in sorted(found.items())
             for interval in _joined(intervals, known.get(subject, []), bounds, cuts.get(subject, ()))
         )
+        if grown:
+            every = [interval for intervals in found.values() for interval in intervals]
+            first, last = min(one.started for one in every), max(one.last for one in every)
+            arrange_between(environment, _us(first), _us(last), bounds)
+        return grown
 
 
 def _joined(
@@ -113,7 +124,7 @@ def _known(
     )
     known: dict[Subject, list[CapacityEvent]] = {}
     for event in near.order_by("started_us", "id"):
-        known.setdefault(Subject(event.provider, event.model, event.operation), []).append(event)
+        known.setdefault(Subject.of_event(event), []).append(event)
     return known
 
 
@@ -122,14 +133,7 @@ def _settled(environment: str, subject: Subject, interval: Interval, known: Sequ
     started_us, last_us = _us(interval.started), _us(interval.last)
     parts = [event for event in known if started_us <= event.started_us <= last_us]
     if not parts:
-        CapacityEvent.objects.create(
-            environment=environment,
-            provider=subject.provider,
-            model=subject.model,
-            operation=subject.operation,
-            started_us=started_us,
-            last_us=last_us,
-        )
+        CapacityEvent.objects.create(environment=environment, started_us=started_us, last_us=last_us, **subject.columns)
         return True
     kept, *others = parts
     if (kept.started_us, kept.last_us) == (started_us, last_us) and not others:
@@ -138,7 +142,6 @@ def _settled(environment: str, subject: Subject, interval: Interval, known: Sequ
         CapacityEvent.objects.filter(pk__in=[event.pk for event in others]).update(merged_into=kept)
         # Whoever was merged into one of these follows, so that an old address needs one step.
         CapacityEvent.objects.filter(merged_into__in=others).update(merged_into=kept)
-        arrange(environment)
     # What began earlier, or is made of several, is read anew; what only goes on is read again now and then.
     read_us = kept.read_us if kept.started_us == started_us and not others else 0
     CapacityEvent.objects.filter(pk=kept.pk).update(started_us=started_us, last_us=last_us, read_us=read_us)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from django.db.models import QuerySet, Sum
 
+from events.capacity.models import CapacityArrangement, CapacityEvent
 from events.models import Fact, MinuteSum
 from events.moments import MINUTE_S, US_PER_S
 from events.queries.sums import FAILED
+from recovery_ops.rules.one_outage import Backend
 from recovery_ops.rules.outages import OUTAGE_COUNTS, Hit, OutageBounds
 
 READ_MOST = 5_000
-"""Failures of one backend read at once. Of a minute with more, the first and the last of them: between, it is hot."""
+"""Failures of one backend read at once. Of a minute with more, in each region the first and the last of them: between,
+it is hot."""
 
 _COUNTED = [category.value for category in OUTAGE_COUNTS]
 _MINUTE_US = MINUTE_S * US_PER_S
@@ -23,33 +26,50 @@ _MINUTE_US = MINUTE_S * US_PER_S
 
 @dataclass(frozen=True, slots=True, order=True)
 class Subject:
-    """Whose outage it is: what answers the calls, or the operation where nobody said."""
+    """Whose outage it is: what answers the calls, or the operation where nobody said, and in which region."""
 
     provider: str
     model: str
     operation: str
+    region: str = ""
 
     @staticmethod
-    def of(provider: str, model: str, operation: str) -> Subject:
-        """The subject of a call."""
-        return Subject(provider, model, "" if provider or model else operation)
+    def of_event(event: CapacityEvent | CapacityArrangement) -> Subject:
+        """Whose outage an event is, or whose was cut."""
+        return Subject(event.provider, event.model, event.operation, event.region)
+
+    @property
+    def backend(self) -> Backend:
+        """The same without its region."""
+        return Backend(self.provider, self.model, self.operation)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns in which tables of capacity events hold it."""
+        return asdict(self)
+
+
+def backend_of(provider: str, model: str, operation: str) -> Backend:
+    """The backend of a call."""
+    return Backend(provider, model, "" if provider or model else operation)
 
 
 @dataclass(slots=True)
 class _Counted:
-    """What the sums say of one subject: failures by minute, and the breakers behind which they are found."""
+    """What the sums say of one backend: failures by minute, and the breakers behind which they are found."""
 
     minutes: Counter[int] = field(default_factory=Counter)
     breakers: set[str] = field(default_factory=set)
 
 
-def hits_of(environment: str, start_us: int, end_us: int, bounds: OutageBounds) -> Mapping[Subject, Sequence[Hit]]:
-    """The failures between two moments, ends included, of each subject that has enough of them to be an outage.
+def hits_of(environment: str, start_us: int, end_us: int, bounds: OutageBounds) -> Mapping[Backend, Sequence[Hit]]:
+    """The failures between two moments, ends included, of each backend that has enough of them to be an outage.
 
-    One query over the sums, and one or two for each such subject; index `fact_by_breaker`.
+    One query over the sums, and one for each such backend; of a flood, three and two for each of its regions; index
+    `fact_by_breaker`.
     """
-    found: dict[Subject, list[Hit]] = {}
-    for subject, counted in _counted(environment, start_us, end_us).items():
+    found: dict[Backend, list[Hit]] = {}
+    for backend, counted in _counted(environment, start_us, end_us).items():
         for first, last, count in _spans(counted.minutes, bounds):
             within = Fact.objects.filter(
                 environment=environment,
@@ -59,17 +79,22 @@ def hits_of(environment: str, start_us: int, end_us: int, bounds: OutageBounds) 
                 at_us__lte=min(end_us, (last + 1) * _MINUTE_US - 1),
                 category__in=_COUNTED,
             )
-            found.setdefault(subject, []).extend(_read(of_subject(within, subject), count))
+            found.setdefault(backend, []).extend(_read(_of_backend(within, backend), count))
     return found
 
 
 def of_subject(facts: QuerySet[Fact], subject: Subject) -> QuerySet[Fact]:
     """Those of these facts that are about one subject."""
-    one = facts.filter(provider=subject.provider, model=subject.model)
-    return one.filter(operation=subject.operation) if subject.operation else one
+    one = _of_backend(facts, subject.backend)
+    return one.filter(region=subject.region) if subject.region else one.filter(region=None)
 
 
-def _counted(environment: str, start_us: int, end_us: int) -> Mapping[Subject, _Counted]:
+def _of_backend(facts: QuerySet[Fact], backend: Backend) -> QuerySet[Fact]:
+    one = facts.filter(provider=backend.provider, model=backend.model)
+    return one.filter(operation=backend.operation) if backend.operation else one
+
+
+def _counted(environment: str, start_us: int, end_us: int) -> Mapping[Backend, _Counted]:
     sums = MinuteSum.objects.filter(
         environment=environment,
         minute__gte=start_us // _MINUTE_US,
@@ -78,9 +103,9 @@ def _counted(environment: str, start_us: int, end_us: int) -> Mapping[Subject, _
         failures__gt=0,
     )
     rows = sums.values_list("provider", "model", "operation", "breaker", "minute").annotate(Sum("failures"))
-    found: dict[Subject, _Counted] = {}
+    found: dict[Backend, _Counted] = {}
     for provider, model, operation, breaker, minute, count in rows.order_by():
-        counted = found.setdefault(Subject.of(provider, model, operation), _Counted())
+        counted = found.setdefault(backend_of(provider, model, operation), _Counted())
         counted.minutes[minute] += count
         counted.breakers.add(breaker)
     return found
@@ -109,11 +134,27 @@ def _spans(minutes: Counter[int], bounds: OutageBounds) -> Iterator[tuple[int, i
 
 
 def _read(failed: QuerySet[Fact], count: int) -> Iterator[Hit]:
-    rows = failed.values_list("pk", "at_us", "run", "agent_id")
+    rows = failed.values_list("pk", "at_us", "run", "agent_id", "region", "trace_id", "sequence_number")
+    read: set[tuple[int, int, str, int, str | None, str, int]]
     if count <= READ_MOST:
         read = set(rows)
     else:
+        # Of each region: a flood of one hides no small outage of another.
+        regions = list(failed.order_by().values_list("region", flat=True).distinct())
         half = READ_MOST // 2
-        read = {*rows.order_by("at_us")[:half], *rows.order_by("-at_us")[:half]}
-    for _, at_us, run, agent in read:
-        yield Hit(at_us / US_PER_S, run, str(agent))
+        read = {
+            row
+            for region in regions
+            for order in ("at_us", "-at_us")
+            for row in rows.filter(region=region).order_by(order)[:half]
+        }
+    for _, at_us, run, agent, region, trace_id, sequence_number in read:
+        yield Hit(at_us / US_PER_S, run or _request_of(trace_id, sequence_number), str(agent), region or "")
+
+
+def _request_of(trace_id: str, sequence_number: int) -> str:
+    """What stands for a run where plain instrumentation names none: the trace. Empty: nothing does.
+
+    Our runtime numbers its facts and says which run one is of; only who does neither is helped out.
+    """
+    return f"trace {trace_id}" if trace_id and not sequence_number else ""

@@ -9,7 +9,7 @@ from events.models import ENVIRONMENT_CHARS, NAME_CHARS
 
 
 class CapacityEvent(models.Model):
-    """One outage of one backend: a provider's model, or an operation of which nobody said what answers it.
+    """One outage of one backend in one region: a provider's model, or an operation of which nobody said who answers.
 
     Kept for good, unlike the facts it was made of. The interval only grows; `rules.outages` says how. Numbers are what
     was read of the facts within it; runs and instances are at least so many where `is_partial`.
@@ -19,6 +19,7 @@ class CapacityEvent(models.Model):
     provider = models.CharField(max_length=NAME_CHARS, default="", blank=True)
     model = models.CharField(max_length=NAME_CHARS, default="", blank=True)
     operation = models.CharField(max_length=NAME_CHARS, default="", help_text="Only where provider and model are not.")
+    region = models.CharField(max_length=NAME_CHARS, default="", help_text="Where it failed; empty: nobody said.")
     started_us = models.BigIntegerField(help_text="The first failure of the first hot moment.")
     last_us = models.BigIntegerField(help_text="The last failure of the last hot moment.")
     merged_into = models.ForeignKey("self", null=True, on_delete=models.PROTECT, related_name="+", db_index=False)
@@ -28,7 +29,15 @@ class CapacityEvent(models.Model):
         on_delete=models.PROTECT,
         related_name="+",
         db_index=False,
-        help_text="The event that people say it is one with; it goes on growing by itself.",
+        help_text="The event that it is shown as one with, by the rule or by people; it goes on growing by itself.",
+    )
+    joined_to = models.ForeignKey(
+        "self",
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,
+        help_text="The event that `rules.one_outage` says it is one with.",
     )
 
     read_us = models.BigIntegerField(default=0, help_text="Up to which failure the numbers below were read.")
@@ -66,20 +75,21 @@ class CapacityEvent(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["environment", "last_us"], name="capacity_by_last", condition=Q(merged_into=None)),
-            models.Index(fields=["environment"], name="capacity_parts", condition=Q(part_of__isnull=False)),
+            models.Index(fields=["part_of"], name="capacity_by_whole", condition=Q(part_of__isnull=False)),
+            models.Index(fields=["joined_to"], name="capacity_by_joined", condition=Q(joined_to__isnull=False)),
         ]
 
     def __str__(self) -> str:
-        return f"{self.provider} {self.model} {self.operation}".strip()
+        return " ".join(part for part in (self.provider, self.model, self.operation, self.region) if part)
 
 
 class CapacityArrangement(models.Model):
-    """What a person said of capacity events: these two are one, or here one ends and another begins.
+    """What a person said of capacity events: these two are one, here one ends and another begins, this one is apart.
 
     In force until it is taken back (`ended_at`). Every look for outages keeps to it.
     """
 
-    MERGE, CUT = "merge", "cut"
+    MERGE, CUT, APART = "merge", "cut", "apart"
 
     environment = models.CharField(max_length=ENVIRONMENT_CHARS)
     kind = models.CharField(max_length=8)
@@ -88,6 +98,7 @@ class CapacityArrangement(models.Model):
     provider = models.CharField(max_length=NAME_CHARS, default="", help_text="Of a cut: whose outage it is.")
     model = models.CharField(max_length=NAME_CHARS, default="")
     operation = models.CharField(max_length=NAME_CHARS, default="")
+    region = models.CharField(max_length=NAME_CHARS, default="")
     at_us = models.BigIntegerField(null=True, help_text="Of a cut: what happened from then on is the later one's.")
     made_at = models.DateTimeField()
     made_by = models.CharField(max_length=NAME_CHARS)

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db.models import Count, Max, Min
 
+from events.capacity.hits import Subject
 from events.capacity.models import CapacityEvent
 from events.models import Fact
 from events.moments import US_PER_S, from_us
@@ -48,11 +49,7 @@ def moves_of(event: CapacityEvent, names: Iterable[str], *, followed_s: int) -> 
     if not breakers:
         return {}
     same = CapacityEvent.objects.filter(
-        environment=event.environment,
-        provider=event.provider,
-        model=event.model,
-        operation=event.operation,
-        merged_into=None,
+        environment=event.environment, merged_into=None, **Subject.of_event(event).columns
     )
     next_us = same.filter(started_us__gt=event.last_us).aggregate(at=Min("started_us"))["at"]
     until_us = min(event.last_us + followed_s * US_PER_S, next_us - 1 if next_us else 1 << 62)

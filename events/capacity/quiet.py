@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from django.db.models import Sum
+from django.db.models import Q, Sum
 
 from events.capacity.rows import CapacityEventRow
 from events.models import MinuteSum
@@ -20,16 +20,17 @@ def quietest_minute(environment: str, row: CapacityEventRow) -> datetime:
     first, last = to_us(max(row.started, row.last - _READ_FOR)) // _MINUTE_US, to_us(row.last) // _MINUTE_US
     if last - first < 2:
         return row.started + (row.last - row.started) / 2
+    about = Q()
+    for part in row.parts or (row,):
+        one = Q(provider=part.provider, model=part.model)
+        about |= one & Q(operation=part.operation) if part.operation else one
     sums = MinuteSum.objects.filter(
+        about,
         environment=environment,
         minute__gte=first,
         minute__lte=last,
         category__in=[one.value for one in OUTAGE_COUNTS],
-        provider=row.provider,
-        model=row.model,
     )
-    if row.operation:
-        sums = sums.filter(operation=row.operation)
     counts = dict(sums.values_list("minute").annotate(Sum("failures")).order_by())
     inner = range(first + 1, last)
     fewest = min(counts.get(minute, 0) for minute in inner)

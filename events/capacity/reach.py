@@ -7,12 +7,15 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F, QuerySet, Sum
+from django.db.models import Count, F, QuerySet, Sum
 
+from events.capacity.arranging import arranged_by_one
 from events.capacity.bounds import bounds_of
+from events.capacity.hits import Subject, of_subject
+from events.capacity.joining import arrange_between
 from events.capacity.models import CapacityEvent
 from events.capacity.moves import moves_in, moves_of
-from events.capacity.rows import OF_THE_WAY
+from events.capacity.rows import OF_THE_WAY, owner_word
 from events.models import Agent, Fact, MinuteSum
 from events.moments import MINUTE_S, US_PER_S, to_us
 from events.queries.readings import MOVED, Attributes, number_or_none, text_of, whole_or_none
@@ -40,7 +43,8 @@ _MINUTE_US = MINUTE_S * US_PER_S
 
 
 def read_reach(environment: str, now: datetime) -> int:
-    """Read the numbers of the events that grew since; return of how many. At most seven queries each."""
+    """Read the numbers of the events that grew since; return of how many. At most ten queries each, and where
+    it turns out to be somebody else's than was thought, what says anew which are one."""
     count = 0
     bounds = bounds_of(environment)
     for event in CapacityEvent.objects.filter(environment=environment, merged_into=None, read_us__lt=F("last_us")):
@@ -50,7 +54,14 @@ def read_reach(environment: str, now: datetime) -> int:
             # Only if it is still the event that was read: one that was merged meanwhile is read as a whole.
             same = CapacityEvent.objects.filter(pk=event.pk, started_us=event.started_us, merged_into=None)
             until_us = max(event.follow_until_us, event.last_us + FOLLOWED_S * US_PER_S)
-            count += same.update(read_us=event.last_us, follow_until_us=until_us, **numbers)
+            changes = {"read_us": event.last_us, "follow_until_us": until_us, **numbers}
+            before = owner_word(event.categories, is_ours=event.is_ours)
+            if before == owner_word(numbers["categories"], is_ours=numbers["is_ours"]):
+                count += same.update(**changes)
+                continue
+            with arranged_by_one(environment):  # whose it is decides what it is one with: both or neither
+                count += same.update(**changes)
+                arrange_between(environment, event.started_us, event.last_us, bounds)
     return count
 
 
@@ -98,20 +109,19 @@ def _fallbacks(within: QuerySet[Fact], operations: Collection[str]) -> int:
 
 def _failures_of(event: CapacityEvent) -> int:
     """How many there are now, counted as they were when they were read."""
-    return _Counts.of_sums(event).failures if event.is_partial else failures_of(event).count()
+    if not event.is_partial:
+        return failures_of(event).count()
+    return event.failures if _is_of_facts(event) else _Counts.of_sums(event).failures
 
 
 def failures_of(event: CapacityEvent) -> QuerySet[Fact]:
     """The failures that it is made of, as far as they are kept; index `fact_by_event`."""
-    return _failed(_within(event), event)
+    within = _within(event).filter(event=FAILED, category__in=_COUNTED)
+    return of_subject(within, Subject.of_event(event))
 
 
 def _within(event: CapacityEvent) -> QuerySet[Fact]:
     return Fact.objects.filter(environment=event.environment, at_us__gte=event.started_us, at_us__lte=event.last_us)
-
-
-def _failed(facts: QuerySet[Fact], event: CapacityEvent) -> QuerySet[Fact]:
-    return _of_subject(facts.filter(event=FAILED, category__in=_COUNTED), event)
 
 
 def _numbers(event: CapacityEvent) -> dict[str, Any]:
@@ -126,7 +136,7 @@ def _numbers(event: CapacityEvent) -> dict[str, Any]:
     agents = {row[3] for row in rows}
     is_partial = len(rows) == READ_MOST
     if is_partial:
-        counts = _Counts.of_sums(event)
+        counts = _Counts.of_facts(event) if _is_of_facts(event) else _Counts.of_sums(event)
     else:
         counts = _Counts()
         for operation, _, _, _, category, is_foreground, at_us, _ in rows:
@@ -147,6 +157,17 @@ def _numbers(event: CapacityEvent) -> dict[str, Any]:
 def _most(names: Iterable[str]) -> dict[str, int]:
     """How often each comes, those that come most often; what is sent may have any number of them."""
     return dict(Counter(names).most_common(OPERATIONS_MOST))
+
+
+def _is_of_facts(event: CapacityEvent) -> bool:
+    """Whether sums cannot tell its failures from others of the same backend: they know no region."""
+    if event.region:
+        return True
+    at_once = CapacityEvent.objects.filter(
+        environment=event.environment, merged_into=None, last_us__gte=event.started_us, started_us__lte=event.last_us
+    )
+    same = at_once.filter(provider=event.provider, model=event.model, operation=event.operation)
+    return same.exclude(region="").exists()
 
 
 class _Counts:
@@ -178,6 +199,27 @@ class _Counts:
             counts.add(operation, category, is_foreground=is_foreground, minute=minute, count=count)
         return counts
 
+    @staticmethod
+    def of_facts(event: CapacityEvent) -> _Counts:
+        """What was read before, and the failures since: each is counted once, however long it goes on. Two queries."""
+        counts = _Counts()
+        failed = failures_of(event).order_by()
+        if event.read_us:
+            counts.operations.update(event.operations)
+            counts._categories.update(event.categories)
+            counts._foreground = event.foreground
+            counts._minutes[event.peak_us // _MINUTE_US] = event.peak_per_min
+        by_minute = failed.filter(at_us__gte=event.read_us // _MINUTE_US * _MINUTE_US)
+        minutes = by_minute.values(minute=F("at_us") / _MINUTE_US).annotate(count=Count("pk"))
+        for minute, count in minutes.values_list("minute", "count"):
+            counts._minutes[minute] = max(counts._minutes[minute], count)
+        since = failed.filter(at_us__gt=event.read_us).values_list("operation", "category", "is_foreground")
+        for operation, category, is_foreground, count in since.annotate(Count("pk")):
+            counts.operations[operation] += count
+            counts._categories[category] += count
+            counts._foreground += count if is_foreground else 0
+        return counts
+
     def add(self, operation: str, category: str, *, is_foreground: bool, minute: int, count: int = 1) -> None:
         self.operations[operation] += count
         self._categories[category] += count
@@ -200,11 +242,6 @@ class _Counts:
             "peak_per_min": self._minutes[peak],
             "peak_us": peak * _MINUTE_US,
         }
-
-
-def _of_subject(facts: QuerySet[Fact], event: CapacityEvent) -> QuerySet[Fact]:
-    one = facts.filter(provider=event.provider, model=event.model)
-    return one if event.provider or event.model else one.filter(operation=event.operation)
 
 
 def _said(told: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, Any]:

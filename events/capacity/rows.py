@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TypeVar
 
 from events.capacity.moves import BreakerMoves, united_moves
+from events.queries.sums import capacity_name
+from events.wording import listing
 from recovery_ops.rules.words import Category
 
 
@@ -33,6 +35,9 @@ OWNER_CHIPS: dict[Owner, str] = {
     Owner.NETWORK: "our network",
     Owner.UNREACHABLE: "not reachable",
 }
+
+NAMED_SHARE = 0.02
+"""Of the failures of an event: a region with less is not in its name."""
 
 _OF_THE_PROVIDER = (Category.OVERLOADED, Category.SERVER_ERROR)
 OF_THE_WAY = (Category.NETWORK, Category.TIMEOUT)
@@ -66,6 +71,10 @@ class CapacityEventRow:
     provider: str
     model: str
     operation: str
+    regions: Mapping[str, int]
+    """Failures by region of what was called, the most frequent first, as far as anybody said."""
+    is_joined: bool
+    """Whether the rule made it one with an earlier one."""
     started: datetime
     last: datetime
     is_over: bool
@@ -103,9 +112,27 @@ class CapacityEventRow:
         return f"CE-{self.id}"
 
     @property
+    def region(self) -> str:
+        """The region, of one that is by itself; empty where nobody said."""
+        return next(iter(self.regions), "")
+
+    @property
     def names(self) -> frozenset[str]:
-        """The backends that it is an outage of."""
-        return frozenset(part.name for part in self.parts or (self,))
+        """The backends that it is an outage of, without their regions."""
+        return frozenset(capacity_name(part.provider, part.model, part.operation) for part in self.parts or (self,))
+
+    @property
+    def made_by(self) -> str:
+        """Who made one of several: `rule`, `person`, or `rule and person`; the rule where nobody had to."""
+        joined = sum(part.is_joined for part in self.parts)
+        if joined >= len(self.parts) - 1:
+            return "rule"
+        return "rule and person" if joined else "person"
+
+    @property
+    def made_by_words(self) -> str:
+        """The same for people."""
+        return {"rule": "the rule", "person": "a person"}.get(self.made_by, "the rule and a person")
 
     def lasted(self, now: datetime) -> timedelta:
         """From its first to its last failure; to `now` while it goes on."""
@@ -130,17 +157,20 @@ def united(number: int, parts: Sequence[CapacityEventRow]) -> CapacityEventRow:
     """Several events as the one that people say they are.
 
     A run that met two of them is not counted twice: runs, instances, what they used and how many wait are at least
-    those of the part with most.
+    those of the part with most. Nor is what two parts of one operation that were at once saw both.
     """
     ordered = sorted(parts, key=lambda part: part.id)
     worst = max(ordered, key=lambda part: part.peak_per_min)
     most = max(ordered, key=lambda part: part.runs)
+    at_once = _at_once(ordered)
     categories = _added([part.categories for part in ordered])
     waits = [part.longest_wait_s for part in ordered if part.longest_wait_s is not None]
     return replace(
         ordered[0],
         id=number,
-        name=", ".join(dict.fromkeys(part.name for part in ordered)),
+        name=_name_of(ordered),
+        regions=_added([part.regions for part in ordered]),
+        is_joined=False,
         started=min(part.started for part in ordered),
         last=max(part.last for part in ordered),
         is_over=all(part.is_over for part in ordered),
@@ -158,14 +188,59 @@ def united(number: int, parts: Sequence[CapacityEventRow]) -> CapacityEventRow:
         peak_per_min=worst.peak_per_min,
         peak_at=worst.peak_at,
         longest_wait_s=max(waits, default=None),
-        breakers=_added([part.breakers for part in ordered]),
+        breakers=_added([_most([part.breakers for part in some]) for some in at_once]),
         moves=united_moves(part.moves for part in sorted(parts, key=lambda part: part.last)),
-        fallbacks=sum(part.fallbacks for part in ordered),
+        fallbacks=sum(max(part.fallbacks for part in some) for some in at_once),
         waiting=max(part.waiting for part in ordered),
         spent=most.spent,
         merged_into=None,
         parts=tuple(ordered),
     )
+
+
+def regional_name(name: str, regions: Iterable[str]) -> str:
+    """`helios / large in eu-west-1`; the name alone where nobody said a region."""
+    told = [region for region in regions if region]
+    return f"{name} in {', '.join(told)}" if told else name
+
+
+def _name_of(parts: Sequence[CapacityEventRow]) -> str:
+    """`helios (search_web), helios / large in eu-west-1, us-east-1; helios / small`: each with its regions.
+
+    A region in which next to nothing failed is on the page and not in the name.
+    """
+    least = sum(part.failures for part in parts) * NAMED_SHARE
+    regions_of: dict[str, set[str]] = {}
+    for part in parts:
+        told = {region for region, count in part.regions.items() if count >= least}
+        regions_of.setdefault(_name_in_whole(part), set()).update(told)
+    names_in: dict[tuple[str, ...], list[str]] = {}
+    for name, regions in sorted(regions_of.items()):
+        names_in.setdefault(tuple(sorted(regions)), []).append(name)
+    return "; ".join(regional_name(", ".join(names), regions) for regions, names in names_in.items())
+
+
+def _name_in_whole(part: CapacityEventRow) -> str:
+    """Its backend's name; of a provider without a model with the tools that failed: beside others it needs them."""
+    name = capacity_name(part.provider, part.model, part.operation)
+    if part.model or not part.provider or not part.operations:
+        return name
+    return f"{name} ({listing(sorted(part.operations), most=2)})"
+
+
+def _at_once(parts: Sequence[CapacityEventRow]) -> list[list[CapacityEventRow]]:
+    """Groups of parts that have an operation in common and were at one time: what stood in, or opened, both saw."""
+    groups: list[list[CapacityEventRow]] = []
+    for part in parts:
+        mine = [group for group in groups if any(_saw_the_same(part, one) for one in group)]
+        groups = [group for group in groups if group not in mine]
+        groups.append([part, *(one for group in mine for one in group)])
+    return groups
+
+
+def _saw_the_same(one: CapacityEventRow, other: CapacityEventRow) -> bool:
+    is_at_once = one.started <= other.last and other.started <= one.last
+    return is_at_once and not one.operations.keys().isdisjoint(other.operations)
 
 
 _Key = TypeVar("_Key", bound=str)
@@ -199,11 +274,23 @@ def owner_of(categories: Mapping[Category, int], *, is_ours: bool) -> Owner:
     return Owner.QUOTA if quota > provider else Owner.PROVIDER
 
 
+def owner_word(stored: object, *, is_ours: bool) -> str:
+    """The same of the counts that an event keeps; empty before they were first read."""
+    categories = categories_of(stored)
+    return owner_of(categories, is_ours=is_ours).value if categories else ""
+
+
 def categories_of(stored: object) -> dict[Category, int]:
     """The stored counts by category, the most frequent first."""
     given: Mapping[str, int] = stored if isinstance(stored, Mapping) else {}
     known = {Category(word): count for word, count in given.items() if word in set(Category)}
     return dict(sorted(known.items(), key=lambda item: (-item[1], item[0])))
+
+
+def is_about(row: CapacityEventRow, *, provider: str = "", region: str = "") -> bool:
+    """Whether it is an outage of this provider, and failed in this region; empty leaves nothing out."""
+    providers = {part.provider for part in row.parts or (row,)}
+    return (not provider or provider in providers) and (not region or region in row.regions)
 
 
 def going_on(rows: Sequence[CapacityEventRow]) -> list[CapacityEventRow]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from events.rows import DegradationRow
 from recovery_ops.rules.facts import AttemptSucceeded, DegradationStarted, FallbackActivated, ModelFallback, RunFinished
 from recovery_ops.wire import names
 
-READ_MOST = 2_000
+READ_MOST = 1_000
 """Weaker answers, and finished runs, read for one window: the newest."""
 NEAR_US = 5 * US_PER_S
 """An answer is told in the same moment as the interval that it opens, but not before it to the microsecond."""
@@ -70,7 +71,7 @@ def degradations_in(environment: str, *, start: datetime, end: datetime, now: da
         if kind == _WITHDRAWN
         else _reduction(some, told[operation], reachable, is_partial=is_partial)
         for (operation, kind, _), group in groups.items()
-        for some in _joined(group, now)
+        for some in _joined(group, reachable, now)
     ]
     weaker = {run for row in found for run in row.runs}
     with_weaker, without_weaker, is_cut = _costs(environment, start, end, weaker)
@@ -130,35 +131,44 @@ def _without(
     return found, any(len(rows) == READ_MOST for rows in read.values())
 
 
-def _joined(rows: Sequence[DegradationRow], now: datetime) -> Iterator[list[DegradationRow]]:
-    """Intervals of one reduction, those that meet together: whole again is whole everywhere."""
+def _is_heard_in(row: DegradationRow, reachable: AbstractSet[str]) -> bool:
+    return f"{row.service}/{row.instance}" in reachable
+
+
+def _joined(
+    rows: Sequence[DegradationRow], reachable: AbstractSet[str], now: datetime
+) -> Iterator[list[DegradationRow]]:
+    """Intervals of one reduction, those that meet together: whole again is whole everywhere.
+
+    Of an instance that died in the middle of one it goes on as far as it was heard of.
+    """
     run: list[DegradationRow] = []
     until = now
     for row in sorted(rows, key=lambda row: row.started):
         if run and row.started > until:
             yield run
             run = []
-        until = max(until, row.ended or now) if run else row.ended or now
+        mine = row.ended or (now if _is_heard_in(row, reachable) else row.heard)
+        until = max(until, mine) if run else mine
         run.append(row)
     if run:
         yield run
 
 
 def _reduction(
-    rows: Sequence[DegradationRow], answers: Iterable[_Answer], reachable: set[str], *, is_partial: bool
+    rows: Sequence[DegradationRow], answers: Iterable[_Answer], reachable: AbstractSet[str], *, is_partial: bool
 ) -> Reduction:
     first, newest = rows[0], max(rows, key=lambda row: row.started)
     ends = [row.ended for row in rows if row.ended is not None]
     still = [row for row in rows if row.ended is None]
-    ended = None if still else max(ends)
-    if ended is not None:
-        standing = Standing.WHOLE
-    else:
-        is_told = any(f"{row.service}/{row.instance}" in reachable for row in still)
-        standing = Standing.REDUCED if is_told else Standing.NOT_KNOWN
+    standing, ended, heard_until = Standing.WHOLE, max(ends, default=None), None
+    if any(_is_heard_in(row, reachable) for row in still):
+        standing, ended = Standing.REDUCED, None
+    elif still and (ended is None or ended < max(row.heard for row in still)):
+        standing, ended, heard_until = Standing.NOT_KNOWN, None, max(first.started, *(row.heard for row in still))
     instances = tuple(sorted({f"{row.service}/{row.instance}" for row in rows}))
     operation = first.operation or first.from_name
-    held = _held_us(first.started, ended)
+    held = _held_us(first.started, ended or heard_until)
     mine = [
         one
         for one in answers
@@ -177,6 +187,7 @@ def _reduction(
         category=newest.category,
         started=first.started,
         ended=ended,
+        heard_until=heard_until,
         standing=standing,
         instances=instances,
         services=tuple(sorted({row.service for row in rows})),

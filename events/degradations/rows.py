@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from events.moments import to_us
 from recovery_ops.rules.words import Category
 
 KIND_WORDS = {
@@ -22,7 +23,7 @@ class Standing(StrEnum):
 
     REDUCED = "reduced"
     NOT_KNOWN = "not known"
-    """Every instance that did not say it is over stopped reporting."""
+    """Every instance that did not say it is over stopped reporting, and none was whole again after it."""
     WHOLE = "whole again"
 
 
@@ -52,6 +53,8 @@ class Reduction:
     started: datetime
     ended: datetime | None
     """None: some instance has not said that it is over."""
+    heard_until: datetime | None
+    """Of what is not known to be over: the last sign of life of its instances. None where it is, or goes on."""
     standing: Standing
     instances: tuple[str, ...]
     """`service/instance` of each, by name."""
@@ -68,13 +71,19 @@ class Reduction:
         return f"{self.operation}-{self.kind}-{self.to_name}-{self.started:%Y%m%d%H%M%S%f}"
 
     @property
+    def place(self) -> tuple[int, int, str, str, str]:
+        """Its place in the list: what goes on first, then the newest end first."""
+        newest = -to_us(self.ended or self.started)
+        return int(self.ended is not None), newest, self.operation, self.kind, self.key
+
+    @property
     def words(self) -> str:
         """`answered by search_cache`."""
         return f"{KIND_WORDS.get(self.kind, self.kind)} {self.to_name}".strip()
 
     def lasted(self, now: datetime) -> timedelta:
-        """From its beginning to its end, or to now."""
-        return (self.ended or now) - self.started
+        """From its beginning to its end, or to now; where that is not known, as far as its instances were heard of."""
+        return (self.ended or self.heard_until or now) - self.started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +112,10 @@ class Unaccounted:
     to_name: str
     answers: int
     instances: tuple[str, ...]
+
+
+PLACE = (int, int, str, str, str)
+"""Of what `Reduction.place` is made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +150,7 @@ def _capability(operation: str, rows: list[Reduction], now: datetime) -> Capabil
     standing = min((row.standing for row in rows), key=_ORDER.index)
     total, until = timedelta(), None
     for row in sorted(rows, key=lambda row: row.started):
-        ended = row.ended or now
+        ended = row.ended or row.heard_until or now
         begins = row.started if until is None else max(row.started, until)
         total += max(timedelta(), ended - begins)
         until = ended if until is None else max(until, ended)

@@ -85,6 +85,7 @@ def failure_fact(
         provider=identity.provider or None,
         model=identity.model or None,
         tool=identity.tool or None,
+        region=identity.region or None,
         request_id=failure.request_id,
         error_code=failure.code,
         rule=failure.rule,

@@ -22,13 +22,15 @@ class Identity(NamedTuple):
     provider: str
     model: str
     tool: str
+    region: str = ""
 
 
 def identity_of(given: Attributes, span_name: str) -> Identity:
     """The identity of a span or a record, from its attributes and its name."""
     provider, model = text_of(given, foreign.PROVIDER), text_of(given, foreign.REQUEST_MODEL)
-    tool = text_of(given, foreign.TOOL)
-    return Identity((tool or model or _far_end(given) or bounded(span_name))[:NAME_CHARS], provider, model, tool)
+    tool, region = text_of(given, foreign.TOOL), text_of(given, foreign.REGION)
+    name = (tool or model or _far_end(given) or bounded(span_name))[:NAME_CHARS]
+    return Identity(name, provider, model, tool, region)
 
 
 def _far_end(given: Attributes) -> str:

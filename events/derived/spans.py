@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from events.cleaning import clean_text
+from events.cleaning import PLAIN, Cleaner
 from events.derived.facts import Keys, failure_fact, failure_of, key_of, model_fallback, record_of
 from events.derived.marks import Error, Mark, Marks, Place, told
 from events.derived.naming import NAME_CHARS, Identity, identity_of, is_operation
@@ -89,17 +89,17 @@ class _Node:
 _ERROR_TYPES = (foreign.EXCEPTION_TYPE, foreign.ERROR_TYPE)
 
 
-def derive_from_spans(batches: Sequence[SpanBatch], rules: Rules = tuple) -> Derived:
+def derive_from_spans(batches: Sequence[SpanBatch], rules: Rules = tuple, cleaner: Cleaner = PLAIN) -> Derived:
     """The facts that the spans of a request tell; what could not be read of it goes along.
 
     `rules` are those of the policy, asked for when something failed.
     """
     derived, keys = Derived(), Keys()
     trees = _trees(batches)
-    errors = [[list(_failures(node, keys, rules)) for node in nodes] for nodes in trees]
+    errors = [[list(_failures(node, keys, rules, cleaner)) for node in nodes] for nodes in trees]
     for nodes, theirs in zip(trees, errors, strict=True):
         for node, mine in zip(nodes, theirs, strict=True):
-            _mark(node, mine, derived.marks)
+            _mark(node, mine, derived.marks, cleaner)
     failures = told(derived.marks)
     for batch, nodes, theirs in zip(batches, trees, errors, strict=True):
         found, held = (
@@ -125,13 +125,13 @@ def derive_from_spans(batches: Sequence[SpanBatch], rules: Rules = tuple) -> Der
     return derived
 
 
-def _mark(node: _Node, errors: Sequence[_Failed], marks: Marks) -> None:
+def _mark(node: _Node, errors: Sequence[_Failed], marks: Marks, cleaner: Cleaner) -> None:
     """Remember of a span what tells whose error it is; of one that went well, only that its parent had one such."""
     span, place = node.span, node.place
     if node.is_failed or errors:
         last_words = text_of(_last_words(node), _ERROR_TYPES)
         mark = Mark(
-            span.parent_id, max(1, min(span.end_ns, _MOST_NS)), node.is_failed, clean_text(last_words, NAME_CHARS)
+            span.parent_id, max(1, min(span.end_ns, _MOST_NS)), node.is_failed, cleaner.text(last_words, NAME_CHARS)
         )
         mark.errors = {one.error.uid: one.error for one in errors}
         marks.setdefault(place, Mark()).join(mark)
@@ -189,10 +189,12 @@ class _Failed:
     at_ns: int
 
 
-def _failures(node: _Node, keys: Keys, rules: Rules) -> Iterator[_Failed]:
+def _failures(node: _Node, keys: Keys, rules: Rules, cleaner: Cleaner) -> Iterator[_Failed]:
     span = node.span
     caller = _caller(node)
     identity = _identity(caller or node)
+    if region := text_of(node.span.attributes, foreign.REGION):
+        identity = identity._replace(region=region)  # what failed knows best where it stands
     for event, given, message, at_ns in _errors(node):
         failure = failure_of(given, message, at_ns, identity, rules())
         if failure is None:
@@ -209,7 +211,7 @@ def _failures(node: _Node, keys: Keys, rules: Rules) -> Iterator[_Failed]:
             trace_id=span.trace_id,
             span_id=span.span_id,
         )
-        error_type = "" if event is None else clean_text(text_of(event.attributes, _ERROR_TYPES), NAME_CHARS)
+        error_type = "" if event is None else cleaner.text(text_of(event.attributes, _ERROR_TYPES), NAME_CHARS)
         error = Error(uuid.UUID(uid).bytes, error_type, is_own=event is None)
         yield _Failed(error, sent, identity, failure.category.value, at_ns)
 
@@ -301,11 +303,16 @@ class _Calls:
 def _count(node: _Node, calls: dict[tuple[Identity, int], _Calls]) -> None:
     if not is_operation(node.span.attributes):
         return
-    identity = _identity(node)
+    identity = _counted_as(node)
     # A framework's span around a vendor's, both for one call: the inner one is the call.
-    if not any(is_operation(child.span.attributes) and _identity(child) == identity for child in node.children):
+    if not any(is_operation(child.span.attributes) and _counted_as(child) == identity for child in node.children):
         calls.setdefault((identity, node.span.end_ns // _MINUTE_NS), _Calls()).add(node)
 
 
 def _identity(node: _Node) -> Identity:
     return identity_of(node.span.attributes, node.span.name)
+
+
+def _counted_as(node: _Node) -> Identity:
+    """Calls are counted without their region, which a framework's span does not know and the vendor's may."""
+    return _identity(node)._replace(region="")

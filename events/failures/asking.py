@@ -36,8 +36,8 @@ BINS = 24
 _FINGERPRINT = names.attribute_of(FailureClassified, "fingerprint")
 _SAID = Attributes(FailureClassified, "message", "error_type", "status_code")
 _COLUMNS = (
-    *("pk", "at_us", "mark", "run", "category", "operation", "provider", "model", "is_foreground", "origin"),
-    "agent_id",
+    *("pk", "at_us", "mark", "run", "category", "operation", "provider", "model", "region", "is_foreground"),
+    *("origin", "agent_id"),
 )
 _UNNAMED = "unnamed-"
 _TOLD_BY_US = "derived"
@@ -69,10 +69,10 @@ def read_failures(environment: str, *, start: datetime, end: datetime) -> Sample
 
     @cache  # failures that are alike share them
     def values_of(*kind: Any) -> Mapping[Field, str]:
-        category, operation, provider, model, is_foreground, origin, agent_id = kind
+        *told, origin, agent_id = kind
         sender = senders.get(agent_id)
         service, instance = (sender.service, sender.instance) if sender else ("", "")
-        return _values(category, operation, provider, model, is_foreground, origin, service, instance)
+        return _values(*told, origin=origin, service=service, instance=instance)
 
     seen = []
     for fact_id, at_us, mark, run, *kind in rows:
@@ -100,7 +100,9 @@ def _values(
     operation: str,
     provider: str,
     model: str,
+    region: str | None,
     is_foreground: bool,
+    *,
     origin: str | None,
     service: str,
     instance: str,
@@ -109,6 +111,7 @@ def _values(
         Field.CATEGORY: category or Category.UNKNOWN.value,
         Field.OPERATION: operation,
         Field.BACKEND: capacity_name(provider, model, ""),
+        Field.REGION: region or "",
         Field.SERVICE: service,
         Field.WAITS: "foreground" if is_foreground else "background",
         Field.INSTANCE: instance,
@@ -125,6 +128,24 @@ def named_marks(environment: str, *, start: datetime, end: datetime) -> list[Mar
         one = Marked(name, category or Category.UNKNOWN.value, operation, from_us(first_us), from_us(last_us))
         found[name] = one if name not in found else one.with_other(found[name])
     return sorted(found.values(), key=lambda one: (one.first, one.fingerprint))
+
+
+def newest_marked(
+    environment: str, fingerprints: Iterable[str], *, start: datetime, end: datetime
+) -> dict[str, Marked]:
+    """Of these fingerprints, what the newest failures in [start, end) say; those that are not among them are left out.
+
+    So many failures are read and no more, however many there are. One query; index `fact_by_event`.
+    """
+    wanted = set(fingerprints)
+    found: dict[str, Marked] = {}
+    newest = _failures(environment, start, end).order_by("-at_us", "-id")
+    for mark, category, operation, at_us in newest.values_list("mark", "category", "operation", "at_us")[:READ]:
+        name = named_mark(mark, category, operation)
+        if name in wanted and name not in found:
+            at = from_us(at_us)
+            found[name] = Marked(name, category or Category.UNKNOWN.value, operation, at, at)
+    return found
 
 
 def is_unnamed(fingerprint: str) -> bool:
@@ -204,16 +225,23 @@ def cause_of(grouping: Grouping, mark: str | None, category: str, operation: str
 
 
 def fingerprints(
-    sample: Sample, *, start: datetime, end: datetime, before: Mapping[str, int] | None, limit: int = SHOWN
+    sample: Sample,
+    *,
+    start: datetime,
+    end: datetime,
+    before: Mapping[str, int] | None,
+    limit: int = SHOWN,
+    after: tuple[int | float | str, ...] | None = None,
 ) -> list[Fingerprint]:
-    """The fingerprints of a sample, the most frequent first. One query, for the newest of each."""
+    """The fingerprints of a sample, the most frequent first, behind a place. One query, for the newest of each."""
     tallies: dict[str, Tally] = {}
     start_us, length_us = to_us(start), max(1, to_us(end) - to_us(start))
     unread = (to_us(sample.since) - start_us) * BINS // length_us
     for one in sample.seen:
         tally = tallies.setdefault(one.fingerprint, Tally(bins=[0] * BINS))
         _add(tally, one, min(BINS - 1, (one.at_us - start_us) * BINS // length_us))
-    ordered = sorted(tallies.items(), key=lambda item: (-len(item[1].seen), -item[1].seen[0].at_us))[:limit]
+    places = sorted((-len(tally.seen), -tally.seen[0].at_us, name) for name, tally in tallies.items())
+    ordered = [(place[2], tallies[place[2]]) for place in places if after is None or place > after][:limit]
     told = _said_of(tally.seen[0].fact_id for _, tally in ordered)
     return [
         _fingerprint(name, tally, told.get(tally.seen[0].fact_id, {}), before, unread, start=start, end=end)

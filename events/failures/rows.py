@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from events.moments import to_us
 from recovery_ops.rules.words import Category
 
 
@@ -18,6 +19,7 @@ class Field(StrEnum):
     CATEGORY = "category"
     OPERATION = "operation"
     BACKEND = "backend"
+    REGION = "region"
     SERVICE = "service"
     WAITS = "waits"
     INSTANCE = "instance"
@@ -119,6 +121,15 @@ class Fingerprint:
     backends: Sequence[str]
     bins: Sequence[int | None]
     """Counts over the range, oldest first; None where too many came later for it to be read."""
+
+    @property
+    def place(self) -> tuple[int, int, str]:
+        """Its place in the list: the most frequent first, of those the newest."""
+        return -self.count, -to_us(self.last), self.fingerprint
+
+
+PLACE = (int, int, str)
+"""Of what `Fingerprint.place` is made."""
 
 
 @dataclass(frozen=True, slots=True)

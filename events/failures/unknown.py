@@ -25,7 +25,6 @@ READ = 10_000
 READ_WHOLE = 3_000
 """… and, with all that they tell, for what a rule would match."""
 SAMPLES = 20
-MOST_CAUSES = 100
 _SAID = Attributes(
     FailureClassified,
     *("fingerprint", "message", "exception_type", "error_code", "status_code", "rule", "instead_of", "error_type"),
@@ -102,7 +101,7 @@ def unknown_causes(environment: str, *, start: datetime, end: datetime) -> Cause
     found = _added_up(ids[:READ_WHOLE])
     ordered = sorted(found.values(), key=lambda one: (-one.count, -to_us(one.last)))
     since = from_us(rows[-1][1]) if is_cut else start
-    return Causes(rows=ordered[:MOST_CAUSES], since=since, is_cut=is_cut or len(ids) > READ_WHOLE)
+    return Causes(rows=ordered, since=since, is_cut=is_cut or len(ids) > READ_WHOLE)
 
 
 def unknown_cause(environment: str, fingerprint: str, *, start: datetime, end: datetime) -> Unknown | None:

@@ -18,7 +18,7 @@ from events.queries.sums import (
     sums_per_bin,
 )
 from events.queries.transitions import transitions
-from events.queries.trouble import degradations, recent_failures
+from events.queries.trouble import degradations, fingerprint_of, recent_failures
 from events.rows import (
     RANK,
     WORST_FIRST,
@@ -67,6 +67,7 @@ __all__ = [
     "degradations",
     "failures_per_bin",
     "fallbacks_per_bin",
+    "fingerprint_of",
     "fleet",
     "fleet_lanes",
     "instance_states",

@@ -27,8 +27,7 @@ LIGHT_MOVES_READ = 4 * MOVES_READ
 """Without their evidence moves are so much cheaper."""
 _BINS = 96
 _CELLS = 20_000
-_BINNED = 50_000
-"""Up to so many moves bins are fine; beyond, they are so wide that at most `_CELLS` rows come out."""
+"""Bins are so wide that at most so many rows come out: finer for up to 200 instances, coarser for more."""
 
 Pair = tuple[int, str]
 """An instance's id and a breaker's name."""
@@ -154,14 +153,12 @@ def _newest_before(reading: Reading, ids: list[int]) -> Iterator[Move]:
     )
     newest = Subquery(earlier.order_by("-at_us", "-sequence_number").values("id")[:1])
     rows = BreakerState.objects.filter(id__in=ids).annotate(newest=newest)
-    return moves_of(Fact.objects.filter(id__in=list(rows.values_list("newest", flat=True)) if ids else []))
+    return moves_of(Fact.objects.filter(id__in=rows.values("newest")))
 
 
 def _binned(reading: Reading) -> tuple[int, dict[Pair, list[Point]]]:
     """Points that show for each bin the worst state in it. The database groups the moves by pair and bin."""
-    most_bins = _BINS
-    if reading.moved().count() > _BINNED:
-        most_bins = max(12, min(_BINS, _CELLS // max(1, len(reading.standing))))
+    most_bins = max(12, min(_BINS, _CELLS // max(1, len(reading.standing))))
     bin_s = bin_width_s(reading.end - reading.start, most_bins=most_bins)
     grid = Grid.over(reading.start, reading.end, bin_s)
     rows = [row for row in _grouped(reading, grid) if (row["agent_id"], row["breaker"]) in reading.standing]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
@@ -82,6 +84,18 @@ class Part:
     end_us: int
     service: str = ""
     operation: str = ""
+
+
+def sort_on_disk(folder: Path) -> None:
+    """For a process of its own that reads long recordings: SQLite sorts them in files of this folder, not in memory.
+
+    Not within a transaction. PostgreSQL always does, past its `work_mem`.
+    """
+    if connection.vendor != "sqlite":
+        return
+    os.environ["SQLITE_TMPDIR"] = str(folder)
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA temp_store = FILE")
 
 
 def count_recorded(part: Part) -> int:

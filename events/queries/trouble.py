@@ -18,6 +18,7 @@ from recovery_ops.rules.words import FAMILY_OF, Category
 
 DEGRADATIONS_MOST = 2_000
 
+_MARK = Attributes(FailureClassified, "fingerprint")
 _SAID = Attributes(FailureClassified, "status_code", "error_type", "message", "attempt", "retry_after_s")
 
 
@@ -59,6 +60,7 @@ class _Interval(NamedTuple):
     category: str
     service: str
     instance: str
+    last_seen_us: int
     started_us: int
     ended_us: int | None
     calls: int
@@ -69,7 +71,9 @@ def _intervals(found: QuerySet[Degradation]) -> Iterator[_Interval]:
 
 
 def _columns(found: QuerySet[Degradation]) -> Any:
-    columns = (name if name not in ("service", "instance") else f"agent__{name}" for name in _Interval._fields)
+    columns = (
+        name if name not in ("service", "instance", "last_seen_us") else f"agent__{name}" for name in _Interval._fields
+    )
     return found.values_list(*columns)
 
 
@@ -83,6 +87,7 @@ def _degradation(one: _Interval) -> DegradationRow:
         category=category_or_none(one.category),
         service=one.service,
         instance=one.instance,
+        heard=from_us(one.last_seen_us),
         started=from_us(one.started_us),
         ended=None if one.ended_us is None else from_us(one.ended_us),
         calls=one.calls,
@@ -114,6 +119,12 @@ def recent_failures(
         failed = failed.filter(run__in=sorted(runs))
     newest = failed.select_related("agent").order_by("-at_us", "-sequence_number", "-id")[:limit]
     return [failure_row(fact) for fact in newest]
+
+
+def fingerprint_of(fact_id: int) -> str:
+    """By which a failure is one with others; empty where it does not tell. One query."""
+    fact = Fact.objects.filter(pk=fact_id).only("attributes").first()
+    return "" if fact is None else text_of(_MARK.of(fact.attributes)["fingerprint"])
 
 
 def failure_row(fact: Fact) -> FailureRow:

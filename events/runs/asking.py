@@ -81,19 +81,23 @@ def runs(
     fingerprint: str = "",
     grouping: Grouping = AS_SENT,
     before_us: int | None = None,
+    most: int | None = None,
 ) -> Runs:
     """Runs that a fact in [start, end) names. Two or three queries, for those that still run up to five.
+
+    `most` are on a page (else `PAGE`), and whichever was named in the same microsecond as the last of them.
 
     `operation` is that of a failure, `fingerprint` the name of its cause, which `grouping` says of each. Indexes:
     `fact_by_event`, `fact_by_run`.
     """
     is_wanted = _Wanted(show, operation, grouping.head(fingerprint), grouping)
     until_us = min(to_us(end), before_us) if before_us is not None else to_us(end)
+    most = PAGE if most is None else most
     newest: dict[str, int] = {}
     wanted: list[str] = []
     rest_us: int | None = None
-    for most in sorted({min(READ_FIRST, READ), READ}):
-        named, rest_us = _naming(environment, is_wanted, to_us(start), until_us, most)
+    for read in sorted({min(READ_FIRST, READ), READ}):
+        named, rest_us = _naming(environment, is_wanted, to_us(start), until_us, read)
         newest = {}
         for run, at_us in named:
             newest.setdefault(run, at_us)
@@ -101,13 +105,14 @@ def runs(
         if show is Show.RUNNING and named:
             ended = _ended_since(environment, named[-1][1])
             wanted = [run for run in wanted if run not in ended]
-        if len(wanted) > PAGE or rest_us is None:
+        if len(wanted) > most or rest_us is None:
             break
-    shown = wanted[:PAGE]
+    # The next page begins before the moment of the last run here.
+    shown = [run for place, run in enumerate(wanted) if place < most or newest[run] == newest[wanted[most - 1]]]
     rows = [row for row in stories_of(environment, shown) if not _was_shown(row, before_us, show)]
     if show is Show.RUNNING:
         rows = [row for row in rows if row.ended is None]
-    return Runs(rows=rows, older_us=newest[shown[-1]] if len(wanted) > PAGE else rest_us)
+    return Runs(rows=rows, older_us=newest[shown[-1]] if len(wanted) > len(shown) else rest_us)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def rung_lines(story: RunStory) -> list[RungLine]:
         Rung.RETRY: _retries(story),
         Rung.FALLBACK: f"{count_text(len(story.stood_in), 'stand-in')}" if story.stood_in else "",
         Rung.DEGRADE: _count(story, Rung.DEGRADE, "operation"),
-        Rung.ASK: count_text(story.questions, "question") if story.questions else "",
+        Rung.ASK: _questions(story),
         Rung.FAIL: _count(story, Rung.FAIL, "operation"),
     }
     return [
@@ -65,6 +65,14 @@ def _retries(story: RunStory) -> str:
         return ""
     saved = sum(piece.kind is Kind.SUCCEEDED for piece in story.pieces)
     return f"{story.failed_attempts} failed, {saved} saved" if saved else f"{story.failed_attempts} failed"
+
+
+def _questions(story: RunStory) -> str:
+    if not story.questions:
+        return ""
+    return (
+        f"{story.answers} of {story.questions} answered" if story.answers else count_text(story.questions, "question")
+    )
 
 
 def _count(story: RunStory, rung: Rung, word: str) -> str:

@@ -71,6 +71,8 @@ class Piece:
     start: datetime
     end: datetime | None
     words: str
+    fact_id: int = 0
+    """Of the fact that it was told by; 0 where it is put together from several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,8 @@ class RunStory:
     """`turns`, `attempts`, `input_tokens`, `output_tokens`, `cost_usd`, as far as it said."""
     fingerprints: Sequence[str]
     last_failed: datetime | None = None
+    answers: int = 0
+    """Of the questions, those that a person answered. Facts do not tell it: whoever asks on knows."""
     is_cut: bool = False
     """Whether it has more facts than were read."""
 

@@ -110,7 +110,9 @@ class _Teller:
         begin = fact.at - timedelta(seconds=lasted_s or 0.0)
         end = None if lasted_s is None else max(fact.at, begin + _SHORTEST)
         operation = fact.operation or fact.breaker
-        self.pieces.append(Piece(rung=rung, kind=kind, operation=operation, start=begin, end=end, words=words))
+        self.pieces.append(
+            Piece(rung=rung, kind=kind, operation=operation, start=begin, end=end, words=words, fact_id=fact.fact_id)
+        )
 
     def finished(self, last: datetime) -> list[Piece]:
         """The pieces; a wait ends with the next piece of its operation, and everything with the run."""

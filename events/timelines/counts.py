@@ -65,6 +65,7 @@ def rejections_band(bins: Bins, *, label: str = "calls not made") -> Band:
         "name": label,
         "x": moments,
         "y": values,
+        "meta": bins.bin_s * 1000,
         "line": {"color": "token:--ink-2", "width": 1.5, "shape": "hv"},
         "fill": "tozeroy",
         "fillcolor": "token:--ink/6",
@@ -110,6 +111,7 @@ def _heat(bins: CapacityBins) -> Trace:
         "type": "heatmap",
         "x": [to_ms(start) for start in bins.starts()],
         "xperiod": bins.bin_s * 1000,
+        "meta": bins.bin_s * 1000,
         "xperiodalignment": "middle",
         "y": [plain(name) for name in bins.series],
         "z": [
@@ -134,6 +136,7 @@ def _bars(name: str, values: Sequence[int], bins: Bins, *, colour: str) -> Trace
         "name": name,
         "x0": to_ms(bins.start),
         "dx": bins.bin_s * 1000,
+        "meta": bins.bin_s * 1000,
         "y": list(values),
         # From the start of its bin on, so that the hover names that moment and not the middle.
         "offset": bins.bin_s * 20,

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from events.masking import cleaner_of
 from events.records import read_records
 from events.sent import Batch, Sent
 from events.store import store_facts
@@ -71,7 +72,7 @@ class Story:
         return self
 
     def _read(self, batch: Batch, received_us: int) -> Any:
-        intake = read_records([batch], self.environment, received_us)
+        intake = read_records([batch], self.environment, received_us, cleaner=cleaner_of(self.environment))
         assert not intake.refused
         return intake.rows
 

@@ -15,9 +15,9 @@ from tests.processes import ROOT, Running, eventually
 
 
 @contextmanager
-def served(app: Any = receiver.app) -> Iterator[str]:
+def served(app: Any = receiver.app, *, port: int = 0) -> Iterator[str]:
     """The receiver, or what stands before it, behind uvicorn in a thread; yields its address."""
-    config = uvicorn.Config(app, port=0, log_level="warning", lifespan="off")
+    config = uvicorn.Config(app, port=port, log_level="warning", lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

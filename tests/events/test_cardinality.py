@@ -49,6 +49,7 @@ def folded(environment: str = "dev") -> dict[str, int]:
         ("recovery.query_source", Kind.SOURCE),
         ("gen_ai.provider.name", Kind.PROVIDER),
         ("gen_ai.request.model", Kind.MODEL),
+        ("cloud.region", Kind.REGION),
         ("recovery.failure.fingerprint", Kind.FINGERPRINT),
     ],
 )
@@ -60,7 +61,9 @@ def test_names_beyond_the_bound_are_one_and_keep_their_own(name: str, kind: Kind
     assert folded() == {kind.value: 7}
     kept = [fact.attributes.get(f"recovery.folded.{kind.value}") for fact in Fact.objects.order_by("-at_us")]
     assert kept == [None] * 3 + [f"{name}-{number}" for number in range(3, 10)]
-    if kind is not Kind.FINGERPRINT:
+    if kind is Kind.REGION:
+        assert set(Fact.objects.values_list("region", flat=True)) == {*(f"{name}-{n}" for n in range(3)), OTHER}
+    elif kind is not Kind.FINGERPRINT:
         assert set(MinuteSum.objects.values_list(kind.value, flat=True)) == {*(f"{name}-{n}" for n in range(3)), OTHER}
     assert sum(MinuteSum.objects.values_list("failures", flat=True)) == 10
 

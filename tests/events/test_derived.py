@@ -209,6 +209,32 @@ def test_an_error_that_climbs_is_one_failure_under_the_name_of_the_call() -> Non
         assert row.span_id == http["spanId"]
 
 
+def test_the_region_is_of_what_failed_else_of_the_call_else_of_the_resource() -> None:
+    region = {"cloud.region": "eu-west-1"}
+    [row] = failures(failed(given=CHAT | region, raised=[exception("openai.InternalServerError")]))
+    assert row.region == "eu-west-1"
+    chat = failed("chat gpt-4o", given=CHAT | region, raised=[exception("openai.InternalServerError")])
+    http = failed("POST", given={"http.response.status_code": 529, "server.address": "x"}, kind=3, parent=chat)
+    [row] = failures(chat, http)
+    assert row.region == "eu-west-1"
+    chat["attributes"] = attributes(CHAT)
+    http["attributes"] += attributes({"cloud.region": "us-east-1"})
+    [row] = failures(chat, http)
+    assert row.region == "us-east-1"
+    [row] = failures(failed(given=CHAT | {"server.address": "eu-west-1.example.com"}))
+    assert row.region is None
+    document = traces(failed(given=CHAT))
+    document["resourceSpans"][0]["resource"]["attributes"] += attributes({"cloud.region": "asia-1"})
+    assert {one.region for one in intake(json.dumps(document).encode()).rows} == {"asia-1"}
+
+
+def test_a_framework_that_knows_no_region_around_a_vendor_that_does_is_one_call() -> None:
+    outer = span("chat", given=CHAT)
+    inner = span("chat", given=CHAT | {"cloud.region": "eu-west-1"}, parent=outer)
+    [counted] = [row for row in rows(outer, inner) if row.event == "calls_counted"]
+    assert counted.attributes["recovery.calls"] == 1
+
+
 def test_retries_inside_a_call_are_failures_of_a_call_that_succeeded() -> None:
     chat = span("chat gpt-4o", given=CHAT)
     tries = [

@@ -143,6 +143,22 @@ def test_a_fault_of_the_world_stores_nothing_and_says_busy(writer: Writer, monke
     assert Fact.objects.count() == 1
 
 
+def test_what_is_set_aside_goes_with_what_is_stored_or_not_at_all(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        if Fact.objects.exists():  # halves are stored by now
+            raise OperationalError("the server closed the connection")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(ingest, "set_aside", fail)
+        with pytest.raises(Busy):
+            writer.submit(poisoned(*range(10, 20))).result(10)
+    assert (Fact.objects.count(), Quarantine.objects.count()) == (0, 0)
+    assert len(writer.submit(poisoned(*range(10, 20))).result(10)) == 1
+    assert (Fact.objects.count(), Quarantine.objects.count()) == (9, 1)
+
+
 def test_what_waited_too_long_is_given_up(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate(monkeypatch)
     first = writer.submit(intake(1))

@@ -215,3 +215,28 @@ def test_a_key_that_asks_too_often_waits_and_others_do_not(monkeypatch: pytest.M
         authenticate(bearer(token), "read")
     with pytest.raises(KeyBusy):
         authenticate(bearer(token), "read")
+
+
+def test_the_end_of_one_key_fills_no_bucket_of_another(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    clock = Clock(monkeypatch)
+    settings.KEY_REQUESTS_PER_S = {"read": 1}
+    _, token = create_key("script", ["read"], "prod")
+    for number in range(4):
+        authenticate(bearer(token), "read")
+        keys.revoke_key(create_key(f"passing {number}", ["read"], "prod")[0].prefix)
+    with pytest.raises(KeyBusy):
+        authenticate(bearer(token), "read")
+    clock.now += 2
+    keys.forget_keys()
+    authenticate(bearer(token), "read")
+    authenticate(bearer(token), "read")
+    with pytest.raises(KeyBusy):
+        authenticate(bearer(token), "read")
+    clock.now += keys.BURST_S
+    keys.forget_keys()
+    for _ in range(4):
+        authenticate(bearer(token), "read")
+
+
+def test_every_scope_has_a_pace(settings: Any) -> None:
+    assert set(settings.KEY_REQUESTS_PER_S) == set(keys.SCOPES)

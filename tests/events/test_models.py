@@ -17,7 +17,14 @@ UNBOUNDED = {
     "SettingsInForce.stated",
     *("CapacityEvent.operations", "CapacityEvent.categories", "CapacityEvent.breakers", "CapacityEvent.waits"),
     *("CapacityEvent.codes", "CapacityEvent.services", "CapacityEvent.moves"),
-    *("CapacityLook.hours", "CapacityLook.bounds", "RecoveryDay.causes", "NamedFailures.rules", "SpanMark.errors"),
+    *(
+        "CapacityLook.hours",
+        "CapacityLook.bounds",
+        "RecoveryDay.causes",
+        "NamedFailures.rules",
+        "SpanMark.errors",
+        "HiddenTexts.section",
+    ),
 }
 """Bounded by whoever writes them: 64 KiB, one fact's share of that, 4 kB, 64 KiB; by the names there may be, the runs
 that are followed, the errors of one span; and the settings of one fact by its 64 KiB."""

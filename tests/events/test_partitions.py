@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.db import connection, connections, transaction
+from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import ConnectionHandler
 
 from events import partitions, retention, verification
-from events.models import Agent, Fact
+from events.models import Fact
 from events.records import Row, read_records
 from events.retention import micros, sweep_facts
 from events.sent import Batch, Sent
@@ -114,9 +115,11 @@ def test_facts_that_were_there_before_partitions_are_kept(postgres_url: str, tra
     try:
         call_command("migrate", "events", "0005", verbosity=0)
         [known] = rows("failure", 2, range(1))
-        agent = Agent.objects.create(environment="dev", service="billing", first_seen_us=1, last_seen_us=1)
+        then = MigrationExecutor(theirs).loader.project_state(("events", "0005_quarantine_and_names")).apps
+        agents, facts = then.get_model("events", "Agent"), then.get_model("events", "Fact")
+        agent = agents.objects.create(environment="dev", service="billing", first_seen_us=1, last_seen_us=1)
         values = {name: getattr(known, name) for name in ("environment", "uid", "event", "at_us", "received_us")}
-        old = Fact.objects.create(agent=agent, **values)
+        old = facts.objects.create(agent=agent, **values)
         call_command("migrate", "events", verbosity=0)
         assert stored(rows("failure", 2, range(3))) == 2
         numbers = Fact.objects.order_by("id").values_list("id", flat=True)

@@ -152,6 +152,7 @@ def test_blotted_json_is_json(text: str, key: str) -> None:
     assert json.loads(blotted)[0]["key"] == key or "=" in key or ":" in key or not key.isprintable()
 
 
+@pytest.mark.django_db
 def test_a_row_written_down_again_is_the_row() -> None:
     said = {"recovery.breaker.name": "b", "recovery.breaker.state": "open", "recovery.sequence_number": 7, "x": 1.5}
     body = json.dumps(request(record("recovery.breaker_state_changed", given=said))).encode()

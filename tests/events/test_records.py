@@ -92,6 +92,16 @@ def test_attributes_with_a_column_are_in_it_and_the_rest_stays() -> None:
     assert (found.sequence_number, found.attributes) == (7, {"http.response.status_code": 429})
 
 
+def test_a_region_is_a_column_and_the_resources_is_the_default() -> None:
+    own, placed = {"cloud.region": "eu-west-1"}, RESOURCE | {"cloud.region": "us-east-1"}
+    said, unsaid = taken(sent(attributes=own), sent(attributes={"x": 1}), resource=placed).rows
+    assert (said.region, unsaid.region) == ("eu-west-1", "us-east-1")
+    assert "cloud.region" not in said.attributes | unsaid.attributes
+    assert row(attributes={"server.address": "eu-west-1.example.com"}).region is None
+    [long] = taken(sent(attributes={"cloud.region": "r" * 300})).rows
+    assert len(long.region or "") == 200
+
+
 def test_other_spellings_of_attributes_and_values_are_taken() -> None:
     found = row(
         "breaker_state",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,11 +10,14 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from events import verification
+from events.keys import create_key
 from events.models import Agent, BreakerState, Fact, SpanSum
+from events.seeding import Plan, seed
 from recovery_ops.control import audit
 from recovery_ops.control.escalations.due import BY
 from recovery_ops.control.escalations.timing import is_by_person
 from recovery_ops.control.models import Escalation, EscalationNote, EscalationSource
+from recovery_ops.control.tasks import keep_escalations
 from tests.events.seeding import NOW
 
 NUMBERS: dict[str, Any] = {"facts": 9_000, "agents": 6, "breakers": 5, "runs": 7, "days": 0.1, "environment": "dev"}
@@ -65,6 +69,20 @@ def test_questions_are_asked_taken_and_answered_as_on_any_day() -> None:
         EscalationNote.objects.values_list("at", flat=True)
     )
     assert audit.verify("dev").is_whole
+
+
+@pytest.mark.django_db
+def test_a_worker_that_lives_meanwhile_decides_nothing_by_its_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    def beside_a_worker(plan: Plan) -> Iterator[int]:
+        for made in seed(plan):
+            yield made
+            keep_escalations()
+
+    create_key(name="agents", environment="dev", scopes=["ingest"])
+    monkeypatch.setattr("recovery_ops.control.management.commands.seed.seed", beside_a_worker)
+    call_command("seed", **NUMBERS | {"facts": 100, "days": 3.0}, escalations=120, until=NOW)
+    assert Escalation.objects.filter(resolved_at=None, default_done_at=None).exists()
+    assert not EscalationNote.objects.filter(at__gt=NOW).exists()
 
 
 @pytest.mark.django_db

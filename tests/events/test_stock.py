@@ -8,6 +8,9 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
 from opentelemetry._logs import Logger, LogRecord, SeverityNumber
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
@@ -17,8 +20,10 @@ from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import SpanKind, StatusCode
 
+from events.capacity.detection import look, look_back
+from events.capacity.models import CapacityEvent
 from events.models import Agent, BreakerState, Fact, MinuteSum
 from tests.events.posting import Door
 from tests.events.serving import served
@@ -113,3 +118,37 @@ def test_its_spans_are_failures_capacity_errors_and_model_fallbacks(door: Door, 
     assert sorted(failures) == [("gpt-4o", "overloaded", "gpt-4o"), ("look", "timeout", "")]
     assert Fact.objects.get(event="model_fallback").model == "gpt-4o-mini-2024-07-18"
     assert sum(MinuteSum.objects.values_list("overloaded", flat=True)) == 1
+
+
+def chatting(url: str, token: str, *, requests: int, attempts: int) -> None:
+    """One process whose calls of a model fail: so many traces, each with so many attempts; nobody names a session."""
+    exporter = OTLPSpanExporter(endpoint=f"{url}/v1/traces", headers={"authorization": f"Bearer {token}"})
+    provider = TracerProvider(resource=Resource({"service.name": "pilot"}), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=50))
+    tracer = provider.get_tracer("pilot")
+    asked = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o"}
+    for _ in range(requests):
+        with tracer.start_as_current_span("POST /answer", kind=SpanKind.SERVER):
+            for _ in range(attempts):
+                with tracer.start_as_current_span("chat gpt-4o", kind=SpanKind.CLIENT, attributes=asked) as chat:
+                    chat.set_attribute("http.response.status_code", 529)
+                    chat.set_attribute("error.type", "529")
+                    chat.set_status(StatusCode.ERROR)
+    assert provider.force_flush()
+    provider.shutdown()
+
+
+@pytest.mark.parametrize(("requests", "attempts", "events"), [(6, 1, 1), (3, 2, 1), (1, 12, 0)])
+def test_one_process_that_names_no_session_shows_an_outage_by_its_requests(
+    door: Door, url: str, client: Client, admin_user: User, requests: int, attempts: int, events: int
+) -> None:
+    chatting(url, door.token, requests=requests, attempts=attempts)
+    failures = Fact.objects.filter(event="failure_classified")
+    assert [(one.category, one.run) for one in failures] == [("overloaded", "")] * (requests * attempts)
+    assert Agent.objects.count() == 1
+    for looks in (look, look, look_back):
+        looks("dev", timezone.now())
+        assert CapacityEvent.objects.count() == events
+    client.force_login(admin_user)
+    shown = client.get("/api/v1/capacity/events", headers={"accept": "application/json"}).json()["events"]
+    assert [(one["provider"], one["model"]) for one in shown] == [("openai", "gpt-4o")] * events

@@ -32,6 +32,7 @@ from events.timelines import (
 from events.timelines.charts import to_ms
 from events.timelines.counts import heat_step
 from events.timelines.fallbacks import reduced_spans
+from events.timelines.zones import on_clock
 from events.wording import span_text, state_word
 from recovery_ops.rules.words import Category, State, Trigger
 
@@ -126,6 +127,7 @@ def reduced(operation: str, *, since: float, until: float | None, kind: str = "f
         category=None,
         service="research",
         instance="a-0",
+        heard=NOW,
         started=NOW - timedelta(minutes=since),
         ended=None if until is None else NOW - timedelta(minutes=until),
         calls=0 if until is None else 4,
@@ -463,3 +465,39 @@ def test_the_most_bars_we_draw_travel_in_fifty_kilobytes() -> None:
     chart = day_of(49)
     assert len(drawn(chart)) == 2000
     assert len(gzip.compress(json.dumps(chart.figure, separators=(",", ":")).encode())) <= 50_000
+
+
+def test_a_figure_is_on_the_clock_of_whoever_reads_it() -> None:
+    chart = timeline(
+        lanes_of({"crm": {"r-0": [(0.0, State.CLOSED), (0.5, State.OPEN)]}}),
+        capacity=capacity(),
+        failures=bins({"transient": [1, 0, 2]}),
+        rejections=bins({"crm": [1, 0, 2]}),
+        degradations=[reduced("crm", since=0.5, until=None)],
+        began=START + (NOW - START) / 2,
+    )
+    ahead = timedelta(hours=5, minutes=30)
+    shown = on_clock(chart.figure, ahead)
+    ms = round(ahead / timedelta(milliseconds=1))
+    assert shown["layout"]["meta"] == {"ahead_ms": ms}
+    assert [datetime.fromisoformat(one) - ahead for one in shown["layout"]["xaxis"]["range"]] == [
+        datetime.fromisoformat(one) for one in chart.figure["layout"]["xaxis"]["range"]
+    ]
+    for was, now in zip(chart.figure["data"], shown["data"], strict=True):
+        if was.get("orientation") == "h":
+            assert (now["base"], now["x"]) == ([one + ms for one in was["base"]], was["x"])
+        elif "dx" in was:
+            assert (now["x0"], now["dx"]) == (was["x0"] + ms, was["dx"])
+        else:
+            assert now["x"] == [one + ms for one in was["x"]]
+    absent = [
+        [one["x"] for one in each["layout"]["annotations"] if one["name"] == "absent"] for each in (chart.figure, shown)
+    ]
+    assert absent[0]
+    assert absent[1] == [one + ms for one in absent[0]]
+
+
+def test_what_counts_per_bin_says_how_long_its_bins_are() -> None:
+    counted = [one for one in everything().figure["data"] if "dx" in one or one["type"] in ("heatmap", "scatter")]
+    assert {one["type"] for one in counted} == {"bar", "heatmap", "scatter"}
+    assert {one["meta"] for one in counted} == {60_000}

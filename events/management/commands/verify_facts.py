@@ -7,10 +7,14 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from events.models import Fact
 from events.verification import differences, one_moment, refold
 
 _MOST_SHOWN = 20
+_COLUMNS = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
 
 
 class Command(BaseCommand):
@@ -18,7 +22,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         with one_moment():
-            folded, count = refold()
+            with Progress(*_COLUMNS, console=Console(stderr=True), transient=True) as progress:
+                bar = progress.add_task("facts", total=Fact.objects.count())
+                folded, count = refold(lambda read: progress.update(bar, completed=read))
             found = list(islice(differences(folded, timezone.now()), _MOST_SHOWN + 1))
         for difference in found[:_MOST_SHOWN]:
             self.stdout.write(difference)
