@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,6 +31,8 @@ class Actor:
     ip: str = ""
     user_agent: str = ""
     request_id: str = ""
+    wish: str = ""
+    """A digest of all that this request asks for; empty where nobody can ask the same again."""
 
     @property
     def id(self) -> str:
@@ -39,6 +43,12 @@ class Actor:
     def identity(self) -> str:
         """What tells whether two deeds are one person's."""
         return f"{self.kind}:{self.id or self.name}"
+
+
+def wish_of(path: str, said: Mapping[str, object]) -> str:
+    """A digest of a whole request: where it goes and every field of it. The order of the fields is no matter."""
+    text = json.dumps([path, said], sort_keys=True, default=str, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def system(name: str, channel: Channel = "task") -> Actor:

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
@@ -18,17 +18,21 @@ from events.capacity.asking import count_going_on
 from events.models import AgentKey
 from events.queries import breakers, fleet
 from events.window import carried
-from recovery_ops.control.actors import Actor, Channel
+from recovery_ops.control.actors import Actor, Channel, wish_of
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.escalations.asking import unacknowledged
 from recovery_ops.control.models import EVERYWHERE, NAME_CHARS, HeldAct, Revision
 from recovery_ops.control.roles import Grants, Role, grants_of
-from recovery_ops.control.sign_in.sessions import FORM_S, is_fresh
+from recovery_ops.control.sign_in.sessions import is_fresh
 
 PARAMETER = "environment"
 _SESSION_KEY = "environment"
 _REQUEST_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 _AGENT_CHARS = 300
+_NO_OBJECTS = {"verb", "kind", "operation", "rest"}
+"""Parts of addresses that name no object: what is done, and what a policy may speak of before anybody has called it."""
+_ADDED = ("csrfmiddlewaretoken", "seen", "version", "weighed", "environment", "back")
+"""Fields of forms that say how it stood and where one came from, and not what is wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +62,24 @@ def visit_of(request: HttpRequest) -> Visit:
 
 
 def environment_of(request: HttpRequest) -> str:
-    """The environment that a request is about. Raises PermissionDenied where the person may not look at it."""
+    """The environment that a request is about.
+
+    Where the person may not look at it: raises Http404 for an address that names an object, which for them is not
+    there, and PermissionDenied for any other.
+    """
     visit = visit_of(request)
     place = visit.asked or visit.environment
+    closed = Http404 if _names_an_object(request) else PermissionDenied
     if not visit.grants.may("see", place):
-        raise PermissionDenied(f"You have no role in {place}. Ask an admin for one.")
+        raise closed(f"You have no role in {place}. Ask an admin for one.")
     if place != visit.environment:
-        raise PermissionDenied(f"There is no environment called {place}.")
+        raise closed(f"There is no environment called {place}.")
     return visit.environment
+
+
+def _names_an_object(request: HttpRequest) -> bool:
+    found = request.resolver_match
+    return found is not None and any(name not in _NO_OBJECTS for name in found.captured_kwargs)  # type: ignore[attr-defined]  # Django has it, its types do not
 
 
 def actor_of(request: HttpRequest, channel: Channel = "web") -> Actor:
@@ -78,9 +92,16 @@ def actor_of(request: HttpRequest, channel: Channel = "web") -> Actor:
         may=visit_of(request).grants.may,
         may_for_group=visit_of(request).grants.may,
         user_id=user.pk,
-        is_fresh=is_fresh(request, slack_s=FORM_S),
+        is_fresh=is_fresh(request),
+        wish=_wish(request),
         **origin_of(request),
     )
+
+
+def _wish(request: HttpRequest) -> str:
+    """What a form asks for, apart from what a browser adds to it anew each time."""
+    said = {name: values for name, values in request.POST.lists() if name not in _ADDED}
+    return wish_of(request.path, said) if said else ""
 
 
 class Origin(TypedDict):

@@ -29,6 +29,8 @@ _CHANNELS = {
     MAILBOX: (Channel.EMAIL, "", False),
 }
 """Kind, path at the receiver, and whether it has a secret, by name."""
+_CHAIN = ((0, RECEIVER), (120, PAGER), (240, MAILBOX))
+"""Who is asked next while nobody takes a question, after so many seconds."""
 _QUIET_BEFORE, _QUIET_FOR = timedelta(hours=1), timedelta(hours=3)
 
 
@@ -76,13 +78,16 @@ def _free_ports() -> list[int]:
 
 
 def _tell_by(channels: Mapping[str, Channel], asked: Asked, now: datetime) -> None:
-    """Everything to the webhook, what goes on to the chat, what is grave to the pager; the chain asks by webhook.
+    """Everything to the webhook, what goes on to the chat, what is grave to the pager; the chain from one to another.
 
     What was done and what is about to end comes by mail, and of what can wait until the morning nothing yet.
     """
     words: dict[str, tuple[str, RuleWords]] = {
         # The chain asks about escalations already.
-        RECEIVER: (RECEIVER, {"triggers": [one for one in TRIGGERS if one != "escalation"]}),
+        RECEIVER: (
+            RECEIVER,
+            {"triggers": [one for one in TRIGGERS if one != "escalation"], "failures": 40, "within_min": 2},
+        ),
         CHAT: (CHAT, {"triggers": ["capacity", "breaker_moved", "degraded", "degradation_ended"], "group_s": 30}),
         PAGER: (PAGER, {"triggers": ["sla", "capacity", "burn"], "least_severity": "critical"}),
         MAILBOX: (MAILBOX, {"triggers": ["regressed", "override_expiring", "degradation_ended"], "expiry_lead_min": 2}),
@@ -98,7 +103,7 @@ def _tell_by(channels: Mapping[str, Channel], asked: Asked, now: datetime) -> No
     }
     for name, (channel, rule) in words.items():
         save_rule(**asked, name=name, channel=channels[channel].pk, words=rule)
-    steps = [{"after_s": after_s, "channel": channels[RECEIVER].pk} for after_s in (0, 120, 600)]
+    steps = [{"after_s": after_s, "channel": channels[name].pk} for after_s, name in _CHAIN]
     save_chain(**asked, name="*", steps=steps)
 
 

@@ -136,6 +136,18 @@ class Snapshot:
             self.canary is not None and self.canary.is_for(who),
         )
 
+    def common_reach(self) -> Reach | None:
+        """The reach of everybody, where nothing is for some alone; else None.
+
+        So it mostly is, and a thousand streams then need not be asked one by one who they are.
+        """
+        if self.answers or self.canary is not None or self.spared or self.bands:
+            return None
+        scopes = [one.scope for one in self.overrides]
+        scopes += [one.scope for one in self.resets] + [one.scope for one in self.probes]
+        is_for_all = all((one.service, one.instance, one.group) == (ANY, ANY, ANY) for one in scopes)
+        return self.reach(Who()) if is_for_all else None
+
     def lets_out(self, override_id: str, who: Who) -> bool:
         """Whether an override leaves this instance to its own rules; who does not say who they are is held."""
         spared = self.spared.get(override_id)

@@ -9,7 +9,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from events.keys import KeyRefused, KeyStoreAway, authenticate
+from events.keys import KeyBusy, KeyRefused, KeyStoreAway, authenticate
 from recovery_ops.control import documents, stream
 from recovery_ops.control.desired import read
 
@@ -24,6 +24,8 @@ def desired(request: HttpRequest) -> HttpResponse:
         key = authenticate(request.headers.get("Authorization"), stream.SCOPE)
         who = stream.who_of(request.GET.dict())
         snapshot = read(key.environment)
+    except KeyBusy as busy:
+        return _problem(busy.status, "too_often", busy.message, {"Retry-After": str(busy.retry_after_s)})
     except KeyRefused as refusal:
         challenge = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
         return _problem(refusal.status, "key_refused", refusal.message, challenge)

@@ -1,4 +1,4 @@
-"""How one policy document differs from another: line by line for reading, part by part for summaries."""
+"""How one policy document, or text, differs from another: line by line for reading, part by part for summaries."""
 
 from __future__ import annotations
 
@@ -47,7 +47,12 @@ def lines_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Line]:
 
     Both with every section written out: what is left out on one side is no line that went.
     """
-    old, new = written(_whole(before)).splitlines(), written(_whole(after)).splitlines()
+    return lines_of_text(written(_whole(before)), written(_whole(after)))
+
+
+def lines_of_text(before: str, after: str) -> list[Line]:
+    """The lines of a text that went and came, each with a few around it."""
+    old, new = before.splitlines(), after.splitlines()
     found: list[Line] = []
     end = 0
     for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(CONTEXT_LINES):

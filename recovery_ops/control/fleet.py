@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from django.conf import settings
+from django.utils import timezone
 
 from events.keys import create_key, find_key
 from recovery_ops.children import Child
 from recovery_ops.control.demonstration import demonstration_receiver
+from recovery_ops.control.notify.people import names_of_responders
 
 KEY_NAME, SCOPES = "demonstration fleet", ("ingest", "desired")
 OPERATOR_NAME, OPERATOR_SCOPES = "demonstration operator", ("read", "act", "settings")
@@ -28,10 +30,12 @@ def demonstration_fleet(url: str, *, data: Path, environment: str, say: Callable
     log = folder / "fleet.log"
     # The fleet plays strangers: what we know of our own database and secrets is not for them.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RECOVERY_OPS_")}
+    people = names_of_responders(environment, now=timezone.now())
     ours = {
         **(received := demonstration_receiver(environment)),
         # Who has channels of their own has questions and outages of their own, too: those are for people.
         **({"RECOVERY_OPS_DEMO_OPERATOR_KEY": operator_key(folder, environment)} if received else {}),
+        **({"RECOVERY_OPS_DEMO_PERSON": people[0]} if received and people else {}),
         "RECOVERY_OPS_URL": url,
         "RECOVERY_OPS_KEY": fleet_key(folder, environment),
         "RECOVERY_OPS_DEMO_DIR": str(folder),

@@ -12,6 +12,8 @@ from events.rows import AgentRow, SettingsRow
 from recovery_ops.control.desired import Snapshot, Standards, who_is
 from recovery_ops.rules.in_force import (
     FALLBACKS,
+    MODELS,
+    OPAMP,
     OVERRIDE,
     OVERRIDE_ID,
     SHED,
@@ -19,9 +21,11 @@ from recovery_ops.rules.in_force import (
     Settings,
     is_same,
     listed,
+    of_document,
     of_operation,
     of_process,
     order_of,
+    within,
 )
 from recovery_ops.rules.intent import winning_override
 from recovery_ops.rules.knobs import KNOBS
@@ -29,6 +33,7 @@ from recovery_ops.rules.masking import MASK
 from recovery_ops.rules.policy import BUILT_IN_DEFAULTS, Policy, parse_policy
 from recovery_ops.rules.scope import Place
 from recovery_ops.rules.words import ApplyStatus
+from recovery_ops.wire import parse_desired
 
 START_SLACK = timedelta(seconds=5)
 """So much the moments of a start and of a first report may differ."""
@@ -129,6 +134,8 @@ class InForce:
     parts: Sequence[Part]
     untold: int
     """Operations that it has beyond those it told of."""
+    is_opamp: bool = False
+    """Whether it is heard by OpAMP, and tells what it runs as its effective configuration."""
 
     @property
     def different(self) -> int:
@@ -143,6 +150,8 @@ class InForce:
             said = f"It says that it obeys revision {agent.revision}" if agent.revision else "It obeys no revision"
             if not agent.is_follower:
                 return "It only sends telemetry: it obeys no desired state, so there is nothing to compare."
+            if self.is_opamp:
+                return f"It is an OpAMP client that has not reported an effective configuration. {said}."
             return (
                 f"It has not said which settings it runs: its library is older than this report, it is an OpenTelemetry"
                 f" agent, or it ended within its first second. {said}."
@@ -157,7 +166,9 @@ class InForce:
         return f"{told}. It obeys revision {agent.revision}, the newest is {self.revision}: {self.status}."
 
 
-def in_force_of(agent: AgentRow, stated: Iterable[SettingsRow], snapshot: Snapshot, *, now: datetime) -> InForce:
+def in_force_of(
+    agent: AgentRow, stated: Iterable[SettingsRow], snapshot: Snapshot, *, now: datetime, is_opamp: bool = False
+) -> InForce:
     """Each setting an instance said it runs, against what `snapshot` desires of this instance."""
     rows = list(stated)
     live = snapshot.policy_for(who_is(agent))
@@ -174,6 +185,7 @@ def in_force_of(agent: AgentRow, stated: Iterable[SettingsRow], snapshot: Snapsh
         policy=live.name,
         parts=parts,
         untold=max(0, count - told),
+        is_opamp=is_opamp,
     )
 
 
@@ -225,6 +237,7 @@ class _Comparison:
         desired = of_operation(
             found,
             fallbacks=found.fallbacks,
+            models=found.models,
             mode=held.mode if held is not None else None,
             override_id=held.id if held is not None else "",
         )
@@ -238,12 +251,17 @@ class _Comparison:
             by[name] = (
                 f"rule {rule}" if rule else f"defaults for {kind}" if is_default and not is_built_in else "built in"
             )
-        says = next((one for one in found.winning_rules if rules[one].fallbacks is not None), "")
-        by[FALLBACKS] = f"rule {says}" if says else ""
+        for name in (FALLBACKS, MODELS):
+            says = next((one for one in found.winning_rules if getattr(rules[one], name) is not None), "")
+            by[name] = f"rule {says}" if says else ""
         by[OVERRIDE] = by[OVERRIDE_ID] = f"{held.by}: {held.reason}" if held is not None else ""
         return desired, by
 
     def _of_process(self, row: SettingsRow) -> tuple[Settings, Mapping[str, str]]:
+        if row.kind == OPAMP:
+            reach = self._snapshot.reach(who_is(self._agent))
+            desired = of_document(parse_desired(self._snapshot.document(reach, issued_at=self._now.timestamp())))
+            return within(desired), dict.fromkeys(desired, self._policy_name)
         shed = self._snapshot.shed
         is_shed = shed is not None and shed.holds_at(self._now.timestamp())
         desired = of_process(self._policy, shed=shed.least if shed is not None and is_shed else None)
@@ -275,10 +293,10 @@ class _Comparison:
         if name in row.held:
             return Why.CEILING
         if desired is None:
-            return Why.OWN if name == FALLBACKS else Why.UNKNOWN_HERE
+            return Why.OWN if row.kind == OPAMP or name in (FALLBACKS, MODELS) else Why.UNKNOWN_HERE
         if not by.startswith("rule ") and name in row.in_code and is_same(row.in_code[name], runs):
             return Why.CODE
-        if name == FALLBACKS and self._is_undeclared(runs, desired):
+        if name in (FALLBACKS, MODELS) and self._is_undeclared(runs, desired):
             return Why.NOT_DECLARED
         return self._why_late(row)
 
@@ -300,10 +318,12 @@ class _Comparison:
 
     def _sentence(self, why: Why, name: str, row: SettingsRow, runs: Setting | None, desired: Setting | None) -> str:
         agent, newest = self._agent, self._snapshot.revision
+        if row.kind == OPAMP and why in (Why.OWN, Why.UNKNOWN_THERE):
+            return _OF_OPAMP[why]
         if why is Why.CEILING:
             return f"A local ceiling of the process holds back {_shown(row.held[name])}; no document can widen it."
         if why is Why.NOT_DECLARED:
-            return "The agent’s code does not declare the others; a policy can leave fallbacks out, not add them."
+            return f"The agent’s code does not declare the others; a policy can leave {name} out, not add them."
         if why is Why.OWN:
             return "No rule of the policy says which; these are the code’s own."
         if why is Why.REFUSED:
@@ -321,6 +341,10 @@ class _Comparison:
         }.get(why, f"It obeys revision {agent.revision} and still runs otherwise: its library may read it differently.")
 
 
+_OF_OPAMP = {
+    Why.OWN: "The client’s own configuration: nothing is desired of it here.",
+    Why.UNKNOWN_THERE: "The client’s effective configuration does not say.",
+}
 _PAST = "Said by a process that has ended; the one that runs now has not said it."
 
 

@@ -19,16 +19,27 @@ class Place(NamedTuple):
     line: int
 
 
-def place_of(text: str, path: str) -> Place:
-    """Where the value at this path stands; where there is none, what comes nearest above it; for bad JSON the fault."""
-    try:
-        found = dict(_places(text, _BLANK.match(text, 0).end(), ""))  # type: ignore[union-attr]  # it matches nothing, too
-    except (ValueError, IndexError, RecursionError) as error:
-        at = min(getattr(error, "pos", 0), len(text))
-        return _lined(text, at, min(at + 1, len(text)))
-    while path and path not in found:
-        path = path[: max(path.rfind("."), path.rfind("["), 0)]
-    return _lined(text, *found.get(path, (0, 0)))
+class Places:
+    """Where the values of one text stand. It is read once, however many faults are looked up."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._found: dict[str, tuple[int, int]] = {}
+        self._fault: Place | None = None
+        try:
+            start = _BLANK.match(text, 0).end()  # type: ignore[union-attr]  # it matches nothing, too
+            self._found = dict(_places(text, start, ""))
+        except (ValueError, IndexError, RecursionError) as error:
+            at = min(getattr(error, "pos", 0), len(text))
+            self._fault = _lined(text, at, min(at + 1, len(text)))
+
+    def of(self, path: str) -> Place:
+        """Where the value at this path stands; else what comes nearest above it; for bad JSON the fault."""
+        if self._fault is not None:
+            return self._fault
+        while path and path not in self._found:
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return _lined(self._text, *self._found.get(path, (0, 0)))
 
 
 def _lined(text: str, start: int, end: int) -> Place:

@@ -14,11 +14,13 @@ from typing import Any
 from recovery_ops.control.forms import as_typed, choices_of, label_of
 from recovery_ops.rules.budget import GUARD_KNOBS
 from recovery_ops.rules.classification import MAY_BE_SAID, PATTERNS
+from recovery_ops.rules.effects import BRIEFS, BUILT_IN_EFFECTS, effects_document
 from recovery_ops.rules.escalation_terms import BUILT_IN_TERMS, knobs_of_terms, queue_always
 from recovery_ops.rules.fleet_bounds import QUORUM_KNOBS, RAMP_KNOBS, STUCK_KNOBS
 from recovery_ops.rules.knobs import KNOBS, Knob
 from recovery_ops.rules.outages import OUTAGE_KNOBS
-from recovery_ops.rules.policy import BUILT_IN_DEFAULTS, Again
+from recovery_ops.rules.policy import BUILT_IN_DEFAULTS
+from recovery_ops.rules.retry_table import Again
 from recovery_ops.rules.words import Category
 
 PARTS = ("operation", "service", "instance", "group")
@@ -29,10 +31,13 @@ BOUNDS: dict[str, tuple[str, str, Mapping[str, Knob]]] = {
     "stuck_breakers": ("Stuck breakers", "From when on a breaker that does not move is a finding.", STUCK_KNOBS),
 }
 """The sections that are numbers alone: title, hint and knobs of each."""
+NAMES_OF_RULES = {"fallbacks": "Fallbacks, one a line", "models": "Models after the first, one a line"}
+"""The lists of names that a rule may state, and what their fields are called."""
 OWN_SECTIONS = (
     "schema_version",
     "foreground_sources",
     "retry_table",
+    "failures",
     "classification",
     "defaults",
     "rules",
@@ -100,6 +105,12 @@ class _Shown:
         self.placed.add(name)
         return (self.faults[name],)
 
+    def within(self, name: str) -> tuple[str, ...]:
+        """The faults of a list and of what stands in it, which has no field of its own."""
+        below = [one for one in self.faults if one.startswith(f"{name}.")]
+        self.placed.update(below)
+        return (*self.of(name), *(f"{one.removeprefix(f'{name}.')}: {self.faults[one]}" for one in below))
+
     def is_about(self, prefix: str) -> bool:
         return any(name == prefix or name.startswith(f"{prefix}.") for name in self.faults)
 
@@ -116,6 +127,7 @@ def sections_of(document: Mapping[str, Any], faults: Mapping[str, str]) -> tuple
     sections = [
         _sources(document, shown),
         _table(document, shown),
+        _effects(document, shown),
         _classification(document, shown),
         _defaults(document, shown),
         _rules(document, shown),
@@ -161,6 +173,24 @@ def _table(document: Mapping[str, Any], shown: _Shown) -> Section:
     return Section(
         name="retry_table", title="Retry table", hint=hint, rows=tuple(rows), is_table=True, adds="row", errors=errors
     )
+
+
+def _effects(document: Mapping[str, Any], shown: _Shown) -> Section:
+    given, built_in = document.get("failures"), effects_document(BUILT_IN_EFFECTS)
+    fields = tuple(
+        Field(
+            name=f"failures.{name}",
+            label=f"{label_of(name)}, one a line",
+            value="\n".join(str(one) for one in _list(_value(given, name))),
+            hint=f"{brief}. Empty: {', '.join(str(one) for one in built_in[name])}.",
+            rows=3,
+            errors=shown.within(f"failures.{name}"),
+        )
+        for name, brief in BRIEFS.items()
+    )
+    hint = "What a failure leads to beside a retry. 4xx and 5xx stand for all statuses of their class."
+    errors = shown.of("failures")
+    return Section(name="failures", title="Failures", hint=hint, fields=fields, errors=errors, is_sent_empty=True)
 
 
 def _classification(document: Mapping[str, Any], shown: _Shown) -> Section:
@@ -248,17 +278,17 @@ def _rule(index: int, rule: Mapping[str, Any], shown: _Shown) -> Row:
     unsaid: Choices = (("", "–"), *((one, label_of(one)) for one in KNOBS if one not in said))
     fields.append(Field(name=f"{name}.add_knob", label="Another knob", value="", choices=unsaid))
     fields.append(Field(name=f"{name}.add_value", label="Its value", value="", errors=shown.of(f"{name}.add_value")))
-    fallbacks = rule.get("fallbacks")
-    fields.append(
+    fields += [
         Field(
-            name=f"{name}.fallbacks",
-            label="Fallbacks, one a line",
-            value="\n".join(str(one) for one in _list(fallbacks)),
+            name=f"{name}.{part}",
+            label=label,
+            value="\n".join(str(one) for one in _list(rule.get(part))),
             hint="Their order, of those that the code declares. Empty: as the code says.",
             rows=2,
-            errors=shown.of(f"{name}.fallbacks"),
+            errors=shown.of(f"{name}.{part}"),
         )
-    )
+        for part, label in NAMES_OF_RULES.items()
+    ]
     title = str(rule.get("id") or f"rule {index + 1}")
     errors = (*shown.of(name), *shown.of(f"{name}.scope"), *shown.of(f"{name}.knobs"))
     return Row(

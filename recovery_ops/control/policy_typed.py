@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from recovery_ops.control.forms import knob_typed
-from recovery_ops.control.policy_form import BOUNDS, OWN_SECTIONS, PARTS, rows_of
+from recovery_ops.control.policy_form import BOUNDS, NAMES_OF_RULES, OWN_SECTIONS, PARTS, rows_of
 from recovery_ops.rules.classification import PATTERNS
+from recovery_ops.rules.effects import BRIEFS
 from recovery_ops.rules.escalation_terms import BUILT_IN_TERMS, knobs_of_terms
 from recovery_ops.rules.fleet_bounds import QUORUM_KNOBS
 from recovery_ops.rules.knobs import KNOBS, Knob
-from recovery_ops.rules.policy import BUILT_IN_DEFAULTS, Again
+from recovery_ops.rules.policy import BUILT_IN_DEFAULTS
+from recovery_ops.rules.retry_table import Again
 from recovery_ops.rules.words import Category
 
 Fields = Mapping[str, str]
@@ -49,6 +51,10 @@ def document_typed(base: Mapping[str, Any], typed: Fields) -> tuple[dict[str, An
         document["retry_table"] = [
             _row_typed(typed, f"retry_table.{index}") for index in _indices(typed, "retry_table")
         ]
+    if "has_failures" in typed:
+        lists = _effects_typed(base.get("failures"), typed)
+        if lists or "failures" in base:
+            document["failures"] = lists
     if "has_classification" in typed:
         named = rows_of(base.get("classification"))
         document["classification"] = [
@@ -164,11 +170,23 @@ def _rule_typed(typed: Fields, index: int, before: list[Mapping[str, Any]], faul
     elif added in KNOBS:
         faults[f"{name}.add_value"] = "needs a value"
     rule["knobs"] = knobs
-    fallbacks = _lines(typed.get(f"{name}.fallbacks", ""))
-    rule.pop("fallbacks", None)
-    if fallbacks:
-        rule["fallbacks"] = fallbacks
+    for part in NAMES_OF_RULES:
+        names = _lines(typed.get(f"{name}.{part}", ""))
+        rule.pop(part, None)
+        if names:
+            rule[part] = names
     return rule
+
+
+def _effects_typed(given: object, typed: Fields) -> dict[str, Any]:
+    """The lists that say something. One that is empty in the document stays empty: then nothing is on it."""
+    before: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {}
+    found = {name: said for name, said in before.items() if name not in BRIEFS}
+    for name in BRIEFS:
+        lines = _lines(typed.get(f"failures.{name}", ""))
+        if lines or before.get(name) == []:
+            found[name] = [int(one) if one.isascii() and one.isdigit() and len(one) < 9 else one for one in lines]
+    return found
 
 
 def _knobs_typed(typed: Fields, path: str, knobs: Mapping[str, Knob], before: object) -> dict[str, Any]:

@@ -67,28 +67,28 @@ def placed(environment: str, place: Place, *, now: datetime) -> Place:
 def verdict_of(snapshot: Snapshot, place: Place, *, now: datetime, kind: str = "operation") -> Verdict:
     """What holds at a place. Where the agent's code says something, it beats the defaults; that is not known here."""
     return Verdict(
-        overrides=_overrides(snapshot, place, now.timestamp()),
-        rules=_rules(snapshot, place),
+        overrides=override_claims(snapshot, place, now=now),
+        rules=rule_claims(_policy(snapshot, place), place),
         knobs=_knobs(snapshot, place, kind),
     )
 
 
-def _overrides(snapshot: Snapshot, place: Place, now: float) -> list[Claim]:
+def override_claims(snapshot: Snapshot, place: Place, *, now: datetime) -> list[Claim]:
+    """The overrides that speak of a place, the one that wins first."""
+    at = now.timestamp()
     speaking = [one for one in snapshot.overrides if one.scope.holds(place)]
     who = Who(service=place.service, instance=place.instance, group=place.group)
     spared = {one.id for one in speaking if snapshot.lets_out(one.id, who)}
-    winner = winning_override([one for one in speaking if one.id not in spared], place, now)
+    winner = winning_override([one for one in speaking if one.id not in spared], place, at)
     speaking.sort(key=lambda one: (one is winner, one.scope.rank, one.revision), reverse=True)
     claims = []
     for one in speaking:
         if one is winner:
-            others = [
-                other for other in speaking if other is not one and other.id not in spared and other.holds_at(now)
-            ]
+            others = [other for other in speaking if other is not one and other.id not in spared and other.holds_at(at)]
             why = _why_it_wins(one.scope, [other.scope for other in others], "has the newest revision")
         elif one.id in spared:
             why = "lets this instance out: it goes by its own rules"
-        elif not one.holds_at(now):
+        elif not one.holds_at(at):
             why = "does not hold at this moment"
         elif winner is not None and winner.scope.rank > one.scope.rank:
             why = f"{winner.id} is more specific: it speaks of {rank_words(winner.scope)}"
@@ -106,14 +106,16 @@ def _overrides(snapshot: Snapshot, place: Place, now: float) -> list[Claim]:
     return claims
 
 
-def _rules(snapshot: Snapshot, place: Place) -> list[Claim]:
-    policy = _policy(snapshot, place)
+def rule_claims(policy: Policy, place: Place) -> list[Claim]:
+    """The rules of a policy that speak of a place, the one that comes first in front."""
     found = [(index, rule) for index, rule in enumerate(policy.rules) if rule.scope.holds(place)]
     found.sort(key=lambda item: (item[1].scope.rank, item[0]), reverse=True)
     scopes = [rule.scope for _, rule in found]
     claims = []
     for position, (_, rule) in enumerate(found):
-        said = ", ".join(name for name in KNOBS if getattr(rule.knobs, name) is not None) or "fallbacks alone"
+        lists = [name for name in ("fallbacks", "models") if getattr(rule, name) is not None]
+        said = ", ".join(name for name in KNOBS if getattr(rule.knobs, name) is not None)
+        said = said or f"{' and '.join(lists) or 'nothing'} alone"
         if position == 0:
             why = _why_it_wins(rule.scope, scopes[1:], "stands further down")
         else:

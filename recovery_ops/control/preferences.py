@@ -16,13 +16,7 @@ from django.utils import timezone
 
 UTC_NAME = "UTC"
 _YEAR_S = 365 * 24 * 3600
-_COOKIES = {
-    "theme": "recovery-theme",
-    "contrast": "recovery-contrast",
-    "density": "recovery-density",
-    "keys": "recovery-keys",
-    "zone": "recovery-zone",
-}
+_NAMES = ("theme", "contrast", "density", "keys", "zone")
 _CHOICES = {
     "theme": ("light", "dark"),
     "contrast": ("more",),
@@ -47,6 +41,11 @@ class Preferences:
         """Whether moments are written as they are stored."""
         return self.zone == UTC_NAME
 
+    @property
+    def cookie_prefix(self) -> str:
+        """What the names of the cookies begin with, for the script that writes them."""
+        return str(settings.COOKIE_PREFIX)
+
 
 @cache
 def zones() -> tuple[str, ...]:
@@ -57,7 +56,7 @@ def zones() -> tuple[str, ...]:
 
 def preferences_of(request: HttpRequest) -> Preferences:
     """What this browser's cookies say."""
-    chosen = {name: request.COOKIES.get(cookie, "") for name, cookie in _COOKIES.items()}
+    chosen = {name: request.COOKIES.get(_cookie(name), "") for name in _NAMES}
     return Preferences(**{name: value for name, value in chosen.items() if is_choice(name, value)})
 
 
@@ -69,13 +68,16 @@ def is_choice(name: str, value: str) -> bool:
 def remember(answer: HttpResponse, chosen: Mapping[str, str]) -> None:
     """Keep what was chosen; what is not a choice goes back to the usual. Names that are none of ours are ignored."""
     for name, value in chosen.items():
-        cookie = _COOKIES.get(name)
-        if cookie is None:
+        if name not in _NAMES:
             continue
         if is_choice(name, value) and value != UTC_NAME:
-            answer.set_cookie(cookie, value, max_age=_YEAR_S, samesite="Lax", secure=settings.TLS)
+            answer.set_cookie(_cookie(name), value, max_age=_YEAR_S, samesite="Lax", secure=settings.TLS)
         else:
-            answer.delete_cookie(cookie, samesite="Lax")
+            answer.delete_cookie(_cookie(name), samesite="Lax")
+
+
+def _cookie(name: str) -> str:
+    return f"{settings.COOKIE_PREFIX}{name}"
 
 
 def in_own_zone(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:

@@ -33,6 +33,7 @@ LEAST_ROLE: dict[str, Role] = {
     "share_view": Role.RESPONDER,  # a saved view for everybody in the environment
     "respond": Role.RESPONDER,  # take, hand on, put off and resolve what is put to people, and causes of failures
     "decide": Role.RESPONDER,  # approve or reject what an agent proposes
+    "show_content": Role.RESPONDER,  # what strangers sent, as it came; each look is written down
     "arrange": Role.RESPONDER,  # merge and split capacity events and causes of failures
     "trip": Role.OPERATOR,
     "disable": Role.OPERATOR,
@@ -70,6 +71,8 @@ KEY_PERMISSIONS: dict[str, frozenset[str]] = {
             "reset",
             "probe",
             "shed",
+            "mend_intake",
+            "show_content",
             "edit_policy",
             "propose_policy",
             "release_policy",
@@ -81,6 +84,8 @@ KEY_PERMISSIONS: dict[str, frozenset[str]] = {
     ),
     # Apart from `act`: a channel makes the server send what happens here to wherever the key says.
     "settings": frozenset({"see", "manage_notifications"}),
+    # Apart from all others: whoever holds it can give itself, or anybody, whatever there is in this environment.
+    "admin": frozenset({"see", "manage_keys", "manage_accounts"}),
 }
 """What the scopes of an API key stand for, in the key's own environment. Approval and broken glass are for people."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 
-from events.keys import SCOPES
+from events.keys import MOST_REQUESTS_PER_S, SCOPES
 from recovery_ops.control.actions.people import NAME_CHARS as PERSON_CHARS
 from recovery_ops.control.models import EVERYWHERE, NAME_CHARS
 from recovery_ops.control.roles import ROLES, Role
@@ -19,6 +19,7 @@ _SCOPES = {
     "read": "read – ask the API",
     "act": "act – trip, release, edit and answer through the API",
     "settings": "settings – set up notifications through the API; it can send what happens here elsewhere",
+    "admin": "admin – make keys and accounts through the API; whoever holds it can let anybody in here",
 }
 
 
@@ -58,6 +59,14 @@ class NewKeyForm(SettingForm):
         error_messages={"required": "Choose at least one thing that it may do."},
     )
     days = forms.ChoiceField(choices=_DAYS, initial="90", required=False, label="It is good for")
+    requests_per_s = forms.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=MOST_REQUESTS_PER_S,
+        label="Requests a second",
+        help_text="For each thing that it may, to each process. Empty: as the server is set up; 0: without a limit.",
+        error_messages={"invalid": "Say a whole number, or nothing."},
+    )
 
 
 class RotateKeyForm(SettingForm):

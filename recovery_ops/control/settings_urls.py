@@ -9,7 +9,7 @@ from typing import Any
 from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
-from recovery_ops.control.views import health, keys, own, people, settings, stored
+from recovery_ops.control.views import health, keys, masking, own, people, settings, stored
 
 
 def pages(seeing: Callable[[Any], Any]) -> list[URLPattern]:
@@ -37,5 +37,6 @@ def pages(seeing: Callable[[Any], Any]) -> list[URLPattern]:
             for verb in ("reset", "disable", "enable")
         ),
         path("settings/data", seeing(stored.stored), name="stored"),
+        path("settings/data/masking", seeing(masking.masking), name="masking"),
         path("settings/health", seeing(health.health), name="health"),
     ]

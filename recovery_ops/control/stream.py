@@ -12,6 +12,7 @@ import contextlib
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qs
@@ -80,6 +81,7 @@ class _News:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
+        self._common = snapshot.common_reach()
         self._messages: dict[Reach, bytes] = {}
 
     @property
@@ -87,7 +89,7 @@ class _News:
         return self._snapshot.revision
 
     def message(self, who: Who) -> bytes:
-        reach = self._snapshot.reach(who)
+        reach = self._common or self._snapshot.reach(who)
         message = self._messages.get(reach)
         if message is None:
             document = self._snapshot.document(reach, issued_at=time.time())
@@ -119,6 +121,7 @@ class DesiredDoor:
         self._pulse = pulse
         self._most_streams = most_streams
         self._open_streams = 0
+        self._open_by_key: Counter[int] = Counter()
 
     @property
     def open_streams(self) -> int:
@@ -131,13 +134,14 @@ class DesiredDoor:
                 raise Refused(405, "A stream is read with GET.")
             headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
             authorization = headers.get("authorization")
+            key = await _key_of(authorization)
             agent = _Agent(
                 authorization=authorization,
-                environment=await _environment_of(authorization),
+                environment=key.environment,
                 who=_who(scope["query_string"]),
                 last_id=headers.get("last-event-id", ""),
             )
-            with self._place():
+            with self._place(key):
                 await self._stream(agent, receive, send)
         except Refused as refusal:
             problem = {"title": "No stream", "status": refusal.status, "detail": refusal.detail}
@@ -154,16 +158,24 @@ class DesiredDoor:
         self._pulse.close()
 
     @contextlib.contextmanager
-    def _place(self) -> Iterator[None]:
+    def _place(self, key: AgentKey) -> Iterator[None]:
         if self._pulse.is_closed:
             raise Refused(503, "The server is ending. Connect again in a few seconds.")
         if self._open_streams >= self._most_streams:
             raise Refused(503, f"This process serves {self._most_streams} streams and has no place left.")
+        if self._open_by_key[key.pk] >= settings.STREAMS_PER_KEY:
+            most = settings.STREAMS_PER_KEY
+            raise Refused(
+                429, f"The key {key.prefix} has {most} streams open here, which is the most. Try again later."
+            )
         self._open_streams += 1
+        self._open_by_key[key.pk] += 1
         try:
             yield
         finally:
             self._open_streams -= 1
+            self._open_by_key[key.pk] -= 1
+            self._open_by_key += Counter()  # keys without a stream are let go
 
     async def _stream(self, agent: _Agent, receive: Receive, send: Send) -> None:
         loop = asyncio.get_running_loop()
@@ -229,13 +241,13 @@ _HEADERS = [
 ]
 
 
-async def _environment_of(authorization: str | None) -> str:
-    """The environment of the key that asks. Raises Refused: 401, 403, or 503 while the keys cannot be read."""
-    remembered = keys.recall(authorization, SCOPE)
-    if remembered is not None:
-        return remembered.environment
+async def _key_of(authorization: str | None) -> AgentKey:
+    """The key that asks. Raises Refused: 401, 403, 429, or 503 while the keys cannot be read."""
     try:
-        return (await asyncio.to_thread(_authenticate, authorization)).environment
+        remembered = keys.recall(authorization, SCOPE)
+        if remembered is not None:
+            return remembered
+        return await asyncio.to_thread(_authenticate, authorization)
     except KeyRefused as refusal:
         raise Refused(refusal.status, refusal.message) from None
     except KeyStoreAway as away:
@@ -245,10 +257,18 @@ async def _environment_of(authorization: str | None) -> str:
 async def _recheck(authorization: str | None) -> None:
     """Raise Refused when the key was revoked or has expired; a store that is away takes nothing from anybody."""
     try:
-        await _environment_of(authorization)
-    except Refused as refusal:
-        if refusal.status != 503:
-            raise
+        is_good = await asyncio.to_thread(_is_still_good, authorization)
+    except KeyStoreAway:
+        return
+    if not is_good:
+        raise Refused(401, "This key lets in no more.")
+
+
+def _is_still_good(authorization: str | None) -> bool:
+    try:
+        return keys.is_still_good(authorization, SCOPE)
+    finally:
+        let_go()
 
 
 def _authenticate(authorization: str | None) -> AgentKey:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from events.rows import BreakerRow
+from recovery_ops.rules.effects import Effects
 from recovery_ops.rules.policy import Policy
 from recovery_ops.rules.scope import Place
 from recovery_ops.rules.stuck import Finding, Seen, findings
@@ -19,7 +20,7 @@ def findings_of(row: BreakerRow, policy: Policy, *, now: datetime) -> tuple[Find
     """In which ways one breaker is stuck."""
     operation = row.operations[0] if row.operations else row.name
     place = Place(service="", instance="", operation=operation, breaker=row.name)
-    return findings(_seen(row, now), policy.stuck_breakers, policy.for_operation(place).knobs)
+    return findings(_seen(row, policy.failures, now), policy.stuck_breakers, policy.for_operation(place).knobs)
 
 
 def stuck_among(rows: Iterable[BreakerRow], policy: Policy, *, now: datetime) -> dict[str, tuple[Finding, ...]]:
@@ -28,7 +29,7 @@ def stuck_among(rows: Iterable[BreakerRow], policy: Policy, *, now: datetime) ->
     return {name: several for name, several in found.items() if several}
 
 
-def _seen(row: BreakerRow, now: datetime) -> Seen:
+def _seen(row: BreakerRow, effects: Effects, now: datetime) -> Seen:
     quarter = row.quarter
     if quarter is None:
         return Seen()
@@ -44,6 +45,7 @@ def _seen(row: BreakerRow, now: datetime) -> Seen:
         window_s=(now - quarter.start).total_seconds(),
         attempts=quarter.attempts,
         failures=quarter.failures,
+        effects=effects,
     )
 
 

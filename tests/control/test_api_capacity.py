@@ -17,7 +17,7 @@ from tests.events.seeding import NOW, Story, counted
 from tests.events.test_capacity import storm
 
 pytestmark = pytest.mark.django_db
-WHY = {"reason": "one cause behind both models"}
+WHY = {"reason": "one cause behind both providers"}
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def events() -> list[int]:
     now = timezone.now()
     late = (NOW - now).total_seconds()
     storm(Story(), since=late + 300, until=late + 10).store()
-    storm(Story(), since=late + 250, until=late + 10, model="small").store()
+    storm(Story(), since=late + 250, until=late + 10, provider="atlas").store()
     look("dev", now)
     read_reach("dev", now)
     return sorted(CapacityEvent.objects.values_list("pk", flat=True))
@@ -42,6 +42,30 @@ def test_outages_are_listed_and_read(events: list[int]) -> None:
     assert program.get("capacity/events/999")[1]["code"] == "unknown_event"
     assert program.get("capacity/events", **{"from": "soon"})[1]["fields"] == {"from": "is not a moment"}
     assert program.get("capacity/events", **{"from": "2020-01-01T00:00:00Z"})[0] == 400
+
+
+def test_regions_and_providers_are_chosen_and_a_part_is_set_apart(events: list[int]) -> None:
+    late = (NOW - timezone.now()).total_seconds()
+    for region in ("eu", "us"):
+        storm(Story(), since=late + 200, until=late + 10, provider="selene", region=region).store()
+    storm(Story(), since=late + 200, until=late + 10, provider="selene", model="small", region="us").store()
+    look("dev", timezone.now())
+    read_reach("dev", timezone.now())
+    program = Program()
+    [one] = program.get("capacity/events", provider="selene")[1]["events"]
+    assert [row["number"] for row in program.get("capacity/events", region="eu")[1]["events"]] == [one["number"]]
+    assert program.get("capacity/events", region="asia")[1]["events"] == []
+    assert (one["regions"], one["joined_by"]) == ({"us": 78, "eu": 39}, "rule")
+    assert one["backends"] == ["selene / large", "selene / small"]
+    assert one["name"] == "selene / large in eu, us; selene / small in us"
+    small = CapacityEvent.objects.get(provider="selene", model="small").pk
+    assert program.post(f"capacity/events/{small}/apart", WHY)[1]["event"] == small
+    assert program.post(f"capacity/events/{small}/apart", WHY)[0] == 400
+    found = program.get("capacity/events", provider="selene")[1]["events"]
+    assert {row["name"] for row in found} == {"selene / large in eu, us", "selene / small in us"}
+    [made] = program.get(f"capacity/events/{small}")[1]["arrangements"]
+    assert program.post(f"capacity/arrangements/{made['number']}/undo", WHY)[0] == 200
+    assert len(program.get("capacity/events", provider="selene")[1]["events"]) == 1
 
 
 def test_they_are_merged_split_and_taken_back(events: list[int]) -> None:

@@ -54,6 +54,18 @@ def test_a_question_is_read_with_its_clocks_and_its_story() -> None:
     assert program.get("escalations", tab="all")[1]["fields"] == {"tab": "is not known"}
 
 
+def test_one_severity_is_asked_for() -> None:
+    high = question(operation="a", category=Category.POLICY_DENIED)
+    normal = question(operation="b")
+    program = Program("read")
+    found = {
+        word: [one["number"] for one in program.get("escalations", severity=word)[1]["escalations"]]
+        for word in ("high", "normal", "low")
+    }
+    assert found == {"high": [high.pk], "normal": [normal.pk], "low": []}
+    assert program.get("escalations", severity="loud")[1]["fields"] == {"severity": "is not known"}
+
+
 def test_every_act_of_the_page_is_there() -> None:
     signed_in(Role.RESPONDER, "bob")
     program = Program()

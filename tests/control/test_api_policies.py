@@ -175,9 +175,9 @@ def test_lists_are_read_page_by_page() -> None:
     for retries in (1, 2, 3):
         drafted(program, retries)
     _, first = program.get("policies/proposals", limit="2")
-    assert ([one["number"] for one in first["proposals"]], first["before"]) == ([3, 2], 2)
-    _, second = program.get("policies/proposals", limit="2", before="2")
-    assert ([one["number"] for one in second["proposals"]], second["before"]) == ([1], None)
+    assert ([one["number"] for one in first["proposals"]], bool(first["next"])) == ([3, 2], True)
+    _, second = program.get(first["next"].removeprefix("/api/v1/"))
+    assert ([one["number"] for one in second["proposals"]], second["next"]) == ([1], None)
     program.post("policies/proposals/2/reject", WHY)
     assert [one["number"] for one in program.get("policies/proposals")[1]["proposals"]] == [3, 1]
     assert len(program.get("policies/proposals", state="all")[1]["proposals"]) == 3

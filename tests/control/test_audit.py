@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -13,8 +15,9 @@ from django.db import connection
 
 from recovery_ops.control import actions
 from recovery_ops.control.audit import hash_of, verify
-from recovery_ops.control.models import AuditEntry, Unchangeable
+from recovery_ops.control.models import AuditEntry, AuditHead, Unchangeable
 from tests.control.cast import SEARCH, asked, trip
+from tests.control.notify.receiving import Reply, receiver
 
 ENTRIES = 5
 TEXTS = ("actor_name", "actor_id", "verb", "object", "operation", "reason", "before_text", "after_text", "result")
@@ -198,6 +201,70 @@ def test_a_chain_written_anew_is_whole_and_denied_by_an_anchor(tmp_path: Path) -
     assert verify("dev").is_whole
     with pytest.raises(CommandError, match="The audit log of dev is not as it was written"):
         said_by("verify", "--anchors", str(kept))
+
+
+SECRET = "what signs our anchors, and nothing else"
+
+
+def test_anchors_are_sent_to_a_file_and_an_address_signed(tmp_path: Path, settings: Any) -> None:
+    kept = tmp_path / "heads.jsonl"
+    with pytest.raises(CommandError, match="RECOVERY_OPS_AUDIT_ANCHOR_SECRET"):
+        said_by("anchor", "--to", str(kept))
+    settings.AUDIT_ANCHOR_SECRET = SECRET
+    assert said_by("anchor", "--to", str(kept)) == "2 anchors sent.\n"
+    with receiver() as outside:
+        with pytest.raises(CommandError, match="not sent"):
+            said_by("anchor", "--to", outside.url)  # in our own network, and nobody said that it may be
+        settings.NOTIFY_HOSTS = [outside.host]
+        said_by("anchor", "--to", outside.url)
+        outside.usual = Reply(status=302, headers={"Location": "http://127.0.0.1:1/"})
+        with pytest.raises(CommandError, match="It answered 302"):
+            said_by("anchor", "--to", outside.url)
+    kept.write_bytes(kept.read_bytes() + outside.got[0].body)
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert "4 anchors hold." in said_by("verify", "--anchors", str(kept))
+    write_anew()
+    with pytest.raises(CommandError, match="The audit log of dev is not as it was written"):
+        said_by("verify", "--anchors", str(kept))
+
+
+def test_an_anchor_that_somebody_else_wrote_is_known(tmp_path: Path, settings: Any) -> None:
+    kept = tmp_path / "heads.jsonl"
+    settings.AUDIT_ANCHOR_SECRET = SECRET
+    said_by("anchor", "--to", str(kept))
+    write_anew()
+    first, second = (json.loads(line) for line in kept.read_text().splitlines())
+    forged = first | {"hash": AuditHead.objects.get(environment="dev").hash}
+    kept.write_text(f"{json.dumps(second)}\n{json.dumps(forged)}\n")
+    with pytest.raises(CommandError, match="line 2 is not as we signed it"):
+        said_by("verify", "--anchors", str(kept))
+
+
+def test_an_anchor_without_its_signature_counts_for_nothing(tmp_path: Path, settings: Any) -> None:
+    kept = tmp_path / "heads.jsonl"
+    settings.AUDIT_ANCHOR_SECRET = SECRET
+    kept.write_text(said_by("anchor"))
+    assert "2 anchors hold." in said_by("verify", "--anchors", str(kept)), "what is printed is signed, too"
+    write_anew()
+    forged = json.loads(kept.read_text().splitlines()[0]) | {"hash": AuditHead.objects.get(environment="dev").hash}
+    del forged["signature"]
+    kept.write_text(json.dumps(forged))
+    with pytest.raises(CommandError, match="line 1 is not as we signed it"):
+        said_by("verify", "--anchors", str(kept))
+
+
+@pytest.mark.parametrize("rest", ["", "\n\n"])
+def test_a_file_without_anchors_proves_nothing(tmp_path: Path, rest: str) -> None:
+    kept = tmp_path / "heads.jsonl"
+    kept.write_text(rest)
+    with pytest.raises(CommandError, match="has 0 anchors"):
+        said_by("verify", "--anchors", str(kept))
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path: Path, settings: Any) -> None:
+    settings.AUDIT_ANCHOR_SECRET = SECRET
+    with pytest.raises(CommandError, match="cannot be written"):
+        said_by("anchor", "--to", str(tmp_path / "missing" / "heads.jsonl"))
 
 
 @pytest.mark.parametrize("line", ["no JSON", "{}", "[1]", '{"environment": "dev", "number": "x", "hash": ""}'])

@@ -13,16 +13,18 @@ import logging
 import random
 import re
 from base64 import b64encode
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from html import unescape
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
+from urllib.parse import urljoin
 
 import pytest
 from django.db import connection
+from django.http import QueryDict
 from django.test import Client
-from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, resolve
 from google.protobuf import json_format  # type: ignore[import-untyped]
 from opentelemetry._opamp.proto import opamp_pb2
 
@@ -47,7 +49,10 @@ from tests.events.seeding import NOW, Story
 from tests.rules.test_masking import SECRETS
 
 CANARIES = {secret: text for secret, text in SECRETS.items() if "canary" in secret.lower()}
-MOST_PAGES = 260
+EACH = 3
+"""Addresses of one route that are opened; a route is one view, whatever object it is asked about."""
+FORMATS = ("csv", "json", "ndjson", "md")
+"""What files are written in. SVG and PNG are drawn in the browser from what a page says, which is looked at anyway."""
 _LEFT_OUT = re.compile(r"^/(static|sign-out|settings/you|docs)")
 
 pytestmark = [pytest.mark.usefixtures("now")]
@@ -199,35 +204,67 @@ def do_what_follows() -> None:
 
 
 def shown(client: Client) -> Iterator[tuple[str, str]]:
-    """Every page, and what pages link: address and content."""
-    waiting, seen = deque([*PAGES.values(), *_of_api()]), set[str]()
-    while waiting and len(seen) < MOST_PAGES:
+    """Every page, and what pages link, up to `EACH` of a route and of each of its files: address and content."""
+    waiting, seen = deque(["/timelines?view=table", *PAGES.values(), *_of_api(), *_of_pages()]), set[str]()
+    opened: Counter[tuple[str, str]] = Counter()
+    while waiting:
         address = waiting.popleft()
         if address in seen or _LEFT_OUT.match(address):
             continue
         seen.add(address)
+        kind = (_route_of(address.partition("?")[0]), _file_of(address))
+        if opened[kind] >= EACH and address not in PAGES.values():
+            continue
+        opened[kind] += 1
         answer = client.get(address)
         content = b"".join(answer.streaming_content) if answer.streaming else answer.content  # type: ignore[attr-defined]
         text = content.decode(errors="replace")
         yield address, text + str(answer.headers)
         if "text/html" in answer.headers.get("Content-Type", ""):
-            links = [unescape(one).partition("#")[0] for one in re.findall(r'href="(/[^"]*)"', text)]
-            # One of each kind of link before the second of any.
+            links = [
+                urljoin(address, unescape(one)).partition("#")[0] for one in re.findall(r'href="([/?][^"]*)"', text)
+            ]
+            # One of each kind of link before the second of any; of each file all its formats, linked or not.
             waiting.extend(one for one in dict.fromkeys(links) if one not in seen)
+            files = [one for one in links if "format=csv" in one]
+            waiting.extend(one.replace("format=csv", f"format={other}") for one in files for other in FORMATS)
+
+
+def _file_of(address: str) -> str:
+    """Which file of a page this is: its format and the number of its table; empty for the page itself."""
+    asked = QueryDict(address.partition("?")[2])
+    return " ".join(part for part in (asked.get("format"), asked.get("table") if "format" in asked else None) if part)
+
+
+def _route_of(path: str) -> str:
+    """Which view answers there; the path itself where none of Django's does."""
+    try:
+        return str(resolve(path).route)
+    except Resolver404:
+        return path
 
 
 def _of_api() -> list[str]:
     """Every list that the API hands out."""
+    return [one for one in _without_objects() if one.startswith("/api/v1/") and not one.endswith("desired")]
+
+
+def _of_pages() -> list[str]:
+    """Every page whose address names no object, linked or not."""
+    return [one for one in _without_objects() if not one.startswith(("/api/", "/v1/"))]
+
+
+def _without_objects() -> list[str]:
 
     def walk(patterns: list[Any], before: str) -> Iterator[str]:
         for one in patterns:
             here = before + str(one.pattern)
             if isinstance(one, URLResolver):
                 yield from walk(one.url_patterns, here)
-            elif isinstance(one, URLPattern) and not one.pattern.converters and here.startswith("api/v1/"):
+            elif isinstance(one, URLPattern) and not one.pattern.converters:
                 yield "/" + here
 
-    return [one for one in walk(get_resolver().url_patterns, "") if not one.endswith("desired")]
+    return list(walk(get_resolver().url_patterns, ""))
 
 
 def leaked(text: str) -> list[str]:
@@ -256,10 +293,20 @@ def test_a_secret_that_an_agent_sends_appears_nowhere(
             found[table] = leaked(str(cursor.fetchall()))
     masks = 0
     pages = 0
+    files = set()
     for address, content in shown(signed_in(Role.ADMIN)):
         found[address] = leaked(content)
         masks, pages = masks + (MASK in content), pages + 1
+        if (written := _file_of(address)) and "attachment" in content:
+            files.add(written)
+    admin = signed_in(Role.ADMIN)
+    for line in Quarantine.objects.all():
+        found[f"record {line.pk}"] = leaked(
+            admin.post("/agents/intake", {"act": "show", "line": line.pk}).content.decode()
+        )
+    found["facts"] = leaked(admin.post("/runs/run-1?tab=attributes").content.decode())
     found["logs"] = leaked(caplog.text + "".join(capfd.readouterr()))
     assert {place: secrets for place, secrets in found.items() if secrets} == {}
     assert masks > 20, "texts that are shown nowhere prove nothing"
     assert pages > len(PAGES)
+    assert files >= {*FORMATS, "csv 0", "csv 1", "json 0"}, files

@@ -39,9 +39,9 @@ def spans() -> list[tuple[str, int, int, int]]:
     ]
 
 
-def two_models() -> tuple[CapacityEvent, CapacityEvent]:
+def two_backends() -> tuple[CapacityEvent, CapacityEvent]:
     storm(Story(), since=400, until=300).store()
-    storm(Story(), since=380, until=200, model="small").store()
+    storm(Story(), since=380, until=200, provider="atlas", model="small").store()
     look("dev", NOW)
     read_reach("dev", NOW + timedelta(minutes=5))
     large, small = CapacityEvent.objects.order_by("model")
@@ -53,48 +53,49 @@ def arrange(client: Client, verb: str, **fields: Any) -> Any:
 
 
 def test_two_that_were_merged_are_one_and_go_on_as_one() -> None:
-    large, small = two_models()
+    large, small = two_backends()
     assert count_going_on("dev", now=NOW - timedelta(seconds=200)) == 2
     answer = arrange(signed_in(Role.RESPONDER), "merge", number=[large.pk, small.pk])
     assert answer.status_code == 303
     assert answer.headers["Location"] == f"/capacity/{min(large.pk, small.pk)}"
     assert count_going_on("dev", now=NOW - timedelta(seconds=200)) == 1
-    assert spans() == [("helios / large, helios / small", 400, 200, 58)]
+    assert spans() == [("atlas / small, helios / large", 400, 200, 58)]
 
-    storm(Story(), since=195, until=100, model="small").store()
+    storm(Story(), since=195, until=100, provider="atlas", model="small").store()
     assert look("dev", NOW) == 1
-    assert spans() == [("helios / large, helios / small", 400, 100, 78)]
+    assert spans() == [("atlas / small, helios / large", 400, 100, 78)]
     page = signed_in(Role.VIEWER).get(f"/capacity/{max(large.pk, small.pk)}")
     assert page.headers["Location"] == f"/capacity/{min(large.pk, small.pk)}"
     said = text_of(signed_in(Role.VIEWER).get(f"/capacity/{min(large.pk, small.pk)}"))
     assert "Arranged by people" in said
     assert REASON in said
     entry = AuditEntry.objects.get(verb="capacity.merge")
-    assert (entry.object, entry.reason) == (f"CE-{large.pk}, CE-{small.pk}", REASON)
+    about = ", ".join(f"CE-{number}" for number in sorted((large.pk, small.pk)))
+    assert (entry.object, entry.reason) == (about, REASON)
 
 
 def test_the_overview_tells_a_whole_and_not_its_parts_beside_it() -> None:
-    for model in ("large", "small"):
-        storm(Story(), since=300, until=0, model=model).store()
+    for provider in ("helios", "atlas"):
+        storm(Story(), since=300, until=0, provider=provider).store()
     look("dev", NOW)
     read_reach("dev", NOW)
     client = signed_in(Role.RESPONDER)
     arrange(client, "merge", number=list(CapacityEvent.objects.values_list("pk", flat=True)))
     said = text_of(client.get("/"))
-    assert "helios / large, helios / small has been overloaded" in said
+    assert "atlas / large, helios / large has been overloaded" in said
     assert "others too" not in said
     assert said.count("is overloaded") == 1
 
 
 def test_a_merge_is_taken_back_and_what_was_found_meanwhile_stays() -> None:
-    large, small = two_models()
+    large, small = two_backends()
     client = signed_in(Role.RESPONDER)
     arrange(client, "merge", number=[large.pk, small.pk])
-    storm(Story(), since=195, until=100, model="small").store()
+    storm(Story(), since=195, until=100, provider="atlas", model="small").store()
     look("dev", NOW)
     made = CapacityArrangement.objects.get()
     assert arrange(client, "undo", arrangement=made.pk).status_code == 303
-    assert spans() == [("helios / large", 400, 300, 21), ("helios / small", 380, 100, 57)]
+    assert spans() == [("helios / large", 400, 300, 21), ("atlas / small", 380, 100, 57)]
     arrange(client, "undo", arrangement=made.pk)
     assert AuditEntry.objects.filter(verb="capacity.undo").count() == 1, "what is so already is no second deed"
 
@@ -164,7 +165,7 @@ def test_late_facts_that_bring_a_part_together_with_another_keep_the_merge() -> 
     ],
 )
 def test_what_cannot_be_says_why(verb: str, fields: dict[str, Any], status: int, told: str) -> None:
-    large, _ = two_models()
+    large, _ = two_backends()
     answer = arrange(signed_in(Role.RESPONDER), verb, **{"number": large.pk, **fields})
     assert answer.status_code == status
     assert told in text_of(answer)
@@ -172,7 +173,7 @@ def test_what_cannot_be_says_why(verb: str, fields: dict[str, Any], status: int,
 
 
 def test_a_merged_one_is_not_split_and_a_viewer_arranges_nothing() -> None:
-    large, small = two_models()
+    large, small = two_backends()
     client = signed_in(Role.RESPONDER)
     arrange(client, "merge", number=[large.pk, small.pk])
     answer = arrange(client, "split", number=large.pk, at=f"{ago(350):%Y-%m-%dT%H:%M:%S}")
@@ -182,7 +183,7 @@ def test_a_merged_one_is_not_split_and_a_viewer_arranges_nothing() -> None:
 
 
 def test_whoever_looked_before_somebody_arranged_is_told() -> None:
-    large, small = two_models()
+    large, small = two_backends()
     client = signed_in(Role.RESPONDER)
     arrange(client, "merge", number=[large.pk, small.pk], seen=0)
     answer = arrange(client, "undo", arrangement=CapacityArrangement.objects.get().pk, seen=0)
@@ -201,7 +202,10 @@ def test_when_failures_are_an_outage_is_what_the_live_policy_says() -> None:
     look("dev", NOW)
     assert [(row.is_over, round((NOW - row.started).total_seconds())) for row in shown()] == [(False, 200)]
     said = text_of(signed_in(Role.VIEWER).get("/capacity"))
-    assert "begins with 10 capacity failures of one backend within 30 s from 2 runs or instances" in said
+    assert (
+        "begins with 10 capacity failures of one backend, in one region or shared by several, within 30 s from 2 runs"
+        in said
+    )
     actions.roll_back(**asked(by=editor, version=0))
     look("dev", NOW)
     assert [round((NOW - row.started).total_seconds()) for row in shown()] == [300]

@@ -154,6 +154,37 @@ def test_events_are_chosen_by_whose_they_are() -> None:
     assert "None is our quota." in said
 
 
+def test_regions_stand_in_the_list_on_the_page_and_in_the_export_and_are_chosen() -> None:
+    for region, until in (("eu-west-1", 0), ("us-east-1", 100)):
+        storm(Story(), since=300, until=until, region=region).store()
+    storm(Story(), since=300, until=0, provider="atlas").store()
+    look("dev", NOW)
+    read_reach("dev", NOW)
+    event = CapacityEvent.objects.get(region="eu-west-1")
+    client = signed_in(Role.RESPONDER)
+    said = text_of(client.get("/capacity"))
+    assert "helios / large in eu-west-1, us-east-1" in said
+    assert "of 2 by the rule" in said
+    chosen = text_of(client.get("/capacity?region=us-east-1&provider=helios"))
+    assert "atlas / large" not in chosen.partition("one outage is one event")[2]
+    assert "0 of 2 events" in text_of(client.get("/capacity?region=nowhere"))
+    page = text_of(client.get(f"/capacity/{event.pk}"))
+    assert "Regions eu-west-1 (61 failures) and us-east-1 (41 failures)" in page
+    assert "one event by the rule" in page
+    rows = list(
+        csv.DictReader(StringIO(client.get("/capacity?format=csv&region=eu-west-1").content.decode("utf-8-sig")))
+    )
+    assert [row["regions"] for row in rows] == ["eu-west-1, us-east-1"]
+    failures = text_of(client.get("/failures?range=1h"))
+    assert "us-east-1" in failures
+    part = CapacityEvent.objects.get(region="us-east-1")
+    form = text_of(client.get(f"/capacity/arrange/apart?number={part.pk}"))
+    assert "It is an event of its own" in form
+    given = {"environment": "dev", "reason": REASON, "number": part.pk}
+    assert client.post("/capacity/arrange/apart", given).headers["Location"] == f"/capacity/{part.pk}"
+    assert "is apart from" in text_of(client.get(f"/capacity/{part.pk}"))
+
+
 def test_one_event_tells_what_it_reached_and_what_was_like_it() -> None:
     storm(Story(), since=7200, until=7100).store()
     look_back("dev", NOW)
@@ -240,3 +271,11 @@ def test_the_navigation_counts_what_goes_on(monkeypatch: pytest.MonkeyPatch) -> 
     assert "going on: 1" in text_of(client.get("/counts", headers=headers))
     monkeypatch.setattr(timezone, "now", lambda: NOW + timedelta(minutes=3))
     assert "going on" not in text_of(client.get("/counts", headers=headers))
+
+
+def test_an_outage_that_goes_on_says_how_its_breakers_stand_also_those_that_opened_after_its_last_failure() -> None:
+    event = outage()
+    client = signed_in(Role.VIEWER)
+    assert "Breakers now model:large is open on 1 of" in text_of(client.get(f"/capacity/{event.pk}"))
+    Story().tell(moved(State.HALF_OPEN, before=State.OPEN, breaker="model:large"), at=0).store()
+    assert "Breakers now model:large is half_open on 1 of" in text_of(client.get(f"/capacity/{event.pk}"))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from recovery_ops import cli
+from recovery_ops.control.actions.notifying import save_chain
+from recovery_ops.control.api.escalations import VERBS
 from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.models import Escalation
+from recovery_ops.control.models import AuditEntry, Escalation
+from recovery_ops.control.notify.telling import tell
+from tests.control.cast import asked as acted
+from tests.control.notify.conftest import EVA, channel
 from tests.control.test_cli import WHY, Operator, operator
 from tests.control.test_escalations import asked
 from tests.events.seeding import NOW, Story
@@ -21,11 +27,44 @@ def question(operation: str = "charge_card") -> int:
     return Escalation.objects.latest("pk").pk
 
 
+def test_who_is_asked_when_is_shown(operator: Operator) -> None:
+    ops = channel()
+    steps = [{"after_s": after_s, "channel": ops.pk} for after_s in (0, 600)]
+    save_chain(**acted(by=EVA, now=timezone.now(), name="*", steps=steps))
+    number = question()
+    tell("dev", timezone.now())
+    assert operator.run("escalations", "show", str(number)) == cli.DONE
+    planned = [line.strip().partition(" ")[2] for line in operator.said if "ops" in line and "asked" in line]
+    assert planned == ["ops was asked", "ops is asked, if nobody takes it before"]
+    assert operator.run("escalations", "acknowledge", str(number), *WHY) == cli.DONE
+    assert operator.run("escalations", "show", str(number)) == cli.DONE
+    assert "  ops is not asked while the clock stands" in operator.said
+
+
+def test_every_act_is_a_word_for_many_at_once(operator: Operator) -> None:
+    get_user_model().objects.create_superuser("bob")
+    more = {"assign": ("--to", "bob"), "escalate": ("--to", "payments"), "edit": ("--text", "12 EUR")}
+    for place, verb in enumerate(VERBS):
+        numbers = [str(question(operation=f"{verb}-{name}-{place}")) for name in ("one", "two")]
+        rest = more.get(verb, ("--into", str(question(operation="into"))) if verb == "merge" else ())
+        if verb == "reopen":
+            assert operator.run("escalations", "resolve", *numbers, *WHY) == cli.DONE
+        assert operator.run("escalations", verb, *numbers, *rest, *WHY) == cli.DONE, operator.said
+        assert [line.partition(";")[0] for line in operator.said] == [f"ESC-{one}: {verb}" for one in numbers]
+        name = "approve" if verb == "edit" else verb
+        done = AuditEntry.objects.filter(object__in=[f"ESC-{one}" for one in numbers], verb=f"escalation.{name}")
+        assert set(done.values_list("channel", "result")) == {("api", AuditEntry.OK)}
+        assert done.count() == len(numbers)
+
+
 def test_a_queue_is_read_and_cleared(operator: Operator) -> None:
     first, second = question(), question(operation="send_mail")
     assert operator.run("escalations", "list") == cli.DONE
     assert operator.said[0].startswith(f"ESC-{first} [normal] charge_card: unknown (unclassified): due ")
     assert operator.said[-1] == "dev: 2 open, 2 unacknowledged, 0 mine, 0 snoozed, 0 resolved"
+    Escalation.objects.filter(pk=second).update(severity="high")
+    assert operator.run("escalations", "list", "--severity", "high", "--queue", "unclassified") == cli.DONE
+    assert [line.partition(" [")[0] for line in operator.said[:-1]] == [f"ESC-{second}"]
     assert operator.run("escalations", "show", str(first)) == cli.DONE
     assert "it goes on failing closed." in " ".join(operator.said)
     assert operator.run("escalations", "acknowledge", str(first), str(second), *WHY) == cli.DONE

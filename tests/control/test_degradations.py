@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
@@ -93,6 +94,21 @@ def test_of_an_instance_that_died_in_the_middle_nobody_knows() -> None:
     assert row.standing is Standing.NOT_KNOWN
     said = text_of(signed_in(Role.VIEWER).get("/degradations"))
     assert "Whether search_web came back is not known: its instance stopped reporting." in said
+
+
+def test_an_outage_after_an_instance_died_is_a_row_of_its_own_and_is_over_when_it_is() -> None:
+    story = Story().tell(heartbeat(), at=1700).tell(began(), at=1700).tell(answered(), at=1690, run="run-1")
+    story.tell(heartbeat(), began(), at=600, instance="a-2").tell(answered(), at=590, run="run-2", instance="a-2")
+    story.tell(over(100), at=500, instance="a-2").tell(heartbeat(), at=5, instance="a-2").store()
+    lost, whole = found().rows
+    assert (lost.standing, lost.instances, lost.runs) == (Standing.NOT_KNOWN, ("research/a-1",), ("run-1",))
+    assert (whole.standing, whole.instances, whole.runs) == (Standing.WHOLE, ("research/a-2",), ("run-2",))
+    assert (whole.started, whole.ended) == (ago(600), ago(500))
+    assert lost.lasted(NOW) == timedelta(seconds=10), "as far as it was heard of"
+    [capability] = found().capabilities(NOW)
+    assert (capability.times, capability.reduced_for) == (2, timedelta(seconds=110))
+    said = text_of(signed_in(Role.VIEWER).get("/degradations"))
+    assert "at least 10 s" in said
 
 
 def test_an_answer_by_a_fallback_outside_of_any_interval_is_a_finding() -> None:

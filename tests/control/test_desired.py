@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,12 +10,16 @@ import pytest
 
 from recovery_ops import wire
 from recovery_ops.control import actions, desired
-from recovery_ops.control.desired import ApplySummary, apply_status
+from recovery_ops.control.desired import ApplySummary, Canary, Who, apply_status
 from recovery_ops.control.models import Override, Reset
 from recovery_ops.control.roles import Role
+from recovery_ops.rules.cohorts import WHOLE, Cohort
 from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected
+from recovery_ops.rules.intent import Answer
+from recovery_ops.rules.intent import Override as DesiredOverride
 from recovery_ops.rules.policy import BUILT_IN, document_of
 from recovery_ops.rules.scope import Scope
+from recovery_ops.rules.words import State
 from tests.control.cast import SEARCH, asked, person, small_fleet, trip
 from tests.events.seeding import NOW, Story, failed, heartbeat
 
@@ -184,3 +188,45 @@ def test_a_sender_that_obeys_nobody_is_not_waited_for() -> None:
     summary = apply_status("dev", done.revision, SEARCH, now=NOW)
     assert summary.total == 2
     assert "billing" not in {row.service for rows in summary.by_status.values() for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("scope", "is_common"),
+    [
+        (Scope(), True),
+        (Scope(operation="search_web"), True),
+        (Scope(service="research"), False),
+        (Scope(instance="r-1"), False),
+        (Scope(group="canary"), False),
+    ],
+)
+def test_what_is_for_everybody_is_known_without_asking_who(scope: Scope, is_common: bool) -> None:
+    common = DesiredOverride(
+        id="ov-1",
+        mode=State.FORCED_OPEN,
+        scope=scope,
+        reason="because",
+        by="ann",
+        starts_at=0.0,
+        expires_at=1e10,
+        revision=1,
+    )
+    snapshot = replace(desired.Snapshot.of_nothing("dev"), revision=1, overrides=(common,))
+    everybody = [
+        Who(),
+        Who(service="research", instance="r-1", group="canary"),
+        Who(service="b", instance="", group=""),
+    ]
+    reaches = {snapshot.reach(who) for who in everybody}
+    assert snapshot.common_reach() == (reaches.pop() if is_common else None)
+    assert bool(reaches) is not is_common
+
+
+def test_who_is_let_out_or_asked_has_to_be_known() -> None:
+    nothing = desired.Snapshot.of_nothing("dev")
+    assert nothing.common_reach() == nothing.reach(Who())
+    canary = Canary(cohort=Cohort(salt="s", limit=WHOLE), policy=nothing.policy)
+    answer = Answer(ticket="t-1", decision="approved", service="research")
+    spared: Any = {"ov-1": object()}
+    for changed in ({"canary": canary}, {"answers": (answer,)}, {"spared": spared}, {"bands": {(1, Scope()): canary}}):
+        assert replace(nothing, **changed).common_reach() is None

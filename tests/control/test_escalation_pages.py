@@ -89,6 +89,28 @@ def test_a_queue_is_chosen_by_its_name() -> None:
     assert "two: unknown" not in said
 
 
+def test_a_severity_is_chosen_and_says_what_it_hides() -> None:
+    questions("one", category=Category.POLICY_DENIED)
+    questions("two")
+    client = signed_in(Role.RESPONDER)
+    page = client.get("/escalations?severity=high")
+    assert ("one: policy_denied" in text_of(page), "two: unknown" in text_of(page)) == (True, False)
+    assert '?severity=high" aria-current="true">high' in page.content.decode()
+    empty = text_of(client.get("/escalations?severity=low&queue=unclassified"))
+    assert "0 of 2 escalations" in empty
+    assert "Let go of severity low" in empty
+    assert "one: policy_denied" in text_of(client.get("/escalations?severity=loud")), "no such severity hides nothing"
+
+
+def test_the_next_deadline_is_the_soonest_whatever_matters_more() -> None:
+    [high] = questions("one", category=Category.POLICY_DENIED)
+    [soon] = questions("two")
+    Escalation.objects.filter(pk=soon.pk).update(acknowledge_by=NOW + timedelta(minutes=3))
+    said = text_of(signed_in(Role.RESPONDER).get("/escalations"))
+    assert f"The next deadline is that of ESC-{soon.pk}, in 3m 00s" in said
+    assert said.index(f"ESC-{high.pk}", said.index("Question")) < said.rindex(f"ESC-{soon.pk}")
+
+
 @pytest.mark.parametrize("tab", ["open", "unacknowledged", "mine", "snoozed", "resolved"])
 def test_an_empty_tab_says_which_kind_of_empty_it_is(tab: str) -> None:
     answer = signed_in(Role.VIEWER).get(f"/escalations?tab={tab}")
@@ -329,3 +351,27 @@ def test_a_proposal_is_shown_to_be_approved_as_it_is_or_changed(text: str, resol
     client.post("/escalations/act/approve", {"number": one.pk, "reason": REASON, "text": text})
     one.refresh_from_db()
     assert (one.resolution, one.answer) == (resolution, answer)
+
+
+def test_a_post_mortem_tells_what_the_page_tells_and_who_did_what() -> None:
+    Story().tell(failed(Category.POLICY_DENIED, "refund", message="refused by hook"), at=1100).store()
+    [one] = questions("refund", category=Category.POLICY_DENIED)
+    client = signed_in(Role.RESPONDER)
+    client.post("/escalations/act/note", {"number": one.pk, "reason": "the bank *says* | it is down"})
+    client.post("/escalations/act/resolve", {"number": one.pk, "reason": REASON})
+    answer = client.get(f"/escalations/{one.pk}", {"format": "md"})
+    assert answer.headers["Content-Disposition"] == f'attachment; filename="post-mortem-esc-{one.pk}.md"'
+    said = answer.content.decode()
+    assert said.startswith(f"# Post-mortem of ESC-{one.pk}: ")
+    assert re.search(r"It reached 1 run on 1 instance; it was asked 1 time\.", said)
+    assert "It was resolved by ana after " in said
+    timeline = said[said.index("## Timeline") : said.index("## Newest failures")]
+    assert timeline.index("it is down") < timeline.index(REASON), "oldest first"
+    assert "the bank \\*says\\* \\| it is down" in timeline
+    assert "refused by hook" in said
+    assert "## Follow-ups" in said
+    document = client.get(f"/escalations/{one.pk}", {"format": "json"}).json()
+    assert document["escalation"]["resolution"] == "resolved"
+    assert document["timeline"][-1]["text"] == REASON
+    assert document["participants"][-1] == "ana"
+    assert document["address"] == f"http://testserver/escalations/{one.pk}"

@@ -12,16 +12,19 @@ from django.contrib.auth import get_user_model
 from recovery_ops.control import audit
 from recovery_ops.control.actions.escalations import RESPONSES, respond, respond_to_each
 from recovery_ops.control.actors import Actor
+from recovery_ops.control.cursors import place_of
 from recovery_ops.control.desired import current_revision, document
-from recovery_ops.control.escalations.asking import row_of, rows_of
+from recovery_ops.control.escalations.asking import PLACE, page_of, row_of, rows_of
 from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.escalations.terms import then_of
 from recovery_ops.control.models import AuditEntry, Escalation, EscalationNote, RoleGrant
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
-from recovery_ops.rules.facts import BudgetExhausted, Escalated, ReversalRefused, RunStopped
+from recovery_ops.rules.facts import BudgetExhausted, CheckpointSaved, Escalated, ReversalRefused, RunStopped
 from recovery_ops.rules.words import Category
 from recovery_ops.wire import parse_desired
+from tests.control.visiting import signed_in, text_of
 from tests.events.seeding import NOW, Story
 
 pytestmark = pytest.mark.django_db
@@ -372,7 +375,7 @@ def test_silence_allows_only_where_a_policy_may_say_so(category: Category, resol
     ("more", "resolution", "said"),
     [
         ({"category": Category.POLICY_DENIED}, "rejected", "it is rejected"),
-        ({"category": Category.QUOTA_EXHAUSTED}, "aborted", "the run stays stopped, with its state saved"),
+        ({"category": Category.QUOTA_EXHAUSTED}, "aborted", "the run stays stopped; no checkpoint of it is known"),
         ({"category": Category.OVERLOADED, "default_action": "allow"}, "approved", "it is allowed"),
     ],
 )
@@ -445,3 +448,57 @@ def test_an_answer_is_told_for_two_days() -> None:
     later = NOW + timedelta(days=3)
     act("reject", one_open(escalation_id="t-2"), now=later)
     assert [answer["ticket"] for answer in document("dev", service="research", now=later)["answers"]] == ["t-2"]
+
+
+def prioritised(name: str, severity: str, due_min: int, late: bool = False) -> int:
+    """A question of this severity, taken in time, that is to be resolved in so many minutes."""
+    one = one_open(operation=name)
+    due = NOW + timedelta(minutes=due_min)
+    times = {"acknowledged_at": None if late else NOW, "acknowledge_by": NOW + timedelta(minutes=-1 if late else 15)}
+    Escalation.objects.filter(pk=one.pk).update(severity=severity, resolve_by=due, **times)
+    return one.pk
+
+
+def test_the_queue_goes_by_breached_then_severity_then_deadline_on_every_page_of_it() -> None:
+    low_soon = prioritised("a", "low", 2)
+    high_late = prioritised("b", "high", 60)
+    breached_low = prioritised("c", "low", -2)
+    normal = prioritised("d", "normal", 5)
+    high_soon = prioritised("e", "high", 30)
+    breached_high = prioritised("f", "high", 40, late=True)
+    over = prioritised("g", "high", -9)
+    Escalation.objects.filter(pk=over).update(default_done_at=NOW)
+    order = [breached_high, breached_low, high_soon, high_late, normal, low_soon, over]
+    assert [one.number for one in rows_of("dev", "open", by=None, now=NOW)] == order
+    met, after = [], None
+    for later in range(len(order)):  # meanwhile deadlines pass, and nothing is met twice or missed
+        now = NOW + timedelta(minutes=10 * later)
+        [row], cursor = page_of("dev", "open", by=None, now=now, after=after, most=1)
+        met.append(row.number)
+        after = place_of(cursor, PLACE) if cursor else None
+    assert (met, after) == (order, None)
+    high = [breached_high, high_soon, high_late, over]
+    assert [one.number for one in rows_of("dev", "open", by=None, now=NOW, severity="high")] == high
+
+
+def test_that_the_state_of_a_run_is_saved_is_said_where_a_checkpoint_of_it_is_known() -> None:
+    spent = BudgetExhausted(budget="errors", spent=10, limit=10)
+    saved = CheckpointSaved(operation="pay", workflow="payouts", step="pay-1")
+    Story().tell(saved, at=1100, run="run-1").tell(spent, at=1000, run="run-1").store()
+    Story().tell(spent, at=1000, run="run-2", service="billing").store()
+    open_escalations("dev", NOW)
+    with_state, without = (Escalation.objects.get(runs=[run]) for run in ("run-1", "run-2"))
+    assert then_of(with_state) == "the run stays stopped, with its state saved"
+    assert then_of(without) == "the run stays stopped; no checkpoint of it is known"
+    said = text_of(signed_in(Role.VIEWER).get(f"/escalations/{without.pk}"))
+    assert ("no checkpoint of it is known" in said, "state saved" in said) == (True, False)
+    Story().tell(spent, at=900, run="run-3").store()
+    open_escalations("dev", NOW)
+    with_state.refresh_from_db()
+    assert then_of(with_state) == "the runs stay stopped; 1 of 2 have a checkpoint"
+    Story().tell(saved, at=890, run="run-3").store()
+    Story().tell(saved, at=890, run="run-2", service="billing").store()
+    assert keep_deadlines("dev", NOW + timedelta(hours=1)) == 2
+    told = {one: one.notes.get(verb="default").text for one in (with_state, without)}
+    assert told[with_state] == "Nobody decided in time: the runs stay stopped, with their states saved."
+    assert told[without] == "Nobody decided in time: the run stays stopped, with its state saved.", "it came late"

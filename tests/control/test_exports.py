@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from io import StringIO
 
 import pytest
@@ -48,6 +49,22 @@ def test_every_list_is_a_file_that_says_what_it_is_of(name: str, path: str) -> N
     assert f'{path}?format=csv"' in signed_in(Role.ADMIN).get(path).content.decode().replace(
         'href="?', f'href="{path}?'
     )
+
+
+@pytest.mark.parametrize(("name", "path"), LISTS.items())
+def test_a_list_is_json_with_the_rows_of_its_csv(name: str, path: str) -> None:
+    busy()
+    held(signed_in())
+    columns, *rows = rows_of(path)
+    client = signed_in(Role.ADMIN)
+    document = client.get(path, {"format": "json"}).json()
+    assert document["address"] == f"http://testserver{path}"
+    assert [list(one) for one in document["rows"]] == [columns[:-1]] * len(rows)
+    lines = client.get(path, {"format": "ndjson"}).content.decode().splitlines()
+    assert [json.loads(line) for line in lines] == document["rows"]
+    words = {"None": "", "True": "yes", "False": "no"}
+    told = [words.get(str(value), str(value)) for value in document["rows"][0].values()]
+    assert [text.removeprefix("'") for text in rows[0]] == told
 
 
 def test_a_file_has_what_its_page_shows() -> None:

@@ -110,3 +110,46 @@ def test_environments_do_not_see_each_others_failures() -> None:
     troubled_fleet(environment="prod")
     client = signed_in(environment="prod", name="bob")
     assert "f00d" not in client.get("/failures?environment=prod").content.decode()
+
+
+def many(count: int = 53) -> None:
+    """So many causes, each of one failure of its own; more than a page holds."""
+    story = Story()
+    for number in range(count):
+        told = failed(
+            Category.OVERLOADED, "crm", fingerprint=f"c-{number:02}", message=f"cause {chr(97 + number % 26)}"
+        )
+        story.tell(told, at=100 + number)
+    story.store()
+
+
+def test_tabs_and_the_search_know_what_is_behind_the_first_page() -> None:
+    many()
+    client = signed_in()
+    page = client.get("/failures")
+    assert "Open 53" in text_of(page)
+    assert "53 failed attempts of 53 causes" in text_of(page)
+    assert "50 of 53 causes" in text_of(page)
+    [further] = [unescape(one) for one in re.findall(r'href="([^"]+)">Further ones', page.content.decode())]
+    rest = client.get(f"/failures{further}")
+    assert len(re.findall(r'data-key="failure-', rest.content.decode())) == 3
+    assert "Open 53" in text_of(rest)
+    last = client.get("/failures?q=c-52")
+    assert "/failures/c-52" in last.content.decode()
+    assert "0 of 53 causes" in text_of(client.get("/failures?q=moon"))
+
+
+def test_another_choice_of_what_to_see_begins_with_its_first_row() -> None:
+    many()
+    client = signed_in()
+    page = client.get("/failures").content.decode()
+    [further] = [unescape(one) for one in re.findall(r'href="([^"]+)">Further ones', page)]
+    behind = client.get(f"/failures{further}&q=cause&before=7").content.decode()
+    addresses = [unescape(one) for one in re.findall(r'href="([^"]*[?&](?:cursor|before)=[^"]*)"', behind)]
+    assert [one for one in addresses if "format=" not in one and not one.startswith("/saved")] == []
+    assert re.findall(r'<input type="hidden" name="(?:cursor|before)"', behind) == []
+    runs = client.get("/runs?before=7&range=1h").content.decode()
+    assert re.findall(r'<input type="hidden" name="before"', runs) == []
+    ranges = re.findall(r'<nav class="segments" aria-label="Time range">(.*?)</nav>', runs)
+    assert len(ranges) == 1
+    assert "before=" not in ranges[0]

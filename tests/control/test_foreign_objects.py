@@ -23,6 +23,7 @@ from events.capacity.detection import look
 from events.capacity.models import CapacityArrangement, CapacityEvent
 from events.capacity.reach import read_reach
 from events.keys import create_key
+from events.models import Quarantine
 from recovery_ops.control import actions
 from recovery_ops.control.actions.capacity import merge_events
 from recovery_ops.control.actions.failures import merge_failures
@@ -37,6 +38,7 @@ from recovery_ops.control.models import (
     ResetRamp,
     Revision,
     RoleGrant,
+    SavedView,
 )
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import Escalated
@@ -57,6 +59,7 @@ OBJECTS = {
     "failures/<path:fingerprint>": "cause",
     "failures/groupings/<number:number>": "grouping",
     "runs/<path:run>": "run",
+    "quarantine/<number:number>": "quarantined record",
     "capacity/<int:number>": "capacity event",
     "capacity/events/<number:number>": "capacity event",
     "capacity/arrangements/<number:number>": "arrangement",
@@ -69,6 +72,9 @@ OBJECTS = {
     "policies/releases/<number:version>": "release",
     "feedback/<number:number>": "feedback",
     "settings/keys/<str:prefix>": "key",
+    "keys/<str:prefix>": "key",
+    "accounts/<number:number>": "person",
+    "views/<number:number>": "view",
     "settings/access/<int:number>": "person",
     "settings/notifications/channels/<int:number>": "channel",
     "settings/notifications/rules/<int:number>": "rule",
@@ -137,6 +143,9 @@ def world() -> dict[str, str]:
     key, _ = create_key("research", ["ingest"], "dev")
     made: dict[str, Any] = {"key": key.prefix, "breaker": "search_web", "run": "run-1", "cause": "one"}
     made["unknown cause"] = "badcafe"
+    made["quarantined record"] = Quarantine.objects.create(
+        environment="dev", received_us=1, reason="is broken", size_bytes=1, content="x", signal="logs"
+    ).pk
     actions.reset(**asked(scope=SEARCH))
     made["ramp"] = ResetRamp.objects.get().number
     made["escalation"] = Escalation.objects.latest("pk").pk
@@ -157,6 +166,8 @@ def world() -> dict[str, str]:
     member = User.objects.create_user("member")
     as_role(member, Role.VIEWER, "dev")
     made["person"] = member.pk
+    view = {"screen": "failures", "name": "theirs", "query": "range=1h", "is_team": True, "changed_at": NOW}
+    made["view"] = SavedView.objects.create(environment="dev", owner=member, **view).pk
     return {kind: str(value) for kind, value in made.items()}
 
 
@@ -172,7 +183,7 @@ def _tell_facts() -> None:
     story.tell(heartbeat(), at=1, instance="r-0")
     story.store()
     storm(Story(), since=400, until=300).store()
-    storm(Story(), since=380, until=200, model="small").store()
+    storm(Story(), since=380, until=200, provider="atlas", model="small").store()
     look("dev", NOW)
     read_reach("dev", NOW)
     open_escalations("dev", NOW)
@@ -304,12 +315,6 @@ def _is_done(client: Client, path: str, fields: dict[str, Any], world: dict[str,
         else:
             answer, results = client.post(place, body | {"environment": environment}), ()
         transaction.set_rollback(environment == "dev")
-    print(
-        path,
-        environment,
-        answer.status_code,
-        answer.content[-900:] if environment == "dev" and answer.status_code >= 400 else "",
-    )
     is_nothing = results and all("problem" in one for one in results)
     return answer.status_code < 400 and not is_nothing
 

@@ -21,14 +21,15 @@ from opentelemetry._opamp.transport.base import HttpTransport
 from opentelemetry._opamp.transport.requests import RequestsTransport
 
 from events import keys
-from events.models import Agent
+from events.models import Agent, Fact, SettingsInForce
 from recovery_ops.asgi import application
 from recovery_ops.control import desired
+from recovery_ops.control.desired import read
 from recovery_ops.control.models import OpampAgent
 from recovery_ops.control.opamp import messages
 from recovery_ops.control.views import standing
 from tests.control.cast import trip
-from tests.control.visiting import signed_in
+from tests.control.visiting import signed_in, text_of
 from tests.events.conftest import store
 from tests.events.serving import served
 from tests.processes import eventually
@@ -65,7 +66,7 @@ class Moving(HttpTransport):
 class Stock:
     """The stock client, spoken to message by message."""
 
-    def __init__(self, url: str, key: str) -> None:
+    def __init__(self, url: str, key: str, who: dict[str, str] = WHO) -> None:
         self.transport = Moving(url)
         headers = {"Authorization": f"Bearer {key}"}
         self.client = OpAMPClient(
@@ -73,9 +74,13 @@ class Stock:
             headers=headers,
             transport=self.transport,
             timeout_millis=10_000,
-            agent_identifying_attributes=WHO,
+            agent_identifying_attributes=who,
             agent_non_identifying_attributes={"recovery.group": "canary"},
         )
+
+    def runs(self, document: Any, name: str = "desired.json") -> Any:
+        self.client.update_effective_config({name: document}, "application/json")
+        return self.connect()
 
     def connect(self) -> Any:
         return self.client.send(self.client.build_full_state_message())
@@ -106,7 +111,7 @@ def test_the_document_is_offered_applied_and_not_offered_again(url: str, key: st
         "dev", service="research", instance="r-9", group="canary", now=OpampAgent.objects.get().seen_at
     )
     assert document | {"issued_at": 0} == fresh | {"issued_at": 0}
-    assert (first.capabilities, first.flags) == (3, 0)
+    assert (first.capabilities, first.flags) == (7, 0)
     assert offered(stock.beat())["revision"] == 1  # nothing was said of it yet
     for answer in (stock.say(first.remote_config.config_hash, APPLIED), stock.beat(), stock.connect()):
         assert not answer.HasField("remote_config")
@@ -168,6 +173,125 @@ def test_who_leaves_is_said_to_have_stopped(url: str, key: str) -> None:
     assert Agent.objects.get(instance="r-9").status == "stopped"
 
 
+# -- what it runs ------------------------------------------------------------------------------------------------------
+def settings_page(instance: str = "r-9") -> str:
+    return text_of(signed_in().get(f"/agents/settings?service=research&instance={instance}"))
+
+
+def test_a_client_that_does_not_report_what_it_runs_is_not_called_old(url: str, key: str) -> None:
+    stock = Stock(url, key)
+    assert stock.say(stock.connect().remote_config.config_hash, APPLIED).flags == messages.REPORT_FULL_STATE
+    assert stock.connect().flags == 0
+    said = settings_page()
+    assert "It is an OpAMP client that has not reported an effective configuration." in said
+    assert "older" not in said
+
+
+def test_what_it_runs_is_asked_for_once_stored_and_compared(url: str, key: str) -> None:
+    stock = Stock(url, key)
+    first = stock.connect()
+    document = offered(first)
+    assert stock.say(first.remote_config.config_hash, APPLIED).flags == messages.REPORT_FULL_STATE
+    assert stock.runs(document).flags == 0
+    assert "All " in settings_page()
+    assert "settings that can be compared are as desired" in settings_page()
+    trip(ahead=True)
+    second = offered(stock.beat())
+    said = settings_page()
+    assert "1 of " in said
+    assert "settings are not as desired" in said
+    assert "Not applied yet" in said
+    stock.say(f"{second['revision']}.{second['config_hash']}".encode(), APPLIED)
+    stock.runs(second | {"policy": second["policy"] | {"guards": {"turns": 7}}})
+    said = settings_page()
+    assert "guards.turns 7 20" in said
+    assert "overrides" in said
+    stock.runs(second)
+    assert "are as desired" in settings_page()
+    told = Fact.objects.filter(event="settings_in_force").count()
+    stock.runs(second)
+    assert Fact.objects.filter(event="settings_in_force").count() == told == 3
+
+
+def test_a_configuration_of_its_own_is_shown_masked_and_held_against_nothing(url: str, key: str) -> None:
+    stock = Stock(url, key)
+    first = stock.connect()
+    stock.say(first.remote_config.config_hash, APPLIED)
+    stock.runs({"mine": {"level": 3, "api_key": "sk-" + "a1B2" * 12}}, name="collector.json")
+    said = settings_page()
+    assert "collector.json.mine.level 3" in said
+    assert "a1B2a1B2" not in said
+    assert "The client’s own configuration" in said
+    assert "0 settings that can be compared" in said
+
+
+def test_a_server_that_restarts_with_its_state_lost_is_told_everything_again(key: str) -> None:
+    applied = Fact.objects.filter(event="desired_state_applied")
+    with served(application) as url:
+        stock = Stock(url, key)
+        agent = OpAMPAgent(interval=0.05, callbacks=Callbacks(), client=stock.client, initial_backoff=0.05)
+        agent.start()
+        eventually(SettingsInForce.objects.exists, what="what it runs")
+    try:
+        OpampAgent.objects.all().delete()
+        SettingsInForce.objects.all().delete()
+        standing._known.clear()
+        told = applied.count()
+        with served(application) as stock.transport.url:
+            eventually(SettingsInForce.objects.exists, what="what it runs, once more")
+            eventually(lambda: applied.count() > told, what="what it obeys, once more")
+            assert OpampAgent.objects.get().service == "research"
+    finally:
+        agent.stop()
+
+
+def test_two_environments_with_one_uid_do_not_meet(url: str, key: str) -> None:
+    other = keys.create_key("opamp", ["desired"], "prod")[1]
+    here, there = Stock(url, key), Stock(url, other)
+    there.client._instance_uid = here.client._instance_uid
+    trip(ahead=True)
+    first, second = here.connect(), there.connect()
+    assert (offered(first)["revision"], offered(second)["revision"]) == (1, 0)
+    here.say(first.remote_config.config_hash, APPLIED)
+    there.say(second.remote_config.config_hash, FAILED, "not in prod")
+    assert dict(Agent.objects.values_list("environment", "rejected_reason")) == {"dev": "", "prod": "not in prod"}
+    assert [one.sequence_number for one in OpampAgent.objects.order_by("environment")] == [1, 1]
+
+
+def test_edits_while_agents_poll_and_their_server_restarts_end_with_the_last(key: str) -> None:
+    """J15: nobody takes an older revision on after a newer one, and all end with the newest."""
+    heard = [Callbacks() for _ in range(3)]
+    stocks: list[Stock] = []
+    agents: list[OpAMPAgent] = []
+    try:
+        for restart in range(3):
+            standing._known.clear()
+            with served(application) as url:
+                for stock in stocks:
+                    stock.transport.url = url
+                for number, callbacks in enumerate(heard if not stocks else ()):
+                    who = WHO | {"service.instance.id": f"r-{number}"}
+                    stocks.append(Stock(url, key, who))
+                    agents.append(
+                        OpAMPAgent(interval=0.05, callbacks=callbacks, client=stocks[-1].client, initial_backoff=0.05)
+                    )
+                    agents[-1].start()
+                for edit in range(3):
+                    trip(reason=f"edit {edit} of round {restart}", ahead=True)
+                newest = read("dev").revision
+                applied = Agent.objects.filter(revision=newest, instance__in=["r-0", "r-1", "r-2"])
+                eventually(lambda: applied.count() == 3, what=f"revision {newest} everywhere")  # noqa: B023
+    finally:
+        for agent in agents:
+            agent.stop()
+    last = {(one["revision"], one["config_hash"]) for one in (callbacks.documents[-1] for callbacks in heard)}
+    assert len(last) == 1
+    for callbacks in heard:
+        revisions = [one["revision"] for one in callbacks.documents]
+        assert revisions == sorted(revisions)
+        assert revisions[-1] == 9
+
+
 class Callbacks(OpAMPCallbacks):
     """Applies what can be applied, as a client's own code would."""
 
@@ -180,6 +304,8 @@ class Callbacks(OpAMPCallbacks):
             return
         self.documents += [dict(one) for _, one in client.decode_remote_config(message.remote_config)]
         status = FAILED if self.refusal else APPLIED
+        if status == APPLIED:
+            client.update_effective_config({"desired.json": self.documents[-1]}, "application/json")
         told = client.update_remote_config_status(message.remote_config.config_hash, status, self.refusal)
         if told is not None:
             agent.send(client.build_remote_config_status_response_message(told))

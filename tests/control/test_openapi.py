@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -56,7 +57,7 @@ def test_every_address_of_the_api_is_described() -> None:
 def test_every_change_takes_a_reason_a_key_and_what_was_seen() -> None:
     for path, method in OPERATIONS:
         said = DOCUMENT["paths"][path][method]
-        if method not in ("post", "put", "patch") or path.endswith("/check"):
+        if method not in ("post", "put", "patch") or path.endswith(("/check", "/show")):
             continue
         body = said["requestBody"]["content"]["application/json"]["schema"]
         assert "reason" in body["required"], path
@@ -77,7 +78,7 @@ def test_it_is_served_to_anybody_and_read_by_people() -> None:
 def test_whatever_is_sent_the_answer_is_a_document(path: str, method: str) -> None:
     keys.forget_keys()
     today_fleet()
-    _, token = keys.create_key("a", ["read", "act", "settings"], "dev")
+    _, token = keys.create_key("a", ["read", "act", "settings", "admin"], "dev")
     client = Client(headers={"authorization": f"Bearer {token}"})
     for body in [*map(json.dumps, HOSTILE), "{", "[" * 5000]:
         answer = client.generic(method.upper(), f"{address(path)}?limit=5", body, "application/json")
@@ -102,3 +103,43 @@ def test_a_method_that_is_not_taken_says_which_are() -> None:
         "/api/v1/status"
     )
     assert (answer.status_code, answer["Allow"]) == (405, "GET, HEAD, OPTIONS")
+
+
+def if_match_patterns() -> set[str]:
+    """What the document says of the header, over all operations."""
+    said = [DOCUMENT["paths"][path][method]["parameters"] for path, method in OPERATIONS]
+    return {one["schema"]["pattern"] for many in said for one in many if one["name"] == "If-Match"}
+
+
+@pytest.mark.django_db
+def test_an_etag_that_was_answered_may_be_sent_back_by_who_keeps_to_the_document() -> None:
+    """Weak ones and those of 17 digits too: a client that validates could not send them."""
+    today_fleet()
+    keys.forget_keys()
+    key, token = keys.create_key("docs", ["read", "act", "settings", "admin"], "dev")
+    bearer = {"Authorization": f"Bearer {token}"}
+    places = ("breakers", "breakers/search_web", "load", "policies/live", "quarantine", f"keys/{key.prefix}")
+    given = [Client(headers=bearer).get(f"/api/v1/{place}").headers.get("ETag") for place in places]
+    tags = [tag for tag in given if tag]
+    assert any(tag.startswith("W/") for tag in tags)
+    assert any(len(tag) > 12 for tag in tags)
+    (pattern,) = if_match_patterns()
+    assert [tag for tag in tags if not re.search(pattern, tag)] == []
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("given", ['"0"', 'W/"0"', '"999999999999999999"', "*"])
+def test_what_the_document_allows_as_if_match_is_understood(given: str) -> None:
+    today_fleet()
+    keys.forget_keys()
+    (pattern,) = if_match_patterns()
+    assert re.search(pattern, given)
+    headers = {"Authorization": f"Bearer {keys.create_key('docs', ['read', 'act'], 'dev')[1]}", "If-Match": given}
+    body = json.dumps({"reason": "a long enough reason", "dry_run": True})
+    path = "/api/v1/breakers/search_web/reset"
+    assert Client(headers=headers).post(path, body, content_type="application/json").status_code in (200, 409)
+
+
+def test_every_scope_with_which_this_api_is_asked_is_named() -> None:
+    said = DOCUMENT["components"]["securitySchemes"]["key"]["description"]
+    assert [scope for scope in ("read", "act", "settings", "admin") if f"`{scope}`" not in said] == []

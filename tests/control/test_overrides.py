@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from recovery_ops.control import actions, desired
+from recovery_ops.control import actions, audit, desired
 from recovery_ops.control.actions import Refused
+from recovery_ops.control.actors import system
 from recovery_ops.control.audit import verify
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.models import AuditEntry, Override
@@ -155,6 +156,38 @@ def test_who_looked_too_early_is_told_who_changed_what_and_when() -> None:
     assert refused.detail == f"{told} Look again, then decide."
     assert [(entry.verb, entry.revision) for entry in refused.changes] == [("breaker.trip", 1)]
     assert trip(by=person(name="bob"), seen=1, reason="bob has his own reasons").revision == 2
+
+
+def by_the_console(verb: str, **more: Any) -> None:
+    """What the console does by itself, as the quorum rule, a ramp or the clock do."""
+    deed = audit.Deed(verb=verb, object="search_web", operation="search_web", reason="so says a rule", **more)
+    audit.append("dev", deed, by=system("quorum"), at=NOW)
+
+
+@pytest.mark.parametrize("verb", ["breaker.trip", "breaker.release", "breaker.reset"])
+def test_who_looked_before_a_rule_acted_is_told_of_it(verb: str) -> None:
+    trip(scope=Scope(operation="other"), ahead=True)
+    by_the_console(verb, revision=1)
+    refused = refusal(seen=0)
+    assert (refused.code, [entry.verb for entry in refused.changes]) == ("stale", [verb])
+    assert refused.detail.startswith("quorum ")
+
+
+@pytest.mark.parametrize("verb", ["breaker.expire", "breaker.extend"])
+def test_what_ended_by_its_time_or_went_on_makes_nobody_late(verb: str) -> None:
+    trip(scope=Scope(operation="other"), ahead=True)
+    by_the_console(verb, revision=1)
+    assert trip(seen=0).revision == 2
+
+
+def test_many_changes_of_others_hide_no_change_of_this() -> None:
+    trip(reason="helios answers 529 everywhere")
+    for number in range(201):
+        deed = audit.Deed(verb="breaker.trip", object="x", operation=f"x-{number}", reason="one of many", revision=1)
+        audit.append("dev", deed, by=person(), at=NOW)
+    assert [entry.operation for entry in refusal(by=person(name="bob"), seen=0).changes] == ["search_web"]
+    wide = refusal(scope=Scope(operation="x-*"), seen=0, ahead=True)
+    assert len(wide.changes) == 200
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_a_form_acts_where_it_was_opened_whatever_another_tab_looks_at(path: str
 def test_a_form_of_an_environment_that_is_closed_meanwhile_changes_nothing() -> None:
     troubled_fleet()
     create_key("agent", ["ingest"], "prod")
-    assert signed_in().post(FORMS[0], sent(environment="prod")).status_code == 403
+    assert signed_in().post(FORMS[0], sent(environment="prod")).status_code == 404
     assert not Override.objects.exists()
 
 

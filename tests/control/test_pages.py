@@ -44,11 +44,22 @@ def test_nobody_sees_anything_before_signing_in(path: str) -> None:
     assert answer.headers["Location"].startswith("/sign-in?next=")
 
 
-@pytest.mark.parametrize("path", [path for path in PAGES.values() if not path.startswith("/settings/you")])
+OF_ONE = re.compile(r"/(breakers|failures|runs)/[^/]*[-_]|/policies/releases/")
+"""Addresses that name an object: whoever has no role there is not told whether it exists."""
+CLOSED = [path for path in PAGES.values() if not path.startswith("/settings/you")]
+
+
+@pytest.mark.parametrize("path", [path for path in CLOSED if not OF_ONE.match(path)])
 def test_somebody_without_a_role_sees_a_clean_refusal(path: str) -> None:
     answer = signed_in(None).get(path)
     assert answer.status_code == 403
     assert "You have no role in dev" in text_of(answer)
+
+
+@pytest.mark.parametrize("path", [path for path in CLOSED if OF_ONE.match(path)])
+def test_somebody_without_a_role_is_not_told_what_there_is(path: str) -> None:
+    troubled_fleet()
+    assert signed_in(None).get(path).status_code == 404
 
 
 @pytest.mark.parametrize("path", [path for name, path in PAGES.items() if name not in LEVERS])

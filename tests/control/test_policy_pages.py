@@ -151,6 +151,36 @@ def test_a_quorum_is_added_filled_in_and_taken_away() -> None:
     ]
 
 
+def test_lists_and_models_are_typed_and_a_fault_stands_at_its_list() -> None:
+    client = signed_in(Role.EDITOR)
+    page = client.post(NEW, typed(client.get(NEW)) | {"act": "rules.add"})
+    said = {
+        "rules.0.scope.operation": "model:*",
+        "rules.0.models": "small\ntiny",
+        "failures.open_breakers": "network\ngremlins",
+        "failures.close_gates": "429\n5xx",
+        "guards.input_share": "0.5",
+    }
+    checked = client.post(NEW, typed(page) | said | {"act": "check"})
+    assert "1: is a category of the rules" in text_of(checked)
+    right = typed(checked) | {"failures.open_breakers": "network\nauth"}
+    client.post(NEW, right | {"act": "save", "title": "the models", "reason": REASON})
+    document = PolicyProposal.objects.get().document
+    assert document["failures"] == {"open_breakers": ["network", "auth"], "close_gates": [429, "5xx"]}
+    assert (document["rules"][0]["models"], document["guards"]["input_share"]) == (["small", "tiny"], 0.5)
+    path = f"/policies/proposals/{PolicyProposal.objects.get().number}/edit"
+    shown = typed(client.get(path))
+    assert (shown["failures.close_gates"], shown["failures.heed_retry_header"]) == ("429\n5xx", "")
+
+
+def test_a_list_that_is_empty_on_purpose_stays_so_in_the_form() -> None:
+    client = signed_in(Role.EDITOR)
+    made = drafted(client, json.dumps({**document_of(BUILT_IN), "failures": {"close_gates": []}}))
+    path = f"/policies/proposals/{made.number}/edit"
+    client.post(path, typed(client.get(path)) | {"act": "save", "title": "again", "reason": REASON})
+    assert PolicyProposal.objects.get().document["failures"] == {"close_gates": []}
+
+
 def test_rules_change_places_and_go() -> None:
     client = signed_in(Role.EDITOR)
     rules = [{"id": name, "scope": {"operation": name}, "knobs": {"jitter": 0.5}} for name in ("a", "b", "c")]

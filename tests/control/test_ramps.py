@@ -277,6 +277,33 @@ def test_many_breakers_are_one_ramp_with_a_result_for_each(opened: None) -> None
     assert not ramp().has_more
 
 
+def test_many_that_are_asked_for_again_with_the_same_key_meet_no_change_but_their_own(opened: None) -> None:
+    """The answer was lost: who asks again has the page of before, and their own reset is nobody's change."""
+    opened_fleet(("fetch", "calm"), fleet=FLEET[:2])
+    trip(scope=Scope(operation="calm"), by=person(name="bob"))
+    keyed: Any = asked(key="k-1", seen=0)
+    names = ["search_web", "fetch", "calm", "nothing"]
+    first, again = (bulk.each("reset", names, keyed, where={}) for _ in range(2))
+    for results in (first, again):
+        codes = [one.refusal and one.refusal.code for one in results]
+        assert codes == [None, None, "stale", "unknown_breaker"]
+    assert again[0].done is not None
+    assert (again[0].done.was_already, ResetRamp.objects.count()) == (True, 1)
+
+
+def test_many_that_were_reset_one_by_one_are_no_ramp_when_asked_for_again(opened: None) -> None:
+    opened_fleet(("fetch",), fleet=FLEET[:1])
+    names, where = ["fetch", "search_web"], {"instance": "r-0"}
+    obey(["r-0"], 0, after=0, then=0)
+    keyed: Any = asked(key="k-1", now=NOW + timedelta(seconds=1))
+    first = bulk.each("reset", names, keyed, where=where)
+    assert [isinstance(one.done and one.done.object, Reset) for one in first] == [True, True]
+    reopen("r-0", after=0.5)
+    again = bulk.each("reset", names, keyed, where=where)
+    assert [one.done and one.done.was_already for one in again] == [True, True]
+    assert ResetRamp.objects.count() == 0
+
+
 def test_the_same_key_begins_one_ramp(opened: None) -> None:
     first, second = reset(key="one click"), reset(key="one click")
     assert (second.was_already, second.object.pk) == (True, first.object.pk)

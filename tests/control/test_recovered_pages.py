@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 from datetime import timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
+from events import keys
 from events.capacity.detection import look
 from events.capacity.reach import read_reach
 from events.recoveries.summing import sum_days
@@ -16,7 +20,8 @@ from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.models import Escalation
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
-from tests.control.visiting import held, signed_in, text_of, troubled_fleet
+from tests.control.test_api import Program
+from tests.control.visiting import REASON, held, signed_in, text_of, troubled_fleet
 from tests.events.seeding import NOW, Story, failed, heartbeat
 from tests.events.test_recoveries import DAY_S, week
 
@@ -106,6 +111,14 @@ def test_nothing_read_is_said() -> None:
     assert "no run in trouble said what it cost" in said
 
 
+def test_a_month_that_was_not_read_yet_claims_nothing() -> None:
+    Story().tell(heartbeat(), failed(Category.TIMEOUT, "search_web"), at=60).store()
+    said = page("/report/monthly")
+    assert said.count("Not read yet") == 2
+    assert "No attempt failed" not in said
+    assert "Attempts that failed" not in said
+
+
 def test_an_unknown_span_is_the_overview_of_now() -> None:
     troubled_fleet()
     assert "What changed" in page("/?over=9y")
@@ -165,3 +178,62 @@ def test_answers_are_measured_from_when_they_were_asked() -> None:
     assert "1 past its deadline" in said
     assert "56m 00s, from taken to resolved" in said
     assert "li 1" in said
+
+
+def test_all_of_a_month_as_csv_is_what_the_page_and_the_api_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy()
+    client = signed_in(Role.RESPONDER, "li")
+    [one] = Escalation.objects.all()
+    client.post("/escalations/act/acknowledge", {"number": one.pk, "back": "/"})
+    assert client.post("/escalations/act/resolve", {"number": one.pk, "reason": REASON, "back": "/"}).status_code == 303
+    monkeypatch.setattr(timezone, "now", lambda: NOW + timedelta(minutes=2))
+    told = client.get("/report/monthly?month=2026-11&format=csv&part=all").content.decode("utf-8-sig")
+    rows = list(csv.DictReader(StringIO(told)))
+    found = {(row["section"], row["of"], row["figure"]): row["value"] for row in rows}
+    said = text_of(client.get("/report/monthly?month=2026-11"))
+
+    runs = {figure: found["runs", "", figure] for figure in ("ended", "troubled", "alone", "helped", "lost")}
+    assert int(runs["lost"]) > 0
+    assert f"{runs['alone']} of {runs['troubled']} runs in trouble" in said
+    assert f"Lost {runs['lost']} runs of {runs['ended']} that ended" in said
+    assert f"{found['outages', '', 'count']} event" in said
+    assert {found[key] for key in found if key[0] == "outages" and key[2] == "name"} == {"helios / large"}
+    saved = float(found["time", "", "alone_s"]) + float(found["time", "", "helped_s"])
+    assert float(found["time", "", "saved_s"]) == pytest.approx(saved)
+    assert f"${float(found['money', '', 'lost_usd']):,.2f} lost" in said
+    assert f"{found['questions', '', 'opened']} opened, {found['questions', '', 'taken']} taken" in said
+    deeds = {row["of"]: row["value"] for row in rows if (row["section"], row["figure"]) == ("deeds", "times")}
+    assert deeds
+    assert [verb for verb, times in deeds.items() if f"{verb[:1].upper()}{verb[1:]} {times} li" not in said] == []
+    causes = [row for row in rows if row["section"] == "causes" and row["figure"] == "failures"]
+    assert sum(int(row["value"]) for row in causes) > 0
+
+    keys.forget_keys()
+    answer = Program("read").get("report", weeks="4")[1]
+    for span in answer["weeks"]:
+        monday = span["start"][:10]
+        for figure in ("asked", "failed_attempts", "given_up", "recovered_share", "runs_recovered_alone", "runs_lost"):
+            assert found["weeks", monday, figure] == ("" if span[figure] is None else str(span[figure])), (
+                monday,
+                figure,
+            )
+        for times in ("acknowledging", "resolving"):
+            for figure, value in span[times].items():
+                assert found["weeks", monday, f"{times}.{figure}"] == ("" if value is None else str(value))
+        for kept in ("acknowledged_in_time", "resolved_in_time"):
+            for figure, value in span[kept].items():
+                assert found["weeks", monday, f"{kept}.{figure}"] == ("" if value is None else str(value))
+    assert found["month", "", "acknowledging.count"] == "1"
+    assert found["month", "", "resolved_in_time.share"] == "1.0"
+    [person] = answer["people"]
+    assert {figure: found["people", "li", figure] for figure in ("taken", "resolved", "out_of_hours")} == {
+        figure: str(person[figure]) for figure in ("taken", "resolved", "out_of_hours")
+    }
+    noisy = {row["of"] for row in rows if row["section"] == "noisy"}
+    assert len(noisy) == len(answer["noisy"])
+
+
+def test_the_causes_of_a_month_stay_a_table_of_their_own() -> None:
+    busy()
+    told = signed_in().get("/report/monthly?month=2026-11&format=csv").content.decode("utf-8-sig")
+    assert told.startswith("operation,category,failed attempts,runs it met,of them lost")

@@ -49,11 +49,16 @@ def policy(operation: str = "search_web", fallbacks: list[str] | None = None, **
 def compared(studio: Studio, new: dict[str, Any], old: dict[str, Any] = BUILT_IN_DOCUMENT) -> dict[str, Any]:
     """Everything that the studio did, decided again."""
     studio.store()
+    return compared_again(studio, new, old)
+
+
+def compared_again(studio: Studio, new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+    """What is stored, decided under two policies."""
     start_us, end_us = int(studio.began_s * 1e6) - 1, int(studio.lab.clock.wall() * 1e6) + 1
     part = Part(environment="dev", start_us=start_us, end_us=end_us)
     found = Comparison(parse_policy(old), parse_policy(new))
     for speaker, told in recordings(part):
-        found.add(Listener(speaker, studio.began_s).listen(told))
+        found.add(Listener(speaker, studio.began_s, found.old.failures).listen(told))
     document = found.as_document()
     assert document["facts"] == count_recorded(part)
     return document
@@ -94,6 +99,21 @@ def test_under_the_policy_it_ran_under_a_recording_is_decided_as_it_was(seed: in
     assert (found["affected_calls"], found["unknown"], found["loose_facts"]) == (0, {"old": {}, "new": {}}, 0)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_what_counted_for_a_breaker_then_counts_again(seed: int) -> None:
+    rng = random.Random(seed)
+    ruled = {**BUILT_IN_DOCUMENT, "failures": {"open_breakers": ["not_found"], "close_gates": [503]}}
+    studio = Studio(ruled)
+    search = studio.guard("search_web", [rng.choice([404, 404, 404, 500, 503, "ok"]) for _ in range(400)])
+    for _ in range(120):
+        call(studio, search, pause_s=rng.random() * 3)
+    found = compared(studio, ruled, ruled)
+    assert found["measures"]["recorded"]["openings"] > 0
+    assert found["measures"]["old"] == pytest.approx(found["measures"]["recorded"], abs=0.11)
+    built_in = compared_again(studio, BUILT_IN_DOCUMENT, ruled)
+    assert built_in["measures"]["new"]["openings"] < found["measures"]["old"]["openings"]
+
+
 def test_a_fallback_that_answered_answers_again() -> None:
     studio = Studio(BUILT_IN_DOCUMENT)
     cache = studio.guard("cache", [])
@@ -116,6 +136,40 @@ def test_fewer_retries_end_a_call_that_was_answered() -> None:
     assert (old["retries"], new["retries"]) == (2, 1)
     assert old["waiting_s"] > new["waiting_s"] > 0
     assert (found["affected_calls"], found["affected_runs"], found["runs"]) == (1, 1, 1)
+
+
+def spent(studio: Studio, *, cost_usd: float | None, tokens: int = 1000) -> None:
+    """A model is asked three times and answers, and what it took is told as our library tells it."""
+    model = studio.guard("model:primary", [503, 503, "ok"], kind="model", provider="openai")
+    call(studio, model)
+    own: dict[str, Any] = {"operation": "model:primary", "input_tokens": tokens * 2, "output_tokens": tokens}
+    counted = CallsCounted(calls=1, attempts=3, successes=1, interval_s=10.0, **own)
+    studio.tape.emit(counted)
+    ended = RunFinished(
+        status=RunStatus.SUCCEEDED, duration_s=1.0, input_tokens=2000, output_tokens=1000, cost_usd=cost_usd
+    )
+    studio.tape.emit(ended, run="run-1")
+
+
+def test_what_attempts_cost_is_told_by_the_price_of_the_runs() -> None:
+    studio = Studio(BUILT_IN_DOCUMENT)
+    spent(studio, cost_usd=0.06)
+    found = compared(studio, policy("model:primary", max_retries=0))
+    old, new = found["measures"]["old"], found["measures"]["new"]
+    assert (old["tokens"], new["tokens"]) == (3000, 1000)
+    assert (old["cost_usd"], new["cost_usd"]) == (0.06, 0.02)
+    assert found["unknown"] == {"old": {}, "new": {}}
+    [operation] = found["operations"]
+    assert (operation["old"]["cost_usd"], operation["new"]["cost_usd"]) == (0.06, 0.02)
+
+
+@pytest.mark.parametrize(("cost_usd", "tokens"), [(None, 1000), (0.06, 0)])
+def test_a_cost_that_nobody_told_is_no_cost_of_nothing(cost_usd: float | None, tokens: int) -> None:
+    studio = Studio(BUILT_IN_DOCUMENT)
+    spent(studio, cost_usd=cost_usd, tokens=tokens)
+    found = compared(studio, policy("model:primary", max_retries=0))
+    assert (found["measures"]["old"]["cost_usd"], found["measures"]["new"]["cost_usd"]) == (None, None)
+    assert found["unknown"] == {"old": {"no_cost": 3}, "new": {"no_cost": 1}}
 
 
 def test_an_attempt_that_nobody_made_is_not_made_up() -> None:
@@ -328,6 +382,11 @@ def test_it_tells_how_far_it_is_while_others_write(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("events.queries.recordings._PAGE", 1)
     monkeypatch.setattr(timezone, "now", somebody_writes)
     call_command("replay", str(made.pk))
+    with connections["default"].cursor() as cursor:
+        if connections["default"].vendor == "sqlite":
+            cursor.execute("PRAGMA temp_store")
+            assert cursor.fetchone() == (1,), "a long recording is sorted in memory"
+            cursor.execute("PRAGMA temp_store = MEMORY")
     others.submit(connections.close_all).result()
     others.shutdown()
     made.refresh_from_db()

@@ -16,7 +16,7 @@ from recovery_ops.control.roles import Role
 from tests.control.cast import asked
 from tests.control.taping import Studio
 from tests.control.test_api import Program
-from tests.control.test_replay import BUILT_IN_DOCUMENT, call, policy
+from tests.control.test_replay import BUILT_IN_DOCUMENT, call, policy, spent
 from tests.control.visiting import REASON, signed_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -110,3 +110,27 @@ def test_a_program_asks_waits_and_reads(later: Studio) -> None:
     assert program.post("policies/replays", body | {"end": "yesterday"})[0] == 400
     assert program.post("policies/replays", {"reason": REASON, "proposal": 9} | window)[0] == 404
     assert program.get("policies/replays/7")[0] == 404
+
+
+@pytest.mark.parametrize("cost_usd", [0.06, None])
+def test_the_cost_is_a_row_or_a_doubt_and_a_number_or_null(
+    cost_usd: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    studio = Studio(BUILT_IN_DOCUMENT)
+    spent(studio, cost_usd=cost_usd)
+    studio.store()
+    moment = datetime.fromtimestamp(studio.lab.clock.wall(), UTC) + timedelta(minutes=1)
+    monkeypatch.setattr(timezone, "now", lambda: moment)
+    made = actions.propose(**asked(title="none", document=policy("model:primary", max_retries=0))).object
+    client = signed_in(Role.EDITOR)
+    client.post(f"/policies/proposals/{made.number}/replay", {"window": "3600"})
+    done()
+    said = text_of(client.get("/policies/replays/1"))
+    is_row = "Cost of the attempts in USD, estimated – 0.0600 0.0200 −67 %" in said
+    is_doubt = "1 attempts at models have no cost that is known" in said
+    assert (is_row, is_doubt) == (cost_usd is not None, cost_usd is None), said
+    assert ("Cost of the attempts" in said) is (cost_usd is not None)
+    keys.forget_keys()
+    _, found = Program().get("policies/replays/1")
+    new = found["result"]["measures"]["new"]["cost_usd"]
+    assert new == (0.02 if cost_usd else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from datetime import timedelta
 from io import StringIO
+from typing import Any
 
 import pytest
 
@@ -14,12 +15,13 @@ from recovery_ops.control.actions.escalations import respond
 from recovery_ops.control.escalations.answering import answering
 from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.escalations.report import report_of, weeks_before
+from recovery_ops.control.escalations.report import report_of, week_with, weeks_before
 from recovery_ops.control.escalations.timing import Times
 from recovery_ops.control.models import Escalation
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import BudgetExhausted, Exhausted
 from recovery_ops.rules.words import Category, StopReason
+from tests.control.test_api import Program
 from tests.control.test_escalations import asked, person
 from tests.control.visiting import signed_in, text_of
 from tests.events.seeding import NOW, Story, ago, failed
@@ -67,10 +69,10 @@ def test_who_did_how_much_and_what_was_noise() -> None:
     question(1, operation="search_web", resolve_s=60)
     start, end = weeks_before(NOW, 1)
     found = report_of("dev", start=start, end=end, now=NOW)
-    people = {one.name: one for one in found.people}
+    people = {one.name: one for one in found.total.people}
     assert (people["ana"].taken, people["ana"].resolved) == (3, 0)
     assert (people["bob"].resolved, people["bob"].held_s) == (4, 1800)
-    [noise] = found.noisy
+    [noise] = found.total.noisy
     assert (noise.operation, noise.kind, noise.asked, noise.facts) == ("charge_card", "unknown", 3, 3)
 
 
@@ -83,7 +85,7 @@ def test_noise_of_whole_runs_is_told_apart_by_their_service() -> None:
     open_escalations("dev", ago(600))
     start, end = weeks_before(NOW, 1)
     found = report_of("dev", start=start, end=end, now=NOW)
-    assert [(one.whose, one.matter, one.facts) for one in found.noisy] == [
+    assert [(one.whose, one.matter, one.facts) for one in found.total.noisy] == [
         ("a run of billing", "error budget spent", 2),
         ("a run of research", "error budget spent", 2),
     ]
@@ -149,6 +151,73 @@ def test_the_page_and_the_csv_say_the_same() -> None:
         "1200",
     )
     assert rows[3]["mtta_s"] == ""
+
+
+def two_weeks() -> None:
+    """First ana took and bob resolved two of one operation; a week later ana took one of three of another."""
+    for days in (17, 16):
+        question(days, operation="refund", take_s=60, resolve_s=660)
+    for number, days in enumerate((10, 9, 8)):
+        question(days, take_s=0 if number else 60)
+
+
+def test_load_and_noise_are_told_by_week_and_add_up() -> None:
+    two_weeks()
+    start, end = weeks_before(NOW, 3)
+    found = report_of("dev", start=start, end=end, now=NOW)
+    before, last, this = found.weeks
+    assert [(one.name, one.taken, one.resolved) for one in before.people] == [("ana", 2, 0), ("bob", 0, 2)]
+    assert [(one.name, one.taken, one.resolved) for one in last.people] == [("ana", 1, 0)]
+    assert [(one.operation, one.asked) for one in before.noisy] == [("refund", 2)]
+    assert [(one.operation, one.facts) for one in last.noisy] == [("charge_card", 3)]
+    assert (this.people, this.noisy) == ((), ())
+    for word in ("taken", "resolved", "out_of_hours", "held_s"):
+        weekly = sum(getattr(one, word) for span in found.weeks for one in span.people)
+        assert weekly == sum(getattr(one, word) for one in found.total.people)
+    for number, one in enumerate(found.weeks):
+        span = week_with((start + timedelta(days=7 * number + 3)).date(), NOW)
+        assert span == (one.start, one.end)
+        alone = report_of("dev", start=span[0], end=span[1], now=NOW)
+        assert alone.weeks == (one,), "asked for alone it says the same"
+
+
+def test_a_week_is_looked_at_alone_on_the_page_in_the_api_and_as_csv() -> None:
+    two_weeks()
+    client, program = signed_in(Role.VIEWER), Program("read")
+    start, _ = weeks_before(NOW, 3)
+    page = client.get("/report").content.decode()
+    assert f'href="?week={start.date()}"' in page
+    said = text_of(client.get(f"/report?week={start.date()}"))
+    assert "In the week from 02 November 2026, people were asked 2 questions" in said
+    assert ("bob" in said, "refund" in said, "charge_card" in said, "so far" in said) == (True, True, False, False)
+    [told] = program.get("report", week="2026-11-04")[1]["weeks"]
+    loads, [noise] = told["people"], told["noisy"]
+    assert [(one["name"], one["held_s"]) for one in loads] == [("ana", 0), ("bob", 1200)]
+    for query in ("week=2026-11-08", "weeks=4"):
+        rows = rows_of_csv(client, f"{query}&of=people", "2026-11-02")
+        assert [{"name": row["who"]} | {name: float(row[name]) for name in FIGURES} for row in rows] == loads
+        [row] = rows_of_csv(client, f"{query}&of=noisy", "2026-11-02")
+        assert (row["whose"], row["what"], row["rank"]) == (noise["operation"], noise["kind"], "1")
+        assert (int(row["asked"]), int(row["facts"])) == (noise["asked"], noise["facts"]) == (2, 2)
+    assert [row["asked"] for row in rows_of_csv(client, "week=2026-11-02", "2026-11-02")] == ["2"]
+
+
+@pytest.mark.parametrize("week", ["soon", "2999-01-01", "9999-12-31", "0001-01-01"])
+def test_a_week_that_is_none_is_refused_by_the_api_and_left_out_by_the_page(week: str) -> None:
+    status, answer = Program("read").get("report", week=week)
+    if week == "0001-01-01":  # a long time ago nobody was asked anything
+        assert (status, answer["total"]["asked"]) == (200, 0)
+        return
+    assert (status, list(answer["fields"])) == (400, ["week"])
+    assert "Since 26 October" in text_of(signed_in(Role.VIEWER).get(f"/report?week={week}"))
+
+
+FIGURES = ("taken", "decided", "resolved", "comments", "out_of_hours", "held_s")
+
+
+def rows_of_csv(client: Any, query: str, week: str) -> list[dict[str, str]]:
+    answer = client.get(f"/report.csv?{query}")
+    return [row for row in csv.DictReader(StringIO(answer.content.decode())) if row["week"] == week]
 
 
 def test_a_share_is_of_what_was_due_and_says_of_how_many() -> None:

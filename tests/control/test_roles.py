@@ -12,7 +12,7 @@ from recovery_ops.control.roles import LEAST_ROLE, ROLES, Grants, Role, grants_o
 
 LOOK = {"see", "see_audit"}
 POLICY = {"edit_policy", "propose_policy", "release_policy", "roll_back_policy"}
-RESPOND = LOOK | {"respond", "decide", "share_view", "arrange"}
+RESPOND = LOOK | {"respond", "decide", "share_view", "arrange", "show_content"}
 ACT = RESPOND | {"trip", "disable", "observe", "release", "extend", "reset", "probe", "shed"} | POLICY
 OPERATE = ACT | {"mend_intake", "agree"}
 EDIT = OPERATE | {"break_glass", "manage_notifications"}
@@ -78,9 +78,10 @@ def test_a_superuser_is_an_admin_everywhere() -> None:
     ("scopes", "permissions"),
     [
         (["read"], LOOK),
-        (["act"], ACT - LOOK - {"share_view"}),
-        (["read", "act"], ACT - {"share_view"}),
+        (["act"], ACT - LOOK - {"share_view"} | {"mend_intake"}),
+        (["read", "act"], ACT - {"share_view"} | {"mend_intake"}),
         (["settings"], {"see", "manage_notifications"}),
+        (["admin"], {"see", "manage_keys", "manage_accounts"}),
         (["ingest", "desired"], set()),
     ],
 )

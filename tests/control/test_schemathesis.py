@@ -52,12 +52,17 @@ def answered(case: Any, headers: dict[str, str]) -> Response:
     )
 
 
-def ask(operation: Any, headers: dict[str, str]) -> set[int]:
+def bearer(*scopes: str) -> dict[str, str]:
+    """The header of a program with a key of these scopes."""
+    return {"Authorization": f"Bearer {keys.create_key('schemathesis', list(scopes), 'dev')[1]}"}
+
+
+def ask(operation: Any, headers: dict[str, str], most: int = EXAMPLES) -> set[int]:
     """Put examples to one operation; the statuses that were answered. Fails on what its description does not say."""
     statuses = set()
 
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=most,
         derandomize=True,
         database=None,
         phases=[Phase.generate],
@@ -77,10 +82,48 @@ def ask(operation: Any, headers: dict[str, str]) -> set[int]:
 def test_an_operation_answers_as_it_is_described(label: str) -> None:
     today_fleet()
     keys.forget_keys()
-    token = keys.create_key("schemathesis", ["read", "act", "settings"], "dev")[1]
+    token = keys.create_key("schemathesis", ["read", "act", "settings", "admin"], "dev")[1]
     operation = OPERATIONS[label]
     asked = ask(operation, {"Authorization": f"Bearer {token}"})
     assert not asked & {401, 405}
     unknown = ask(operation, {})
     is_open = operation.definition.raw.get("security") == []
     assert unknown <= ({200, 304, 400} if is_open else {401})
+
+
+@pytest.mark.parametrize("label", OPERATIONS)
+def test_a_key_of_the_wrong_scope_is_turned_away(label: str) -> None:
+    keys.forget_keys()
+    operation = OPERATIONS[label]
+    is_open = operation.definition.raw.get("security") == []
+    asked = ask(operation, bearer("ingest", "desired"), most=1)
+    assert asked <= ({200, 304, 400} if is_open else {403})
+
+
+OF_AGENTS = {
+    "openapi": "3.1.0",
+    "info": {"title": "What agents ask", "version": "1"},
+    "paths": {
+        "/api/v1/desired": {
+            "get": {
+                "parameters": [
+                    {"name": name, "in": "query", "schema": {"type": "string"}}
+                    for name in ("service", "instance", "group", "schema_version")
+                ]
+                + [{"name": "If-None-Match", "in": "header", "schema": {"type": "string", "pattern": "^[!-~]*$"}}],
+                "responses": {str(status): {"description": "x"} for status in (200, 304, 400, 401, 403, 429, 503)},
+            }
+        },
+    },
+}
+FOUND_OF_AGENTS = schemathesis.openapi.from_dict(OF_AGENTS).get_all_operations()
+AGENTS = {one.ok().label: one.ok() for one in FOUND_OF_AGENTS if isinstance(one, Ok)}
+
+
+@pytest.mark.parametrize("label", AGENTS)
+def test_what_agents_ask_is_answered_as_it_is_described(label: str) -> None:
+    today_fleet()
+    keys.forget_keys()
+    assert 401 not in ask(AGENTS[label], bearer("desired"))
+    assert ask(AGENTS[label], {}, most=1) == {401}
+    assert ask(AGENTS[label], bearer("read"), most=1) == {403}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import requests
@@ -21,6 +22,7 @@ from recovery_ops.control.accounts import create_account
 from recovery_ops.control.models import AuditEntry, RoleGrant
 from recovery_ops.control.roles import Role, grants_of
 from recovery_ops.environment import Misconfigured
+from tests.control.cast import REASON, small_fleet
 from tests.oidc_provider import CLIENT_ID, CLIENT_SECRET
 from tests.processes import ROOT
 
@@ -49,8 +51,8 @@ def says(running: tuple[str, Path], settings: Any) -> Says:
     address, people = running
     settings.SINGLE_SIGN_ON = single_sign_on.provider(said(address))
 
-    def say(lie: str = "", **changed: Any) -> None:
-        people.write_text(json.dumps({"me": ANA | changed, "lie": lie}))
+    def say(lie: str = "", ago_s: int = 0, **changed: Any) -> None:
+        people.write_text(json.dumps({"me": ANA | changed, "lie": lie, "ago_s": ago_s}))
 
     say()
     return say
@@ -114,6 +116,8 @@ def test_roles_follow_the_groups_at_each_sign_in_and_what_a_person_gave_stays(sa
         ("over", "Invalid id_token"),
         ("nonce", "the ID token is not for this sign-in"),
         ("person", "the provider told of somebody else"),
+        ("later", "will have signed in later than now"),
+        ("words", "says 'just now' for when somebody signed in"),
     ],
 )
 def test_who_is_vouched_for_by_a_lie_stays_outside(
@@ -172,6 +176,72 @@ def test_whoever_has_no_password_confirms_at_the_provider(says: Says) -> None:
     assert "Continue with Acme" in page
     leaving = client.get("/sign-in/with?again=1&next=/settings/keys/new")
     assert "prompt=login" in leaving.headers["Location"]
+
+
+AGAIN = "/sign-in/with?again=1&next=/settings/keys/new"
+HOURS_AGO_S = 5 * 3600
+NEEDS_FRESH = "/breakers/*/trip", "/settings/you/sign-in/app", "/settings/you/sign-in/keys/add"
+
+
+def is_taken_for_fresh(client: Client) -> bool:
+    """Whether all that asks for a fresh sign-in is open: acts on every breaker, and means of one's own to sign in."""
+    answers = [client.get(f"{path}?environment=prod") for path in NEEDS_FRESH]
+    sent = [one.headers.get("Location", "").startswith("/sign-in/again") for one in answers]
+    assert all(sent) or [one.status_code for one in answers] == [200] * len(answers)
+    trip = client.post("/api/v1/breakers/*/trip?environment=prod", {"reason": REASON}, "application/json")
+    assert (trip.json().get("code") == "sign_in_again") == all(sent)
+    return not any(sent)
+
+
+def test_who_typed_their_password_at_the_provider_long_ago_is_in_but_not_fresh(says: Says) -> None:
+    small_fleet(environment="prod")
+    says(ago_s=HOURS_AGO_S)
+    client = Client()
+    assert come(client).headers["Location"] == "/breakers"
+    assert client.get("/breakers?environment=prod").status_code == 200
+    assert not is_taken_for_fresh(client)
+    assert come(client, AGAIN).headers["Location"] == "/settings/keys/new"
+    assert is_taken_for_fresh(client)
+
+
+def test_who_types_it_now_is_fresh_at_once(says: Says) -> None:
+    small_fleet(environment="prod")
+    client = Client()
+    come(client)
+    assert is_taken_for_fresh(client)
+
+
+@pytest.mark.parametrize("lie", ["old time", "no time"])
+def test_a_provider_that_does_not_ask_again_makes_nobody_fresh(says: Says, lie: str) -> None:
+    small_fleet(environment="prod")
+    says(ago_s=HOURS_AGO_S)
+    client = Client()
+    come(client)
+    says(lie, ago_s=HOURS_AGO_S)
+    refused = come(client, AGAIN)
+    assert refused.status_code == 403
+    assert "Acme did not ask again who you are" in refused.content.decode()
+    assert client.get("/breakers?environment=prod").status_code == 200, "who was in stays in"
+    assert not is_taken_for_fresh(client)
+
+
+def test_a_provider_that_never_says_when_makes_nobody_fresh(says: Says) -> None:
+    small_fleet(environment="prod")
+    says("no time")
+    client = Client()
+    assert come(client).status_code == 302
+    assert not is_taken_for_fresh(client)
+
+
+def test_the_provider_is_asked_when_somebody_signed_in_and_for_whom_it_is_too_long_ago(
+    says: Says, settings: Any
+) -> None:
+    asked = parse_qs(urlsplit(Client().get("/sign-in/with").headers["Location"]).query)
+    assert (asked["max_age"], asked.get("prompt")) == ([str(settings.SESSION_LONGEST_S)], None)
+    client = Client()
+    come(client)
+    asked = parse_qs(urlsplit(client.get(AGAIN).headers["Location"]).query)
+    assert (asked["max_age"], asked["prompt"]) == ([str(settings.FRESH_SIGN_IN_S)], ["login"])
 
 
 def test_a_provider_that_is_away_is_said_so(settings: Any) -> None:

@@ -11,6 +11,7 @@ from django.utils import timezone
 from events.keys import create_key
 from recovery_ops.celery import app
 from recovery_ops.control.desired import current_revision
+from recovery_ops.control.escalations.made_up import hold, let_go
 from recovery_ops.control.models import Escalation, Override
 from recovery_ops.control.tasks import end_expired_overrides, keep_escalations
 from recovery_ops.rules.facts import Escalated
@@ -50,3 +51,19 @@ def test_questions_are_opened_and_their_deadlines_kept_everywhere(monkeypatch: p
     clock[0] += timedelta(hours=1)
     assert keep_escalations() == 2
     assert set(Escalation.objects.values_list("default_done_at", flat=True)) == {clock[0]}
+
+
+def test_a_past_that_is_being_made_up_has_a_clock_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [NOW]
+    monkeypatch.setattr("recovery_ops.control.tasks.timezone.now", lambda: clock[0])
+    for environment in ("dev", "prod"):
+        create_key(name="agents", environment=environment, scopes=["ingest"])
+        question = Escalated(operation="charge_card", queue="unclassified", reason="unknown")
+        Story(environment).tell(question, at=10).store()
+    hold("dev", NOW)
+    assert keep_escalations() == 1
+    let_go("dev")
+    assert keep_escalations() == 1
+    hold("dev", NOW)
+    clock[0] += timedelta(hours=1)
+    assert keep_escalations() == 2, "who was killed holds nobody up"

@@ -15,12 +15,14 @@ from events import keys
 from events.classification import rules_of
 from events.failures.unknown import matched, unknown_causes
 from recovery_ops.control import actions
-from recovery_ops.control.models import AuditEntry, PolicyProposal, UnknownCause
+from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.models import AuditEntry, Escalation, PolicyProposal, UnknownCause
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.classification import Match
 from recovery_ops.rules.words import Category, Evidence
 from tests.control.cast import asked
 from tests.control.test_api import Program
+from tests.control.test_escalations import asked as question_of
 from tests.control.visiting import HOSTILE, REASON, signed_in, text_of
 from tests.events.seeding import NOW, Story, failed, heartbeat
 
@@ -116,6 +118,38 @@ def test_a_rule_is_looked_at_proposed_released_and_the_cause_has_a_name() -> Non
     listed = text_of(client.get(LIST))
     assert "named by the rule ledger busy from now on" in listed
     assert "Nothing waits" in listed
+
+
+@pytest.mark.usefixtures("known")
+def test_one_click_of_the_list_makes_the_proposal_with_a_reason_that_names_the_pattern() -> None:
+    client = signed_in()
+    assert 'value="propose_at_once"' in client.get(LIST).content.decode()
+    sent = {"act": "propose_at_once", "key": "k-1"}
+    assert client.post(CAUSE, sent).headers["Location"] == "/policies/proposals/1"
+    assert client.post(CAUSE, sent).headers["Location"] == "/policies/proposals/1", "twice is once"
+    proposal = PolicyProposal.objects.get()
+    [rule] = proposal.document["classification"]
+    assert (rule["category"], rule["match"]["message"], proposal.state) == ("overloaded", "ledger * is busy", "draft")
+    entry = AuditEntry.objects.get(verb="proposal.draft")
+    assert "Named with one click by its pattern: " in entry.reason
+    assert "message ledger * is busy" in entry.reason
+    assert client.get("/policies/proposals/1/edit").status_code == 200
+
+
+def test_one_click_without_a_word_for_it_asks_for_the_category(now: Any) -> None:
+    met("cafe", message="the abacus fell over")
+    answer = signed_in().post(f"{LIST}/cafe", {"act": "propose_at_once"})
+    assert (answer.status_code, PolicyProposal.objects.count()) == (422, 0)
+    assert "choose" in text_of(answer)
+    assert signed_in(Role.VIEWER, "vera").post(f"{LIST}/cafe", {"act": "propose_at_once"}).status_code == 403
+
+
+@pytest.mark.usefixtures("known")
+def test_the_question_leads_to_the_form_of_its_own_cause() -> None:
+    Story().tell(question_of(operation="post_entry"), at=80, run=f"{MARK}-0").store()
+    open_escalations("dev", NOW)
+    page = signed_in().get(f"/escalations/{Escalation.objects.get().pk}").content.decode()
+    assert f'href="{CAUSE}">Propose a rule for it' in page
 
 
 @pytest.mark.usefixtures("known")

@@ -1,14 +1,11 @@
-"""Every address of the console, asked by everybody: strangers, people without a role, of elsewhere, and of each role.
+"""Every address of the console, asked by strangers, by people without a role, by those of elsewhere, and by viewers.
 
-`route_roles.json` says, address by address and method by method, who is the least that is not refused, and what they
-are answered: 404 where the object is not there, 400 or 422 where what is typed is looked at before who types it. Each
-address has to stand there, so a new one is a line that somebody reads. `docs/roles.md` is the table of roles in words.
-`RECOVERY_OPS_TEST_WRITE=1` writes both anew.
+What each role is answered stands in `test_every_route.py`. `docs/roles.md` is the table of roles in words;
+`RECOVERY_OPS_TEST_WRITE=1` writes it anew.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,7 +31,6 @@ from tests.processes import ROOT
 
 pytestmark = pytest.mark.django_db
 
-WRITTEN_DOWN = Path(__file__).parent.parent / "route_roles.json"
 ROLES_PAGE = ROOT / "docs" / "roles.md"
 _ROLES_HEAD = """# Who may do what
 
@@ -139,39 +135,6 @@ def status(client: Client, address: Address, method: str, environment: str = "de
 
 def is_refused(status_code: int) -> bool:
     return status_code in (401, 403)
-
-
-def least(client: Client, user: User, address: Address, method: str) -> str:
-    """The least role that is not refused, by halving, for roles are a ladder; and what it is answered."""
-    low, high = -1, len(ROLES)
-    codes: dict[int, int] = {}
-    while high - low > 1:
-        middle = (low + high) // 2 if codes else 0  # the viewer first: most addresses are for everybody
-        as_role(user, ROLES[middle])
-        codes[middle] = status(client, address, method)
-        assert codes[middle] < 500, (address.path, method, ROLES[middle], codes[middle])
-        if is_refused(codes[middle]):
-            low = middle
-        else:
-            high = middle
-    return f"{ROLES[high]}: {codes[high]}" if high < len(ROLES) else "nobody in one environment"
-
-
-def test_every_address_lets_in_who_is_written_down(known: dict[str, str], ana: User) -> None:
-    client = Client()
-    client.force_login(ana)
-    found: dict[str, dict[str, str]] = {}
-    for address in addresses(known):
-        if address.name in OPEN | OF_PROGRAMS:
-            continue
-        found[address.name] = {method: least(client, ana, address, method) for method in address.methods()}
-        if not ana.is_active or "_auth_user_id" not in client.session:
-            client.force_login(ana)
-    if os.environ.get("RECOVERY_OPS_TEST_WRITE") == "1":
-        WRITTEN_DOWN.write_text(json.dumps(found, indent=0, sort_keys=True) + "\n")
-    kept = json.loads(WRITTEN_DOWN.read_text())
-    changed = {name: (kept.get(name), found.get(name)) for name in {*kept, *found} if kept.get(name) != found.get(name)}
-    assert changed == {}, f"read these, then write them down: RECOVERY_OPS_TEST_WRITE=1 pytest {Path(__file__).name}"
 
 
 @pytest.mark.parametrize("who", ["a stranger", "somebody without a role", "an admin of elsewhere"])

@@ -67,6 +67,7 @@ PAGES = {
     "keys": "/settings/keys",
     "access": "/settings/access",
     "data": "/settings/data",
+    "masking": "/settings/data/masking",
     "health": "/settings/health",
     "audit": "/audit",
     "notifications": "/settings/notifications",

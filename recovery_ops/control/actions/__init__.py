@@ -5,7 +5,7 @@ from recovery_ops.control.actions.checks import DEFAULT_EXPIRY_S, LEAST_EXPIRY_S
 from recovery_ops.control.actions.due import keep_rollouts, release_due
 from recovery_ops.control.actions.feedback import lay_aside, propose_from, say
 from recovery_ops.control.actions.golden import mark_golden, retire_golden
-from recovery_ops.control.actions.intake import drop_quarantine, replay_quarantine
+from recovery_ops.control.actions.intake import drop_quarantine, newest_of_quarantine, replay_quarantine
 from recovery_ops.control.actions.overrides import disable, end_expired, extend, impose, observe, release, trip
 from recovery_ops.control.actions.policies import edited, knobs_of, set_operation_policy
 from recovery_ops.control.actions.proposals import (
@@ -56,6 +56,7 @@ __all__ = [
     "knobs_of",
     "lay_aside",
     "mark_golden",
+    "newest_of_quarantine",
     "observe",
     "promote",
     "propose",

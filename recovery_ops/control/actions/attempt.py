@@ -7,14 +7,16 @@ with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
+from hashlib import sha256
+from itertools import islice
 from typing import Any, Generic, NotRequired, Required, TypedDict, TypeVar
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
 from events import wakes
@@ -28,6 +30,8 @@ from recovery_ops.control.refusals import FORBIDDEN, STALE, Refused
 from recovery_ops.rules.scope import ANY, Scope
 
 _MOST_CHANGES = 200
+_FORESEEN = ("breaker.expire", "breaker.extend", "load.expire")
+"""What the console does that makes nobody late who looked before: what ended by its time, or just went on."""
 _NOTED = (FORBIDDEN, STALE)
 """Refusals that stand in the audit log: somebody was held back. A typing mistake is nobody's business."""
 
@@ -57,6 +61,7 @@ PAST = {
     "ramp.cancel": "cancelled",
     "ramp.continue": "went on with",
     "policy.edit": "edited the policy of",
+    "masking.set": "changed",
     "policy.release": "released",
     "policy.roll_back": "rolled the policy back to",
     "rollout.start": "rolled out to a cohort:",
@@ -80,6 +85,7 @@ PAST = {
     "release.review": "reviewed",
     "replay.start": "asked for a",
     "replay.cancel": "cancelled",
+    "content.show": "looked at",
     "quarantine.replay": "replayed",
     "quarantine.drop": "dropped",
     "environment.rules": "changed the rules of",
@@ -125,6 +131,7 @@ PAST = {
     "escalation.reject": "rejected",
     "capacity.merge": "merged",
     "capacity.split": "split",
+    "capacity.apart": "set apart a part of",
     "capacity.undo": "took back what was made of",
     "failure.assign": "assigned",
     "failure.unassign": "took from its owner:",
@@ -278,6 +285,10 @@ class Attempt:
         require(self.by, self.permission, self.environment, self.scope.group)
         if self.needs_fresh and not self.by.is_fresh:
             raise Refused(SIGN_IN_AGAIN, CONFIRM, status=FORBIDDEN)
+        self.check_said()
+
+    def check_said(self) -> None:
+        """Raise Refused (400) with the fault of every field, whoever it is: of what everybody does for themselves."""
         checks.refuse(
             {
                 "environment": checks.fault_of_environment(self.environment),
@@ -289,7 +300,7 @@ class Attempt:
         )
 
     def check_fresh(self, current: int) -> None:
-        """Raise Refused (409) when a person or a key changed the same breaker or operation since they looked."""
+        """Raise Refused (409) when somebody, or a rule, changed the same breaker or operation since they looked."""
         if self.seen is None or self.seen == current:
             return
         if self.seen > current:
@@ -298,6 +309,15 @@ class Attempt:
         changes = self._changes_since(self.seen)
         if changes:
             raise Refused("stale", f"{_told(changes[0])} Look again, then decide.", status=STALE, changes=changes)
+
+    def check_seen(self, version: int, verbs: Collection[str]) -> None:
+        """Raise Refused (409) when what has this `version_of` was another when the asker looked, with its last deed."""
+        if self.seen is None or self.seen == version:
+            return
+        done = AuditEntry.objects.filter(environment=self.environment, object=self.object, result=AuditEntry.OK)
+        newest = list(done.filter(verb__in=verbs).order_by("-number")[:1])
+        told = _told(newest[0]) if newest else f"{self.object} is not what you looked at."
+        raise Refused("stale", f"{told} Look again, then decide.", status=STALE, changes=newest)
 
     def deed(self, step: Step[T], second: Mapping[str, Any]) -> audit.Deed:
         """What the audit log says of it, and of the second person."""
@@ -317,10 +337,8 @@ class Attempt:
         if self.key is None:
             return None
         entry = AuditEntry.objects.filter(environment=self.environment, key=self.key).first()
-        if entry is not None and not self._is_again(entry):
-            told = f"This idempotency key was used for another change: {_told(entry)}"
-            detail = f"{told} Take a new key, or open the form anew."
-            raise Refused("key_used", detail, status=STALE, fields={"key": "was used before"}, changes=[entry])
+        if entry is not None and not (self._is_again(entry) and holding.is_same_wish(self)):
+            raise holding.key_used(f"This idempotency key was used for another change: {_told(entry)}", [entry])
         return entry
 
     def _is_again(self, entry: AuditEntry) -> bool:
@@ -347,9 +365,12 @@ class Attempt:
         entries = AuditEntry.objects.filter(
             environment=self.environment, revision__gt=seen, result=AuditEntry.OK, verb__startswith=f"{family}."
         )
-        # What ended by its time was foreseen by everyone who looked.
-        entries = entries.exclude(actor_kind="system").order_by("-number")[:_MOST_CHANGES]
-        return [entry for entry in entries if checks.overlap(entry.operation, self.scope.operation)]
+        entries = entries.exclude(actor_kind="system", verb__in=_FORESEEN).order_by("-number")
+        mine = self.scope.operation
+        if ANY not in mine:
+            entries = entries.filter(Q(operation=mine) | Q(operation__contains=ANY))
+        overlapping = (one for one in entries.iterator() if checks.overlap(one.operation, mine))
+        return list(islice(overlapping, _MOST_CHANGES))
 
 
 def carry_out(
@@ -383,6 +404,7 @@ def carry_out(
         if held is None and not taken.was_already:
             second = {} if is_waiting else holding.second_of(attempt, taken.revision)
             audit.append(attempt.environment, attempt.deed(taken, second), by=attempt.by, at=attempt.now)
+            holding.keep_wish(attempt)
             if attempt.is_for_agents:
                 bump(attempt.environment, attempt.now)
             if attempt.is_dry_run:
@@ -397,6 +419,11 @@ def carry_out(
         needs_second=is_waiting and attempt.is_dry_run and not taken.was_already,
         impact=impact,
     )
+
+
+def version_of(*state: object) -> int:
+    """A number for what is so now, of what counts no versions itself: another state has another."""
+    return int(sha256(repr(state).encode()).hexdigest()[:14], 16)
 
 
 def require(by: Actor, permission: str, environment: str, group: str = ANY) -> None:

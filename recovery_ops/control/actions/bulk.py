@@ -11,8 +11,8 @@ from recovery_ops.control.actions import checks
 from recovery_ops.control.actions.attempt import CONFIRM, SIGN_IN_AGAIN, Asked, Done, require
 from recovery_ops.control.actions.overrides import disable, extend, observe, release, resting_id, trip
 from recovery_ops.control.actions.probes import probe
-from recovery_ops.control.actions.resets import check_reset, reset, reset_many
-from recovery_ops.control.refusals import FORBIDDEN, Refused
+from recovery_ops.control.actions.resets import check_reset, is_used, names_begun, reset, reset_many
+from recovery_ops.control.refusals import FORBIDDEN, STALE, Refused
 from recovery_ops.rules.scope import Scope
 
 
@@ -46,6 +46,8 @@ _TAKES = {
 MOST = 200
 FEW = 10
 """Ruling more breakers than these at once asks for a fresh sign-in, as ruling all of them does."""
+
+_NO_PART = "It could not be reset when this was asked for first, and has no part in that reset. Ask with a new key."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,13 +102,24 @@ def each(verb: str, names: Iterable[str], asked: Asked, *, where: Mapping[str, s
 
 
 def _ramped(names: Sequence[str], asked: Asked, where: Mapping[str, str]) -> list[Result] | None:
-    """The results of one ramp over all that may be reset; None where there is nothing to ramp."""
+    """The results of one ramp over all that may be reset; None where there is nothing to ramp.
+
+    Who asks again, because the answer was lost, is answered as before: their own reset does not make them late, and
+    what was reset one by one is not ramped because more has opened since.
+    """
+    if any(is_used(asked["environment"], _key_of(asked.get("key"), "reset", name)) for name in names):
+        return None
     refused: dict[str, Refused] = {}
     once: Asked = {**asked, "key": _key_of(asked.get("key"), "reset", " ".join(names))}
     keyless: Asked = {**asked, "key": None}
+    begun = names_begun(asked["environment"], once["key"])
     for name in names:
+        if begun is not None and name in begun:
+            continue
         try:
             check_reset(Scope(operation=name, **where), **keyless)
+            if begun is not None:
+                raise Refused("not_reset", _NO_PART, status=STALE, fields={"key": "was used before"})
         except Refused as refusal:
             refused[name] = refusal
     able = [name for name in names if name not in refused]

@@ -31,8 +31,14 @@ class Splitting(Asked):
     at: Required[datetime]
 
 
+class SettingApart(Asked):
+    """What `set_event_apart` is given: the number of a part that the rule joined to others."""
+
+    number: Required[int]
+
+
 class TakingBack(Asked):
-    """What `undo_arrangement` is given: the number of a merge or a split."""
+    """What `undo_arrangement` is given: the number of a merge, a split or a part set apart."""
 
     arrangement: Required[int]
 
@@ -58,14 +64,14 @@ def merge_events(**asked: Unpack[Merging]) -> Done[CapacityEvent]:
 
 
 def split_event(**asked: Unpack[Splitting]) -> Done[CapacityEvent]:
-    """Make two events of one; the later half gets a number of its own, and is the answer.
+    """Make two events of one, with all that the rule joined to it; the later half is the answer.
 
     Raises Refused: 403, 400 where a half would be empty, 404, 409 where it was merged by people, or as `merge_events`.
     """
 
     def apply(attempt: Attempt) -> tuple[CapacityEvent, bool]:
         held = _standing(attempt.environment, asked["number"])
-        if held.part_of_id or CapacityEvent.objects.filter(part_of=held, merged_into=None).exists():
+        if arranging.is_merged_by_people(held):
             detail = f"CE-{held.pk} was merged by a person. Take that back first, then split what is left."
             raise Refused("merged", detail, status=STALE)
         try:
@@ -79,8 +85,25 @@ def split_event(**asked: Unpack[Splitting]) -> Done[CapacityEvent]:
     return _arranged("capacity.split", asked, f"CE-{asked['number']}", apply)
 
 
+def set_event_apart(**asked: Unpack[SettingApart]) -> Done[CapacityEvent]:
+    """Make a part of an event stand by itself, whatever fails at once with it; the part is the answer.
+
+    Raises Refused: 403, 400 where the rule joined it to nothing, 404, or 409 as `merge_events`.
+    """
+
+    def apply(attempt: Attempt) -> tuple[CapacityEvent, bool]:
+        held = _standing(attempt.environment, asked["number"])
+        try:
+            arranging.set_apart(held, by=attempt.by.name[:NAME_CHARS], reason=attempt.reason, now=attempt.now)
+        except arranging.CannotArrange as problem:
+            raise Refused("invalid", str(problem), fields={"number": "is joined to nothing"}) from problem
+        return CapacityEvent.objects.get(pk=held.pk), True
+
+    return _arranged("capacity.apart", asked, f"CE-{asked['number']}", apply)
+
+
 def undo_arrangement(**asked: Unpack[TakingBack]) -> Done[CapacityEvent]:
-    """Take a merge or a split back. What has been taken back already is left as it is.
+    """Take a merge, a split or what was set apart back. What has been taken back already is left as it is.
 
     Raises Refused: 403, 400, 404, or 409 as `merge_events`.
     """

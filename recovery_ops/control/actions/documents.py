@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recovery_ops.rules.policy import PolicyInvalid, parse_policy
+from recovery_ops.wire.masking import fault_of_hidden
 
 MOST_BYTES = 256 * 1024
 MOST_DEPTH = 20
@@ -26,10 +27,11 @@ def faults_of_document(document: object) -> dict[str, str]:
     if size > MOST_BYTES:
         return {"document": f"has {size:,} bytes; {MOST_BYTES:,} is the most"}
     try:
-        parse_policy(document)
+        policy = parse_policy(document)
     except PolicyInvalid as invalid:
         return {problem.path or "document": problem.message for problem in invalid.problems}
-    return {}
+    hidden = enumerate(policy.masking.attributes)
+    return {f"masking.attributes[{index}]": fault for index, name in hidden if (fault := fault_of_hidden(name))}
 
 
 def plain(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from django.contrib.auth import get_user_model
 from recovery_ops.control.actions import checks
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
 from recovery_ops.control.actors import Actor
+from recovery_ops.control.escalations import merging
 from recovery_ops.control.escalations.terms import ACTIVE_FOR
 from recovery_ops.control.models import Escalation, EscalationNote
 from recovery_ops.control.models.escalations import ANSWER_CHARS
@@ -110,9 +111,7 @@ def _merge(one: Escalation, attempt: Attempt, asked: Responding) -> str:
         raise Refused("waited_for", detail, fields={"into": "would leave a run without an answer"})
     _close(one, attempt, Escalation.MERGED)
     one.merged_into = into
-    into.occurrences += one.occurrences
-    into.version += 1
-    into.save(update_fields=["occurrences", "version"])
+    merging.carry(one, into)
     EscalationNote.objects.create(
         escalation=into, at=attempt.now, by=attempt.by.name, verb="merge", text=f"{one} was merged into this."
     )
@@ -135,7 +134,10 @@ def _reopen(one: Escalation, attempt: Attempt, asked: Responding) -> str:
         raise Refused("answered", "The run that waited has its answer; it cannot be taken back.", status=STALE)
     if Escalation.objects.filter(environment=one.environment, key=one.key, resolved_at=None).exists():
         raise Refused("asked_again", "The same question is open already under another number.", status=STALE)
-    one.resolved_at, one.resolved_by, one.resolution, one.merged_into = None, "", "", None
+    for into in merging.give_back(one):
+        text = f"{one} was opened again, apart from this."
+        EscalationNote.objects.create(escalation=into, at=attempt.now, by=attempt.by.name, verb="parted", text=text)
+    one.resolved_at, one.resolved_by, one.resolution, one.merged_into, one.answer = None, "", "", None, ""
     one.acknowledged_at, one.acknowledged_by, one.default_done_at, one.snoozed_until = None, "", None, None
     one.acknowledge_by, one.resolve_by = attempt.now + one.acknowledge_in, attempt.now + one.resolve_in
     return "opened it again"

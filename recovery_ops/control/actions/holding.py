@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from recovery_ops.control import audit
 from recovery_ops.control.actions import checks
-from recovery_ops.control.models import EnvironmentRules, HeldAct
-from recovery_ops.control.refusals import FORBIDDEN, Held, Refused
+from recovery_ops.control.models import AuditEntry, EnvironmentRules, HeldAct, UsedKey
+from recovery_ops.control.refusals import FORBIDDEN, STALE, Held, Refused
 from recovery_ops.rules.scope import Scope
 
 if TYPE_CHECKING:
@@ -71,8 +71,30 @@ def asked_before(attempt: Attempt) -> HeldAct | None:
     """The request that was made with this idempotency key."""
     if attempt.grave is None or attempt.key is None or attempt.grave.agreed is not None:
         return None
-    found = HeldAct.objects.filter(environment=attempt.environment, key=attempt.key, act=attempt.grave.act)
-    return found.filter(identity=attempt.by.identity).exclude(state=HeldAct.GLASS).first()
+    found = HeldAct.objects.filter(environment=attempt.environment, key=attempt.key, identity=attempt.by.identity)
+    held = found.exclude(state=HeldAct.GLASS).first()
+    if held is not None and not (held.act == attempt.grave.act and is_same_wish(attempt)):
+        raise key_used(f"This idempotency key was used for another request: {held.title}, {held.about}.", [])
+    return held
+
+
+def is_same_wish(attempt: Attempt) -> bool:
+    """Whether this key came with this very request before, or nobody noted with which."""
+    kept = UsedKey.objects.filter(environment=attempt.environment, key=attempt.key or "").first()
+    return kept is None or not attempt.by.wish or kept.wish == attempt.by.wish
+
+
+def keep_wish(attempt: Attempt) -> None:
+    """Note which request came with this key, in the transaction that does what it asks for."""
+    if attempt.key and attempt.by.wish:
+        kept = UsedKey(environment=attempt.environment, key=attempt.key, wish=attempt.by.wish)
+        UsedKey.objects.bulk_create([kept], ignore_conflicts=True)
+
+
+def key_used(told: str, changes: Sequence[AuditEntry]) -> Refused:
+    """What who comes with a key of something else is answered."""
+    detail = f"{told} Take a new key, or open the form anew."
+    return Refused("key_used", detail, status=STALE, fields={"key": "was used before"}, changes=changes)
 
 
 def hold(attempt: Attempt) -> HeldAct:
@@ -86,6 +108,7 @@ def hold(attempt: Attempt) -> HeldAct:
         after={"id": held.pk, "act": held.act, "arguments": dict(held.arguments)},
     )
     audit.append(attempt.environment, deed, by=attempt.by, at=attempt.now)
+    keep_wish(attempt)
     return held
 
 

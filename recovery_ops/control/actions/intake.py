@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NotRequired, Unpack
 
+from django.db.models import Max
+
 from events.cardinality import known_names
 from events.models import Quarantine
 from events.quarantine import Settled, drop, replay
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
 from recovery_ops.control.models import AuditEntry
+from recovery_ops.control.refusals import STALE, Refused
 from recovery_ops.rules.scope import Scope
 
 PERMISSION = "mend_intake"
@@ -34,12 +37,20 @@ def drop_quarantine(**asked: Unpack[Mending]) -> Done[Settled]:
     return _settle("quarantine.drop", asked, drop)
 
 
+def newest_of_quarantine(environment: str) -> int:
+    """The number of the newest line; 0 where there is none. What `seen` is compared with where all are meant."""
+    return Quarantine.objects.filter(environment=environment).aggregate(newest=Max("pk"))["newest"] or 0
+
+
 def _settle(verb: str, asked: Mending, settle: Callable[..., Settled]) -> Done[Settled]:
     environment, chosen = asked["environment"], asked.get("lines")
     about = "the quarantine" if chosen is None else f"{len(chosen)} of the quarantine"
     attempt = Attempt.of(verb, PERMISSION, Scope(), asked, about=about, is_for_agents=False)
 
     def write(revision: int) -> Step[Settled]:
+        if chosen is None and attempt.seen is not None and attempt.seen < newest_of_quarantine(environment):
+            detail = "More came since you looked. Look again, then decide; or name the lines that you mean."
+            raise Refused("stale", detail, status=STALE)
         lines = Quarantine.objects.filter(environment=environment).order_by("id")
         if chosen is not None:
             lines = lines.filter(pk__in=list(chosen))

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from events.keys import KeyInvalid, create_key, end_key, forget_keys, revoke_key
 from events.models import AgentKey
-from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
+from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out, version_of
 from recovery_ops.control.models import AuditEntry
 from recovery_ops.control.refusals import STALE, UNKNOWN, Refused
 from recovery_ops.rules.scope import Scope
@@ -20,6 +20,7 @@ PERMISSION = "manage_keys"
 LONGEST_DAYS = 36_500
 LONGEST_OVERLAP_S = 30 * 24 * 3600.0
 DEFAULT_OVERLAP_S = 24 * 3600.0
+_CHANGING = ("key.rotate", "key.revoke")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +32,15 @@ class IssuedKey:
 
 
 class Making(Asked):
-    """What `make_key` is given. `days`: how long it is good for; None for ever."""
+    """What `make_key` is given. `days`: how long it is good for; None for ever.
+
+    `requests_per_s`: how often it may ask each process, for each scope, instead of what the settings say; 0: no limit.
+    """
 
     name: Required[str]
     scopes: Required[Sequence[str]]
     days: NotRequired[int | None]
+    requests_per_s: NotRequired[int | None]
 
 
 def make_key(**asked: Unpack[Making]) -> Done[IssuedKey]:
@@ -44,11 +49,15 @@ def make_key(**asked: Unpack[Making]) -> Done[IssuedKey]:
     Raises Refused: 403, 400 by field.
     """
     name, days = asked["name"].strip(), asked.get("days")
-    attempt = _attempt("key.create", asked, name or "a key", {"days": _fault_of_days(days)}, needs_fresh=True)
+    faults = {
+        "name": "" if name.isprintable() else "has to be one line that can be shown",
+        "days": _fault_of_days(days),
+    }
+    attempt = _attempt("key.create", asked, name or "a key", faults, needs_fresh=True)
 
     def write(revision: int) -> Step[IssuedKey]:
         expires_at = None if days is None else attempt.now + timedelta(days=days)
-        issued = _issued(name, asked["scopes"], attempt.environment, expires_at)
+        issued = _issued(name, asked["scopes"], attempt.environment, expires_at, asked.get("requests_per_s"))
         return Step(object=issued, revision=revision, after=_told(issued.key))
 
     with attempt.noted():
@@ -74,11 +83,12 @@ def rotate_key(**asked: Unpack[Rotating]) -> Done[IssuedKey]:
 
     def write(revision: int) -> Step[IssuedKey]:
         old = _found(attempt, prefix)
+        attempt.check_seen(version_of_key(old), _CHANGING)
         if not is_good(old, attempt.now):
             detail = f"{old.name} ({prefix}) is over; there is nothing to overlap with. Make a new key instead."
             raise Refused("key_over", detail, status=STALE)
         expires_at = None if old.expires_at is None else attempt.now + (old.expires_at - old.created_at)
-        issued = _issued(old.name, old.scopes.split(), attempt.environment, expires_at)
+        issued = _issued(old.name, old.scopes.split(), attempt.environment, expires_at, old.requests_per_s)
         before = _told(old)
         ends_at = end_key(old, attempt.now + timedelta(seconds=overlap_s))
         transaction.on_commit(forget_keys)
@@ -109,6 +119,7 @@ def revoke(**asked: Unpack[Revoking]) -> Done[IssuedKey]:
         held = _found(attempt, prefix)
         if held.revoked_at is not None:
             return Step(object=IssuedKey(key=held), revision=revision, was_already=True)
+        attempt.check_seen(version_of_key(held), _CHANGING)
         key = revoke_key(prefix)
         transaction.on_commit(forget_keys)  # what another thread read before the commit
         return Step(object=IssuedKey(key=key or held), revision=revision, before=_told(held), after={"prefix": prefix})
@@ -116,6 +127,11 @@ def revoke(**asked: Unpack[Revoking]) -> Done[IssuedKey]:
     with attempt.noted():
         attempt.check()
         return carry_out(attempt, write, recall=_recalled)
+
+
+def version_of_key(key: AgentKey) -> int:
+    """What `seen` is compared with: another one after whatever is done to the key."""
+    return version_of(key.prefix, key.name, key.scopes, key.expires_at, key.revoked_at)
 
 
 def is_good(key: AgentKey, now: datetime) -> bool:
@@ -131,9 +147,11 @@ def _attempt(
     )
 
 
-def _issued(name: str, scopes: Sequence[str], environment: str, expires_at: datetime | None) -> IssuedKey:
+def _issued(
+    name: str, scopes: Sequence[str], environment: str, expires_at: datetime | None, requests_per_s: int | None
+) -> IssuedKey:
     try:
-        key, token = create_key(name, scopes, environment, expires_at=expires_at)
+        key, token = create_key(name, scopes, environment, expires_at=expires_at, requests_per_s=requests_per_s)
     except KeyInvalid as error:
         detail = f"Nothing was changed: {error}."
         raise Refused("invalid", detail, fields={error.field: error.reason}) from None
@@ -151,7 +169,8 @@ def _found(attempt: Attempt, prefix: str) -> AgentKey:
 def _told(key: AgentKey) -> dict[str, Any]:
     """What the audit log keeps of a key: nothing that would open anything."""
     ends = None if key.expires_at is None else key.expires_at.isoformat()
-    return {"prefix": key.prefix, "name": key.name, "scopes": key.scopes, "expires_at": ends}
+    told = {"prefix": key.prefix, "name": key.name, "scopes": key.scopes, "expires_at": ends}
+    return told if key.requests_per_s is None else told | {"requests_per_s": key.requests_per_s}
 
 
 def _recalled(entry: AuditEntry) -> IssuedKey:

@@ -7,16 +7,17 @@ may sign in) is for those who manage accounts everywhere. Somebody has to stay w
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NotRequired, Required, Unpack
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
 from django.db.models import QuerySet
 
-from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
+from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out, version_of
 from recovery_ops.control.actors import Actor
 from recovery_ops.control.models import EVERYWHERE, AuditEntry, RoleGrant
 from recovery_ops.control.refusals import STALE, UNKNOWN, Refused
@@ -25,7 +26,10 @@ from recovery_ops.rules.scope import ANY, Scope
 
 PERMISSION = "manage_accounts"
 NAME_CHARS = 150
+EMAIL_CHARS = 254
+OWN = "changed by its owner"
 _PASSWORD_BYTES = 15
+_CHANGING = tuple(f"account.{one}" for one in ("reset", "grant", "take", "disable", "enable", "groups"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +81,7 @@ def reset_account(**asked: Unpack[Resetting]) -> Done[Account]:
     attempt = _attempt("account.reset", asked)
 
     def write(revision: int) -> Step[Account]:
-        user = _found(asked["name"])
+        user = _unchanged(attempt, asked["name"])
         password = _set_password(user, asked.get("password"))
         user.is_active = True
         user.save(update_fields=["is_active"])
@@ -105,7 +109,7 @@ def grant_role(**asked: Unpack[Granting]) -> Done[Account]:
     attempt = _attempt("account.grant", asked, faults)
 
     def write(revision: int) -> Step[Account]:
-        user = _found(asked["name"])
+        user = _unchanged(attempt, asked["name"])
         held = _held(user, attempt.environment, group)
         if held == role:
             return Step(object=Account(user=user), revision=revision, was_already=True)
@@ -125,7 +129,7 @@ def take_role(**asked: Unpack[Taking]) -> Done[Account]:
     attempt = _attempt("account.take", asked, {"group": _fault_of_group(group)})
 
     def write(revision: int) -> Step[Account]:
-        user = _found(asked["name"])
+        user = _unchanged(attempt, asked["name"])
         held = _held(user, attempt.environment, group)
         if held is None:
             return Step(object=Account(user=user), revision=revision, was_already=True)
@@ -144,7 +148,7 @@ def disable_account(**asked: Unpack[About]) -> Done[Account]:
     attempt = _attempt("account.disable", asked)
 
     def write(revision: int) -> Step[Account]:
-        user = _found(asked["name"])
+        user = _unchanged(attempt, asked["name"])
         if not user.is_active:
             return Step(object=Account(user=user), revision=revision, was_already=True)
         if attempt.by.user_id == user.pk:
@@ -163,7 +167,7 @@ def enable_account(**asked: Unpack[About]) -> Done[Account]:
     attempt = _attempt("account.enable", asked)
 
     def write(revision: int) -> Step[Account]:
-        user = _found(asked["name"])
+        user = _unchanged(attempt, asked["name"])
         if user.is_active:
             return Step(object=Account(user=user), revision=revision, was_already=True)
         user.is_active = True
@@ -176,17 +180,31 @@ def enable_account(**asked: Unpack[About]) -> Done[Account]:
 
 def note_own_password(user: User, *, by: Actor) -> None:
     """Write down that somebody has changed their own password, in the transaction that does it."""
-    asked = Asked(by=by, environment=EVERYWHERE, reason="changed by its owner")
+    asked = Asked(by=by, environment=EVERYWHERE, reason=OWN)
     attempt = Attempt.of("account.password", PERMISSION, Scope(), asked, about=user.get_username(), is_for_agents=False)
     carry_out(attempt, lambda revision: Step(object=user, revision=revision), recall=lambda entry: user)
 
 
-def set_own_email(user: User, email: str, *, by: Actor) -> None:
-    """Change where somebody is written to; the audit log says that, and not where. The same again is nothing."""
-    asked = Asked(by=by, environment=EVERYWHERE, reason="changed by its owner")
-    attempt = Attempt.of("account.email", PERMISSION, Scope(), asked, about=user.get_username(), is_for_agents=False)
+class Writing(Asked):
+    """What `set_own_email` is given; empty: one is not written to."""
+
+    email: Required[str]
+
+
+def set_own_email(user: User, **asked: Unpack[Writing]) -> Done[User]:
+    """Change where somebody is written to; the audit log says that, and not where. The same again is nothing.
+
+    It is for its owner alone, whatever their role. Raises Refused: 400, 409.
+    """
+    email = asked["email"]
+    faults = {"email": _fault_of_email(email)}
+    attempt = replace(
+        Attempt.of("account.email", PERMISSION, Scope(), asked, faults, about=user.get_username(), is_for_agents=False),
+        environment=EVERYWHERE,
+    )
 
     def write(revision: int) -> Step[User]:
+        attempt.check_seen(version_of_account(user), ("account.email", *_CHANGING))
         was_already, before = user.email == email, {"has_email": bool(user.email)}
         if not was_already:
             user.email = email
@@ -194,7 +212,8 @@ def set_own_email(user: User, email: str, *, by: Actor) -> None:
         after = {"has_email": bool(email)}
         return Step(object=user, revision=revision, before=before, after=after, was_already=was_already)
 
-    carry_out(attempt, write, recall=lambda entry: user)
+    attempt.check_said()
+    return carry_out(attempt, write, recall=lambda entry: user)
 
 
 def _attempt(verb: str, asked: Any, faults: dict[str, str] | None = None) -> Attempt:
@@ -209,6 +228,19 @@ def _carried_out(attempt: Attempt, write: Any) -> Done[Account]:
 
 def _recalled(entry: AuditEntry) -> Account:
     return Account(user=_found(entry.object))
+
+
+def version_of_account(user: User) -> int:
+    """What `seen` is compared with: another one after whatever is done to the account, wherever."""
+    held = user.role_grants.order_by("pk").values_list("environment", "group", "role", "source")
+    return version_of(user.pk, user.is_active, user.password, user.email, *held)
+
+
+def _unchanged(attempt: Attempt, name: str) -> User:
+    """The account as the asker saw it. Raises Refused: 404, 409."""
+    user = _found(name)
+    attempt.check_seen(version_of_account(user), _CHANGING)
+    return user
 
 
 def _found(name: str) -> User:
@@ -270,6 +302,15 @@ def _invalid(field: str, reason: str) -> Refused:
 def _fault_of_name(name: str) -> str:
     fits = name and len(name) <= NAME_CHARS and name.isprintable()
     return "" if fits else f"has to have 1 to {NAME_CHARS} characters that can be shown"
+
+
+def _fault_of_email(email: str) -> str:
+    try:
+        if email:
+            validate_email(email)
+    except ValidationError:
+        return "is an e-mail address, or empty"
+    return "" if len(email) <= EMAIL_CHARS else f"has at most {EMAIL_CHARS} characters"
 
 
 def _fault_of_group(group: str) -> str:

@@ -37,7 +37,7 @@ class Editing(Asked):
 def set_operation_policy(**asked: Unpack[Editing]) -> Done[PolicyRelease]:
     """Set knobs of one operation, everywhere or in one service, and release the policy at once.
 
-    A rule without knobs and fallbacks goes. Running agents take the new policy on without losing a breaker's state.
+    A rule that says nothing goes. Running agents take the new policy on without losing a breaker's state.
     Where nothing would change, the live release is the answer. Raises Refused: 403, 400 by knob, 404 for an operation
     nobody reported, 409 when the policy of this operation was changed since `seen`, 403 `review_needed` where somebody
     else has to approve it first.
@@ -98,13 +98,13 @@ def knobs_of(document: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
 def with_rule(document: Mapping[str, Any], scope: Scope, knobs: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of a policy document in which the rule of exactly this scope states these knobs.
 
-    Its id, place and fallbacks stay; a new rule comes last. A rule that states nothing is left out.
+    Its id, place, fallbacks and models stay; a new rule comes last. A rule that states nothing is left out.
     """
     rules = [dict(rule) for rule in document.get("rules", [])]
     index = _index_of(document, scope)
     if index is None:
         rules.append({"id": _new_id(rules, scope), "scope": scope_document(scope), "knobs": dict(knobs)})
-    elif knobs or rules[index].get("fallbacks") is not None:
+    elif knobs or any(rules[index].get(name) is not None for name in ("fallbacks", "models")):
         rules[index]["knobs"] = dict(knobs)
     else:
         del rules[index]

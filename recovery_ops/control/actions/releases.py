@@ -7,6 +7,7 @@ from typing import Any, Required, Unpack
 
 from events.capacity.bounds import keep_bounds
 from events.classification import keep_rules
+from events.masking import keep_masking
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
 from recovery_ops.control.actions.review import is_review_needed
 from recovery_ops.control.desired import LivePolicy, live_policy
@@ -85,6 +86,7 @@ def released(
     policy = parse_policy(document)
     keep_bounds(attempt.environment, policy.capacity_events)
     keep_rules(attempt.environment, policy.classification)
+    keep_masking(attempt.environment, policy.masking)
     return PolicyRelease.objects.create(
         environment=attempt.environment,
         version=1 if live.release is None else live.release.version + 1,

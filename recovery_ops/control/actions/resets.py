@@ -82,16 +82,29 @@ def reset_many(names: Sequence[str], where: Scope, **asked: Unpack[Asked]) -> Do
         for scope in scopes:
             replace(attempt, scope=scope, about="").check_fresh(revision - 1)
         targets = targets_of(attempt.environment, scopes, now=attempt.now)
-        return ramps.begun(attempt, scopes, targets, revision)
+        step = ramps.begun(attempt, scopes, targets, revision)
+        return replace(step, after={**(step.after or {}), "names": [*names]})
 
-    is_known = (
-        attempt.key is not None and AuditEntry.objects.filter(environment=attempt.environment, key=attempt.key).exists()
-    )
-    if not is_known and len(targets_of(attempt.environment, scopes, now=attempt.now)) < _MANY:
+    if (
+        not is_used(attempt.environment, attempt.key)
+        and len(targets_of(attempt.environment, scopes, now=attempt.now)) < _MANY
+    ):
         return None
     with attempt.noted():
         attempt.check()
         return carry_out(attempt, write, recall=ramps.recalled)
+
+
+def is_used(environment: str, key: str | None) -> bool:
+    """Whether something was done with this idempotency key."""
+    return key is not None and AuditEntry.objects.filter(environment=environment, key=key).exists()
+
+
+def names_begun(environment: str, key: str | None) -> frozenset[str] | None:
+    """The breakers for which `reset_many` was carried out with this idempotency key; None: it was not."""
+    entry = None if key is None else AuditEntry.objects.filter(environment=environment, key=key).first()
+    after = None if entry is None else entry.after
+    return frozenset(after["names"]) if isinstance(after, dict) and "names" in after else None
 
 
 def check_reset(scope: Scope, **asked: Unpack[Asked]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from datetime import timedelta
-from typing import Any
+from typing import Any, NotRequired, Unpack
 
 from allauth.usersessions.models import UserSession
 from django.contrib.auth import get_user_model
@@ -62,18 +62,31 @@ def come_from_provider(
     return user
 
 
-def end_sessions(user: User, *, by: Actor, keep: str = "", only: str = "", reason: str = "ended by its owner") -> int:
-    """End somebody's sessions, all but the one with the key `keep`, or `only` one by its number; return how many."""
-    found = UserSession.objects.filter(user=user).exclude(session_key=keep)
-    if only:
+class Ending(Asked):
+    """What `end_sessions` is given: the key of the session to keep, or the number of the one to end."""
+
+    keep: NotRequired[str]
+    only: NotRequired[int | None]
+
+
+def end_sessions(user: User, **asked: Unpack[Ending]) -> Done[int]:
+    """End somebody's sessions, all but one, or one alone; how many ended.
+
+    It is for their owner, and for whoever rules the server, so no role is asked for. Raises Refused: 400, 409.
+    """
+    found = UserSession.objects.filter(user=user).exclude(session_key=asked.get("keep", ""))
+    if (only := asked.get("only")) is not None:
         found = found.filter(pk=only)
-    with transaction.atomic():
+    attempt = Attempt.of("account.sign_out", PERMISSION, Scope(), asked, about=user.get_username(), is_for_agents=False)
+
+    def write(revision: int) -> Step[int]:
         ended = list(found)
-        for session in ended:
+        for session in ended if not attempt.is_dry_run else ():  # what a session's store forgets stays forgotten
             session.end()
-        if ended:
-            _note("account.sign_out", user, by, reason, {"sessions": len(ended)})
-    return len(ended)
+        return Step(object=len(ended), revision=revision, after={"sessions": len(ended)}, was_already=not ended)
+
+    attempt.check_said()
+    return carry_out(attempt, write, recall=lambda entry: int((entry.after or {}).get("sessions", 0)))
 
 
 def break_glass(*, by: Actor, reason: str, hours: int) -> Done[Account]:

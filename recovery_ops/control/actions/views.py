@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, Required, Unpack
 
-from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out, require
+from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out, require, version_of
 from recovery_ops.control.models import AuditEntry, DefaultView, SavedView
 from recovery_ops.control.models.views import QUERY_CHARS
 from recovery_ops.control.refusals import FORBIDDEN, STALE, UNKNOWN, Refused
@@ -15,6 +15,7 @@ SCREENS = ("capacity", "breakers", "timelines", "escalations", "failures", "runs
 NAME_CHARS = 60
 MOST_OF_ONE = 100
 _NO_REASON = "a saved view"
+_CHANGING = ("view.save", "view.rename")
 
 
 class Viewing(Asked):
@@ -76,6 +77,7 @@ def rename_view(**asked: Unpack[Renaming]) -> Done[SavedView]:
         if others.filter(name=name).exclude(pk=view.pk).exists():
             fields = {"name": "is that of another view of yours"}
             raise Refused("name_taken", f"You have a view called {name}.", status=STALE, fields=fields)
+        attempt.check_seen(version_of_view(view), _CHANGING)
         before = _told(view)
         view.name, view.changed_at = name, attempt.now
         view.save(update_fields=["name", "changed_at"])
@@ -91,6 +93,7 @@ def delete_view(**asked: Unpack[Viewing]) -> Done[SavedView]:
 
     def write(revision: int) -> Step[SavedView]:
         view = _own(found, attempt)
+        attempt.check_seen(version_of_view(view), _CHANGING)
         before = _told(view)
         SavedView.objects.filter(pk=view.pk).delete()
         return Step(object=view, revision=revision, before=before)
@@ -113,6 +116,11 @@ def open_with(**asked: Unpack[Viewing]) -> Done[SavedView]:
         return Step(object=found, revision=revision, after=_told(found))
 
     return _carried_out(attempt, write)
+
+
+def version_of_view(view: SavedView) -> int:
+    """What `seen` is compared with: another one after whatever is done to the view."""
+    return version_of(view.pk, view.name, view.query, view.is_team, view.changed_at)
 
 
 def _attempt(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
@@ -10,16 +11,20 @@ from django.utils.dateparse import parse_datetime
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from events.amplification import PLACE as AMPLIFIED
 from events.amplification import amplification
 from events.capacity.arranging import arrangements_of, steps_of
-from events.capacity.asking import capacity_event, capacity_events, failures_in, similar_before
+from events.capacity.asking import capacity_event, capacity_page, failures_in, similar_before
 from events.capacity.models import CapacityEvent
 from events.degradations.asking import degradations_in
+from events.degradations.rows import PLACE as REDUCED
 from recovery_ops.control.actions import Done
-from recovery_ops.control.actions.capacity import merge_events, split_event, undo_arrangement
+from recovery_ops.control.actions.capacity import merge_events, set_event_apart, split_event, undo_arrangement
+from recovery_ops.control.api.paging import asked_for, next_page, page_of, paged
 from recovery_ops.control.api.requests import WHY, Api, Takes, whole_of
+from recovery_ops.control.cursors import cursor_of
 from recovery_ops.control.documents import capacity as documents_capacity
-from recovery_ops.control.escalations.report import WEEKS_MOST, report_of, weeks_before
+from recovery_ops.control.escalations.report import WEEKS_MOST, report_of, week_with, weeks_before
 from recovery_ops.control.refusals import UNKNOWN, Refused
 
 LOOKED_BACK = timedelta(hours=24)
@@ -30,16 +35,39 @@ RANGE = {"from": "a moment in ISO 8601 (a day ago)", "to": "a moment in ISO 8601
 class CapacityEvents(Api):
     """`GET /api/v1/capacity/events`: the outages that touch a range, newest first; `going_on=true` for those alone."""
 
-    asks = RANGE | {"going_on": "true: only what is not over"}
+    asks = (
+        paged()
+        | RANGE
+        | {
+            "going_on": "true: only what is not over",
+            "provider": "only what is an outage of this provider",
+            "region": "only what failed in this region",
+        }
+    )
 
     def get(self, request: Request) -> Response:
         now = timezone.now()
         start, end = range_of(request, now)
-        rows = capacity_events(self.environment, start=start, end=end, now=now)
-        if request.query_params.get("going_on") in ("true", "1"):
-            rows = [row for row in rows if not row.is_over]
-        found = [documents_capacity.of_capacity_event(row, now) for row in rows]
-        return Response({"environment": self.environment, "step": steps_of(self.environment), "events": found})
+        limit, after = asked_for(request, (int, int))
+        is_going_on = request.query_params.get("going_on") in ("true", "1")
+        found = capacity_page(
+            self.environment,
+            start=start,
+            end=end,
+            now=now,
+            after=after,
+            most=limit,
+            is_going_on=is_going_on,
+            provider=request.query_params.get("provider", ""),
+            region=request.query_params.get("region", ""),
+        )
+        answer = {
+            "environment": self.environment,
+            "step": steps_of(self.environment),
+            "events": [documents_capacity.of_capacity_event(row, now) for row in found.rows],
+            "next": next_page(request, cursor_of(found.last) if found.last else "", span=(start, end)),
+        }
+        return Response(answer)
 
 
 class CapacityEventOf(Api):
@@ -95,8 +123,18 @@ class SplitEvent(Api):
         return Response(_done(self.environment, split_event(**self.asked(request, body), number=number, at=at)))
 
 
+class ApartEvent(Api):
+    """`POST /api/v1/capacity/events/<number>/apart`: what the rule joined to others is an event of its own."""
+
+    takes = {"POST": Takes(WHY)}
+
+    def post(self, request: Request, number: int) -> Response:
+        body = self.body(request)
+        return Response(_done(self.environment, set_event_apart(**self.asked(request, body), number=number)))
+
+
 class UndoArrangement(Api):
-    """`POST /api/v1/capacity/arrangements/<number>/undo`: take a merge or a split back."""
+    """`POST /api/v1/capacity/arrangements/<number>/undo`: take a merge, a split or what was set apart back."""
 
     takes = {"POST": Takes(WHY)}
 
@@ -109,30 +147,37 @@ class UndoArrangement(Api):
 class DegradationsIn(Api):
     """`GET /api/v1/degradations`: what was reduced in a range, since when, to what, and how many runs got less."""
 
-    asks = RANGE
+    asks = paged() | RANGE
 
     def get(self, request: Request) -> Response:
         now = timezone.now()
         start, end = range_of(request, now)
         found = degradations_in(self.environment, start=start, end=end, now=now)
-        return Response({"environment": self.environment, **documents_capacity.of_degradations(found)})
+        rows, further = page_of(request, found.rows, lambda row: row.place, REDUCED, span=(start, end))
+        told = documents_capacity.of_degradations(replace(found, rows=tuple(rows)))
+        return Response({"environment": self.environment, **told, "next": further})
 
 
 class AmplificationIn(Api):
     """`GET /api/v1/amplification`: attempts for each call by operation and source, those that spend most first."""
 
-    asks = RANGE
+    asks = paged() | RANGE
 
     def get(self, request: Request) -> Response:
         start, end = range_of(request, timezone.now())
         found = amplification(self.environment, start=start, end=end)
-        return Response({"environment": self.environment, **documents_capacity.of_amplification(found)})
+        rows, further = page_of(request, found.rows, lambda row: row.place, AMPLIFIED, span=(start, end))
+        told = documents_capacity.of_amplification(found, rows)
+        return Response({"environment": self.environment, **told, "next": further})
 
 
 class ReportOf(Api):
     """`GET /api/v1/report`: the last `weeks`, the current one being the last: times, deadlines kept, load, noise."""
 
-    asks = {"weeks": f"how many, to {WEEKS_MOST} (4)"}
+    asks = {
+        "weeks": f"how many, to {WEEKS_MOST} (4)",
+        "week": "instead, the one week (from Monday, UTC) that this day lies in: YYYY-MM-DD",
+    }
 
     def get(self, request: Request) -> Response:
         now = timezone.now()
@@ -140,8 +185,20 @@ class ReportOf(Api):
         if not 1 <= weeks <= WEEKS_MOST:
             raise Refused("invalid", f"weeks is from 1 to {WEEKS_MOST}.", fields={"weeks": "is out of bounds"})
         start, end = weeks_before(now, weeks)
+        if "week" in request.query_params:
+            span = week_with(_day(request.query_params["week"]), now)
+            if span is None:
+                raise Refused("invalid", "That week has not begun.", fields={"week": "has not begun"})
+            start, end = span
         found = report_of(self.environment, start=start, end=end, now=now)
         return Response({"environment": self.environment, **documents_capacity.of_report(found)})
+
+
+def _day(said: str) -> date:
+    try:
+        return date.fromisoformat(said)
+    except ValueError:
+        raise Refused("invalid", "week is a day, as YYYY-MM-DD.", fields={"week": "is no day"}) from None
 
 
 def _done(environment: str, done: Done[CapacityEvent]) -> dict[str, Any]:

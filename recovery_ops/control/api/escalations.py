@@ -13,11 +13,13 @@ from rest_framework.response import Response as Answer
 from recovery_ops.control import documents
 from recovery_ops.control.actions import checks
 from recovery_ops.control.actions.escalations import RESPONSES, faults_of, respond
+from recovery_ops.control.api.paging import asked_for, next_page, paged
 from recovery_ops.control.api.requests import WHY, Api, Takes
 from recovery_ops.control.documents import escalations as documents_escalations
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.notify.chains import plan_of
 from recovery_ops.control.refusals import UNKNOWN, Refused
+from recovery_ops.rules.escalation_terms import SEVERITIES
 
 BULK_MOST = 200
 EDIT = "edit"
@@ -53,12 +55,13 @@ _DOCS = {
 
 
 class Escalations(Api):
-    """`/api/v1/escalations`: GET a `tab` of the queue, what is due first; POST one `verb` for each of `numbers`.
+    """`/api/v1/escalations`: GET a `tab` of the queue, the most urgent first; POST one `verb` for each of `numbers`.
 
     A POST answers with a result for each: `done`, or the `problem` that stopped this one and no other.
     """
 
-    asks = {"tab": f"one of {', '.join(asking.TABS)} (open)", "queue": "only this queue"}
+    asks = paged() | {"tab": f"one of {', '.join(asking.TABS)} (open)", "queue": "only this queue"}
+    asks |= {"severity": f"only this one: {', '.join(SEVERITIES)}"}
     takes = {
         "POST": Takes(WHY | {"verb": str, "numbers": list} | _EVERY_FIELD, needed=("reason", "verb", "numbers")),
     }
@@ -68,12 +71,21 @@ class Escalations(Api):
         tab = request.query_params.get("tab", "open")
         if tab not in asking.TABS:
             raise Refused("invalid", f"tab is one of {', '.join(asking.TABS)}.", fields={"tab": "is not known"})
-        rows = asking.rows_of(self.environment, tab, by=me, now=now, queue=request.query_params.get("queue", ""))
+        limit, after = asked_for(request, asking.PLACE)
+        queue = request.query_params.get("queue", "")
+        severity = request.query_params.get("severity", "")
+        if severity and severity not in SEVERITIES:
+            words = ", ".join(SEVERITIES)
+            raise Refused("invalid", f"severity is one of {words}.", fields={"severity": "is not known"})
+        rows, cursor = asking.page_of(
+            self.environment, tab, by=me, now=now, queue=queue, severity=severity, after=after, most=limit
+        )
         return Answer(
             {
                 "environment": self.environment,
                 "counts": asking.counts_of(self.environment, by=me, now=now),
                 "escalations": [documents_escalations.of_escalation(row) for row in rows],
+                "next": next_page(request, cursor),
             }
         )
 

@@ -8,8 +8,8 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from events.failures.asking import fingerprints, read_failures
-from events.failures.rows import Fingerprint
+from events.failures.asking import READ, fingerprints, read_failures
+from events.failures.rows import PLACE, Fingerprint
 from recovery_ops.control import documents
 from recovery_ops.control.actions import Done
 from recovery_ops.control.actions.failures import (
@@ -21,6 +21,7 @@ from recovery_ops.control.actions.failures import (
     undo_grouping,
 )
 from recovery_ops.control.api.capacity import RANGE, range_of
+from recovery_ops.control.api.paging import page_of, paged
 from recovery_ops.control.api.requests import WHY, Api, Takes
 from recovery_ops.control.documents import Document
 from recovery_ops.control.failures import Standing, cases_of, grouping_of, groupings_in_force, standing_of
@@ -38,7 +39,7 @@ class Failures(Api):
     A POST answers with a result for each: `done`, or the `problem` that stopped this one and no other.
     """
 
-    asks = RANGE | {"state": f"only these: one of {', '.join(STATES)}"}
+    asks = paged() | RANGE | {"state": f"only these: one of {', '.join(STATES)}"}
     takes = {
         "POST": Takes(WHY | {"verb": str, "fingerprints": list} | _FIELDS, needed=("reason", "verb", "fingerprints"))
     }
@@ -50,14 +51,18 @@ class Failures(Api):
         if state and state not in STATES:
             raise Refused("invalid", f"state is one of {', '.join(STATES)}.", fields={"state": "is not known"})
         sample = grouping_of(self.environment).of(read_failures(self.environment, start=start, end=end))
-        found, cases = fingerprints(sample, start=start, end=end, before=None), cases_of(self.environment)
-        rows = [(one, standing_of(cases.get(one.fingerprint), last=one.last, now=now)) for one in found]
+        found = fingerprints(sample, start=start, end=end, before=None, limit=READ)
+        cases = cases_of(self.environment)
+        every = [(one, standing_of(cases.get(one.fingerprint), last=one.last, now=now)) for one in found]
+        wanted = [(one, how) for one, how in every if state in ("", how.state)]
+        rows, further = page_of(request, wanted, lambda row: row[0].place, PLACE, span=(start, end))
         return Response(
             {
                 "environment": self.environment,
                 "read_from": sample.since.isoformat(),
                 "is_partial": sample.is_cut,
-                "failures": [_of_failure(one, how) for one, how in rows if state in ("", how.state)],
+                "failures": [_of_failure(one, how) for one, how in rows],
+                "next": further,
                 "groupings": [_of_grouping(one) for one in groupings_in_force(self.environment)],
             }
         )

@@ -15,13 +15,15 @@ from recovery_ops.control import actions, documents
 from recovery_ops.control.actions import bulk, checks
 from recovery_ops.control.actions.overrides import resting_id
 from recovery_ops.control.actions.probes import probe
-from recovery_ops.control.api.requests import GLASS, WHY, Api, Takes, assumed, page_of, waiting, whole_of
+from recovery_ops.control.api.paging import newest_of, page_of, paged
+from recovery_ops.control.api.requests import GLASS, WHY, Api, Takes, assumed, waiting, whole_of
 from recovery_ops.control.desired import apply_status, current_revision, live_policy, read
 from recovery_ops.control.documents import in_force as documents_in_force
 from recovery_ops.control.documents import intent as documents_intent
 from recovery_ops.control.impact import impact_of_all
 from recovery_ops.control.in_force import in_force_of
 from recovery_ops.control.models import AuditEntry, LoadShed, Override
+from recovery_ops.control.opamp.agents import is_client
 from recovery_ops.control.precedence import placed, verdict_of
 from recovery_ops.control.refusals import UNKNOWN, Held, Refused
 from recovery_ops.control.stuck import findings_of, stuck_among
@@ -58,15 +60,19 @@ class Status(Api):
 
 
 class Fleet(Api):
-    """`GET /api/v1/fleet`: every instance that reported within a day."""
+    """`GET /api/v1/fleet`: every instance that reported within a day, by service and name."""
+
+    asks = paged()
 
     def get(self, request: Request) -> Response:
-        rows = fleet(self.environment, now=timezone.now())
+        found = fleet(self.environment, now=timezone.now())
+        rows, further = page_of(request, found, lambda row: (row.service, row.instance, row.id), (str, str, int))
         return Response(
             {
                 "environment": self.environment,
                 "revision": current_revision(self.environment),
                 "agents": [documents.of_agent(row) for row in rows],
+                "next": further,
             }
         )
 
@@ -87,13 +93,15 @@ class SettingsInForce(Api):
         if agent is None:
             detail = f"No instance {service}/{instance} has ever reported in {here}."
             raise Refused("unknown_instance", detail, status=UNKNOWN)
-        found = in_force_of(agent, settings_in_force(agent.id), read(here), now=now)
+        stated = settings_in_force(agent.id)
+        is_opamp = not stated and is_client(here, service, instance)
+        found = in_force_of(agent, stated, read(here), now=now, is_opamp=is_opamp)
         operation = request.query_params.get("operation")
         return Response({"environment": here} | documents_in_force.of_in_force(found, operation=operation))
 
 
 class Breakers(Api):
-    """`/api/v1/breakers`: GET every breaker, the worst first; POST one `verb` for each of `names`, each by itself.
+    """`/api/v1/breakers`: GET every breaker by name; POST one `verb` for each of `names`, each by itself.
 
     A POST (trip, disable, observe, release, extend, reset or probe) answers with a result for each: `done`, or the
     `problem` that stopped this one and no other, or the `request` that waits for a second person; and in `impact` with
@@ -101,6 +109,7 @@ class Breakers(Api):
     `confirm` repeats the environment's name where one of them would ask for a confirmation.
     """
 
+    asks = paged()
     takes = {
         "POST": Takes(
             WHY | PARTS | GLASS | {"verb": str, "names": list} | IMPOSE_MORE,
@@ -112,13 +121,14 @@ class Breakers(Api):
         now, here = timezone.now(), self.environment
         revision = current_revision(here)  # first: what is read after it is not older
         held = list(Override.objects.in_force(here, now))
-        rows = breakers(here, now=now)
+        # By name, which lasts: a breaker that opens while somebody walks the pages stays in its place.
+        rows, further = page_of(request, breakers(here, now=now), lambda row: (row.name,), (str,))
         stuck = stuck_among(rows, parse_policy(live_policy(here).document), now=now)
         told = [
             documents.of_breaker(row, _resting_on((row.name, *row.operations), held), stuck.get(row.name, ()))
             for row in rows
         ]
-        return self.seen_at({"breakers": told}, revision)
+        return self.seen_at({"breakers": told, "next": further}, revision)
 
     def post(self, request: Request) -> Response:
         body = self.body(request)
@@ -248,15 +258,19 @@ class Probe(Api):
 
 
 class Overrides(Api):
-    """`GET /api/v1/overrides`: those that hold, and those that are to begin."""
+    """`GET /api/v1/overrides`: those that hold, and those that are to begin, the newest first."""
+
+    asks = paged()
 
     def get(self, request: Request) -> Response:
         now, here = timezone.now(), self.environment
         revision = current_revision(here)
-        live = Override.objects.live(here).filter(expires_at__gt=now)
+        found = Override.objects.live(here).filter(expires_at__gt=now)
+        live, further = page_of(request, found, lambda one: (-one.revision, one.pk), (int, str))
         told = {
             "overrides": [documents_intent.of_override(one) for one in live if one.starts_at <= now],
             "ahead": [documents_intent.of_override(one) for one in live if one.starts_at > now],
+            "next": further,
         }
         return self.seen_at(told, revision)
 
@@ -336,21 +350,18 @@ class OperationPolicy(Api):
 
 
 class Audit(Api):
-    """`GET /api/v1/audit`: the newest rows first; `limit`, `before` (a row's number), `operation`."""
+    """`GET /api/v1/audit`: the newest rows first."""
 
     needs = "see_audit"
-    asks = {"limit": f"from 1 to {AUDIT_MOST}", "before": "a row's number", "operation": "rows about one operation"}
+    asks = paged(AUDIT_MOST) | {"operation": "rows about one operation"}
 
     def get(self, request: Request) -> Response:
-        limit, before = page_of(request, most=AUDIT_MOST)
         entries = AuditEntry.objects.filter(environment=self.environment)
-        if before:
-            entries = entries.filter(number__lt=before)
         if operation := request.query_params.get("operation"):
             entries = entries.filter(Q(operation=operation))
-        rows = [documents.of_entry(entry) for entry in entries.order_by("-number")[:limit]]
-        older = rows[-1]["number"] if len(rows) == limit else None
-        return Response({"environment": self.environment, "entries": rows, "before": older})
+        shown, further = newest_of(request, entries, most=AUDIT_MOST)
+        rows = [documents.of_entry(entry) for entry in shown]
+        return Response({"environment": self.environment, "entries": rows, "next": further})
 
 
 class Nothing(Api):

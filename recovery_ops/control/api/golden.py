@@ -6,24 +6,25 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from recovery_ops.control import actions, documents
-from recovery_ops.control.api.requests import WHY, Api, Takes, page_of
+from recovery_ops.control.api.paging import newest_of, paged
+from recovery_ops.control.api.requests import WHY, Api, Takes
 from recovery_ops.control.models import Feedback as Entry
 from recovery_ops.control.models import GoldenCase
 from recovery_ops.control.refusals import UNKNOWN, Refused
-
-ENTRIES_MOST = 200
 
 
 class GoldenRuns(Api):
     """`/api/v1/policies/golden`: GET the runs that proposals are tried on, POST `run`, `name`, `must` to mark one."""
 
+    asks = paged()
     takes = {"POST": Takes(WHY | {"run": str, "name": str, "must": str}, needed=("reason", "run", "name", "must"))}
     answers = {"POST": 201}
 
     def get(self, request: Request) -> Response:
-        found = GoldenCase.objects.filter(environment=self.environment, retired_at=None).order_by("-number")
-        rows = [documents.of_golden(one) for one in found.defer("facts", "base_document")]
-        return Response({"environment": self.environment, "golden": rows})
+        found = GoldenCase.objects.filter(environment=self.environment, retired_at=None)
+        shown, further = newest_of(request, found.defer("facts", "base_document"))
+        rows = [documents.of_golden(one) for one in shown]
+        return Response({"environment": self.environment, "golden": rows, "next": further})
 
     def post(self, request: Request) -> Response:
         body = self.body(request)
@@ -34,6 +35,8 @@ class GoldenRuns(Api):
 class GoldenRun(Api):
     """`/api/v1/policies/golden/<number>`: GET one with what was decided in it, DELETE lets it go."""
 
+    takes = {"DELETE": Takes(WHY, needed=())}
+
     def get(self, request: Request, number: int) -> Response:
         found = GoldenCase.objects.filter(environment=self.environment, number=number).first()
         if found is None:
@@ -42,14 +45,14 @@ class GoldenRun(Api):
         return Response(answer)
 
     def delete(self, request: Request, number: int) -> Response:
-        asked = self.asked(request, {"reason": "let go by the API"})
+        asked = self.asked(request, {"reason": "let go by the API", **self.body(request)})
         return Response(documents.of_done(actions.retire_golden(**asked, number=number)))
 
 
 class Feedbacks(Api):
     """`/api/v1/feedback`: GET the newest entries, POST `operation` and `want`: something was handled badly."""
 
-    asks = {"limit": f"from 1 to {ENTRIES_MOST}", "before": "the number that `before` of the page before told"}
+    asks = paged()
     takes = {
         "POST": Takes(
             WHY | {"operation": str, "want": str, "service": str, "run": str, "fingerprint": str},
@@ -59,13 +62,10 @@ class Feedbacks(Api):
     answers = {"POST": 201}
 
     def get(self, request: Request) -> Response:
-        limit, before = page_of(request, most=ENTRIES_MOST)
         found = Entry.objects.filter(environment=self.environment).select_related("proposal")
-        if before:
-            found = found.filter(number__lt=before)
-        rows = [documents.of_feedback(one) for one in found.order_by("-number")[:limit]]
-        older = rows[-1]["number"] if len(rows) == limit else None
-        return Response({"environment": self.environment, "feedback": rows, "before": older})
+        shown, further = newest_of(request, found)
+        rows = [documents.of_feedback(one) for one in shown]
+        return Response({"environment": self.environment, "feedback": rows, "next": further})
 
     def post(self, request: Request) -> Response:
         body = self.body(request)

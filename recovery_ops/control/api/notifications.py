@@ -11,14 +11,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from recovery_ops.control.actions import Done, notifying
-from recovery_ops.control.api.requests import WHY, Api, Takes, page_of
+from recovery_ops.control.api.paging import newest_of, page_of, paged
+from recovery_ops.control.api.requests import WHY, Api, Takes
 from recovery_ops.control.documents import notifications as documents
 from recovery_ops.control.models import Channel, Delivery, EscalationChain, NotificationRule
 from recovery_ops.control.models.notifying import Wanted
 from recovery_ops.control.notify.chains import names_of
 from recovery_ops.control.refusals import UNKNOWN, Refused
 
-DELIVERIES_MOST = 200
 WORDS: dict[str, type] = {
     "triggers": list,
     "operation": str,
@@ -78,11 +78,13 @@ class _Door(Api):
 
 class _Every(_Door):
     answers = {"POST": 201}
+    asks = paged()
 
     def get(self, request: Request) -> Response:
-        found = self.model._default_manager.filter(environment=self.environment, removed_at=None).order_by("name", "pk")
-        rows = [self.document(one) for one in found]
-        return Response({"environment": self.environment, f"{self.noun}s": rows})
+        found = self.model._default_manager.filter(environment=self.environment, removed_at=None)
+        shown, further = page_of(request, found, lambda one: (one.name, one.pk), (str, int))
+        rows = [self.document(one) for one in shown]
+        return Response({"environment": self.environment, f"{self.noun}s": rows, "next": further})
 
     def post(self, request: Request) -> Response:
         return self.done(self.save(request, self.body(request), None), is_new=True)
@@ -230,21 +232,14 @@ class ChainOf(_OfChains, _One):
 class Deliveries(Api):
     """`GET /api/v1/notifications/deliveries`: the newest messages first, and what became of each."""
 
-    asks = {
-        "limit": f"from 1 to {DELIVERIES_MOST}",
-        "before": "the number that `before` of the page before told",
-        "state": f"one of {', '.join(Delivery.STATES)}",
-    }
+    asks = paged() | {"state": f"one of {', '.join(Delivery.STATES)}"}
 
     def get(self, request: Request) -> Response:
-        limit, before = page_of(request, most=DELIVERIES_MOST)
-        found = Delivery.objects.filter(environment=self.environment).order_by("-pk")
-        if before:
-            found = found.filter(pk__lt=before)
+        found = Delivery.objects.filter(environment=self.environment)
         if state := request.query_params.get("state", ""):
             if state not in Delivery.STATES:
                 raise Refused("invalid", f"state is {self.asks['state']}.", fields={"state": "is not known"})
             found = found.filter(state=state)
-        rows = [documents.of_delivery(one) for one in found[:limit]]
-        older = rows[-1]["number"] if len(rows) == limit else None
-        return Response({"environment": self.environment, "deliveries": rows, "before": older})
+        shown, further = newest_of(request, found, "pk")
+        rows = [documents.of_delivery(one) for one in shown]
+        return Response({"environment": self.environment, "deliveries": rows, "next": further})

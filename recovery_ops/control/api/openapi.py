@@ -19,7 +19,10 @@ from recovery_ops.control.actions.checks import (
 from recovery_ops.control.actions.cohorts import LEAST_FOR_S, LONGEST_FOR_S, MOST_CALLS
 from recovery_ops.control.actions.failures import MOST_MORE
 from recovery_ops.control.actions.notifying_checks import BOUNDS
+from recovery_ops.control.api.paging import USUAL
 from recovery_ops.control.api.requests import Api, Takes
+from recovery_ops.control.cursors import CURSOR_CHARS
+from recovery_ops.control.masking import TESTED_CHARS
 from recovery_ops.control.models import NAME_CHARS, REASON_CHARS, Channel
 from recovery_ops.control.models.escalations import ANSWER_CHARS
 from recovery_ops.control.models.notifying import ADDRESS_CHARS, SECRET_CHARS
@@ -45,6 +48,7 @@ _PROBLEMS = {
     "429": "This key asks more often than it may; `Retry-After` says when to ask again.",
     "503": "The store cannot be reached now; nothing was changed.",
 }
+_MASKING = "#/components/schemas/Policy/properties/masking/anyOf/0/properties"
 _FIELDS: dict[str, dict[str, Any]] = {
     "reason": {
         "type": "string",
@@ -77,6 +81,10 @@ _FIELDS: dict[str, dict[str, Any]] = {
     },
     "accepts_golden": {"type": "boolean", "description": "That golden runs change is meant."},
     "rule": {"$ref": "#/components/schemas/Policy/properties/classification/anyOf/0/items"},
+    "rules": {"$ref": f"{_MASKING}/rules"},
+    "attributes": {"$ref": f"{_MASKING}/attributes"},
+    "propose": {"type": "boolean", "description": "Draft a proposal instead of a release."},
+    "sample": {"type": "string", "maxLength": TESTED_CHARS, "description": "A text to try the rules on."},
     "want": {"enum": [one.value for one in Want], "description": "What should have happened."},
     "must": {"type": "string", "minLength": LEAST_REASON_CHARS, "maxLength": REASON_CHARS},
     "share": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "description": "Of the instances."},
@@ -180,8 +188,8 @@ def openapi(patterns: list[URLPattern]) -> dict[str, Any]:
                 "key": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "A key of scope `read` to look, `act` to change and `settings` to set up "
-                    "notifications: `manage.py key create`.",
+                    "description": "A key of scope `read` to look, `act` to change, `settings` to set up "
+                    "notifications and `admin` to make keys and accounts: `manage.py key create`.",
                 }
             },
             "schemas": {"Policy": _policy(), "Problem": _problem()},
@@ -220,7 +228,7 @@ def _operation(view: type[Api], method: str, route: str, name: str) -> dict[str,
         body = _body(takes)
         if view.is_reading:
             body["properties"]["document"] = {"description": "Whatever is to be checked."}
-        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+        found["requestBody"] = {"required": bool(takes.needed), "content": {"application/json": {"schema": body}}}
     return found
 
 
@@ -234,17 +242,20 @@ def _path_parameters(route: str) -> Iterator[dict[str, Any]]:
 
 def _other_parameters(view: type[Api], method: str, *, is_change: bool) -> Iterator[dict[str, Any]]:
     for name, what in view.asks.items() if method == "get" else ():
-        is_number = name in ("limit", "before", "revision")
-        schema: dict[str, Any] = {"type": "integer", "minimum": 0} if is_number else {"type": "string"}
+        schema: dict[str, Any] = {"type": "string"}
         if name == "limit":
-            schema |= {"minimum": 1, "maximum": int(what.rpartition(" ")[2])}
+            schema = {"type": "integer", "minimum": 1, "maximum": int(what.rpartition(" ")[2]), "default": USUAL}
+        elif name == "cursor":
+            schema |= {"minLength": 1, "maxLength": CURSOR_CHARS}
+        elif name == "revision":
+            schema = {"type": "integer", "minimum": 0}
         yield {"name": name, "in": "query", "required": False, "description": what, "schema": schema}
     if is_change and not view.is_reading:
         key = {"type": "string", "maxLength": KEY_CHARS, "pattern": "^[A-Za-z0-9_-]*$"}
         text = "Asking again with it is answered with what was done the first time."
         yield {"name": "Idempotency-Key", "in": "header", "required": False, "description": text, "schema": key}
-        text = "The revision, or a proposal's step, that you looked at: 409 when it is out of date."
-        match = {"type": "string", "pattern": '^"[0-9]{1,9}"$'}
+        text = "The ETag, weak or not, of what you looked at: 409 when it is out of date. `*`: whatever it is now."
+        match = {"type": "string", "pattern": r'^(\*|(W/)?"[0-9]{1,18}")$'}
         yield {"name": "If-Match", "in": "header", "required": False, "description": text, "schema": match}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from django.db.models import QuerySet
 from django.http import JsonResponse
 from django.utils.dateparse import parse_datetime
 from rest_framework.request import Request
@@ -14,7 +15,8 @@ from recovery_ops.control import actions, documents
 from recovery_ops.control.actions.documents import faults_of_document, plain
 from recovery_ops.control.actions.holding import is_second_needed
 from recovery_ops.control.actions.replays import cancel_replay, start_replay
-from recovery_ops.control.api.requests import COHORT, GLASS, WHY, Api, Takes, page_of
+from recovery_ops.control.api.paging import newest_of, paged
+from recovery_ops.control.api.requests import COHORT, GLASS, WHY, Api, Takes
 from recovery_ops.control.desired import current_revision, live_policy
 from recovery_ops.control.differences import parts_of
 from recovery_ops.control.models import PolicyProposal, PolicyRelease, Replay
@@ -24,9 +26,7 @@ from recovery_ops.rules.lint import lint
 from recovery_ops.rules.policy import parse_policy
 from recovery_ops.rules.schema import policy_schema
 
-RELEASES_MOST = 200
 RULES = ("is_review_needed", "is_second_needed")
-PAGES = {"limit": f"from 1 to {RELEASES_MOST}", "before": "the number that `before` of the page before told"}
 
 
 class LivePolicy(Api):
@@ -85,18 +85,15 @@ class PolicyCheck(Api):
 
 
 class Releases(Api):
-    """`GET /api/v1/policies/releases`: the newest first; `limit`, `before` (a version)."""
+    """`GET /api/v1/policies/releases`: the newest first."""
 
-    asks = PAGES
+    asks = paged()
 
     def get(self, request: Request) -> Response:
-        limit, before = page_of(request, most=RELEASES_MOST)
         found = PolicyRelease.objects.filter(environment=self.environment).select_related("proposal")
-        if before:
-            found = found.filter(version__lt=before)
-        rows = [documents.of_release(one) for one in found.order_by("-version")[:limit]]
-        older = rows[-1]["version"] if len(rows) == limit else None
-        return Response({"environment": self.environment, "releases": rows, "before": older})
+        shown, further = newest_of(request, found, "version")
+        rows = [documents.of_release(one) for one in shown]
+        return Response({"environment": self.environment, "releases": rows, "next": further})
 
 
 class Release(Api):
@@ -158,22 +155,19 @@ class Rules(Api):
 
 
 class Proposals(Api):
-    """`/api/v1/policies/proposals`: GET the open ones (`state=all`: every one; `limit`, `before`), POST a new one."""
+    """`/api/v1/policies/proposals`: GET the open ones (`state=all`: every one), POST a new one."""
 
-    asks = PAGES | {"state": "`all`: those that ended too"}
+    asks = paged() | {"state": "`all`: those that ended too"}
     takes = {"POST": Takes(WHY | {"title": str, "document": object}, needed=("reason", "title", "document"))}
     answers = {"POST": 201}
 
     def get(self, request: Request) -> Response:
-        limit, before = page_of(request, most=RELEASES_MOST)
-        found = PolicyProposal.objects.open(self.environment)
+        found: QuerySet[PolicyProposal] = PolicyProposal.objects.open(self.environment)
         if request.query_params.get("state") == "all":
-            found = PolicyProposal.objects.filter(environment=self.environment).order_by("-number")
-        if before:
-            found = found.filter(number__lt=before)
-        rows = [documents.of_proposal(one) for one in found[:limit]]
-        older = rows[-1]["number"] if len(rows) == limit else None
-        return Response({"environment": self.environment, "proposals": rows, "before": older})
+            found = PolicyProposal.objects.filter(environment=self.environment)
+        shown, further = newest_of(request, found)
+        rows = [documents.of_proposal(one) for one in shown]
+        return Response({"environment": self.environment, "proposals": rows, "next": further})
 
     def post(self, request: Request) -> Response:
         body = self.body(request)
@@ -276,7 +270,7 @@ class ReleaseProposal(Api):
 class Replays(Api):
     """`/api/v1/policies/replays`: GET the newest, POST `proposal` or `document`, `start` and `end` to ask for one."""
 
-    asks = PAGES
+    asks = paged()
     takes = {
         "POST": Takes(
             WHY | {"proposal": int, "document": object, "start": str, "end": str, "service": str, "operation": str},
@@ -286,13 +280,10 @@ class Replays(Api):
     answers = {"POST": 202}
 
     def get(self, request: Request) -> Response:
-        limit, before = page_of(request, most=RELEASES_MOST)
         found = Replay.objects.filter(environment=self.environment).select_related("proposal")
-        if before:
-            found = found.filter(number__lt=before)
-        rows = [documents.of_replay(one) for one in found.order_by("-number")[:limit]]
-        older = rows[-1]["number"] if len(rows) == limit else None
-        return Response({"environment": self.environment, "replays": rows, "before": older})
+        shown, further = newest_of(request, found)
+        rows = [documents.of_replay(one) for one in shown]
+        return Response({"environment": self.environment, "replays": rows, "next": further})
 
     def post(self, request: Request) -> Response:
         body = self.body(request)
@@ -307,6 +298,8 @@ class Replays(Api):
 class ReplayOf(Api):
     """`/api/v1/policies/replays/<number>`: GET how far it has come and what came of it, DELETE calls it off."""
 
+    takes = {"DELETE": Takes(WHY, needed=())}
+
     def get(self, request: Request, number: int) -> Response:
         found = Replay.objects.filter(environment=self.environment, number=number).select_related("proposal").first()
         if found is None:
@@ -315,7 +308,7 @@ class ReplayOf(Api):
         return Response(answer)
 
     def delete(self, request: Request, number: int) -> Response:
-        asked = self.asked(request, {"reason": "called off by the API"})
+        asked = self.asked(request, {"reason": "called off by the API", **self.body(request)})
         return Response(documents.of_done(cancel_replay(**asked, number=number)))
 
 

@@ -7,32 +7,27 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from recovery_ops.control import actions, documents
-from recovery_ops.control.api.requests import WHY, Api, Takes, page_of
+from recovery_ops.control.api.paging import newest_of, paged
+from recovery_ops.control.api.requests import WHY, Api, Takes
 from recovery_ops.control.documents import intent as documents_intent
 from recovery_ops.control.models import ResetRamp
 from recovery_ops.control.ramping import Seen, opinion_of, seen_of
 from recovery_ops.control.refusals import UNKNOWN, Refused
 
-RAMPS_MOST = 200
-
 
 class Resets(Api):
-    """`GET /api/v1/resets`: resets of many, the newest first; `limit`, `before` (a number).
+    """`GET /api/v1/resets`: resets of many, the newest first.
 
     A reset of more than one breaker that is not closed goes in steps: each waits until those before it have shown that
     they stay closed, and the first that opens again halts it.
     """
 
-    asks = {"limit": f"from 1 to {RAMPS_MOST}", "before": "the number that `before` of the page before told"}
+    asks = paged()
 
     def get(self, request: Request) -> Response:
-        limit, before = page_of(request, most=RAMPS_MOST)
-        found = ResetRamp.objects.filter(environment=self.environment)
-        if before:
-            found = found.filter(number__lt=before)
-        rows = [documents_intent.of_ramp(one) for one in found.order_by("-number")[:limit]]
-        older = rows[-1]["number"] if len(rows) == limit else None
-        return Response({"environment": self.environment, "resets": rows, "before": older})
+        shown, further = newest_of(request, ResetRamp.objects.filter(environment=self.environment))
+        rows = [documents_intent.of_ramp(one) for one in shown]
+        return Response({"environment": self.environment, "resets": rows, "next": further})
 
 
 class ResetOf(Api):

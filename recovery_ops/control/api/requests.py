@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -21,7 +21,7 @@ from events.keys import KeyBusy, KeyRefused, KeyStoreAway, authenticate
 from events.models import AgentKey
 from recovery_ops.control import documents
 from recovery_ops.control.actions import DEFAULT_EXPIRY_S, Asked
-from recovery_ops.control.actors import Actor
+from recovery_ops.control.actors import Actor, wish_of
 from recovery_ops.control.context import actor_of, environment_of, origin_of
 from recovery_ops.control.documents import intent as documents_intent
 from recovery_ops.control.refusals import Held, Refused
@@ -157,13 +157,15 @@ class Api(APIView):
 
     def asked(self, request: Request, body: Mapping[str, Any]) -> Asked:
         """What an action is given of every request: who, where, why, what was seen, and the idempotency key."""
+        is_dry_run = body.get("dry_run", False) or request.query_params.get("dry_run") in ("true", "1")
+        wish = wish_of(f"{request.method} {request.path}", {**body, "dry_run": is_dry_run})
         asked = Asked(
-            by=self.actor,
+            by=replace(self.actor, wish=wish),
             environment=self.environment,
             reason=body.get("reason", ""),
             seen=_seen(request),
             key=request.headers.get("Idempotency-Key"),
-            dry_run=body.get("dry_run", False) or request.query_params.get("dry_run") in ("true", "1"),
+            dry_run=is_dry_run,
         )
         if "break_glass" in body:
             asked["break_glass"] = body["break_glass"]
@@ -236,12 +238,12 @@ _KINDS: dict[type, str] = {
 }
 
 
-def page_of(request: Request, *, most: int, usual: int = 50) -> tuple[int, int]:
-    """`limit` and `before` of a list, 0 for no `before`. Raises Refused (400) for what is no such number."""
-    limit = whole_of(request, "limit", usual)
-    if not 1 <= limit <= most:
-        raise Refused("invalid", f"limit is from 1 to {most}.", fields={"limit": "is out of bounds"})
-    return limit, whole_of(request, "before", 0)
+def texts_of(body: Mapping[str, Any], name: str) -> list[str]:
+    """A list of texts in a body. Raises Refused (400) for anything else in it."""
+    given = body[name]
+    if not all(isinstance(one, str) and one.isprintable() for one in given):
+        raise Refused("invalid", f"{name} is a list of words.", fields={name: "is a list of words"})
+    return list(given)
 
 
 def whole_of(request: Request, name: str, default: int) -> int:

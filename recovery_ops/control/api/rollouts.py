@@ -10,13 +10,13 @@ from rest_framework.response import Response
 
 from events.queries import fleet
 from recovery_ops.control import actions, documents
-from recovery_ops.control.api.requests import COHORT, GLASS, WHY, Api, Takes, page_of
+from recovery_ops.control.api.paging import newest_of, paged
+from recovery_ops.control.api.requests import COHORT, GLASS, WHY, Api, Takes
 from recovery_ops.control.desired import Standards, apply_status_of, read
 from recovery_ops.control.evidence import evidence_of, figures_of, split
 from recovery_ops.control.models import PolicyRollout
 from recovery_ops.control.refusals import UNKNOWN, Refused
 
-ROLLOUTS_MOST = 200
 _ASKED: dict[str, type] = COHORT | {"accepts_golden": bool}
 
 
@@ -36,18 +36,15 @@ class RollOut(Api):
 
 
 class Rollouts(Api):
-    """`GET /api/v1/policies/rollouts`: the newest first; `limit`, `before` (a number)."""
+    """`GET /api/v1/policies/rollouts`: the newest first."""
 
-    asks = {"limit": f"from 1 to {ROLLOUTS_MOST}", "before": "the number that `before` of the page before told"}
+    asks = paged()
 
     def get(self, request: Request) -> Response:
-        limit, before = page_of(request, most=ROLLOUTS_MOST)
         found = PolicyRollout.objects.filter(environment=self.environment).select_related("proposal")
-        if before:
-            found = found.filter(number__lt=before)
-        rows = [documents.of_rollout(one) for one in found.order_by("-number")[:limit]]
-        older = rows[-1]["number"] if len(rows) == limit else None
-        return Response({"environment": self.environment, "rollouts": rows, "before": older})
+        shown, further = newest_of(request, found)
+        rows = [documents.of_rollout(one) for one in shown]
+        return Response({"environment": self.environment, "rollouts": rows, "next": further})
 
 
 class Rollout(Api):

@@ -8,38 +8,45 @@ from rest_framework.response import Response
 
 from events.failures.grouping import AS_SENT
 from events.runs.asking import PAGE, Show, run_of, runs
+from events.runs.records import RECORDS_MOST
 from events.runs.rows import RunStory
 from recovery_ops.control.actions.raising import raise_about
+from recovery_ops.control.actions.showing import show_facts
 from recovery_ops.control.api.capacity import RANGE, range_of
+from recovery_ops.control.api.paging import asked_for, next_page, paged
 from recovery_ops.control.api.requests import WHY, Api, Takes
+from recovery_ops.control.cursors import cursor_of
 from recovery_ops.control.documents import escalations as documents_escalations
 from recovery_ops.control.documents import runs as documents_runs
+from recovery_ops.control.escalations.in_runs import asked_by, with_answers
 from recovery_ops.control.failures import grouping_of
 from recovery_ops.control.refusals import UNKNOWN, Refused
 from recovery_ops.control.standings import reporting_in, standing_of
 
 
 class Runs(Api):
-    """`GET /api/v1/runs`: runs that a fact in a range names, newest first; `older` asks for the next page.
+    """`GET /api/v1/runs`: runs that a fact in a range names, newest first.
 
     `operation` and `fingerprint` are those of a failure and narrow runs that met one, which are shown without `show`.
     """
 
-    asks = RANGE | {
-        "show": f"one of {', '.join(Show)} ({Show.TROUBLED})",
-        "operation": "only runs in which this operation failed",
-        "fingerprint": "only runs that met this cause",
-        "before": f"the `older` of the page before; {PAGE} runs are on one",
-    }
+    asks = (
+        paged(PAGE)
+        | RANGE
+        | {
+            "show": f"one of {', '.join(Show)} ({Show.TROUBLED})",
+            "operation": "only runs in which this operation failed",
+            "fingerprint": "only runs that met this cause",
+        }
+    )
 
     def get(self, request: Request) -> Response:
         now, asked = timezone.now(), request.query_params
         start, end = range_of(request, now)
-        show, before = asked.get("show", Show.TROUBLED), asked.get("before", "")
+        show = asked.get("show", Show.TROUBLED)
+        limit, after = asked_for(request, (int,), most=PAGE)
         if show not in set(Show):
             raise Refused("invalid", f"show is one of {', '.join(Show)}.", fields={"show": "is not known"})
-        if before and not (before.isascii() and before.isdigit() and len(before) < 18):
-            raise Refused("invalid", "before is the `older` of an answer.", fields={"before": "is no such number"})
         is_troubled = show == Show.TROUBLED
         fingerprint = asked.get("fingerprint", "")[:401] if is_troubled else ""
         found = runs(
@@ -50,19 +57,22 @@ class Runs(Api):
             operation=asked.get("operation", "")[:200] if is_troubled else "",
             fingerprint=fingerprint,
             grouping=grouping_of(self.environment) if fingerprint else AS_SENT,
-            before_us=int(before) if before else None,
+            before_us=None if after is None else int(after[0]),
+            most=limit,
         )
         reporting = reporting_in(self.environment, found.rows, now)
         rows = [documents_runs.of_run(one, standing_of(one, now, reporting).word) for one in found.rows]
-        older = None if found.older_us is None else str(found.older_us)
-        return Response({"environment": self.environment, "runs": rows, "older": older})
+        cursor = "" if found.older_us is None else cursor_of((found.older_us,))
+        further = next_page(request, cursor, span=(start, end))
+        return Response({"environment": self.environment, "runs": rows, "next": further})
 
 
 class RunOf(Api):
     """`GET /api/v1/runs/<run>`: one run, step by step."""
 
     def get(self, request: Request, run: str) -> Response:
-        story, now = _found(self.environment, run), timezone.now()
+        told, now = _found(self.environment, run), timezone.now()
+        story = with_answers(told, asked_by(self.environment, told))
         standing = standing_of(story, now, reporting_in(self.environment, [story], now))
         answer = {
             "environment": self.environment,
@@ -70,6 +80,18 @@ class RunOf(Api):
             "steps": documents_runs.of_steps(story),
         }
         return Response(answer)
+
+
+class ShowFacts(Api):
+    """`POST /api/v1/runs/<run>/show`: the facts of a run, with all that was sent. Who looked is in the audit log."""
+
+    takes = {"POST": Takes({}, needed=())}
+
+    def post(self, request: Request, run: str) -> Response:
+        self.body(request)
+        records = show_facts(by=self.actor, environment=self.environment, run=run)
+        facts = [documents_runs.of_record(one) for one in records[:RECORDS_MOST]]
+        return Response({"environment": self.environment, "run": run, "facts": facts})
 
 
 class AskAbout(Api):

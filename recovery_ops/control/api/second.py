@@ -8,13 +8,13 @@ from rest_framework.response import Response
 
 from recovery_ops.control import documents
 from recovery_ops.control.actions.second import agree, reject, review_glass
-from recovery_ops.control.api.requests import WHY, Api, Takes, page_of
+from recovery_ops.control.api.paging import newest_of, paged
+from recovery_ops.control.api.requests import WHY, Api, Takes
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.documents.intent import of_held
 from recovery_ops.control.models import HeldAct
 from recovery_ops.control.refusals import UNKNOWN, Refused
 
-HELD_MOST = 200
 DECIDE = {"agree": agree, "reject": reject, "review": review_glass}
 
 
@@ -22,29 +22,22 @@ class Requests(Api):
     """`GET /api/v1/requests`: what was asked for where two persons have to want it, the newest first.
 
     `state=waiting` are those that somebody may still agree to, `state=glass` those that went without a second person
-    and wait for somebody to look at them. Also `limit` and `before` (a number).
+    and wait for somebody to look at them.
     """
 
-    asks = {
-        "state": ", ".join(HeldAct.STATES),
-        "limit": f"from 1 to {HELD_MOST}",
-        "before": "the number that `before` of the page before told",
-    }
+    asks = paged() | {"state": ", ".join(HeldAct.STATES)}
 
     def get(self, request: Request) -> Response:
         now, here = timezone.now(), self.environment
-        limit, before = page_of(request, most=HELD_MOST)
         found = HeldAct.objects.filter(environment=here)
         if state := request.query_params.get("state", ""):
             if state not in HeldAct.STATES:
                 fault = f"is one of {', '.join(HeldAct.STATES)}"
                 raise Refused("invalid", f"state {fault}.", fields={"state": fault})
             found = HeldAct.objects.waiting(here, now) if state == HeldAct.WAITING else found.filter(state=state)
-        if before:
-            found = found.filter(number__lt=before)
-        rows = [of_held(one, now=now) for one in found.order_by("-number")[:limit]]
-        older = rows[-1]["number"] if len(rows) == limit else None
-        return Response({"environment": here, "revision": current_revision(here), "requests": rows, "before": older})
+        shown, further = newest_of(request, found)
+        rows = [of_held(one, now=now) for one in shown]
+        return Response({"environment": here, "revision": current_revision(here), "requests": rows, "next": further})
 
 
 class RequestOf(Api):

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from recovery_ops.control import documents
 from recovery_ops.control.actions.unclassified import dismiss_cause, propose_rule, reopen_cause
+from recovery_ops.control.api.paging import page_of, paged
 from recovery_ops.control.api.requests import WHY, Api, Takes
 from recovery_ops.control.documents import unclassified as documents_unclassified
 from recovery_ops.control.refusals import UNKNOWN, Refused
@@ -17,13 +18,17 @@ from recovery_ops.control.unclassified import draft_of, inbox, preview_of
 
 
 class Unclassified(Api):
-    """`GET /api/v1/failures/unclassified`: unknown causes of the last seven days, each with a draft of a rule."""
+    """`GET /api/v1/failures/unclassified`: unknown causes of the last seven days by name, each with a draft rule."""
+
+    asks = paged()
 
     def get(self, request: Request) -> Response:
         found = inbox(self.environment, now=timezone.now())
+        shown, further = page_of(request, found.items, lambda one: (one.cause.fingerprint,), (str,))
         answer = {
             "environment": self.environment,
-            "causes": [documents_unclassified.of_item(one) for one in found.items],
+            "causes": [documents_unclassified.of_item(one) for one in shown],
+            "next": further,
             "since": documents_unclassified.moment_text(found.causes.since),
             "is_cut": found.causes.is_cut,
         }

@@ -8,12 +8,17 @@ from rest_framework.request import Request
 
 from recovery_ops.control import numbers  # noqa: F401  # `number` in addresses
 from recovery_ops.control.api import (
+    accounts,
     capacity,
     escalations,
     failures,
     fleet,
     golden,
+    intake,
+    keys,
+    masking,
     notifications,
+    own,
     policies,
     ramps,
     rollouts,
@@ -21,6 +26,7 @@ from recovery_ops.control.api import (
     second,
     shedding,
     unclassified,
+    views,
 )
 from recovery_ops.control.api.openapi import openapi
 from recovery_ops.control.api.requests import Api
@@ -86,6 +92,7 @@ urlpatterns: list[URLPattern] = [
     path("capacity/events/merge", capacity.MergeEvents.as_view(), name="api-capacity-merge"),
     path("capacity/events/<number:number>", capacity.CapacityEventOf.as_view(), name="api-capacity-event"),
     path("capacity/events/<number:number>/split", capacity.SplitEvent.as_view(), name="api-capacity-split"),
+    path("capacity/events/<number:number>/apart", capacity.ApartEvent.as_view(), name="api-capacity-apart"),
     path("capacity/arrangements/<number:number>/undo", capacity.UndoArrangement.as_view(), name="api-capacity-undo"),
     path("degradations", capacity.DegradationsIn.as_view(), name="api-degradations"),
     path("amplification", capacity.AmplificationIn.as_view(), name="api-amplification"),
@@ -105,6 +112,8 @@ urlpatterns: list[URLPattern] = [
     path("policies", policies.LivePolicy.as_view(), name="api-policies"),
     path("policies/schema", policies.PolicySchema.as_view(), name="api-policy-schema"),
     path("policies/check", policies.PolicyCheck.as_view(), name="api-policy-check"),
+    path("policies/masking", masking.MaskingRules.as_view(), name="api-masking"),
+    path("policies/masking/check", masking.CheckMasking.as_view(), name="api-masking-check"),
     path("policies/releases", policies.Releases.as_view(), name="api-releases"),
     path("policies/releases/<number:version>", policies.Release.as_view(), name="api-release-of"),
     path("policies/releases/<number:version>/roll-back", policies.RollBack.as_view(), name="api-roll-back"),
@@ -157,10 +166,34 @@ urlpatterns: list[URLPattern] = [
     ),
     path("runs", runs.Runs.as_view(), name="api-runs"),
     path("runs/<path:run>/ask", runs.AskAbout.as_view(), name="api-run-ask"),
+    path("runs/<path:run>/show", runs.ShowFacts.as_view(), name="api-run-show"),
     path("runs/<path:run>", runs.RunOf.as_view(), name="api-run"),
     path("policies/replays", policies.Replays.as_view(), name="api-replays"),
     path("policies/replays/<number:number>", policies.ReplayOf.as_view(), name="api-replay"),
     path("policies/operations/<path:operation>", fleet.OperationPolicy.as_view(), name="api-operation-policy"),
+    path("quarantine", intake.Lines.as_view(), name="api-quarantine"),
+    path("quarantine/<number:number>/show", intake.ShowLine.as_view(), name="api-quarantine-show"),
+    *(
+        path(f"quarantine/{verb}", intake.Settle.as_view(verb=verb), name=f"api-quarantine-{verb}")
+        for verb in intake.SETTLE
+    ),
+    path("views", views.Views.as_view(), name="api-views"),
+    path("views/<number:number>", views.ViewOf.as_view(), name="api-view"),
+    path("views/<number:number>/default", views.OpenWith.as_view(), name="api-view-default"),
+    path("keys", keys.Keys.as_view(), name="api-keys"),
+    path("keys/<str:prefix>", keys.KeyOf.as_view(), name="api-key"),
+    path("keys/<str:prefix>/rotate", keys.Rotate.as_view(), name="api-key-rotate"),
+    path("keys/<str:prefix>/revoke", keys.Revoke.as_view(), name="api-key-revoke"),
+    path("accounts", accounts.Accounts.as_view(), name="api-accounts"),
+    path("accounts/<number:number>", accounts.AccountOf.as_view(), name="api-account"),
+    path("accounts/<number:number>/role", accounts.RoleOf.as_view(), name="api-account-role"),
+    *(
+        path(f"accounts/<number:number>/{verb}", accounts.Change.as_view(verb=verb), name=f"api-account-{verb}")
+        for verb in accounts.WHOLE
+    ),
+    path("you", own.You.as_view(), name="api-you"),
+    path("you/sessions", own.Sessions.as_view(), name="api-sessions"),
+    path("you/sessions/end", own.EndSessions.as_view(), name="api-sessions-end"),
     path("openapi.json", OpenApi.as_view(), name="api-openapi"),
     path("<path:rest>", fleet.Nothing.as_view()),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from events.amplification import Amplification, AmplificationRow
@@ -15,7 +16,8 @@ from recovery_ops.control.escalations.timing import Times
 
 
 def of_capacity_event(row: CapacityEventRow, now: datetime) -> Document:
-    """One outage, which lasted to `now` where it is not over.
+    """One outage, which lasted to `now` where it is not over. Of one with several `parts`, `joined_by` says who made it
+    one: `rule`, `person` or `rule and person`; `regions` are failures by region, as far as any was said.
 
     Counts are at least so many where `is_partial`, and null until they have been read. What is estimated is what the
     runs that it reached used in all, by the `…_by_runs` of them that said so; null where none did.
@@ -48,6 +50,8 @@ def of_capacity_event(row: CapacityEventRow, now: datetime) -> Document:
         "provider": row.provider,
         "model": row.model,
         "operation": row.operation,
+        "regions": dict(row.regions),
+        "backends": sorted(row.names),
         "started": _moment(row.started),
         "last": _moment(row.last),
         "is_over": row.is_over,
@@ -57,6 +61,7 @@ def of_capacity_event(row: CapacityEventRow, now: datetime) -> Document:
         "is_partial": row.is_partial,
         "merged_into": row.merged_into,
         "parts": [part.id for part in row.parts],
+        "joined_by": row.made_by if row.parts else None,
         **(read if row.is_read else dict.fromkeys(read)),
     }
 
@@ -122,8 +127,8 @@ def of_degradations(found: Degradations) -> Document:
     }
 
 
-def of_amplification(found: Amplification) -> Document:
-    """Attempts for each call, those that spend most first."""
+def of_amplification(found: Amplification, rows: Iterable[AmplificationRow]) -> Document:
+    """Attempts for each call in all, and these rows of them."""
     return {
         "calls": found.calls,
         "attempted_calls": found.attempted,
@@ -132,15 +137,22 @@ def of_amplification(found: Amplification) -> Document:
         "background_share": found.background_share,
         "retry_share": found.retry_share,
         "background_capacity_retries": found.background_capacity_retries,
-        "rows": [_of_row(row) for row in found.rows],
+        "rows": [_of_row(row) for row in rows],
     }
 
 
 def of_report(found: Report) -> Document:
-    """The weeks, the oldest first, and all of them together."""
+    """The weeks, the oldest first, and all of them together; of each who did how much and what was noise."""
     return {
-        "weeks": [_of_span(week) for week in found.weeks],
+        "weeks": [_of_span(week) | _of_load(week) for week in found.weeks],
         "total": _of_span(found.total),
+        **_of_load(found.total),
+        "is_partial": found.is_partial,
+    }
+
+
+def _of_load(span: Span) -> Document:
+    return {
         "people": [
             {
                 "name": one.name,
@@ -151,7 +163,7 @@ def of_report(found: Report) -> Document:
                 "out_of_hours": one.out_of_hours,
                 "held_s": one.held_s,
             }
-            for one in found.people
+            for one in span.people
         ],
         "noisy": [
             {
@@ -163,9 +175,8 @@ def of_report(found: Report) -> Document:
                 "undecided": one.undecided,
                 "resolving": _of_times(one.resolving),
             }
-            for one in found.noisy
+            for one in span.noisy
         ],
-        "is_partial": found.is_partial,
     }
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from recovery_ops.control.actions import Done
 from recovery_ops.control.documents import Document
 from recovery_ops.control.escalations.asking import Clock, EscalationRow, row_of
-from recovery_ops.control.escalations.terms import THEN
+from recovery_ops.control.escalations.terms import then_of
 from recovery_ops.control.models import Escalation, EscalationNote
 from recovery_ops.control.notify.chains import Plan
 
@@ -36,7 +36,7 @@ def of_escalation(row: EscalationRow) -> Document:
         "seen_at": _moment(one.seen_at),
         "acknowledging": _of_clock(row.acknowledging),
         "resolving": _of_clock(row.resolving),
-        "if_ignored": THEN.get(one.default_action, "nothing changes"),
+        "if_ignored": then_of(one),
         "default_done_at": _moment(one.default_done_at),
         "acknowledged_at": _moment(one.acknowledged_at),
         "acknowledged_by": one.acknowledged_by,

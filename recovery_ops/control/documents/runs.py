@@ -4,8 +4,26 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from events.runs.records import RunRecord
 from events.runs.rows import RUNGS, RunStory
 from recovery_ops.control.documents import Document
+from recovery_ops.control.escalations.in_runs import Answered
+
+
+def of_record(one: RunRecord) -> Document:
+    """A fact of a run as it was sent, masked. Only for who is written down to have asked for it."""
+    return {
+        "at": _moment(one.at),
+        "event": one.full_name,
+        "severity": one.severity,
+        "operation": one.operation,
+        "category": one.category,
+        "instance": one.instance,
+        "trace_id": one.trace_id,
+        "span_id": one.span_id,
+        "body": one.body,
+        "attributes": dict(one.attributes),
+    }
 
 
 def of_run(story: RunStory, standing: str) -> Document:
@@ -32,6 +50,7 @@ def of_run(story: RunStory, standing: str) -> Document:
         "stood_in": dict(story.stood_in),
         "gave_up": list(story.gave_up),
         "questions": story.questions,
+        "answers": story.answers,
         "fingerprints": list(story.fingerprints),
         "numbers": dict(story.numbers),
         "is_cut": story.is_cut,
@@ -39,7 +58,7 @@ def of_run(story: RunStory, standing: str) -> Document:
 
 
 def of_steps(story: RunStory) -> list[Document]:
-    """Its lines, oldest first."""
+    """Its lines, oldest first. `answer` is null but for the line of an answer."""
     return [
         {
             "at": _moment(step.at),
@@ -49,9 +68,24 @@ def of_steps(story: RunStory) -> list[Document]:
             "detail": step.detail,
             "fingerprint": step.fingerprint,
             "derived": None if step.derived is None else step.derived.words,
+            "answer": _of_answer(step) if isinstance(step, Answered) else None,
         }
         for step in story.steps
     ]
+
+
+def _of_answer(one: Answered) -> Document:
+    """What people, or silence, made of a question; `by` is `deadline` where nobody answered in time."""
+    return {
+        "escalation": one.number,
+        "queue": one.queue,
+        "by": one.by,
+        "resolution": one.resolution,
+        "reason": one.reason,
+        "proposal": one.proposal,
+        "answer": one.answer,
+        "changed": [{"kind": line.kind, "text": line.text} for line in one.changed],
+    }
 
 
 def _moment(at: datetime | None) -> str | None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Case, Count, F, IntegerField, Q, QuerySet, Value, When
+from django.db.models.functions import Coalesce, Least
 
+from events.moments import from_us, to_us
+from recovery_ops.control.cursors import Place, cut
 from recovery_ops.control.escalations.terms import asks_of, matter_of, whose_of
 from recovery_ops.control.models import Escalation, EscalationNote
+from recovery_ops.rules.escalation_terms import SEVERITIES
 from recovery_ops.rules.escalations import QUESTION, REASONS
 
 TABS = ("open", "unacknowledged", "mine", "snoozed", "resolved")
@@ -90,18 +95,97 @@ def title_of(one: Escalation) -> str:
     return f"{whose_of(one.operation, one.service)}: {matter_of(one.reason, one.category)}"
 
 
-def rows_of(environment: str, tab: str, *, by: int | None, now: datetime, queue: str = "") -> list[EscalationRow]:
-    """The escalations of one tab, what is breached first, then what is due soonest; at most 200. One query.
+def rows_of(
+    environment: str, tab: str, *, by: int | None, now: datetime, queue: str = "", severity: str = ""
+) -> list[EscalationRow]:
+    """The first page of one tab: at most 200. One query."""
+    return page_of(environment, tab, by=by, now=now, queue=queue, severity=severity)[0]
 
-    Last comes what is open although its default was carried out.
+
+def page_of(
+    environment: str,
+    tab: str,
+    *,
+    by: int | None,
+    now: datetime,
+    queue: str = "",
+    severity: str = "",
+    after: Place | None = None,
+    most: int = ROWS_MOST,
+) -> tuple[list[EscalationRow], str]:
+    """A page of one tab, the most urgent first, and the cursor of the next one. One query.
+
+    What is breached comes first, then what matters more, then what is due soonest; last what is open although its
+    default was carried out. Of what is resolved the newest comes first. `after` is a place of `PLACE`: every page of
+    a walk goes by the moment of its first one, for by another clock what is breached would be in another place.
     """
+    found = _asked_for(environment, tab, by=by, now=now, queue=queue, severity=severity)
+    place: Callable[[Any], Place] = _place_in_over
+    if tab == "resolved":
+        ordered = _newest_first(found, after)
+    else:
+        since = now if after is None else from_us(abs(int(after[0])))
+        ordered, place = _most_urgent_first(found, since, after), _place_in_open(since)
+    counted = ordered.annotate(note_count=Count("notes", filter=Q(notes__verb="note")))
+    read, cursor = cut(list(counted[: most + 1]), place, most)
+    return [row_of(one, now, notes=one.note_count) for one in read], cursor
+
+
+def count_of(environment: str, tab: str, *, by: int | None, now: datetime, queue: str = "", severity: str = "") -> int:
+    """How many stand in a tab, of this queue and severity. One query."""
+    return _asked_for(environment, tab, by=by, now=now, queue=queue, severity=severity).count()
+
+
+def _asked_for(
+    environment: str, tab: str, *, by: int | None, now: datetime, queue: str, severity: str
+) -> QuerySet[Escalation]:
     found = _in_tab(Escalation.objects.filter(environment=environment), tab, by=by, now=now)
-    if queue:
-        found = found.filter(queue=queue)
-    order = "-resolved_at" if tab == "resolved" else "resolve_by"
-    counted = found.annotate(note_count=Count("notes", filter=Q(notes__verb="note"))).order_by(order, "pk")
-    rows = [row_of(one, now, notes=one.note_count) for one in counted[:ROWS_MOST]]
-    return rows if tab == "resolved" else sorted(rows, key=_urgency)
+    chosen = {name: value for name, value in (("queue", queue), ("severity", severity)) if value}
+    return found.filter(**chosen)
+
+
+PLACE = (int, int, int, int)
+"""Since when somebody walks the pages, how urgent it is (0 the most), the deadline that comes next, and its number;
+of what is resolved 0, 0, when it was, negative, and its number. Moments are in microseconds."""
+
+_IS_LATE, _IS_DUE, _IS_DEFAULTED = 0, 10, 20
+
+
+def _newest_first(found: QuerySet[Escalation], after: Place | None) -> QuerySet[Escalation]:
+    if after is not None:
+        at = from_us(abs(int(after[2])))
+        found = found.filter(Q(resolved_at__lt=at) | Q(resolved_at=at, pk__gt=after[3]))
+    return found.order_by("-resolved_at", "pk")
+
+
+def _most_urgent_first(found: QuerySet[Escalation], since: datetime, after: Place | None) -> QuerySet[Escalation]:
+    """In the order of `urgency` and `due`, as they were at `since`; from behind a place on."""
+    is_late = Q(resolve_by__lt=since) | Q(taken__gt=F("acknowledge_by"))
+    standing = Case(
+        When(default_done_at__isnull=False, then=Value(_IS_DEFAULTED)),
+        When(is_late, then=Value(_IS_LATE)),
+        default=Value(_IS_DUE),
+    )
+    ranks = [When(severity=word, then=Value(rank)) for rank, word in enumerate(reversed(SEVERITIES))]
+    to_be_taken = Q(acknowledged_at=None, default_done_at=None)
+    placed = found.annotate(
+        taken=Coalesce("acknowledged_at", Value(since)),
+        urgency=standing + Case(*ranks, default=Value(len(ranks)), output_field=IntegerField()),
+        due=Case(When(to_be_taken, then=Least("acknowledge_by", "resolve_by")), default=F("resolve_by")),
+    )
+    if after is not None:
+        urgency, due, number = after[1], from_us(abs(int(after[2]))), after[3]
+        later = Q(due__gt=due) | Q(due=due, pk__gt=number)
+        placed = placed.filter(Q(urgency__gt=urgency) | Q(later, urgency=urgency))
+    return placed.order_by("urgency", "due", "pk")
+
+
+def _place_in_open(since: datetime) -> Callable[[Any], Place]:
+    return lambda one: (to_us(since), one.urgency, to_us(one.due), one.pk)
+
+
+def _place_in_over(one: Escalation) -> Place:
+    return 0, 0, -to_us(one.resolved_at or one.resolve_by), one.pk
 
 
 def counts_of(environment: str, *, by: int | None, now: datetime) -> dict[str, int]:
@@ -161,10 +245,6 @@ def row_of(one: Escalation, now: datetime, *, notes: int = 0) -> EscalationRow:
         resolving=_clock(to_resolve, one.resolve_by, one.resolved_at, now, stopped=one.default_done_at),
         notes=notes,
     )
-
-
-def _urgency(row: EscalationRow) -> tuple[bool, bool, datetime, int]:
-    return row.one.is_defaulted, not row.is_breached, row.due, row.number
 
 
 def _mine(by: int | None) -> Q:

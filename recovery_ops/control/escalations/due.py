@@ -11,7 +11,7 @@ from recovery_ops.control import audit
 from recovery_ops.control.actions.attempt import bump
 from recovery_ops.control.actors import system
 from recovery_ops.control.desired import current_revision
-from recovery_ops.control.escalations.terms import THEN
+from recovery_ops.control.escalations.terms import saved_runs_of, then_of
 from recovery_ops.control.models import Escalation, EscalationNote
 
 BY = "deadline"
@@ -32,7 +32,8 @@ def keep_deadlines(environment: str, now: datetime) -> int:
 
 def _default(one: Escalation, now: datetime) -> Escalation:
     """Nobody answered: it ends as silence says, and a run that waits is told. What is still to be done stays open."""
-    then = THEN.get(one.default_action, "nothing changes")
+    one.saved_runs = saved_runs_of(one.environment, one.default_action, one.runs)
+    then = then_of(one)
     one.default_done_at = now
     if one.ends_by_default:
         one.resolved_at, one.resolved_by, one.resolution = now, BY, one.ends_by_default

@@ -25,7 +25,7 @@ from recovery_ops.control.actions.escalations import respond
 from recovery_ops.control.actors import Actor
 from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.models import Escalation, EscalationSource
+from recovery_ops.control.models import Beat, Escalation, EscalationSource
 from recovery_ops.control.roles import Grants, Role
 from recovery_ops.rules import facts
 from recovery_ops.rules.budget import ERRORS
@@ -38,6 +38,29 @@ _TAKEN_S, _DECIDED_S, _MORNING_S = 300.0, 700.0, 8 * 3600.0
 """Medians: until somebody takes a question, from then until it has its answer; until what had ended is looked at."""
 _NIGHT_TIMES = 4.0
 """How much slower people are before seven and after ten in the evening."""
+
+
+_HELD_FOR = timedelta(seconds=60)
+"""Whoever makes up the past says so again and again; a process that was killed holds nobody up for longer."""
+
+
+def hold(environment: str, now: datetime) -> None:
+    """Say that the past of an environment is being made up: a worker's clock, which shows today, stays away from it."""
+    Beat.objects.update_or_create(name=_hold(environment), defaults={"at": now})
+
+
+def let_go(environment: str) -> None:
+    """The past is made."""
+    Beat.objects.filter(name=_hold(environment)).delete()
+
+
+def is_held(environment: str, now: datetime) -> bool:
+    """Whether the past of an environment is being made up."""
+    return Beat.objects.filter(name=_hold(environment), at__gt=now - _HELD_FOR).exists()
+
+
+def _hold(environment: str) -> str:
+    return f"made up: {environment}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Exists, F, OuterRef, Q
 
 from events.models import Fact
 from events.moments import from_us, to_us
 from events.queries.readings import Attributes, number_or_none, text_of
 from recovery_ops.control import audit
-from recovery_ops.control.escalations.terms import asks_of, terms_now
+from recovery_ops.control.escalations.merging import NAMED_MOST, Merged, merged_into_open, named
+from recovery_ops.control.escalations.terms import asks_of, saved_runs_of, terms_now
 from recovery_ops.control.models import Escalation, EscalationNote, EscalationSource
 from recovery_ops.control.models.bases import NAME_CHARS, REASON_CHARS
 from recovery_ops.control.models.escalations import ANSWER_CHARS, MESSAGE_CHARS
@@ -30,10 +31,10 @@ FACTS_MOST = 1000
 """Facts read in one look; the rest is for the next, a moment later."""
 AT_ONCE = 50
 """Facts put to people in one transaction: nobody else writes for so long, and a thousand need few of them."""
-NAMED_MOST = 20
-
 ASKED, REFUSED = names.EVENTS[Escalated].name, names.EVENTS[ReversalRefused].name
 SPENT, STOPPED = names.EVENTS[BudgetExhausted].name, names.EVENTS[RunStopped].name
+ASKING = (ASKED, REFUSED, SPENT, STOPPED)
+"""The events that ask for a person."""
 _ASKED = Attributes(
     Escalated, "queue", "reason", "escalation_id", "message", "proposal", "deadline_s", "default_action"
 )
@@ -56,7 +57,7 @@ def _unseen(environment: str, now: datetime) -> Sequence[Fact]:
     asking = Fact.objects.filter(
         ~Exists(seen),
         environment=environment,
-        event__in=(ASKED, REFUSED, SPENT, STOPPED),
+        event__in=ASKING,
         at_us__gte=to_us(now - LOOKED_BACK),
     )
     return list(reversed(asking.select_related("agent").order_by("-at_us", "-id")[:FACTS_MOST]))
@@ -68,6 +69,7 @@ def _take(environment: str, facts: Sequence[Fact], terms: Mapping[str, Terms], n
     audit.lock(environment)
     theirs = EscalationSource.objects.filter(environment=environment, uid__in=[fact.uid for fact in facts])
     seen = {bytes(uid) for uid in theirs.values_list("uid", flat=True)}
+    merged = merged_into_open(environment)
     sources: list[EscalationSource] = []
     notes: list[EscalationNote] = []
     for fact in facts:
@@ -75,7 +77,7 @@ def _take(environment: str, facts: Sequence[Fact], terms: Mapping[str, Terms], n
             continue
         seen.add(bytes(fact.uid))
         question = _question(fact)
-        held = _held(fact, question)
+        held = _held(fact, question, merged)
         if held is None:
             escalation = _opened(fact, question, terms, now)
             notes.append(_first_note(escalation))
@@ -92,24 +94,33 @@ def _take(environment: str, facts: Sequence[Fact], terms: Mapping[str, Terms], n
 def _asked_again(held: Escalation, fact: Fact) -> Escalation:
     # The end of a run is told by up to three facts: what was asked, the budget that is spent, the stop itself.
     is_told = fact.event in (SPENT, STOPPED) and fact.run in held.runs
+    runs = named(held.runs, fact.run)
     Escalation.objects.filter(pk=held.pk).update(
         occurrences=F("occurrences") + int(not is_told),
         seen_at=max(held.seen_at, from_us(fact.at_us)),
-        instances=_with(held.instances, fact.agent.instance),
-        runs=_with(held.runs, fact.run),
+        instances=named(held.instances, fact.agent.instance),
+        runs=runs,
+        saved_runs=saved_runs_of(fact.environment, held.default_action, runs),
     )
     return held
 
 
-def _held(fact: Fact, question: dict[str, Any]) -> Escalation | None:
-    """The escalation that asks the same: an open one; or the one of this ticket, which has its answer for good."""
+def _held(fact: Fact, question: dict[str, Any], merged: Sequence[Merged]) -> Escalation | None:
+    """The escalation that asks the same: an open one, or that of this ticket, which has its answer for good.
+
+    What people merged into another one is asked there, as long as that is open.
+    """
     here = Escalation.objects.filter(environment=fact.environment)
     same = here.filter(key=question["key"])
     held = (same if question["ticket"] else same.filter(resolved_at=None)).order_by("-pk").first()
+    if held is None and (into := max((one.into for one in merged if one.key == question["key"]), default=None)):
+        held = here.get(pk=into)
     if held is not None or fact.event != STOPPED or not fact.category:
         return held
     # What stopped the run was put to somebody by the rules already, in a queue of its kind.
-    asked = here.filter(resolved_at=None, operation=fact.operation, category=fact.category)
+    about = (fact.operation, fact.category)
+    alike = [one.into for one in merged if (one.operation, one.category) == about]
+    asked = here.filter(Q(operation=fact.operation, category=fact.category) | Q(pk__in=alike), resolved_at=None)
     return next((one for one in asked.order_by("-pk")[:NAMED_MOST] if fact.run in one.runs), None)
 
 
@@ -169,6 +180,8 @@ def _opened(fact: Fact, question: dict[str, Any], table: Mapping[str, Terms], no
     asked_at = from_us(fact.at_us)
     # The run that waits counts from when it asked.
     resolve_by = max(now, asked_at + allowed) if waits else now + allowed
+    runs = named([], fact.run)
+    default_action = default_of(question["default_action"], kind, terms, waits=waits)
     return Escalation.objects.create(
         environment=fact.environment,
         key=question["key"],
@@ -180,8 +193,9 @@ def _opened(fact: Fact, question: dict[str, Any], table: Mapping[str, Terms], no
         message=question["message"],
         proposal=question["proposal"],
         service=fact.agent.service,
-        instances=_with([], fact.agent.instance),
-        runs=_with([], fact.run),
+        instances=named([], fact.agent.instance),
+        runs=runs,
+        saved_runs=saved_runs_of(fact.environment, default_action, runs),
         occurrences=1,
         opened_at=now,
         seen_at=asked_at,
@@ -190,7 +204,7 @@ def _opened(fact: Fact, question: dict[str, Any], table: Mapping[str, Terms], no
         resolve_in_s=(resolve_by - now).total_seconds(),
         acknowledge_by=min(now + timedelta(seconds=terms.acknowledge_in_s), resolve_by),
         resolve_by=resolve_by,
-        default_action=default_of(question["default_action"], kind, terms, waits=waits),
+        default_action=default_action,
     )
 
 
@@ -204,7 +218,3 @@ def _allowed(deadline_s: float | None, terms: Terms) -> timedelta:
     if deadline_s is None or deadline_s <= 0:
         return timedelta(seconds=terms.resolve_in_s)
     return timedelta(seconds=min(deadline_s, LONGEST_DEADLINE_S))
-
-
-def _with(known: list[str], name: str) -> list[str]:
-    return known if not name or name in known or len(known) >= NAMED_MOST else [*known, name]

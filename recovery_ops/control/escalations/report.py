@@ -5,12 +5,13 @@ The page, its CSV and whoever prints a month read the same `report_of`.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from django.db.models import Count, F, Sum
+from django.db.models.functions import TruncDate
 
 from events.models import SpanSum, View
 from events.recoveries.models import RecoveryDay
@@ -26,6 +27,8 @@ NOISY_MOST = 10
 
 _SPAN_MIN = 120
 _WEEK = timedelta(weeks=1)
+_SATURDAY = 5
+_OUT = "out of hours"
 _DECISIONS = (Escalation.APPROVED, Escalation.REJECTED, Escalation.EDITED)
 
 
@@ -39,45 +42,6 @@ class Kept:
     @property
     def share(self) -> float | None:
         return self.kept / self.of if self.of else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """A week, or all of them: what was asked in it, and what agents met in it.
-
-    `failures` are failed attempts, `given_up` the calls for which every rung failed. Of the runs that ended in it
-    having met a failure or asked somebody, or failed, `alone` ended well without asking a person, `helped` well
-    having asked one, `lost` did not; all three are None where no day of it has been summed up.
-    """
-
-    start: datetime
-    end: datetime
-    opened: int
-    acknowledging: Times
-    resolving: Times
-    acknowledged_in_time: Kept
-    resolved_in_time: Kept
-    by_default: int
-    failures: int
-    given_up: int
-    alone: int | None
-    helped: int | None
-    lost: int | None
-
-    @property
-    def troubled(self) -> int | None:
-        """How many runs met trouble."""
-        return None if self.alone is None else self.alone + (self.helped or 0) + (self.lost or 0)
-
-    @property
-    def week(self) -> date:
-        """The Monday with which it begins, in UTC."""
-        return self.start.date()
-
-    @property
-    def recovered_share(self) -> float | None:
-        """The share of the runs that met trouble and ended well without a person; None where none is known of."""
-        return self.alone / self.troubled if self.alone is not None and self.troubled else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,23 +82,75 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A week, or all of them: what was asked in it, and what agents met in it.
+
+    `failures` are failed attempts, `given_up` the calls for which every rung failed. Of the runs that ended in it
+    having met a failure or asked somebody, or failed, `alone` ended well without asking a person, `helped` well
+    having asked one, `lost` did not; all three are None where no day of it has been summed up.
+    """
+
+    start: datetime
+    end: datetime
+    opened: int
+    acknowledging: Times
+    resolving: Times
+    acknowledged_in_time: Kept
+    resolved_in_time: Kept
+    by_default: int
+    failures: int
+    given_up: int
+    alone: int | None
+    helped: int | None
+    lost: int | None
+    people: tuple[PersonLoad, ...]
+    noisy: tuple[Noise, ...]
+
+    @property
+    def troubled(self) -> int | None:
+        """How many runs met trouble."""
+        return None if self.alone is None else self.alone + (self.helped or 0) + (self.lost or 0)
+
+    @property
+    def week(self) -> date:
+        """The Monday with which it begins, in UTC."""
+        return self.start.date()
+
+    @property
+    def recovered_share(self) -> float | None:
+        """The share of the runs that met trouble and ended well without a person; None where none is known of."""
+        return self.alone / self.troubled if self.alone is not None and self.troubled else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """Whole weeks, the oldest first, the last one so far; and all of them together."""
 
     environment: str
     weeks: tuple[Span, ...]
     total: Span
-    people: tuple[PersonLoad, ...]
-    noisy: tuple[Noise, ...]
     is_partial: bool
     """Whether there were more questions than are read: the oldest are missing."""
 
 
 def weeks_before(now: datetime, weeks: int) -> tuple[datetime, datetime]:
     """The Monday (UTC) with which the first of so many weeks begins, the current one being the last; and `now`."""
-    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    monday = today - timedelta(days=today.weekday())
-    return monday - _WEEK * (max(1, min(weeks, WEEKS_MOST)) - 1), now
+    return _monday_of(now) - _WEEK * (max(1, min(weeks, WEEKS_MOST)) - 1), now
+
+
+def week_with(day: date, now: datetime) -> tuple[datetime, datetime] | None:
+    """The week (UTC) that a day lies in, as far as it has come; None for one that has not begun."""
+    try:
+        monday = _monday_of(datetime.combine(day, time(), UTC))
+        ends = monday + _WEEK
+    except OverflowError:
+        return None
+    return (monday, min(ends, now)) if monday <= now else None
+
+
+def _monday_of(moment: datetime) -> datetime:
+    today = moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return today - timedelta(days=today.weekday())
 
 
 def report_of(environment: str, *, start: datetime, end: datetime, now: datetime) -> Report:
@@ -145,20 +161,19 @@ def report_of(environment: str, *, start: datetime, end: datetime, now: datetime
     found = list(asked.order_by("-opened_at", "-pk")[: READ_MOST + 1])
     is_partial, found = len(found) > READ_MOST, found[:READ_MOST]
     met, days = _met(environment, start, end), _days(environment, start, end)
+    done = _done(environment, start, end)
     count = max(1, -(-(end - start) // _WEEK))
     weeks = []
     for number in range(count):
         begins, ends = start + number * _WEEK, min(end, start + (number + 1) * _WEEK)
         asked_then = [one for one in found if begins <= one.opened_at < ends]
         days_then = [day for day in days if _day(begins) <= day.day < _day(start) + 7 * (number + 1)]
-        weeks.append(_span(begins, ends, asked_then, met[number], days_then, now))
+        weeks.append(_span(begins, ends, asked_then, met[number], days_then, done[number], now))
     whole = (sum(one[0] for one in met.values()), sum(one[1] for one in met.values()))
     return Report(
         environment=environment,
         weeks=tuple(weeks),
-        total=_span(start, end, found, whole, days, now),
-        people=_people(environment, start, end, found),
-        noisy=_noisy(found, now),
+        total=_span(start, end, found, whole, days, sum(done.values(), Counter()), now),
         is_partial=is_partial,
     )
 
@@ -169,6 +184,7 @@ def _span(
     asked: Sequence[Escalation],
     met: tuple[int, int],
     days: Sequence[RecoveryDay],
+    done: Counter[tuple[str, str]],
     now: datetime,
 ) -> Span:
     return Span(
@@ -187,6 +203,8 @@ def _span(
         alone=sum(day.alone for day in days) if days else None,
         helped=sum(day.helped for day in days) if days else None,
         lost=sum(day.lost for day in days) if days else None,
+        people=_people(done, asked),
+        noisy=_noisy(asked, now),
     )
 
 
@@ -229,15 +247,24 @@ def _met(environment: str, start: datetime, end: datetime) -> dict[int, tuple[in
     return found
 
 
-def _people(environment: str, start: datetime, end: datetime, asked: Sequence[Escalation]) -> tuple[PersonLoad, ...]:
-    """Who did how much, the most first. One query."""
+def _done(environment: str, start: datetime, end: datetime) -> dict[int, Counter[tuple[str, str]]]:
+    """How often each did what, and `_OUT` how much of it out of hours, by the number of the week. One query."""
     notes = EscalationNote.objects.filter(escalation__environment=environment, at__gte=start, at__lt=end)
-    done = notes.exclude(by__in=BY_ITSELF).values_list("by", "verb", "at__week_day", "at__hour").annotate(Count("pk"))
-    counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for name, verb, week_day, hour, count in done.order_by():
-        counts[name][verb] += count
-        is_weekend = week_day in (1, 7)  # Sunday is 1
-        counts[name]["out"] += count if is_weekend or not 8 <= hour < 18 else 0
+    acts = notes.exclude(by__in=BY_ITSELF).values_list("by", "verb", TruncDate("at", tzinfo=UTC), "at__hour")
+    counts: dict[int, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for name, verb, day, hour, count in acts.annotate(Count("pk")).order_by():
+        week = counts[(day - start.date()).days // _WEEK.days]
+        week[name, verb] += count
+        if day.weekday() >= _SATURDAY or not 8 <= hour < 18:
+            week[name, _OUT] += count
+    return counts
+
+
+def _people(done: Counter[tuple[str, str]], asked: Sequence[Escalation]) -> tuple[PersonLoad, ...]:
+    """Who did how much, the most first."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for (name, verb), count in done.items():
+        counts[name][verb] = count
     held: dict[str, float] = defaultdict(float)
     for one in asked:
         if one.resolved_at and is_by_person(one):
@@ -249,7 +276,7 @@ def _people(environment: str, start: datetime, end: datetime, asked: Sequence[Es
             decided=said["approve"] + said["reject"],
             resolved=said["resolve"],
             comments=said["note"],
-            out_of_hours=said["out"],
+            out_of_hours=said[_OUT],
             held_s=held[name],
         )
         for name, said in counts.items()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+from events.models import Fact
 from recovery_ops.control.desired import live_policy
+from recovery_ops.control.models import Escalation
 from recovery_ops.rules.budget import DENIALS, ERRORS, TURNS
 from recovery_ops.rules.escalation_terms import (
     ABORT,
@@ -18,18 +20,42 @@ from recovery_ops.rules.escalation_terms import (
     kind_of,
     parse_terms,
 )
+from recovery_ops.rules.facts import CheckpointSaved
 from recovery_ops.rules.words import Category
+from recovery_ops.wire import names
 
 ACTIVE_FOR = timedelta(minutes=5)
 """A question that was asked again within this still has its cause."""
 
-THEN = {
+_THEN = {
     REJECT: "it is rejected",
-    ABORT: "the run stays stopped, with its state saved",
+    ABORT: "the run stays stopped",
     STAY_CLOSED: "it goes on failing closed",
     ALLOW: "it is allowed",
 }
-"""What silence means, in words."""
+_SAVED = names.EVENTS[CheckpointSaved].name
+
+
+def then_of(one: Escalation, *, otherwise: str = "nothing changes") -> str:
+    """What silence means, in words; that the state of a run is saved only where a checkpoint of it is known."""
+    then, runs = _THEN.get(one.default_action, otherwise), len(one.runs)
+    if one.default_action != ABORT or one.saved_runs is None or not runs:
+        return then
+    if runs == 1:
+        return f"{then}, with its state saved" if one.saved_runs else f"{then}; no checkpoint of it is known"
+    if one.saved_runs < runs:
+        saved = f"{one.saved_runs} of {runs} have" if one.saved_runs else "none of them has"
+        return f"the runs stay stopped; {saved} a checkpoint"
+    return "the runs stay stopped, with their states saved"
+
+
+def saved_runs_of(environment: str, default_action: str, runs: Sequence[str]) -> int | None:
+    """How many of these runs have told of a checkpoint, where silence leaves them stopped. At most one query."""
+    if default_action != ABORT or not runs:
+        return None
+    saved = Fact.objects.filter(environment=environment, run__in=runs, event=_SAVED)
+    return saved.values("run").distinct().count()
+
 
 _ASKS = {
     Category.POLICY_DENIED.value: "May it be done although a policy refused it?",

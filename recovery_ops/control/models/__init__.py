@@ -4,7 +4,7 @@
 who finds the same number before and after reading has read one state, and no change is ever announced too early.
 """
 
-from recovery_ops.control.models.audit import AuditEntry, AuditHead
+from recovery_ops.control.models.audit import AuditEntry, AuditHead, UsedKey
 from recovery_ops.control.models.bases import (
     ENVIRONMENT_CHARS,
     EVERYWHERE,
@@ -99,6 +99,7 @@ __all__ = [
     "SeenFailure",
     "Unchangeable",
     "UnknownCause",
+    "UsedKey",
     "WrittenOnce",
     "WrittenOnceQuerySet",
     "new_override_id",

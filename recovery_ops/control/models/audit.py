@@ -88,3 +88,20 @@ class AuditEntry(WrittenOnce):
     def is_refusal(self) -> bool:
         """Whether nothing was changed."""
         return self.result == self.REFUSED
+
+
+class UsedKey(models.Model):
+    """What an idempotency key was used for: `wish` is a digest of the whole request (`actors.wish_of`).
+
+    Beside the audit log and not in it: what was said there in words is evidence, this only tells two requests apart.
+    """
+
+    environment = environment_field()
+    key = models.CharField(max_length=64)
+    wish = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["environment", "key"], name="used_key_once")]
+
+    def __str__(self) -> str:
+        return self.key

@@ -33,7 +33,7 @@ class Escalation(models.Model):
 
     APPROVED, REJECTED, EDITED, DONE, MERGED = "approved", "rejected", "edited", "resolved", "merged"
     ABORTED = "aborted"
-    """What silence decides about a run that was stopped: it stays so, with its state saved."""
+    """What silence decides about a run that was stopped: it stays so; what it has saved stays, too (`saved_runs`)."""
 
     environment = environment_field()
     key = models.CharField(max_length=32, help_text="A digest of what makes two facts ask the same question.")
@@ -49,6 +49,9 @@ class Escalation(models.Model):
     service = name_field()
     instances = models.JSONField(default=list, help_text="The first twenty that asked.")
     runs = models.JSONField(default=list, help_text="The first twenty that asked.")
+    saved_runs = models.IntegerField(
+        null=True, help_text="Of how many of them a checkpoint is known, where silence leaves them stopped."
+    )
     occurrences = models.IntegerField(default=0)
     opened_at = models.DateTimeField()
     seen_at = models.DateTimeField(help_text="When the newest fact that asks it happened.")

@@ -29,6 +29,7 @@ class OpampAgent(models.Model):
     reported_text = models.TextField(default="", blank=True)
     applied_revision = models.BigIntegerField(default=0)
     applied_hash = models.CharField(max_length=64, default="", blank=True)
+    effective_digest = models.CharField(max_length=64, default="", blank=True)
     fact_number = models.BigIntegerField(default=0)
 
     class Meta:

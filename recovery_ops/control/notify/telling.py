@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.db import transaction
-from django.db.models import Count
+from django.db.models import Count, Max
 
 from events.wording import count_text
 from recovery_ops.control.models import Channel, Delivery, Notification, NotificationRule
@@ -78,11 +78,12 @@ def _note(environment: str, rules: Sequence[NotificationRule], now: datetime) ->
             older.update(is_open=False)
 
 
-def _open(environment: str, rules: Sequence[NotificationRule]) -> set[tuple[str, str]]:
-    """The subjects of which each rule has told the beginning and not the end."""
+def _open(environment: str, rules: Sequence[NotificationRule]) -> dict[tuple[str, str], datetime]:
+    """The subjects of which each rule has told the beginning and not the end, with the newest beginning."""
     origins = [rule.origin for rule in rules]
     told = Notification.objects.filter(environment=environment, is_open=True, origin__in=origins)
-    return set(told.values_list("origin", "subject"))
+    newest = told.values_list("origin", "subject").annotate(newest=Max("at")).order_by()
+    return {(origin, subject): at for origin, subject, at in newest}
 
 
 def _known(environment: str, now: datetime) -> set[tuple[str, str, str]]:
@@ -134,11 +135,17 @@ def _notification(rule: NotificationRule, one: Occurrence, now: datetime) -> Not
     )
 
 
-def _turn(open_: set[tuple[str, str]], note: Notification) -> None:
+def _turn(open_: dict[tuple[str, str], datetime], note: Notification) -> None:
+    lane = (note.origin, note.subject)
     if note.phase == Phase.BEGAN:
-        open_.add((note.origin, note.subject))
-    elif note.phase == Phase.ENDED:
-        open_.discard((note.origin, note.subject))
+        open_[lane] = max(note.at, open_.get(lane, note.at))
+    elif note.phase == Phase.ENDED and not _is_of_before(open_, note):
+        open_.pop(lane, None)
+
+
+def _is_of_before(open_: Mapping[tuple[str, str], datetime], note: Notification) -> bool:
+    """Whether it ends an earlier turn of what moves to and fro, found only after it began anew."""
+    return note.is_flappy and note.at < open_.get((note.origin, note.subject), note.at)
 
 
 # -- making messages ---------------------------------------------------------------------------------------------------

@@ -12,15 +12,19 @@ from concurrent.futures import TimeoutError as TooLate
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from events.cleaning import Cleaner
 from events.ingest import Busy, writer
+from events.masking import cleaner_of
 from events.records import read_records
 from events.sent import Batch, Sent
 from recovery_ops.control.desired import Snapshot, Who
 from recovery_ops.control.models import NAME_CHARS, OpampAgent
+from recovery_ops.control.opamp.effective import digest_of, fact_of
 from recovery_ops.control.opamp.messages import (
     ACCEPTS_REMOTE_CONFIG,
     APPLIED,
     FAILED,
+    REPORTS_EFFECTIVE_CONFIG,
     UNAVAILABLE,
     Offer,
     Reply,
@@ -28,7 +32,6 @@ from recovery_ops.control.opamp.messages import (
     Status,
 )
 from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected, Fact, InstanceHeartbeat, Record
-from recovery_ops.rules.masking import masked
 from recovery_ops.wire import encode, names
 from recovery_ops.wire.names import SCHEMA_VERSION
 
@@ -77,13 +80,23 @@ def answer(environment: str, report: Report, snapshot: Snapshot, *, now: datetim
     is_gap = report.description is None and report.sequence_number != agent.sequence_number + 1
     if report.description is not None:
         _name(agent, report.description)
+    before = (agent.reported_hash, agent.reported_status)
     facts = _facts(agent, report, now)
+    has_turned = (agent.reported_hash, agent.reported_status) != before and agent.reported_status in (APPLIED, FAILED)
     if facts:
         _store(agent, facts, now)
     agent.sequence_number, agent.seen_at = report.sequence_number, now
     agent.save()
+    # What it runs travels in a full state only, so it is asked for one when it has taken something on.
+    is_untold = has_turned and report.effective is None and bool(report.capabilities & REPORTS_EFFECTIVE_CONFIG)
     wants = report.capabilities & ACCEPTS_REMOTE_CONFIG and not report.is_disconnect
-    return Reply(uid=report.uid, offer=_offer(agent, snapshot, now) if wants else None, is_full_state_wanted=is_gap)
+    offer = _offer(agent, snapshot, now) if wants else None
+    return Reply(uid=report.uid, offer=offer, is_full_state_wanted=is_gap or (is_untold and not report.is_disconnect))
+
+
+def is_client(environment: str, service: str, instance: str) -> bool:
+    """Whether this instance is heard by OpAMP. One query."""
+    return OpampAgent.objects.filter(environment=environment, service=service, instance=instance).exists()
 
 
 def _is_room(environment: str, now: datetime) -> bool:
@@ -93,15 +106,16 @@ def _is_room(environment: str, now: datetime) -> bool:
 
 
 def _name(agent: OpampAgent, said: Mapping[str, str]) -> None:
-    agent.service = _text(said.get(names.SERVICE_NAME)) or "unknown_service"
-    agent.instance = _text(said.get(names.SERVICE_INSTANCE_ID)) or agent.uid
-    agent.version = _text(said.get(names.SERVICE_VERSION))
-    agent.group = _text(said.get(names.GROUP))
+    cleaner = cleaner_of(agent.environment)
+    agent.service = _text(cleaner, said.get(names.SERVICE_NAME)) or "unknown_service"
+    agent.instance = _text(cleaner, said.get(names.SERVICE_INSTANCE_ID)) or agent.uid
+    agent.version = _text(cleaner, said.get(names.SERVICE_VERSION))
+    agent.group = _text(cleaner, said.get(names.GROUP))
 
 
-def _text(value: str | None, most: int = NAME_CHARS) -> str:
+def _text(cleaner: Cleaner, value: str | None, most: int = NAME_CHARS) -> str:
     # The secrets go before the cut: half of one is in no form that is known.
-    shown = masked((value or "")[: most + TEXT_CHARS])
+    shown = cleaner.text((value or "")[: most + TEXT_CHARS], most + TEXT_CHARS)
     return "".join(one if one.isprintable() else " " for one in shown).strip()[:most]
 
 
@@ -110,6 +124,9 @@ def _facts(agent: OpampAgent, report: Report, now: datetime) -> list[Fact]:
     facts: list[Fact] = []
     if report.status is not None:
         facts += _facts_of_status(agent, report.status)
+    if report.effective is not None and (digest := digest_of(report.effective)) != agent.effective_digest:
+        agent.effective_digest = digest
+        facts.append(fact_of(report.effective, agent.applied_revision))
     is_due = agent.beat_at is None or (now - agent.beat_at).total_seconds() >= BEAT_S
     if is_due or facts or report.is_disconnect:
         agent.beat_at = now
@@ -128,7 +145,7 @@ def _facts(agent: OpampAgent, report: Report, now: datetime) -> list[Fact]:
 
 def _facts_of_status(agent: OpampAgent, status: Status) -> list[Fact]:
     given = status.config_hash.decode("ascii", "replace")[:256]
-    text = _text(status.text, TEXT_CHARS)
+    text = _text(cleaner_of(agent.environment), status.text, TEXT_CHARS)
     if (given, status.code, text) == (agent.reported_hash, agent.reported_status, agent.reported_text):
         return []
     reported = _Reported.of(given)
@@ -166,7 +183,9 @@ def _store(agent: OpampAgent, facts: Sequence[Fact], now: datetime) -> None:
         attributes = event.attributes | {names.DERIVED_FROM: "opamp"}
         batch.records.append(Sent(event.event_name, event.at_ns, 0, event.severity, event.body, attributes, "", ""))
     try:
-        writer.submit(read_records([batch], agent.environment, at_us)).result(STORE_WITHIN_S)
+        writer.submit(read_records([batch], agent.environment, at_us, cleaner=cleaner_of(agent.environment))).result(
+            STORE_WITHIN_S
+        )
     except (Busy, TooLate) as error:
         raise Away("what the agent said could not be stored in time") from error
 

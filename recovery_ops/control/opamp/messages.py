@@ -18,8 +18,10 @@ from google.protobuf.message_factory import GetMessageClass  # type: ignore[impo
 UID_BYTES = 16
 ACCEPTS_REMOTE_CONFIG = 0x2
 """Of an agent's capabilities: it takes configuration from a server."""
-SERVER_CAPABILITIES = 0x1 | 0x2
-"""AcceptsStatus and OffersRemoteConfig."""
+REPORTS_EFFECTIVE_CONFIG = 0x4
+"""Of an agent's capabilities: it says what it runs."""
+SERVER_CAPABILITIES = 0x1 | 0x2 | 0x4
+"""AcceptsStatus, OffersRemoteConfig and AcceptsEffectiveConfig."""
 REPORT_FULL_STATE = 1
 APPLIED, FAILED = 1, 3
 BAD_REQUEST, UNAVAILABLE = 1, 2
@@ -45,11 +47,13 @@ _FIELDS: dict[str, list[tuple[str, int, int | str, int]]] = {
         ("error_message", 3, _STRING, _OPTIONAL),
     ],
     "AgentDisconnect": [],
+    "EffectiveConfig": [("config_map", 1, "AgentConfigMap", _OPTIONAL)],
     "AgentToServer": [
         ("instance_uid", 1, _BYTES, _OPTIONAL),
         ("sequence_num", 2, _UINT64, _OPTIONAL),
         ("agent_description", 3, "AgentDescription", _OPTIONAL),
         ("capabilities", 4, _UINT64, _OPTIONAL),
+        ("effective_config", 6, "EffectiveConfig", _OPTIONAL),
         ("remote_config_status", 7, "RemoteConfigStatus", _OPTIONAL),
         ("agent_disconnect", 9, "AgentDisconnect", _OPTIONAL),
     ],
@@ -90,6 +94,8 @@ class Report:
     capabilities: int = 0
     description: Mapping[str, str] | None = None
     status: Status | None = None
+    effective: Mapping[str, bytes] | None = None
+    """What it says that it runs, by the name of each file; None where the message does not say."""
     is_disconnect: bool = False
 
 
@@ -130,6 +136,9 @@ def parse(body: bytes) -> Report:
         status=Status(told.last_remote_config_hash, told.status, told.error_message)
         if message.HasField("remote_config_status")
         else None,
+        effective={entry.key: entry.value.body for entry in message.effective_config.config_map.config_map}
+        if message.HasField("effective_config")
+        else None,
         is_disconnect=message.HasField("agent_disconnect"),
     )
 
@@ -160,11 +169,17 @@ def _described(description: Any) -> dict[str, str]:
 
 
 def _message_classes() -> dict[str, Any]:
-    file = FileDescriptorProto(name="recovery_ops/opamp.proto", package=_PACKAGE, syntax="proto2")
+    file = FileDescriptorProto(
+        name="recovery_ops/opamp.proto", package=_PACKAGE, syntax="proto3"
+    )  # whose texts are UTF-8
     for name, fields in _FIELDS.items():
         described = file.message_type.add(name=name)
+        if name == "AnyValue":
+            described.oneof_decl.add(name="value")  # so that an empty text is told from none
         for field_name, number, kind, label in fields:
             one = described.field.add(name=field_name, number=number, label=label)
+            if name == "AnyValue":
+                one.oneof_index = 0
             if isinstance(kind, str):
                 one.type, one.type_name = _MESSAGE, f".{_PACKAGE}.{kind}"
             else:

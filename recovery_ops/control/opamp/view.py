@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 
 from events.bodies import BodyRefused, Room, inflate
-from events.keys import KeyRefused, KeyStoreAway, authenticate
+from events.keys import KeyBusy, KeyRefused, KeyStoreAway, authenticate
 from recovery_ops.control import documents, stream
 from recovery_ops.control.opamp import messages
 from recovery_ops.control.opamp.agents import Away, answer
@@ -32,6 +32,8 @@ def opamp(request: HttpRequest) -> HttpResponse:
     """Answer one message. Never a redirect, a page or a 500: a client would take each of them for something else."""
     try:
         return _answered(request)
+    except KeyBusy as busy:
+        return _problem(busy.status, "too_often", busy.message, {"Retry-After": str(RETRY_AFTER_S)})
     except KeyRefused as refusal:
         challenge = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
         return _problem(refusal.status, "key_refused", refusal.message, challenge)

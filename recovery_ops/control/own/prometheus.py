@@ -8,28 +8,28 @@ from collections.abc import Iterable, Mapping
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
-from django.views.decorators.http import require_safe
 
 from recovery_ops.control.own.readings import Reading, readings
+from recovery_ops.control.views.errors import problem
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
-@require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """Everything that is measured. 404 where no token is set, 401 for who does not know it."""
+    if request.method not in ("GET", "HEAD"):
+        answer = problem(405, "method_not_allowed", "Metrics are read, by GET.")
+        answer["Allow"] = "GET, HEAD"
+        return answer
     token = settings.METRICS_TOKEN
     if not token:
         raise Http404("There are no metrics here: RECOVERY_OPS_METRICS_TOKEN is not set.")
     given = request.headers.get("Authorization", "").removeprefix("Bearer ")
     if not secrets.compare_digest(given.encode(), token.encode()):
-        return HttpResponse(
-            "Send the header `Authorization: Bearer <token>`.\n",
-            status=401,
-            content_type="text/plain; charset=utf-8",
-            headers={"WWW-Authenticate": "Bearer", "Cache-Control": "no-store"},
-        )
+        refused = problem(401, "not_signed_in", "Send the header `Authorization: Bearer <token>`.")
+        refused["WWW-Authenticate"] = "Bearer"
+        return refused
     text = exposition(readings(timezone.now()))
     return HttpResponse(text, content_type=CONTENT_TYPE, headers={"Cache-Control": "no-store"})
 

@@ -110,7 +110,8 @@ class Comparison:
             self.examples.append(example)
 
     def _wants_example(self, pair: tuple[str, str]) -> bool:
-        return self._examples_of[pair] < EXAMPLES_EACH and len(self.examples) < EXAMPLES_IN_ALL
+        told = self._examples_of[pair]
+        return not told or (told < EXAMPLES_EACH and len(self.examples) < EXAMPLES_IN_ALL)
 
     def _add_loop(self, recording: Recording) -> None:
         if recording.loop.is_quiet:
@@ -174,7 +175,7 @@ class Comparison:
 
         def distance(each: Mapping[str, Measures]) -> float:
             old, new = each["old"].as_numbers(), each["new"].as_numbers()
-            return sum(abs(new[name] - old[name]) for name in old)
+            return sum(abs((new[name] or 0.0) - (old[name] or 0.0)) for name in old)
 
         ranked = sorted(self.operations.items(), key=lambda item: (-distance(item[1]), item[0]))
         return [

@@ -43,8 +43,9 @@ ANSWERED, FALLBACK, WITHDRAWN, REFUSED, FAILED, STOPPED, UNKNOWN = (
     "unknown",
 )
 NOT_MADE, NOT_ASKED, NOT_ADMITTED, OTHER_MODEL = "not_made", "not_asked", "not_admitted", "other_model"
+NO_COST = "no_cost"
 """What cannot be known: an attempt beyond the recorded ones, a fallback that never answered this call, a call that was
-refused then and would be made, a model that was not asked."""
+refused then and would be made, a model that was not asked, what an attempt at a model cost."""
 
 
 @dataclass(slots=True)
@@ -260,9 +261,16 @@ class _Instance:
             decided.ending = STOPPED
             measures.stopped += 1
         self._note(running, decided.ending)
-        each = self.recording.traits[running.call.operation].tokens_each
+        self._spend(self.recording.traits[running.call.operation], decided.attempts, measures)
+
+    def _spend(self, traits: Traits, attempts: int, measures: Measures) -> None:
+        """What the attempts took: the average tokens of the operation, at the average price of the instance's runs."""
+        each, usd_each = traits.tokens_each, self.recording.spent.usd_each_token
         if each is not None:
-            measures.tokens += each * decided.attempts
+            measures.tokens += each * attempts
+            measures.cost_usd += each * attempts * (usd_each or 0.0)
+        if attempts and traits.kind == "model" and (each is None or usd_each is None):
+            self._count(NO_COST, attempts)
 
     def _retried(self, running: _Running, fact: facts.RetryScheduled) -> None:
         running.measures.retries += 1

@@ -20,7 +20,7 @@ def outcomes(
     run: str, speaker: Speaker, facts: Iterable[Sequence[Any]], start_us: int, policy: Policy, base: Policy
 ) -> list[Outcome]:
     """What a policy makes of each call of a run that did not go well at once, in order."""
-    recording = Listener(speaker, start_us / 1e6).listen(Told(*fact) for fact in facts)
+    recording = Listener(speaker, start_us / 1e6, base.failures).listen(Told(*fact) for fact in facts)
     decided = replay(recording, policy, base).calls
     return [
         {"operation": call.operation, "source": call.source, **_told(decided[call.number])}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+COST = "cost_usd"
+
 
 @dataclass(slots=True)
 class Measures:
@@ -20,15 +22,18 @@ class Measures:
     failed: int = 0
     stopped: int = 0
     tokens: float = 0.0
+    cost_usd: float = 0.0
+    """0 where nobody told what anything cost."""
 
     def add(self, other: Measures) -> None:
         """Add up another instance's."""
         for part in fields(Measures):
             setattr(self, part.name, getattr(self, part.name) + getattr(other, part.name))
 
-    def as_numbers(self) -> dict[str, float]:
-        """By name, rounded as far as anybody reads."""
-        return {part.name: round(getattr(self, part.name), 1) for part in fields(Measures)}
+    def as_numbers(self) -> dict[str, float | None]:
+        """By name, rounded as far as anybody reads; a cost that nobody told is None."""
+        found: dict[str, float | None] = {part.name: round(getattr(self, part.name), 1) for part in fields(Measures)}
+        return found | {COST: round(self.cost_usd, 6) or None}
 
 
 WORDS = {
@@ -43,5 +48,6 @@ WORDS = {
     "failed": "Calls failed",
     "stopped": "Runs stopped",
     "tokens": "Tokens of the attempts, estimated",
+    COST: "Cost of the attempts in USD, estimated",
 }
 """What each is called on a screen."""

@@ -15,11 +15,12 @@ from recovery_ops.control.replay.loop import Loop
 from recovery_ops.control.replay.measures import Measures
 from recovery_ops.rules.budget import TOOL_FAILURES
 from recovery_ops.rules.classification import Case
+from recovery_ops.rules.effects import BUILT_IN_EFFECTS, Effects
 from recovery_ops.rules.evidence.overflow import overflow_of
 from recovery_ops.rules.facts import BreakerStateChanged
 from recovery_ops.rules.failures import Failure, case_of
 from recovery_ops.rules.policy import Policy
-from recovery_ops.rules.words import BREAKER_COUNTS, Adjustment, Category, Evidence, State
+from recovery_ops.rules.words import Adjustment, Category, Evidence, State
 from recovery_ops.wire import names
 
 _A = names.ATTRIBUTES
@@ -125,6 +126,19 @@ class Traits:
 
 
 @dataclass(slots=True)
+class Spent:
+    """What runs of an instance said of their cost, and the tokens of those that did."""
+
+    cost_usd: float = 0.0
+    tokens: int = 0
+
+    @property
+    def usd_each_token(self) -> float | None:
+        """The price of a token on average; None where no run told both."""
+        return self.cost_usd / self.tokens if self.tokens and self.cost_usd else None
+
+
+@dataclass(slots=True)
 class Recording:
     """One instance in the window."""
 
@@ -138,6 +152,7 @@ class Recording:
     asked: list[str] = field(default_factory=list)
     """Operations of questions that code asked of people: a policy has no say in them."""
     loop: Loop = field(default_factory=Loop)
+    spent: Spent = field(default_factory=Spent)
     facts: int = 0
     loose: int = 0
     """Facts of calls whose beginning is not in the window."""
@@ -149,9 +164,13 @@ class Recording:
 
 
 class Listener:
-    """Hears the facts of one instance in order, and puts them together."""
+    """Hears the facts of one instance in order, and puts them together.
 
-    def __init__(self, speaker: Speaker, start_s: float) -> None:
+    `effects` are those of the policy that the recording is taken to have run under.
+    """
+
+    def __init__(self, speaker: Speaker, start_s: float, effects: Effects = BUILT_IN_EFFECTS) -> None:
+        self._effects = effects
         self.made = Recording(speaker)
         self._open: dict[tuple[str, str, str], list[Call]] = {}
         self._since: dict[str, float] = {}
@@ -338,7 +357,7 @@ class Listener:
         breaker = fact.breaker or fact.operation
         traits = self._traits(fact.operation, breaker)
         self.made.loop.calls[fact.operation] += int(said.get(_A["calls"]) or 0)
-        tokens = int(said.get(_A["input_tokens"]) or 0) + int(said.get(_A["output_tokens"]) or 0)
+        tokens = _tokens_of(said)
         if tokens:
             traits.tokens += tokens
             traits.counted_attempts += int(said.get(_A["attempts"]) or 0)
@@ -366,7 +385,11 @@ class Listener:
 
     # -- the loop ------------------------------------------------------------------------------------------------------
     def _run_ended(self, fact: Told, at_s: float) -> None:
-        run = self.made.loop.run(fact.run)
+        run, tokens = self.made.loop.run(fact.run), _tokens_of(fact.attributes)
+        cost_usd = fact.attributes.get(_A["cost_usd"])
+        if cost_usd is not None and tokens:
+            self.made.spent.cost_usd += float(cost_usd)
+            self.made.spent.tokens += tokens
         run.turns = int(fact.attributes.get(_A["turns"]) or 0)
         run.duration_s = float(fact.attributes.get(_A["duration_s"]) or 0.0)
 
@@ -396,7 +419,7 @@ class Listener:
         if count > 0:
             start_s = self._since.get(breaker, self._start_s)
             self.made.successes.append(Successes(operation, breaker, count, start_s, max(start_s, until_s)))
-        counts = category in BREAKER_COUNTS
+        counts = category in self._effects.open_breakers
         self._given[breaker] = 0 if counts else since
         self._since[breaker] = until_s
 
@@ -413,6 +436,10 @@ class Listener:
         elif breaker and found.breaker == operation:
             found.breaker = breaker
         return found
+
+
+def _tokens_of(said: dict[str, Any]) -> int:
+    return int(said.get(_A["input_tokens"]) or 0) + int(said.get(_A["output_tokens"]) or 0)
 
 
 def _failure_of(fact: Told) -> Failure:

@@ -19,6 +19,7 @@ from events.queries.recordings import Page, Speaker, unpacked
 from recovery_ops.control.replay.beginning import Documents, begin_process
 from recovery_ops.control.replay.comparing import Comparison
 from recovery_ops.control.replay.recorded import Listener, Recording
+from recovery_ops.rules.effects import Effects
 from recovery_ops.rules.policy import parse_policy
 
 AHEAD = 2
@@ -62,7 +63,7 @@ class Deciders:
     def decide(self, speaker: Speaker, pages: Iterable[Page]) -> None:
         """Have one instance decided; waits while too many are under way. Raises what deciding an earlier one raised."""
         if self._pool is None:
-            self._found.add(_heard(speaker, self._read(pages), self._under))
+            self._found.add(_heard(speaker, self._read(pages), self._under, self._found.old.failures))
             self._look()
             return
         self._under_way.append(self._pool.submit(_decided, speaker, list(self._read(pages))))
@@ -94,8 +95,8 @@ def _nothing(under: Documents) -> Comparison:
     return Comparison(parse_policy(under.old, version=under.old_version), parse_policy(under.new, version="proposed"))
 
 
-def _heard(speaker: Speaker, pages: Iterable[Page], under: Documents) -> Recording:
-    return Listener(speaker, under.start_s).listen(chain.from_iterable(map(unpacked, pages)))
+def _heard(speaker: Speaker, pages: Iterable[Page], under: Documents, effects: Effects) -> Recording:
+    return Listener(speaker, under.start_s, effects).listen(chain.from_iterable(map(unpacked, pages)))
 
 
 # -- in the other processes --------------------------------------------------------------------------------------------
@@ -112,6 +113,6 @@ def begin(under: Documents) -> None:
 
 def _decided(speaker: Speaker, pages: list[Page]) -> Comparison:
     found = _nothing(_asked[0])
-    found.add(_heard(speaker, pages, _asked[0]))
+    found.add(_heard(speaker, pages, _asked[0], found.old.failures))
     gc.collect()  # what little there is, now that the recording is gone
     return found

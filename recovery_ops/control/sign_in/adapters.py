@@ -23,12 +23,13 @@ from django.urls import reverse
 
 from recovery_ops.control.actions import Refused, sign_ins
 from recovery_ops.control.context import origin_of
-from recovery_ops.control.sign_in.provider import Exchange
-from recovery_ops.control.sign_in.sessions import is_fresh
+from recovery_ops.control.sign_in.provider import Exchange, is_confirming
+from recovery_ops.control.sign_in.sessions import is_fresh, is_recent, vouched_at
 from recovery_ops.single_sign_on import Provider
 
 logger = logging.getLogger(__name__)
 
+_STALE = "Sign out there and try once more, or confirm with a passkey. You are still signed in here as before."
 _UNKNOWN_ADDRESS = "0.0.0.0"  # noqa: S104  # nothing is bound to it: it stands for a request without an address
 
 
@@ -126,6 +127,8 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
         claims = sociallogin.account.extra_data
         if known is None:
             _turn_away(request, "Single sign-on is not set up here.")
+        if is_confirming(request) and not is_recent(vouched_at(request, unless_said=0.0)):
+            _turn_away(request, f"{known.name} did not ask again who you are, so this is no fresh sign-in. {_STALE}")
         held = known.roles_of(claims.get("groups"))
         try:
             user = sign_ins.come_from_provider(

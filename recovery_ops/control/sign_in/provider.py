@@ -1,7 +1,7 @@
 """Single sign-on by OpenID Connect: the code flow with PKCE, and an identity that is always checked by its signature.
 
-OpenID Connect Core 1.0: §3.1.2 the request, §3.1.3.7 what has to be true of an ID token, §5.3.4 that the answer about a
-person has to be about the person of the token.
+OpenID Connect Core 1.0: §3.1.2.1 the request, with `max_age`, for then `auth_time` has to be told; §3.1.3.7 what has to
+be true of an ID token; §5.3.4 that the answer about a person has to be about the person of the token.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.crypto import constant_time_compare, get_random_string
 
+from recovery_ops.control.sign_in import sessions
 from recovery_ops.single_sign_on import Provider
 
 _KEPT = ("sub", "preferred_username", "email", "name")
-_NONCE = "single_sign_on_nonce"
+_NONCE, _AGAIN = "single_sign_on_nonce", "single_sign_on_again"
+_CLOCKS_APART_S = 60.0
+"""So much the provider's clock may be before ours."""
 
 
 class Exchange(OpenIDConnectOAuth2Adapter):
@@ -54,6 +57,7 @@ class Exchange(OpenIDConnectOAuth2Adapter):
         nonce = request.session.pop(_NONCE, "")
         if not nonce or not constant_time_compare(str(claims.get("nonce", "")), nonce):
             raise OAuth2Error("the ID token is not for this sign-in")
+        sessions.vouch(request, _time_of(claims.get("auth_time")))
         if config.get("userinfo_endpoint"):
             told = self._fetch_user_info(token.token)
             if told.get("sub") != claims.get("sub"):
@@ -69,21 +73,38 @@ class Exchange(OpenIDConnectOAuth2Adapter):
 def leave(request: HttpRequest, *, is_again: bool = False) -> HttpResponse:
     """Send somebody to the provider. Raises requests.RequestException where it does not answer."""
     nonce = get_random_string(32)
+    longest_s = settings.FRESH_SIGN_IN_S if is_again else settings.SESSION_LONGEST_S
     asked = QueryDict(mutable=True)
     asked["next"] = request.GET.get("next", "")
     extra = QueryDict(mutable=True)
-    extra.update({"nonce": nonce} | ({"prompt": "login"} if is_again else {}))
+    extra.update({"nonce": nonce, "max_age": str(longest_s)} | ({"prompt": "login"} if is_again else {}))
     asked["auth_params"] = extra.urlencode()
     request.GET = asked  # type: ignore[assignment]  # what else an address says is nothing to the exchange
     answer: HttpResponse = OAuth2LoginView.adapter_view(Exchange(request, _known().id))(request)
-    request.session[_NONCE] = nonce
+    request.session[_NONCE], request.session[_AGAIN] = nonce, is_again
     return answer
+
+
+def is_confirming(request: HttpRequest) -> bool:
+    """Whether who comes back was sent to show once more who they are. It is asked once."""
+    return bool(request.session.pop(_AGAIN, False))
 
 
 def arrive(request: HttpRequest) -> HttpResponse:
     """Let somebody in whom the provider has sent back."""
     answer: HttpResponse = OAuth2CallbackView.adapter_view(Exchange(request, _known().id))(request)
     return answer
+
+
+def _time_of(said: object) -> float:
+    """`auth_time` in seconds; 0 where the provider does not say it. Raises OAuth2Error for what is no such time."""
+    if said is None:
+        return 0.0
+    if isinstance(said, bool) or not isinstance(said, int | float):
+        raise OAuth2Error(f"the provider says {said!r} for when somebody signed in")
+    if said > sessions.clock() + _CLOCKS_APART_S:
+        raise OAuth2Error("the provider says that somebody will have signed in later than now")
+    return min(float(said), sessions.clock())
 
 
 def _known() -> Provider:

@@ -14,6 +14,7 @@ from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY, logout
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
@@ -24,17 +25,17 @@ from events.pages import DIALOG, fragment_of
 BEGAN, SEEN, FRESH, HAS_FACTOR = "began_at", "seen_at", "fresh_at", "has_second_factor"
 NOTED_S = 60.0
 """The last sign of somebody is at most this much behind."""
-FORM_S = 600.0
-"""A form that was opened with a fresh sign-in may be filled in for so long."""
+_VOUCHED = "_vouched_at"
 _OPEN_WITHOUT_FACTOR = ("/settings/you", "/sign-out", "/sign-in", "/look", "/static/")
 
 clock: Callable[[], float] = time.time
 
 
 def began(sender: Any, request: HttpRequest, user: User, **more: Any) -> None:
-    """Somebody has signed in: the bounds and the freshness count from now."""
+    """Somebody has signed in: the bounds count from now, the freshness from when they have shown who they are."""
     now = clock()
-    request.session[BEGAN] = request.session[SEEN] = request.session[FRESH] = now
+    request.session[BEGAN] = request.session[SEEN] = now
+    request.session[FRESH] = min(now, vouched_at(request, unless_said=now))
     request.session.set_expiry(_left_s(now, now))
 
 
@@ -46,10 +47,24 @@ def confirmed(sender: Any, request: HttpRequest, method: str, **more: Any) -> No
         request.session[FRESH] = clock()
 
 
-def is_fresh(request: HttpRequest, *, slack_s: float = 0.0) -> bool:
-    """Whether somebody has signed in, or confirmed it, a short time ago."""
-    at = float(request.session.get(FRESH, 0.0))
-    return 0.0 <= clock() - at <= settings.FRESH_SIGN_IN_S + slack_s
+def vouch(request: HttpRequest, at: float) -> None:
+    """A provider says when somebody has shown it who they are, in seconds since 1970; 0 where it does not say."""
+    request.__dict__[_VOUCHED] = at
+
+
+def vouched_at(request: HttpRequest, *, unless_said: float) -> float:
+    """When somebody has shown a provider who they are; `unless_said` where they did not come by one."""
+    return float(request.__dict__.get(_VOUCHED, unless_said))
+
+
+def is_recent(at: float) -> bool:
+    """Whether this was so short a time ago that a sign-in then is fresh."""
+    return 0.0 <= clock() - at <= settings.FRESH_SIGN_IN_S
+
+
+def is_fresh(request: HttpRequest) -> bool:
+    """Whether somebody has signed in, or confirmed it, a short time ago. Pages, forms and the API ask this alone."""
+    return is_recent(float(request.session.get(FRESH, 0.0)))
 
 
 def sign_in_again(request: HttpRequest) -> HttpResponse | None:
@@ -103,5 +118,5 @@ def _lacks_factor(request: HttpRequest) -> bool:
 
 def _send_to_factor(request: HttpRequest) -> HttpResponse:
     if request.path.startswith("/api/"):
-        return HttpResponse("A second factor is asked for here. Add one on the page Settings, You.\n", status=403)
+        raise PermissionDenied("A second factor is asked for here. Add one on the page Settings, You.")
     return HttpResponseRedirect(reverse("own-sign-in"))

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from events import queries
 from events.empties import no_agent
-from events.exports import Cell, csv_answer, is_asked
+from events.exports import Cell, is_asked, rows_answer
 from events.pages import render_page
 from events.rows import AgentRow
 from recovery_ops.control.views import sentences
@@ -54,7 +54,7 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
     counts = {name: number for name, number in counts.items() if number or name == chosen}
     matching = [row for row in rows if chosen not in counts or row.apply == chosen]
     if is_asked(request):
-        return csv_answer(request, f"agents {environment}", _COLUMNS, map(_cells, matching))
+        return rows_answer(request, f"agents {environment}", _COLUMNS, map(_cells, matching))
     context = {
         "now": now,
         "rows": matching if "all" in request.GET else matching[:MOST],

@@ -9,12 +9,13 @@ from io import StringIO
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from events.amplification import CALLS_LEAST, FACTOR_MOST, Amplification, amplification
+from events.amplification import CALLS_LEAST, FACTOR_MOST, PLACE, Amplification, amplification
 from events.pages import render_page
 from events.window import PRESETS, window_in
 from events.wording import count_text, share_beside, share_text
 from recovery_ops.control.desired import live_policy
 from recovery_ops.control.notify.budgets import default_budget
+from recovery_ops.control.views.paging import page_of
 from recovery_ops.control.views.shedding import sentence_of
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.burning import is_over
@@ -32,6 +33,7 @@ def amplified(request: HttpRequest, *, environment: str) -> HttpResponse:
     now = timezone.now()
     window = window_in(request, environment, now=now)
     found = amplification(environment, start=window.start, end=window.end)
+    page = page_of(request, found.rows, lambda row: row.place, PLACE, ROWS_MOST)
     shed = Standing(environment, now=now).shed
     context = {
         "now": now,
@@ -40,7 +42,8 @@ def amplified(request: HttpRequest, *, environment: str) -> HttpResponse:
         "sentence": _sentence(found),
         "findings": list(_findings(found, default_budget(live_policy(environment).document))),
         "found": found,
-        "rows": found.rows[:ROWS_MOST],
+        "rows": page.rows,
+        "page": page,
         "rule": f"A finding: more than {FACTOR_MOST:g} attempts for each of at least {CALLS_LEAST} attempted calls.",
         "shed": None if shed is None else sentence_of(shed, now=now),
     }

@@ -20,7 +20,14 @@ from events.capacity.quiet import quietest_minute
 from events.capacity.rows import CapacityEventRow
 from events.pages import render_page
 from recovery_ops.control.actions import Refused
-from recovery_ops.control.actions.capacity import MERGE_MOST, PERMISSION, merge_events, split_event, undo_arrangement
+from recovery_ops.control.actions.capacity import (
+    MERGE_MOST,
+    PERMISSION,
+    merge_events,
+    set_event_apart,
+    split_event,
+    undo_arrangement,
+)
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
 from recovery_ops.control.views.answers import changed
@@ -29,7 +36,8 @@ UNPROCESSABLE = 422
 _WORDS = {
     "merge": ("Merge", "One outage is one event: the lowest number names the whole. It can be undone."),
     "split": ("Split", "What failed before that moment is one event, what failed from it on another."),
-    "undo": ("Undo", "What was merged is two events again, what was split is one."),
+    "apart": ("Set apart", "It is an event of its own, whatever of the same provider fails at once with it."),
+    "undo": ("Undo", "What was merged is two events again, what was split or set apart is one."),
 }
 _NEAR = timedelta(hours=12)
 """How far away an event may lie that a form offers to merge with."""
@@ -57,7 +65,7 @@ class ArrangeForm(ReasonForm):
 
 @require_http_methods(["GET", "POST"])
 def arrange(request: HttpRequest, *, environment: str, verb: str) -> HttpResponse:
-    """The form of `merge`, `split` or `undo`, or the act itself, on the events named (`number`, once or more)."""
+    """The form of `merge`, `split`, `apart` or `undo`, or the act itself, on the events named (`number`)."""
     if verb not in _WORDS:
         raise Http404(f"There is no act {verb}.")
     if not visit_of(request).grants.may(PERMISSION, environment):
@@ -99,7 +107,12 @@ class _Asked:
                 raise PermissionDenied(refusal.detail) from refusal
             problems_of(form, refusal.fields)
             return self.page(form, status=refusal.status, problem=refusal.detail)
-        told = {"merge": f"They are CE-{number} now.", "split": f"The second is CE-{number}.", "undo": "Taken back."}
+        told = {
+            "merge": f"They are CE-{number} now.",
+            "split": f"The second is CE-{number}.",
+            "apart": f"CE-{number} is an event of its own.",
+            "undo": "Taken back.",
+        }
         return changed(self.request, reverse("capacity-event", args=[number]), told[self.verb])
 
     def _done(self, cleaned: dict[str, Any]) -> int:
@@ -115,6 +128,8 @@ class _Asked:
             return merge_events(**who, numbers=self.numbers).object.pk
         if self.verb == "split":
             return split_event(**who, number=self.numbers[0] if self.numbers else 0, at=cleaned["at"]).object.pk
+        if self.verb == "apart":
+            return set_event_apart(**who, number=self.numbers[0] if self.numbers else 0).object.pk
         return undo_arrangement(**who, arrangement=self.made.pk if self.made else 0).object.pk
 
     def page(self, form: ArrangeForm, *, status: int = 200, problem: str = "") -> HttpResponse:
@@ -159,7 +174,7 @@ class _Asked:
             environment=self.environment, pk=int(given) if _is_number(given) else 0
         )
         if (made := held.first()) is None:
-            raise Http404("There is no such merge or split.")
+            raise Http404("There is no such arrangement.")
         return made
 
     def _back(self) -> str:

@@ -11,7 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from events.exports import Cell, csv_answer, is_asked
+from events.exports import Cell, is_asked, rows_answer
 from events.pages import render_page
 from events.wording import count_text
 from recovery_ops.control import audit as chain
@@ -62,7 +62,7 @@ def audit(request: HttpRequest, *, environment: str) -> HttpResponse:
         entries = entries.filter(number__lt=int(before))
     if is_asked(request):
         name = "all environments" if environment == EVERYWHERE else environment
-        return csv_answer(request, f"audit {name}", _COLUMNS, map(_cells, entries[:EXPORTED_MOST]))
+        return rows_answer(request, f"audit {name}", _COLUMNS, map(_cells, entries[:EXPORTED_MOST]))
     # One more than is shown: its hash is what the last shown entry builds on.
     found = list(entries[: MOST + 1])
     head = AuditHead.objects.filter(environment=environment).first()

@@ -33,6 +33,7 @@ from recovery_ops.control.views.history import history_of
 from recovery_ops.control.views.instances import instances_of
 from recovery_ops.control.views.quorum_words import quorum_words
 from recovery_ops.control.views.ramp_words import ramp_lines
+from recovery_ops.control.views.ranking import ranking_of
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.intent import Override
 from recovery_ops.rules.words import State
@@ -154,10 +155,15 @@ def _desired_and_observed(
     revision, made_at = _asked(override, entries)
     applying = standing.applying([one.agent for one in found], revision, made_at=made_at)
     operation = row.operations[0] if row.operations else row.name
+    ranking = ranking_of(row, standing)
     return {
         "override": Resting.of(override, row.name, standing.environment) if override is not None else None,
         "quorum": quorum_words(row, standing, override),
-        "narrower": [Resting.of(one, row.name, standing.environment) for one in standing.narrower_of(row.name)],
+        "ranking": ranking,
+        "narrower": [
+            (Resting.of(one, row.name, standing.environment), ranking.narrower[one.id])
+            for one in standing.narrower_of(row.name)
+        ],
         "ahead": [Resting.of(one, row.name, standing.environment) for one in standing.ahead_of(row.name)],
         "then_words": "half_open, one probe each" if override and override.mode is State.FORCED_OPEN else "auto",
         "reset": next((entry for entry in entries if entry.verb == "breaker.reset"), None),

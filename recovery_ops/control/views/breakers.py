@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 
 from events import drawing, queries
 from events.empties import Empty, Why, nobody_yet
-from events.exports import Cell, csv_answer, is_asked
+from events.exports import Cell, is_asked, rows_answer
 from events.pages import render_page
 from events.rows import BreakerRow, MajoritySegment
 from events.window import PRESETS, Window, window_in
@@ -73,7 +73,7 @@ def breakers(request: HttpRequest, *, environment: str) -> HttpResponse:
     chosen = request.GET.get("show", "")
     shown = [row for row in found if chosen not in tests or row.name in tests[chosen]]
     if is_asked(request):
-        return csv_answer(request, f"breakers {environment}", _COLUMNS, (_cells(row, standing) for row in shown))
+        return rows_answer(request, f"breakers {environment}", _COLUMNS, (_cells(row, standing) for row in shown))
     fleet = queries.fleet_lanes(environment, start=window.start, end=window.end, now=now)
     context = {
         "now": now,

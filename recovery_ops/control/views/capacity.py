@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
+from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -14,7 +16,7 @@ from events import drawing, queries
 from events.capacity.arranging import arrangements_of
 from events.capacity.asking import (
     capacity_event,
-    capacity_events,
+    capacity_page,
     failures_in,
     newest_over,
     similar_before,
@@ -22,18 +24,21 @@ from events.capacity.asking import (
 )
 from events.capacity.bounds import bounds_of
 from events.capacity.moves import BreakerMoves
-from events.capacity.rows import OWNER_CHIPS, OWNER_WORDS, CapacityEventRow, going_on
+from events.capacity.rows import OWNER_CHIPS, OWNER_WORDS, CapacityEventRow, going_on, is_about
 from events.empties import Empty, none_in
-from events.exports import Cell, csv_answer, is_asked
+from events.exports import Cell, is_asked, rows_answer
 from events.pages import render_page
 from events.window import PRESETS, Window, window_in
-from events.wording import clock_text, count_text, listing, span_text, zone_word
+from events.wording import clock_text, count_text, listing, span_text, state_word, zone_word
+from recovery_ops.control.cursors import cursor_of
 from recovery_ops.control.notify.budgets import budget_rows, burn_alerts
 from recovery_ops.control.views.facets import Facet, facets_of
+from recovery_ops.control.views.paging import page, place_asked
 from recovery_ops.control.views.strip import Strip, capacity_rows, empty_share
 from recovery_ops.rules.outages import OutageBounds
 
 GOING_ON = "going_on"
+MOST = 500
 _WORDS = {GOING_ON: "going on", **{owner.value: words for owner, words in OWNER_CHIPS.items()}}
 _AROUND = timedelta(minutes=5)
 """What a link to the timelines shows before and after an event: where it came from, and what followed."""
@@ -44,11 +49,16 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
     now = timezone.now()
     window = window_in(request, environment, now=now)
     bounds = bounds_of(environment)
-    found = capacity_events(environment, start=window.start, end=window.end, now=now, bounds=bounds)
+    after = place_asked(request, (int, int))
+    read = capacity_page(
+        environment, start=window.start, end=window.end, now=now, bounds=bounds, after=after, most=MOST
+    )
+    found = list(read.rows)
     chosen = request.GET.get("show", "")
-    shown = [row for row in found if chosen not in _WORDS or _is_chosen(row, chosen)]
+    narrowed = _narrowed(request, found)
+    shown = [row for row in narrowed.rows if chosen not in _WORDS or _is_chosen(row, chosen)]
     if is_asked(request):
-        return csv_answer(request, f"capacity {environment}", _COLUMNS, (_cells(row, now) for row in shown))
+        return rows_answer(request, f"capacity {environment}", _COLUMNS, (_cells(row, now) for row in shown))
     context = {
         "now": now,
         "window": window,
@@ -57,9 +67,12 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
         "burns": burn_alerts(environment, start=window.start, end=window.end),
         "sentence": _sentence(found, environment, now, bounds),
         "heat": _heat(environment, window),
-        "facets": list(_facets(found, chosen, window)),
-        "facet_word": _WORDS.get(chosen, ""),
+        "facets": list(_facets(narrowed.rows, chosen, window, narrowed.query)),
+        "facet_word": _WORDS.get(chosen, "") or "of that provider and region",
+        "choices": narrowed.choices,
+        "show": chosen if chosen in _WORDS else "",
         "total": len(found),
+        "page": page(request, found, after, cursor_of(read.last) if read.last else ""),
         "empty": None if found else _empty(environment, window, now),
         "rule": _rule(bounds),
         "rows": [(*_line(row, now), _WORDS[row.owner.value]) for row in shown],
@@ -75,7 +88,18 @@ def _empty(environment: str, window: Window, now: datetime) -> Empty:
 
 
 _COLUMNS = (
-    *("event", "backend", "whose", "began", "last failure", "is over", "lasted s", "failed attempts", "categories"),
+    *(
+        "event",
+        "backend",
+        "regions",
+        "whose",
+        "began",
+        "last failure",
+        "is over",
+        "lasted s",
+        "failed attempts",
+        "categories",
+    ),
     *(
         "codes",
         "foreground",
@@ -97,7 +121,7 @@ _COLUMNS = (
 
 def _cells(row: CapacityEventRow, now: datetime) -> tuple[Cell, ...]:
     return (
-        *(row.number, row.name, OWNER_WORDS[row.owner], row.started, row.last, row.is_over),
+        *(row.number, row.name, ", ".join(row.regions), OWNER_WORDS[row.owner], row.started, row.last, row.is_over),
         *(row.lasted(now).total_seconds(), row.failures, _codes(row)),
         *(_answers(row), row.foreground, row.background, ", ".join(row.operations), ", ".join(row.services)),
         *(row.runs, row.instances, row.peak_per_min, row.longest_wait_s, ", ".join(row.breakers)),
@@ -120,7 +144,7 @@ def one_event(request: HttpRequest, *, environment: str, number: int) -> HttpRes
         "lasted": row.lasted(now),
         "owner_words": OWNER_WORDS[row.owner],
         "sentence": _telling(row, now),
-        "facts": _facts(row),
+        "facts": [*_facts(row), *_standing(row, environment, now)],
         "beside": listing(struck_beside(row, environment), most=4),
         "categories": [(one.value, count, _share(count, row)) for one, count in row.categories.items()],
         "operations": [(name, count, _share(count, row)) for name, count in row.operations.items()],
@@ -137,10 +161,35 @@ def _is_chosen(row: CapacityEventRow, chosen: str) -> bool:
     return not row.is_over if chosen == GOING_ON else row.owner == chosen
 
 
-def _facets(rows: Sequence[CapacityEventRow], chosen: str, window: Window) -> Sequence[Facet]:
+class _Narrowed(NamedTuple):
+    """The events of the provider and the region that were chosen, and what there is to choose."""
+
+    rows: list[CapacityEventRow]
+    choices: list[tuple[str, str, str, list[str]]]
+    """Parameter, its label, what is chosen, and the names."""
+    query: str
+
+
+def _narrowed(request: HttpRequest, found: Sequence[CapacityEventRow]) -> _Narrowed:
+    chosen = {name: request.GET.get(name, "") for name in ("provider", "region")}
+    there = {
+        "provider": {part.provider for row in found for part in row.parts or (row,)} - {""},
+        "region": {region for row in found for region in row.regions},
+    }
+    choices = [
+        (name, f"Every {name}", chosen[name], sorted(names | {chosen[name]} - {""}))
+        for name, names in there.items()
+        if names or chosen[name]
+    ]
+    rows = [row for row in found if is_about(row, **chosen)]
+    return _Narrowed(rows, choices, urlencode({name: word for name, word in chosen.items() if word}))
+
+
+def _facets(rows: Sequence[CapacityEventRow], chosen: str, window: Window, narrowed: str) -> Sequence[Facet]:
     counts = {name: sum(_is_chosen(row, name) for row in rows) for name in _WORDS}
+    query = "&".join(part for part in (window.query, narrowed) if part)
     shown = {name: count for name, count in counts.items() if count or name == chosen}
-    return list(facets_of(shown, total=len(rows), chosen=chosen, words=_WORDS, query=window.query))
+    return list(facets_of(shown, total=len(rows), chosen=chosen, words=_WORDS, query=query))
 
 
 def _rule(bounds: OutageBounds) -> str:
@@ -149,10 +198,12 @@ def _rule(bounds: OutageBounds) -> str:
     share = f"at most {bounds.most_of_one} of each" if bounds.most_of_one else "none with more than an equal share"
     shared = f" ({share})" if bounds.least_sources > 1 or bounds.most_of_one else ""
     return (
-        f"An event begins with {bounds.least_failures} capacity failures of one backend within "
+        f"An event begins with {bounds.least_failures} capacity failures of one backend, in one region or shared by "
+        f"several, within "
         f"{span_text(bounds.within_s)} from {sources}{shared}, "
         f"is over after {span_text(bounds.quiet_s)} below that, and goes on if it comes back within "
-        f"{span_text(bounds.merge_s)}."
+        f"{span_text(bounds.merge_s)}. Regions of one backend that fail at once are one event, and so are models and "
+        "tools of one provider, unless it is known that another could end it."
     )
 
 
@@ -224,11 +275,19 @@ def _agents(row: CapacityEventRow) -> str:
     return listing([f"{name} ({count_text(count, 'instance')})" for name, count in row.services.items()], most=6)
 
 
+def _regions(row: CapacityEventRow) -> str:
+    """`eu-west-1 (316 failures), us-east-1 (16 failures)`, and how many did not say where."""
+    told = [f"{region} ({count_text(count, 'failure')})" for region, count in row.regions.items()]
+    unsaid = row.failures - sum(row.regions.values())
+    return listing([*told, *([f"{count_text(unsaid, 'failure')} without one"] if unsaid > 0 else [])], most=6)
+
+
 def _facts(row: CapacityEventRow) -> list[tuple[str, str]]:
     of_newest = ", of those that were read one by one" if sum(row.codes.values()) < row.failures else ""
     told = [
         ("Whose", OWNER_WORDS[row.owner]),
         ("Failed attempts", f"{row.failures:,}: {row.foreground:,} foreground, {row.background:,} background"),
+        *([("Regions", _regions(row))] if row.regions else []),
         *([("Codes", _answers(row) + of_newest)] if row.codes else []),
         ("Reached", _reached(row)),
         *([("Agents", _agents(row))] if row.services else []),
@@ -245,6 +304,19 @@ def _facts(row: CapacityEventRow) -> list[tuple[str, str]]:
         ("Estimated cost", _estimate(row, _dollars(row.cost_usd), row.spent.cost_runs)),
     ]
     return told if row.is_read else told[:1]
+
+
+def _standing(row: CapacityEventRow, environment: str, now: datetime) -> list[tuple[str, str]]:
+    """How the breakers of an outage that goes on stand, as the overview says it: who comes by a link reads it here."""
+    if row.is_over:
+        return []
+    meant = {one.breaker for one in row.moves} | set(row.breakers) | set(row.operations)
+    told = [
+        f"{one.name} is {state_word(one.worst)} on {one.counts.get(one.worst, 0)} of {one.instances}"
+        for one in queries.breakers(environment, now=now)
+        if one.name in meant and one.worst is not None and not one.is_flowing
+    ]
+    return [("Breakers now", listing(told, most=4) or "all flow")]
 
 
 def _dollars(amount: float | None) -> str:

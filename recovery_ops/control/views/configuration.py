@@ -6,7 +6,6 @@ from events.wording import share_text
 from recovery_ops.control.templatetags.console import knob
 from recovery_ops.rules.policy import Knobs, OperationPolicy, Policy
 from recovery_ops.rules.scope import ANY, Place
-from recovery_ops.rules.words import BREAKER_COUNTS
 
 
 def in_force(policy: Policy, operation: str, service: str = ANY) -> OperationPolicy:
@@ -20,7 +19,7 @@ def configuration_of(found: OperationPolicy) -> list[tuple[str, str]]:
     knobs = found.knobs
     return [
         ("Opens", _opens(knobs)),
-        ("Counts", ", ".join(sorted(BREAKER_COUNTS))),
+        ("Counts", ", ".join(sorted(found.failures.open_breakers)) or "nothing"),
         ("Cooldown", f"{knob(knobs.wait_duration_in_open_s)} s"),
         ("Probes", f"{knobs.permitted_calls_in_half_open}, given up after {knob(knobs.max_wait_in_half_open_s)} s"),
         ("Fallback", ", then ".join(found.fallbacks) if found.fallbacks else "as the agent’s code says"),

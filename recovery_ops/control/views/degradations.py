@@ -11,11 +11,12 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from events.degradations.asking import degradations_in
-from events.degradations.rows import Degradations, Reduction, Standing
+from events.degradations.rows import PLACE, Degradations, Reduction, Standing
 from events.empties import Empty, none_in
 from events.pages import render_page
 from events.window import PRESETS, Window, window_in
 from events.wording import clock_text, count_text, listing, span_text
+from recovery_ops.control.views.paging import page_of
 
 MARKS = {Standing.REDUCED: "half_open", Standing.NOT_KNOWN: "unknown", Standing.WHOLE: "closed"}
 ROWS_MOST = 50
@@ -42,13 +43,15 @@ def degradations(request: HttpRequest, *, environment: str) -> HttpResponse:
     now = timezone.now()
     window = window_in(request, environment, now=now)
     found = degradations_in(environment, start=window.start, end=window.end, now=now)
+    page = page_of(request, found.rows, lambda row: row.place, PLACE, ROWS_MOST)
     context = {
         "now": now,
         "window": window,
         "presets": PRESETS,
+        "page": page,
         "rows": [
             Row(one=one, mark=MARKS[one.standing], quality=_quality(one), where=_where(one), lasted=one.lasted(now))
-            for one in found.rows[:ROWS_MOST]
+            for one in page.rows
         ],
         "total": len(found.rows),
         "empty": None if found.rows else _empty(environment, window, now),
@@ -73,7 +76,7 @@ def degradations_csv(request: HttpRequest, *, environment: str) -> HttpResponse:
     written = StringIO()
     rows = csv.writer(written)
     rows.writerow(COLUMNS)
-    rows.writerows(_cells(one, (now if one.ended is None else one.ended) - one.started) for one in found.rows)
+    rows.writerows(_cells(one, one.lasted(now)) for one in found.rows)
     disposition = f'attachment; filename="degradations-{window.start:%Y%m%dT%H%M%SZ}.csv"'
     return HttpResponse(
         written.getvalue(), content_type="text/csv; charset=utf-8", headers={"Content-Disposition": disposition}

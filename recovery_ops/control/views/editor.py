@@ -21,7 +21,7 @@ from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.desired import LivePolicy, live_policy
 from recovery_ops.control.differences import written
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
-from recovery_ops.control.json_places import Place, place_of
+from recovery_ops.control.json_places import Place, Places
 from recovery_ops.control.models import TITLE_CHARS, PolicyProposal
 from recovery_ops.control.policy_form import field_of, sections_of
 from recovery_ops.control.policy_typed import document_typed, moved
@@ -122,6 +122,7 @@ class _Asked:
     def page(self, form: ReasonForm, typed: Typed, *, status: int = 200, problem: str = "") -> HttpResponse:
         """The editor with what was typed."""
         sections, unplaced = sections_of(typed.document, typed.faults)
+        places = Places(typed.text) if typed.mode == JSON else None
         proposal = self.proposal
         seen = proposal.step if proposal is not None and status == 409 else form["seen"].value()
         context = {
@@ -135,10 +136,11 @@ class _Asked:
             "title_chars": TITLE_CHARS,
             "base": json.dumps(typed.document, ensure_ascii=False),
             "sections": sections,
-            "faults": [_Fault(path, message, *_address(typed, path)) for path, message in typed.faults.items()],
+            "faults": [_Fault(path, message, *_address(places, path)) for path, message in typed.faults.items()],
             "unplaced": [one for one in unplaced if not one.startswith("title:")],
             "findings": [
-                _Fault(one.path, one.message, *_address(typed, one.path), level=one.level) for one in findings_of(typed)
+                _Fault(one.path, one.message, *_address(places, one.path), level=one.level)
+                for one in findings_of(typed)
             ],
             "problem": problem,
             "is_behind": proposal is not None and proposal.base_version != self.live.version,
@@ -170,12 +172,12 @@ class _Fault(NamedTuple):
     level: str = ""
 
 
-def _address(typed: Typed, path: str) -> tuple[str, Place | None]:
-    """The form has a field for a path, the JSON a place."""
+def _address(places: Places | None, path: str) -> tuple[str, Place | None]:
+    """The form has a field for a path, the JSON (`places`) a place."""
     if path == "title":
         return "title", None
-    if typed.mode == JSON:
-        return "text", place_of(typed.text, "" if path == "document" else path)
+    if places is not None:
+        return "text", places.of("" if path == "document" else path)
     return field_of(path), None
 
 

@@ -1,4 +1,4 @@
-"""What is answered when nothing else can be: a page to people, a problem document to programs under /api/.
+"""What is answered when nothing else can be: a page to people, a problem document to programs.
 
 A database that is away is not a fault in the code.
 """
@@ -12,31 +12,41 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonRes
 from django.template.loader import render_to_string
 from django.urls import is_valid_path
 from django.views import defaults
+from django.views.csrf import csrf_failure
 
 from recovery_ops.control import documents
 
 RETRY_AFTER_S = 5
-_API = ("/api", "/api/")
+_OF_PROGRAMS = ("/api", "/v1", "/metrics")
 
 
 def malformed(request: HttpRequest, exception: Exception) -> HttpResponse:
     """400: a request that cannot be what it says it is."""
     if _is_api(request):
-        return _problem(400, "invalid", "The request is malformed.")
+        return problem(400, "invalid", "The request is malformed.")
     return defaults.bad_request(request, exception)
 
 
 def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
     """403, with the reason that was given."""
     if _is_api(request):
-        return _problem(403, "forbidden", str(exception) or "This is not for you.")
+        return problem(403, "forbidden", str(exception) or "This is not for you.")
     return defaults.permission_denied(request, exception)
+
+
+def forged(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """403: a form that did not come from a page of ours."""
+    if _is_api(request):
+        return problem(403, "forbidden", "This address takes no forms.")
+    return csrf_failure(request, reason)
 
 
 def missing(request: HttpRequest, exception: Exception) -> HttpResponse:
     """404 for an address that leads nowhere; a page that was asked for with a slash at its end is shown without."""
     if _is_api(request):
-        return _problem(404, "not_found", "There is nothing here. The API lives under /api/v1/.")
+        said = exception.args[0] if exception.args else None
+        told = said if isinstance(said, str) else "There is nothing here. The API lives under /api/v1/."
+        return problem(404, "not_found", told)
     shorter = request.path.rstrip("/")
     if shorter and shorter != request.path and request.method == "GET" and is_valid_path(shorter):
         query = request.META.get("QUERY_STRING", "")
@@ -50,7 +60,7 @@ def failed(request: HttpRequest) -> HttpResponse:
     status = 503 if is_away else 500
     if _is_api(request):
         away, fault = "The store cannot be reached now.", "This is a fault of ours; the log of the server tells more."
-        answer = _problem(status, "away" if is_away else "internal", away if is_away else fault)
+        answer = problem(status, "away" if is_away else "internal", away if is_away else fault)
     else:
         answer = HttpResponse(render_to_string(f"{status}.html", {"request": request}), status=status)
         answer["Cache-Control"] = "no-store"
@@ -59,11 +69,17 @@ def failed(request: HttpRequest) -> HttpResponse:
     return answer
 
 
+def is_of_programs(path: str) -> bool:
+    """Whether programs ask here: they are answered problem documents, and never sent elsewhere."""
+    return path.startswith(tuple(f"{one}/" for one in _OF_PROGRAMS)) or path in _OF_PROGRAMS
+
+
 def _is_api(request: HttpRequest) -> bool:
-    return request.path == _API[0] or request.path.startswith(_API[1])
+    return is_of_programs(request.path)
 
 
-def _problem(status: int, code: str, detail: str) -> HttpResponse:
+def problem(status: int, code: str, detail: str) -> HttpResponse:
+    """A problem document, without asking anything of the request."""
     document = documents.of_problem(status, code, detail)
     answer = JsonResponse(document, status=status, content_type="application/problem+json")
     answer["Cache-Control"] = "no-store"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,15 +18,17 @@ from django.views.decorators.http import require_http_methods
 
 from events import queries
 from events.capacity.asking import capacity_events
-from events.exports import Cell, csv_answer, is_asked
+from events.empties import Clause, Empty
+from events.exports import JSON, MARKDOWN, Cell, is_asked, rows_answer
 from events.pages import render_page
+from events.rows import FailureRow
 from events.wording import clock_text, count_text, span_text, zone_word
 from recovery_ops.control.actions.escalations import RESPONSES, Response, Result, respond_to_each
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.escalations.asking import EscalationRow
-from recovery_ops.control.escalations.opening import NAMED_MOST
-from recovery_ops.control.escalations.terms import THEN, matter_of
+from recovery_ops.control.escalations.merging import NAMED_MOST
+from recovery_ops.control.escalations.terms import matter_of, then_of
 from recovery_ops.control.forms import REASON_MOST_CHARS, new_key
 from recovery_ops.control.models import Escalation
 from recovery_ops.control.models.escalations import ANSWER_CHARS
@@ -34,6 +36,10 @@ from recovery_ops.control.notify.chains import plan_of
 from recovery_ops.control.notify.people import names_of_responders
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.nothing import no_escalation
+from recovery_ops.control.views.paging import page, place_asked
+from recovery_ops.control.views.postmortem import PostMortem
+from recovery_ops.rules.escalation_terms import SEVERITIES
+from recovery_ops.rules.words import Category
 
 UNPROCESSABLE = 422
 _TAB_WORDS = {
@@ -111,25 +117,45 @@ def escalations(request: HttpRequest, *, environment: str) -> HttpResponse:
     now, me = timezone.now(), request.user.pk
     tab = request.GET.get("tab", "open")
     tab = tab if tab in asking.TABS else "open"
-    queue = request.GET.get("queue", "")
-    rows = asking.rows_of(environment, tab, by=me, now=now, queue=queue)
+    queue, severity = request.GET.get("queue", ""), request.GET.get("severity", "")
+    severity = severity if severity in SEVERITIES else ""
+    chosen = {"queue": queue, "severity": severity}
+    after = place_asked(request, asking.PLACE)
+    rows, cursor = asking.page_of(environment, tab, by=me, now=now, after=after, most=_NUMBERS_MOST, **chosen)
     if is_asked(request):
-        return csv_answer(request, f"escalations {environment} {tab}", _COLUMNS, map(_cells, rows))
+        return rows_answer(request, f"escalations {environment} {tab}", _COLUMNS, map(_cells, rows))
     counts = asking.counts_of(environment, by=me, now=now)
     queues = asking.queues_of(environment)
     context = {
         "now": now,
         "tab": tab,
-        "tabs": [(name, _TAB_WORDS[name], counts[name], _address(name, queue)) for name in asking.TABS],
+        "tabs": [(name, _TAB_WORDS[name], counts[name], _address(name, queue, severity)) for name in asking.TABS],
         "queue": queue,
-        "queues": [(name, _address(tab, name)) for name in queues] if len(queues) > 1 or queue else [],
-        "all_queues": _address(tab, ""),
+        "queues": [(name, _address(tab, name, severity)) for name in queues] if len(queues) > 1 or queue else [],
+        "all_queues": _address(tab, "", severity),
+        "severity": severity,
+        "severities": [(word, _address(tab, queue, word)) for word in reversed(SEVERITIES)],
+        "all_severities": _address(tab, queue, ""),
         "rows": rows,
+        "page": page(request, rows, after, cursor),
         "chosen": _numbers(request.GET.getlist("chosen")),
-        "empty": None if rows else no_escalation(environment, tab, queue, counts, now=now),
-        "sentence": _sentence(rows if tab == "open" and not queue else None, counts, now),
+        "empty": None if rows else _empty(environment, tab, me, queue, severity, counts, now),
+        "sentence": _sentence(rows if tab == "open" and len(rows) == counts["open"] else None, counts, now),
     }
     return render_page(request, "control/escalations", context)
+
+
+def _empty(
+    environment: str, tab: str, me: int | None, queue: str, severity: str, counts: Mapping[str, int], now: datetime
+) -> Empty:
+    """Why nothing is shown: each filter that is asked for says what it hides."""
+    clauses = []
+    for word, value, rest in (("queue", queue, {"severity": severity}), ("severity", severity, {"queue": queue})):
+        if value:
+            without = asking.count_of(environment, tab, by=me, now=now, **rest)
+            href = _address(tab, rest.get("queue", ""), rest.get("severity", ""))
+            clauses.append(Clause(words=f"{word} {value}", without=without, href=href))
+    return no_escalation(environment, tab, clauses, counts, now=now)
 
 
 _COLUMNS = (
@@ -165,15 +191,27 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
         "row": row,
         "one": one,
         "paragraph": _paragraph(row, now),
-        "then": THEN.get(one.default_action, "nothing changes"),
+        "then": then_of(one),
         "story": story,
         "plan": plan_of(one, story, now),
         "failures": failures,
+        "cause": _unnamed(one, failures),
         "has_breaker": queries.breaker(environment, one.operation, now=now) is not None if one.operation else False,
         "outages": [event for event in outages if one.operation in event.operations][:3],
         "similar": asking.similar_to(one),
     }
+    if is_asked(request, MARKDOWN, JSON):
+        return PostMortem.of(context).answer(request)
     return render_page(request, "control/escalation", context)
+
+
+def _unnamed(one: Escalation, failures: Sequence[FailureRow]) -> str:
+    """The fingerprint of what nobody could name, for the form of its rule; of a run that asked, where it is there."""
+    if one.category != Category.UNKNOWN:
+        return ""
+    marks = [row for row in failures if row.category == Category.UNKNOWN]
+    own = [row for row in marks if row.run in one.runs] or marks
+    return queries.fingerprint_of(own[0].fact_id) if own else ""
 
 
 @require_http_methods(["GET", "POST"])
@@ -219,7 +257,8 @@ class _Asked:
             return self.page(form, status=UNPROCESSABLE, problem="Look at what you typed.")
         results = self._done(form.cleaned_data)
         refused = [one for one in results if not one.is_done]
-        if refused and len(results) == 1 and self.verb not in _AT_ONCE:
+        is_one_fault = len(refused) == len(results) and len({one.text for one in refused}) == 1
+        if is_one_fault and self.verb not in _AT_ONCE:  # said once, however many were asked for
             return self.page(form, status=UNPROCESSABLE, problem=refused[0].text)
         if refused and len(results) > 1:
             return self.page(form, status=UNPROCESSABLE, results=results)
@@ -300,8 +339,9 @@ def _numbers(given: Sequence[str]) -> list[int]:
     return [int(text) for text in given[:_NUMBERS_MOST] if text.isascii() and text.isdigit() and len(text) < 19]
 
 
-def _address(tab: str, queue: str) -> str:
-    asked = {name: value for name, value in (("tab", "" if tab == "open" else tab), ("queue", queue)) if value}
+def _address(tab: str, queue: str, severity: str = "") -> str:
+    given = {"tab": "" if tab == "open" else tab, "queue": queue, "severity": severity}
+    asked = {name: value for name, value in given.items() if value}
     return f"?{urlencode(asked)}" if asked else "?"
 
 
@@ -320,19 +360,20 @@ def _sentence(rows: Sequence[EscalationRow] | None, counts: dict[str, int], now:
     taken = f"{counts['unacknowledged']} of {counts['open']} not taken"
     if not rows:
         return f"{taken}."
-    first = rows[0]
-    if first.is_breached:
-        late = sum(row.is_breached for row in rows)
+    late = sum(row.is_breached for row in rows)
+    if late:
         return f"{taken}; {count_text(late, 'deadline has', 'deadlines have')} passed."
-    if first.one.is_defaulted:
+    running = [row for row in rows if not row.one.is_defaulted]
+    if not running:
         return f"{taken}. No deadline runs: what silence means was carried out."
+    first = min(running, key=lambda row: (row.due, row.number))
     left = span_text(int((first.due - now).total_seconds()))
     return f"{taken}. The next deadline is that of {first.one}, in {left}: then {_then(first)}."
 
 
 def _then(row: EscalationRow) -> str:
     if row.due == row.resolving.ends:
-        return THEN.get(row.one.default_action, "it is late")
+        return then_of(row.one, otherwise="it is late")
     return "nobody has taken it in time"
 
 
@@ -352,7 +393,7 @@ def _paragraph(row: EscalationRow, now: datetime) -> str:
     if not one.is_open:
         return f"{what}{said}. {asked}"
     waits = "A run waits for the answer. " if one.ticket else ""
-    then = THEN.get(one.default_action, "nothing changes")
+    then = then_of(one)
     end = f"If nobody decides by {clock_text(one.resolve_by, today=now)} {zone_word(now)}, {then}."
     if one.default_done_at is not None:
         end = f"Nobody decided in time: {then}. It stays open until somebody does."

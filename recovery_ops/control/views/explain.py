@@ -20,14 +20,14 @@ def explain(request: HttpRequest, *, environment: str) -> HttpResponse:
     now = timezone.now()
     said = {
         name: request.GET.get(name, "").strip()[:_MOST_CHARS]
-        for name in ("operation", "service", "instance", "group", "kind")
+        for name in ("operation", "breaker", "service", "instance", "group", "kind")
     }
     kind = said["kind"] if said["kind"] in BUILT_IN_DEFAULTS else "operation"
     place = placed(
         environment,
         Place(
             operation=said["operation"],
-            breaker=said["operation"],
+            breaker=said["breaker"] or said["operation"],
             service=said["service"],
             instance=said["instance"],
             group=said["group"],

@@ -15,9 +15,10 @@ from django.utils.safestring import SafeString
 
 from events import drawing
 from events.empties import Clause, Empty, Why, none_in, relaxed
-from events.exports import Cell, csv_answer, is_asked
+from events.exports import Cell, is_asked, rows_answer
 from events.failures.asking import (
     READ,
+    SHOWN,
     counts_before,
     fingerprints,
     is_unnamed,
@@ -26,20 +27,23 @@ from events.failures.asking import (
     traits,
 )
 from events.failures.grouping import SPLIT_FIELDS, Grouping
-from events.failures.rows import Course, Field, Fingerprint, Sample
+from events.failures.rows import PLACE, Course, Field, Fingerprint, Sample
 from events.pages import render_page
 from events.runs.asking import stories_of
 from events.runs.rows import RunStory
 from events.window import PRESETS, Window, window_in
 from events.wording import category_text, clock_text, count_text, listing
+from recovery_ops.control.cursors import after_place
 from recovery_ops.control.failures import Standing, cases_of, grouping_of, groupings_in_force, standing_of
 from recovery_ops.control.models import FailureCase
+from recovery_ops.control.views.paging import from_the_start, page, place_asked
 from recovery_ops.rules.words import FAMILY_OF, Category, RunStatus
 
 FIELD_WORDS = {
     Field.CATEGORY: "Category",
     Field.OPERATION: "Operation",
     Field.BACKEND: "Provider and model",
+    Field.REGION: "Region",
     Field.SERVICE: "Service",
     Field.WAITS: "Who waits",
     Field.INSTANCE: "Instance",
@@ -91,32 +95,36 @@ def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
     everything = grouping.of(read_failures(environment, start=window.start, end=window.end))
     sample = everything.matching(chosen)
     before = _before(environment, window, grouping) if not chosen else None
-    found = fingerprints(sample, start=window.start, end=window.end, before=before)
+    after = place_asked(request, PLACE)
+    found = fingerprints(sample, start=window.start, end=window.end, before=before, limit=READ)
     cases = cases_of(environment)
     standings = {one.fingerprint: standing_of(cases.get(one.fingerprint), last=one.last, now=now) for one in found}
     me = request.user.get_username()
     counts = {name: sum(_is_in(name, standing, me) for standing in standings.values()) for name in TABS}
     of_tab = [one for one in found if _is_in(tab, standings[one.fingerprint], me)]
-    shown = [one for one in of_tab if search.lower() in _searched(one)]
+    matching = [one for one in of_tab if search.lower() in _searched(one)]
     if is_asked(request):
-        rows = (_cells(one, standings[one.fingerprint]) for one in shown)
-        return csv_answer(request, f"failures {environment}", _COLUMNS, rows)
+        rows = (_cells(one, standings[one.fingerprint]) for one in matching)
+        return rows_answer(request, f"failures {environment}", _COLUMNS, rows)
+    shown, cursor = after_place(matching, lambda one: one.place, after, SHOWN)
     context = {
         "now": now,
         "window": window,
         "presets": PRESETS,
         "empty": None if shown else _empty(request, environment, window, everything, chosen, search, tab, now),
-        "sentence": _sentence(sample, shown),
+        "sentence": _sentence(sample, matching),
         "cut": _cut_words(everything, window),
         "facets": [(FIELD_WORDS[name], list(_choices(request, sample, everything, name, chosen))) for name in Field],
         "chosen": [(FIELD_WORDS[name].lower(), value, _without(request, name)) for name, value in chosen.items()],
         "search": search,
+        "page": page(request, shown, after, cursor),
         "total": len(everything.seen),
         "rows": [_row(one, window, standings[one.fingerprint]) for one in shown],
         "tab": tab,
         "tabs": [(name, word, counts[name], _with_tab(request, name)) for name, word in TABS.items()],
         "counts": counts,
-        "kept": [(name, value) for name, value in request.GET.items() if name not in ("q",)],
+        "found": len(matching),
+        "kept": [(name, value) for name, value in from_the_start(request).items() if name != "q"],
     }
     return render_page(request, "control/failures", context)
 
@@ -146,7 +154,7 @@ def _empty(
     cases, me = cases_of(environment), request.user.get_username()
 
     def left(fields: Mapping[Field, str], words: str, of_tab: str) -> int:
-        found = fingerprints(everything.matching(fields), start=window.start, end=window.end, before=None)
+        found = fingerprints(everything.matching(fields), start=window.start, end=window.end, before=None, limit=READ)
         standings = ((one, standing_of(cases.get(one.fingerprint), last=one.last, now=now)) for one in found)
         return sum(_is_in(of_tab, how, me) and words.lower() in _searched(one) for one, how in standings)
 
@@ -161,7 +169,7 @@ def _empty(
 
 
 def _without_word(request: HttpRequest, name: str) -> str:
-    query = request.GET.copy()
+    query = from_the_start(request)
     query.pop(name, None)
     return f"?{query.urlencode()}"
 
@@ -173,7 +181,7 @@ def _is_in(tab: str, standing: Standing, me: str) -> bool:
 
 
 def _with_tab(request: HttpRequest, tab: str) -> str:
-    query = request.GET.copy()
+    query = from_the_start(request)
     query.pop("tab", None)
     if tab != "open":
         query["tab"] = tab
@@ -294,7 +302,7 @@ def _choices(
 
 
 def _with(request: HttpRequest, name: Field, value: str) -> str:
-    query = request.GET.copy()
+    query = from_the_start(request)
     query[name.value] = value
     return f"?{query.urlencode()}"
 

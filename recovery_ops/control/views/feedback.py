@@ -20,6 +20,7 @@ from recovery_ops.control.forms import ReasonForm, new_key, problems_of
 from recovery_ops.control.models import Feedback
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.paging import newest_of
 from recovery_ops.rules.feedback import WORDS
 
 MOST = 100
@@ -82,10 +83,12 @@ def feedback(request: HttpRequest, *, environment: str) -> HttpResponse:
     """What waits for an answer and what was answered; POST `act` proposes a change for entry `number`, or closes it."""
     if request.method == "POST":
         return _answered(request, environment)
-    rows = list(Feedback.objects.filter(environment=environment).select_related("proposal").order_by("-number")[:MOST])
+    page = newest_of(request, Feedback.objects.filter(environment=environment).select_related("proposal"), MOST)
+    rows = page.rows
     waiting = [one for one in rows if one.state == Feedback.OPEN]
     context = {
         "now": timezone.now(),
+        "page": page,
         "waiting": [(one, _word(one)) for one in waiting],
         "answered": [(one, _word(one)) for one in rows if one.state != Feedback.OPEN],
         "sentence": f"{count_text(len(waiting), 'entry waits', 'entries wait')} for a proposal." if waiting else "",

@@ -10,6 +10,7 @@ from django.utils import timezone
 from events import queries
 from events.pages import render_page
 from recovery_ops.control.in_force import InForce, Line, Part, in_force_of
+from recovery_ops.control.opamp.agents import is_client
 from recovery_ops.control.views.applying import note_of
 from recovery_ops.control.views.standing import Standing
 
@@ -24,7 +25,9 @@ def agent_settings(request: HttpRequest, *, environment: str) -> HttpResponse:
     agent = queries.agent_named(environment, service, instance, now=now)
     if agent is None:
         raise Http404(f"No instance {service}/{instance} has ever reported in {environment}.")
-    found = in_force_of(agent, queries.settings_in_force(agent.id), Standing(environment, now=now).snapshot, now=now)
+    stated = queries.settings_in_force(agent.id)
+    is_opamp = not stated and is_client(environment, service, instance)
+    found = in_force_of(agent, stated, Standing(environment, now=now).snapshot, now=now, is_opamp=is_opamp)
     chosen = _chosen(found, request.GET.get("of", ""))
     differing = [(part, line) for part in found.parts for line in part.different]
     context = {

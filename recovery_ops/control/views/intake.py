@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.cache import add_never_cache_headers
 from django.views.decorators.http import require_http_methods
 
 from events import tallies
@@ -19,9 +20,11 @@ from events.pages import render_page
 from events.wording import count_text
 from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused
+from recovery_ops.control.actions.showing import show_line
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
 from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.paging import newest_of
 
 MOST = 100
 UNPROCESSABLE = 422
@@ -31,6 +34,7 @@ _WORDS = {
     "source": "query sources",
     "provider": "providers",
     "model": "models",
+    "region": "regions",
     "service": "services",
     "instance": "instances",
     "fingerprint": "failure fingerprints",
@@ -49,7 +53,8 @@ class Line:
     size_bytes: int
     tries: int
     is_replayable: bool
-    content: str
+    content: str | None
+    """None: not shown, until somebody asks for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +68,14 @@ class Names:
 
 @require_http_methods(["GET", "POST"])
 def intake(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """Show what was set aside and folded; or replay or drop lines (`act`), the chosen ones (`line`) or all."""
+    """Show what was set aside and folded; or replay or drop lines (`act`), the chosen ones (`line`) or all.
+
+    `act=show` shows the content of one line, once it is written down who asked.
+    """
     if request.method == "GET":
         return _page(request, environment, ReasonForm(initial={"key": new_key()}))
+    if request.POST.get("act") == "show":
+        return _content(request, environment)
     if not visit_of(request).grants.may("mend_intake", environment):
         raise PermissionDenied(f"Your role does not let you mend the intake of {environment}.")
     form = ReasonForm(request.POST)
@@ -96,17 +106,39 @@ def intake(request: HttpRequest, *, environment: str) -> HttpResponse:
     return changed(request, reverse("intake"), told)
 
 
+def _content(request: HttpRequest, environment: str) -> HttpResponse:
+    """The page with the content of one line."""
+    number = request.POST.get("line", "")
+    if not (number.isascii() and number.isdigit() and len(number) < 19):
+        raise Http404("No record was named.")
+    try:
+        line = show_line(by=actor_of(request), environment=environment, number=int(number))
+    except Refused as refusal:
+        raise (PermissionDenied if refusal.status == 403 else Http404)(refusal.detail) from refusal
+    answer = _page(request, environment, ReasonForm(initial={"key": new_key()}), opened=line)
+    add_never_cache_headers(answer)
+    return answer
+
+
 def _page(
-    request: HttpRequest, environment: str, form: ReasonForm, *, status: int = 200, problem: str = ""
+    request: HttpRequest,
+    environment: str,
+    form: ReasonForm,
+    *,
+    status: int = 200,
+    problem: str = "",
+    opened: Quarantine | None = None,
 ) -> HttpResponse:
     kept = Quarantine.objects.filter(environment=environment)
     counted = tallies.tallies_of(environment)
     total = kept.count()
     names = [_names(one) for one in standings(environment, counted)]
+    shown = newest_of(request, kept.defer("payload", "content"), MOST, "pk")
     context = {
         "now": timezone.now(),
         "sentence": _sentence(environment, total, names),
-        "lines": [_line(one) for one in kept.order_by("-id").defer("payload")[:MOST]],
+        "lines": [_line(one, opened) for one in shown.rows],
+        "page": shown,
         "total": total,
         "tallies": _tallies(counted),
         "names": names,
@@ -117,7 +149,7 @@ def _page(
     return render_page(request, "control/intake", context, status=status)
 
 
-def _line(one: Quarantine) -> Line:
+def _line(one: Quarantine, opened: Quarantine | None) -> Line:
     return Line(
         id=one.pk,
         at=from_us(one.received_us),
@@ -127,7 +159,7 @@ def _line(one: Quarantine) -> Line:
         size_bytes=one.size_bytes,
         tries=one.tries,
         is_replayable=bool(one.encoding),
-        content=one.content,
+        content=opened.content if opened is not None and opened.pk == one.pk else None,
     )
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -14,42 +12,31 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from events.models import AgentKey
+from events.moments import to_us
 from events.wording import count_text, listing
 from recovery_ops.control.actions import Done, keys
-from recovery_ops.control.actions.keys import IssuedKey, is_good
+from recovery_ops.control.actions.keys import IssuedKey
 from recovery_ops.control.context import actor_of
+from recovery_ops.control.let_in import KeyLine, key_line, keys_of
 from recovery_ops.control.settings_forms import NewKeyForm, RevokeKeyForm, RotateKeyForm
 from recovery_ops.control.sign_in.sessions import sign_in_again
+from recovery_ops.control.views.paging import page_of
 from recovery_ops.control.views.settings import Asking, answer, require, settings_page
 
-SOON = timedelta(days=14)
 MOST = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One key. `standing` is a word: good, ends soon, never used, expired, revoked."""
-
-    key: AgentKey
-    standing: str
-    is_good: bool
-
-    @property
-    def scopes(self) -> list[str]:
-        """What it may do, word by word."""
-        return self.key.scopes.split()
 
 
 def key_list(request: HttpRequest, *, environment: str) -> HttpResponse:
     """Every key of the environment; those that are over come last."""
     now = timezone.now()
-    found = AgentKey.objects.filter(environment=environment).order_by("name", "-created_at")[:MOST]
-    lines = [_line(key, now) for key in found]
+    lines = [key_line(key, now) for key in keys_of(environment)]
+    shown = page_of(request, lines, _place, (int, str, int, int), MOST)
     context = {
         "now": now,
-        "good": [line for line in lines if line.is_good],
-        "over": [line for line in lines if not line.is_good],
-        "sentence": _sentence(lines, environment, now),
+        "page": shown,
+        "good": [line for line in shown.rows if line.is_good],
+        "over": [line for line in shown.rows if not line.is_good],
+        "sentence": _sentence(lines, environment),
     }
     return settings_page(request, "keys", context, here="keys")
 
@@ -64,7 +51,11 @@ def new(request: HttpRequest, *, environment: str) -> HttpResponse:
     def carry_out(typed: dict[str, Any]) -> Done[IssuedKey]:
         days = int(typed["days"]) if typed["days"] else None
         return keys.make_key(
-            **_asked(request, environment, typed), name=typed["name"], scopes=typed["scopes"], days=days
+            **_asked(request, environment, typed),
+            name=typed["name"],
+            scopes=typed["scopes"],
+            days=days,
+            requests_per_s=typed["requests_per_s"],
         )
 
     asking = Asking(
@@ -144,19 +135,12 @@ def _found(environment: str, prefix: str) -> AgentKey:
     return key
 
 
-def _line(key: AgentKey, now: datetime) -> Line:
-    if key.revoked_at is not None:
-        standing = "revoked"
-    elif not is_good(key, now):
-        standing = "expired"
-    elif key.expires_at is not None and key.expires_at < now + SOON:
-        standing = "ends soon"
-    else:
-        standing = "good" if key.last_used_at is not None else "never used"
-    return Line(key=key, standing=standing, is_good=is_good(key, now))
+def _place(line: KeyLine) -> tuple[int, str, int, int]:
+    """Those that are over come last; by name, the newest of one name first."""
+    return int(not line.is_good), line.key.name, -to_us(line.key.created_at), -line.key.pk
 
 
-def _sentence(lines: Iterable[Line], environment: str, now: datetime) -> str:
+def _sentence(lines: Iterable[KeyLine], environment: str) -> str:
     good = [line for line in lines if line.is_good]
     if not good:
         return f"No key lets anything into {environment}: agents cannot report."

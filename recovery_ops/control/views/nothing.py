@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
@@ -19,10 +19,11 @@ _LATELY = timedelta(minutes=5)
 _ASKS = "Agents ask when a policy refuses, a budget is spent, a quota is used up, or a failure is of no known kind."
 
 
-def no_escalation(environment: str, tab: str, queue: str, counts: Mapping[str, int], *, now: datetime) -> Empty:
-    """Why a tab of the queue is empty: `counts` by tab, of all queues. Four queries."""
-    if queue and counts[tab]:
-        clauses = [Clause(words=f"queue {queue}", without=counts[tab], href=_queue_address(tab))]
+def no_escalation(
+    environment: str, tab: str, clauses: Sequence[Clause], counts: Mapping[str, int], *, now: datetime
+) -> Empty:
+    """Why a tab of the queue is empty: `counts` by tab, of all queues and severities. Four queries."""
+    if clauses and counts[tab]:
         return relaxed(clauses, total=counts[tab], what="escalation")
     if tab == "mine" and counts["unacknowledged"]:
         text = f"{count_text(counts['unacknowledged'], 'escalation is', 'escalations are')} not taken by anybody."

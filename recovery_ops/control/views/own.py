@@ -12,8 +12,10 @@ from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
-from recovery_ops.control.actions.people import note_own_password, set_own_email
+from recovery_ops.control.actions import Asked
+from recovery_ops.control.actions.people import OWN, note_own_password, set_own_email
 from recovery_ops.control.context import actor_of
+from recovery_ops.control.models import EVERYWHERE
 from recovery_ops.control.preferences import zones
 from recovery_ops.control.settings_forms import OwnEmailForm
 from recovery_ops.control.views.answers import changed
@@ -87,7 +89,8 @@ def email(request: HttpRequest) -> HttpResponse:
     assert isinstance(request.user, User)  # noqa: S101  # views are closed to strangers
     form = OwnEmailForm(request.POST or None, initial={"email": request.user.email})
     if request.method == "POST" and form.is_valid():
-        set_own_email(request.user, form.cleaned_data["email"], by=actor_of(request))
+        asked = Asked(by=actor_of(request), environment=EVERYWHERE, reason=OWN)
+        set_own_email(request.user, **asked, email=form.cleaned_data["email"])
         told = "Escalation chains can write to you." if request.user.email else "Nobody writes to you any more."
         return changed(request, reverse("preferences"), told)
     status = UNPROCESSABLE if request.method == "POST" else 200

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from allauth.account.adapter import get_adapter
 from allauth.mfa.models import Authenticator
 from allauth.mfa.recovery_codes.views import GenerateRecoveryCodesView, ViewRecoveryCodesView
 from allauth.mfa.totp.views import ActivateTOTPView, DeactivateTOTPView
@@ -25,9 +26,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from events.wording import count_text
+from recovery_ops.control.actions import Asked
 from recovery_ops.control.actions.sign_ins import end_sessions, note_factor
 from recovery_ops.control.context import actor_of, origin_of
-from recovery_ops.control.sign_in.sessions import HAS_FACTOR
+from recovery_ops.control.models import EVERYWHERE
+from recovery_ops.control.sign_in.sessions import HAS_FACTOR, sign_in_again
 from recovery_ops.control.views.accounts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.settings import sections, settings_page
@@ -85,9 +88,10 @@ def places_of(user: User, request: HttpRequest) -> list[Place]:
 @require_POST
 def end(request: HttpRequest) -> HttpResponse:
     """End one session of one's own, or all others."""
-    only = request.POST.get("session", "")
-    only = only if only.isascii() and only.isdigit() and len(only) < 19 else ""
-    ended = end_sessions(_person(request), by=actor_of(request), keep=str(request.session.session_key), only=only)
+    given = request.POST.get("session", "")
+    only = int(given) if given.isascii() and given.isdigit() and len(given) < 19 else None
+    asked = Asked(by=actor_of(request), environment=EVERYWHERE, reason="ended by its owner")
+    ended = end_sessions(_person(request), **asked, keep=str(request.session.session_key), only=only).object
     told = f"{count_text(ended, 'session')} ended." if ended else "There was no other session."
     return changed(request, reverse("own-sign-in"), told)
 
@@ -97,6 +101,15 @@ class _Page:
 
     request: HttpRequest
     title = ""
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """django-allauth asks nobody again who comes by a provider and has no means of their own: we do."""
+        has_means = bool(get_adapter(request).get_reauthentication_methods(request.user))
+        again = None if has_means else sign_in_again(request)
+        if again is not None:
+            return again
+        answer: HttpResponse = super().dispatch(request, *args, **kwargs)  # type: ignore[misc]  # of the view beside it
+        return answer
 
     def get_context_data(self, **more: Any) -> dict[str, Any]:
         context: dict[str, Any] = super().get_context_data(**more)  # type: ignore[misc]  # of the view beside it

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.db.models import Prefetch
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
@@ -19,29 +17,15 @@ from events.wording import count_text
 from recovery_ops.control.actions import Done, people
 from recovery_ops.control.actions.people import Account
 from recovery_ops.control.context import actor_of, visit_of
-from recovery_ops.control.models import EVERYWHERE, RoleGrant
-from recovery_ops.control.roles import KEY_PERMISSIONS, LEAST_ROLE, ROLES, Grants, Role, grants_from
+from recovery_ops.control.let_in import PersonLine, people_of, person_line, person_of
+from recovery_ops.control.models import EVERYWHERE
+from recovery_ops.control.roles import KEY_PERMISSIONS, LEAST_ROLE, ROLES, Role
 from recovery_ops.control.settings_forms import NewPersonForm, NoteForm, RoleForm
+from recovery_ops.control.views.paging import page_of
 from recovery_ops.control.views.settings import Asking, answer, require, settings_page
 from recovery_ops.rules.scope import ANY
 
 MOST = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One account. `role` is what it holds here for all agents, `groups` what for some, `elsewhere` its other roles."""
-
-    user: User
-    role: str
-    is_everywhere: bool
-    groups: Sequence[str]
-    elsewhere: Sequence[str]
-
-    @property
-    def is_here(self) -> bool:
-        """Whether it holds any role here."""
-        return bool(self.role or self.groups)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +40,13 @@ class Deed:
 def people_list(request: HttpRequest, *, environment: str) -> HttpResponse:
     """Everybody who has an account, with what they may do here, and the table of roles."""
     may_everywhere = _may_everywhere(request)
-    granted = Prefetch("role_grants", queryset=RoleGrant.objects.order_by("environment"))
-    users = list(get_user_model().objects.order_by("-is_active", "username").prefetch_related(granted)[:MOST])
-    lines = [_line(user, environment) for user in users]
-    if not may_everywhere:  # whom another environment lets in is that one's business
-        lines = [line for line in lines if line.is_here]
+    everybody = people_of(environment, of_all=may_everywhere)
+    shown = page_of(request, everybody, _place, (int, str), MOST)
     context = {
-        "lines": lines,
+        "lines": shown.rows,
+        "page": shown,
         "may_everywhere": may_everywhere,
-        "sentence": _sentence(lines, environment),
+        "sentence": _sentence(everybody, environment),
         "roles": [role.value for role in ROLES],
         "deeds": deeds(),
     }
@@ -118,7 +100,7 @@ def role(request: HttpRequest, *, environment: str, number: int) -> HttpResponse
         return _roles(user, None if _may_everywhere(request) else environment)
 
     def form(*args: Any, **given: Any) -> RoleForm:
-        held = _line(user, environment)
+        held = person_line(user, environment)
         first = {"role": held.role or Role.VIEWER.value, "where": EVERYWHERE if held.is_everywhere else environment}
         given["initial"] = {**first, **given.get("initial", {})}
         return RoleForm(*args, environment=environment, may_everywhere=_may_everywhere(request), **given)
@@ -179,30 +161,15 @@ def _may_everywhere(request: HttpRequest) -> bool:
 
 def _found(request: HttpRequest, environment: str, number: int) -> User:
     """The account, where it is the business of who asks. Raises Http404."""
-    user = get_user_model().objects.filter(pk=number).first()
-    if user is None or not (_may_everywhere(request) or _line(user, environment).is_here):
+    found = person_of(environment, number, of_all=_may_everywhere(request))
+    if found is None:
         raise Http404(f"There is no account {number} that has a role in {environment}.")
-    return user
+    return found.user
 
 
-def _line(user: User, environment: str) -> Line:
-    rows = [(grant.environment, grant.group, grant.role) for grant in user.role_grants.all()]
-    if user.is_superuser:
-        rows.append((EVERYWHERE, ANY, Role.ADMIN))
-    held = grants_from(rows)
-    of_all = Grants(held.by_environment)
-    here = of_all.role(environment)
-    others = [
-        f"{role} in {name}" for name, role in held.by_environment.items() if name not in (environment, EVERYWHERE)
-    ]
-    others += [f"{role} for {group} in {name}" for (name, group), role in held.by_group.items() if name != environment]
-    return Line(
-        user=user,
-        role=here.value if here else "",
-        is_everywhere=here is not None and held.by_environment.get(EVERYWHERE) == here,
-        groups=[f"{role} for {group}" for group, role in sorted(held.groups(environment).items())],
-        elsewhere=others,
-    )
+def _place(line: PersonLine) -> tuple[int, str]:
+    """Those who may come in first, by name."""
+    return int(not line.user.is_active), line.user.get_username()
 
 
 def _roles(user: User, environment: str | None) -> str:
@@ -220,7 +187,7 @@ def _roles(user: User, environment: str | None) -> str:
     return ", ".join(told) or "no role"
 
 
-def _sentence(lines: Iterable[Line], environment: str) -> str:
+def _sentence(lines: Iterable[PersonLine], environment: str) -> str:
     here = [line for line in lines if line.is_here and line.user.is_active]
     admins = sum(line.role == Role.ADMIN for line in here)
     return (

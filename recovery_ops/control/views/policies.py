@@ -36,6 +36,7 @@ from recovery_ops.control.views import sentences
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.configuration import in_force, set_by
+from recovery_ops.control.views.paging import newest_of
 from recovery_ops.control.views.rollouts import rollout_row
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.knobs import KNOBS
@@ -74,10 +75,12 @@ def policies(request: HttpRequest, *, environment: str) -> HttpResponse:
     rows = [_row(one, standing) for one in queries.operations(environment, now=now)]
     status = live_status(standing, fleet)
     ruled = sum(any(cell.is_said for cell in row.cells) for row in rows)
+    page = newest_of(request, PolicyProposal.objects.open(environment).defer("document"), MOST_PROPOSALS)
     context = {
         "now": now,
         "rows": rows,
-        "proposals": PolicyProposal.objects.open(environment).defer("document")[:MOST_PROPOSALS],
+        "proposals": page.rows,
+        "page": page,
         "awaiting": actions.awaiting_review(environment),
         "rollout": rollout_row(environment, now=now) if standing.snapshot.canary is not None else None,
         "sentence": sentences.policies(standing.snapshot.policy, status["apply"], ruled=ruled, of=len(rows)),

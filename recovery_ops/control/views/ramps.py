@@ -23,6 +23,7 @@ from recovery_ops.control.models import ResetRamp
 from recovery_ops.control.ramping import Seen, opinion_of, seen_of
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.paging import newest_of
 from recovery_ops.control.views.ramp_words import MARKS, line_of, names_of, sentence_of
 from recovery_ops.rules.scope import ANY
 
@@ -56,8 +57,10 @@ class MemberLine:
 
 def ramps(request: HttpRequest, *, environment: str) -> HttpResponse:
     """The newest resets of many."""
-    found = list(ResetRamp.objects.filter(environment=environment).order_by("-number")[:MOST])
+    page = newest_of(request, ResetRamp.objects.filter(environment=environment), MOST)
+    found = page.rows
     context = {
+        "page": page,
         "now": timezone.now(),
         "lines": [line_of(one) for one in found],
         "going_on": sum(one.is_running for one in found),

@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString
 from events.capacity.asking import capacity_events
 from events.capacity.rows import OWNER_WORDS, CapacityEventRow
 from events.drawing import spark, stacked
-from events.exports import csv_answer, is_asked
+from events.exports import is_asked, rows_answer
 from events.pages import render_page
 from events.recoveries.asking import Cause, Recoveries, recoveries, today_of, two_spans
 from events.wording import category_text, count_text, share_text, span_text
@@ -26,6 +26,7 @@ from recovery_ops.control.actions import PAST
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.escalations.answering import Answering, answering
 from recovery_ops.control.models import AuditEntry
+from recovery_ops.control.views.monthly_csv import COLUMNS, Month, lines_of
 from recovery_ops.control.views.tiles import Tile
 from recovery_ops.rules.words import Category
 
@@ -84,11 +85,23 @@ def monthly(request: HttpRequest, *, environment: str) -> HttpResponse:
     earlier = _previous(first)
     before = recoveries(environment, first=earlier, last=first - timedelta(days=1))
     start_at, end_at = _midnight(first), _midnight(_next(first))
-    if is_asked(request):
+    if is_asked(request) and request.GET.get("part") != "all":
         cells = ((one.operation, one.category, one.failures, one.runs, one.lost) for one in this.causes)
-        return csv_answer(request, f"causes {environment} {first:%Y-%m}", _CAUSE_COLUMNS, cells)
+        return rows_answer(request, f"causes {environment} {first:%Y-%m}", _CAUSE_COLUMNS, cells)
     answers = answering(environment, start=start_at, end=end_at, now=now)
     outages = capacity_events(environment, start=start_at, end=end_at, now=now)
+    deeds = _deeds(environment, start_at, end_at)
+    if is_asked(request):
+        month = Month(
+            environment=environment,
+            start=start_at,
+            end=min(end_at, now),
+            found=this,
+            answers=answers,
+            outages=outages,
+            deeds=deeds,
+        )
+        return rows_answer(request, f"report {environment} {first:%Y-%m}", COLUMNS, lines_of(month, now))
     context = {
         "now": now,
         "problem": problem,
@@ -105,7 +118,7 @@ def monthly(request: HttpRequest, *, environment: str) -> HttpResponse:
         "chart": _chart(this),
         "outcomes": _OUTCOMES,
         "lines": _lines(this, _CAUSES_REPORTED, linked=False),
-        "deeds": _deeds(environment, start_at, end_at),
+        "deeds": deeds[:_DEEDS_SHOWN],
         "outages": [_outage(row, now) for row in _longest(outages, now)],
         "outage_count": len(outages),
         "outage_time": sum((row.lasted(now) for row in outages), timedelta()),
@@ -252,7 +265,7 @@ def _deeds(environment: str, start: datetime, end: datetime) -> list[tuple[str, 
     found = sorted(counts.items(), key=lambda item: (-sum(item[1].values()), item[0]))
     return [
         (PAST.get(verb, verb.replace(".", " ").replace("_", " ")), sum(by.values()), ", ".join(sorted(by)))
-        for verb, by in found[:_DEEDS_SHOWN]
+        for verb, by in found
     ]
 
 

@@ -22,9 +22,10 @@ from recovery_ops.control.actions.replays import cancel_replay, start_replay
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.differences import lines_of
 from recovery_ops.control.models import PolicyProposal, Replay
-from recovery_ops.control.replay.deciding import NOT_ADMITTED, NOT_ASKED, NOT_MADE, OTHER_MODEL
+from recovery_ops.control.replay.deciding import NO_COST, NOT_ADMITTED, NOT_ASKED, NOT_MADE, OTHER_MODEL
 from recovery_ops.control.replay.loop import LOOP_WORDS
-from recovery_ops.control.replay.measures import WORDS
+from recovery_ops.control.replay.measures import COST, WORDS
+from recovery_ops.control.templatetags.console import count
 from recovery_ops.control.views.answers import changed
 from recovery_ops.rules.words import Category
 
@@ -40,6 +41,10 @@ DOUBTS = {
         "attempts would ask another model",
         "They are taken to have ended as with the recorded one.",
     ),
+    NO_COST: (
+        "attempts at models have no cost that is known",
+        "Their tokens were not counted, or no run of their instance told tokens and cost.",
+    ),
 }
 """What cannot be known, in words."""
 NOT_TOLD = (
@@ -52,11 +57,22 @@ NOT_TOLD = (
 class MeasureRow:
     """One line of the table of results; `change` in words, empty where nothing changes."""
 
+    name: str
     word: str
     recorded: float | None
     old: float
     new: float
     change: str
+
+    @property
+    def told_old(self) -> str:
+        """The figure under the old policy, as it is shown."""
+        return _told(self.name, self.old)
+
+    @property
+    def told_new(self) -> str:
+        """The figure under the new policy, as it is shown."""
+        return _told(self.name, self.new)
 
 
 class ReplayForm(forms.Form):
@@ -163,9 +179,9 @@ def sentence_of(found: Replay) -> str:
             return f"{failures} would be classified otherwise; no call would end or wait otherwise."
         return f"Of {count_text(result['calls'], 'call')} that failed, none would be decided otherwise."
     parts = [
-        f"{row.change} {WORDS_SHORT[name]}"
-        for name, row in zip(WORDS, rows_of(result["measures"]), strict=True)
-        if row.change and name in WORDS_SHORT
+        f"{row.change} {WORDS_SHORT[row.name]}"
+        for row in rows_of(result["measures"])
+        if row.change and row.name in WORDS_SHORT
     ]
     told = f": {', '.join(parts)}" if parts else ""
     return f"{calls} of {result['calls']:,} that failed would be decided otherwise{told}."
@@ -177,19 +193,24 @@ WORDS_SHORT = {
     "refused": "refusals",
     "fallbacks": "answers from a fallback",
     "failed": "failed calls",
+    COST: "cost",
 }
 """What the sentence tells of."""
 
 
-def rows_of(measures: Mapping[str, Mapping[str, float]] | None) -> list[MeasureRow]:
+def rows_of(measures: Mapping[str, Mapping[str, float | None]] | None) -> list[MeasureRow]:
     """The table of results."""
     if not measures:
         return []
     rows = []
     for name, word in WORDS.items():
-        old, new = measures["old"][name], measures["new"][name]
-        recorded = None if name == "tokens" else measures["recorded"][name]
-        rows.append(MeasureRow(word=word, recorded=recorded, old=old, new=new, change=change_of(old, new)))
+        old, new = measures["old"].get(name), measures["new"].get(name)
+        if old is None and new is None:
+            continue  # nobody told what anything cost, or the replay is older than the measure
+        was, will = old or 0.0, new or 0.0
+        change = cost_change_of(was, will) if name == COST else change_of(was, will)
+        recorded = None if name in ("tokens", COST) else measures["recorded"][name]
+        rows.append(MeasureRow(name=name, word=word, recorded=recorded, old=was, new=will, change=change))
     return rows
 
 
@@ -226,6 +247,21 @@ def change_of(old: float, new: float) -> str:
     if old < 20:
         return f"{sign}{abs(new - old):,.0f}" if abs(new - old) >= 1 else f"{sign}{abs(new - old):.1f}"
     return f"{sign}{share_text(abs(new - old) / old)}"
+
+
+def cost_change_of(old_usd: float, new_usd: float) -> str:
+    """`−30.1 %`; `+0.02` where there was nothing; empty for no change."""
+    if _told(COST, old_usd) == _told(COST, new_usd):
+        return ""
+    sign, moved = "+" if new_usd > old_usd else "−", abs(new_usd - old_usd)
+    return f"{sign}{share_text(moved / old_usd)}" if old_usd else f"{sign}{_told(COST, moved)}"
+
+
+def _told(name: str, number: float) -> str:
+    """`1,240`; dollars with two decimals, and four below one."""
+    if name != COST:
+        return count(number)
+    return f"{number:,.2f}" if number >= 1 else f"{number:.4f}"
 
 
 def doubts_of(result: Mapping[str, Any]) -> list[tuple[int, str, str]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date, datetime
 from io import StringIO
 
 from django.http import HttpRequest, HttpResponse
@@ -12,9 +14,10 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from events import drawing
+from events.exports import csv_cell
 from events.pages import render_page
 from events.wording import count_text, share_text, span_text
-from recovery_ops.control.escalations.report import Kept, Report, Span, report_of, weeks_before
+from recovery_ops.control.escalations.report import Kept, Report, Span, report_of, week_with, weeks_before
 from recovery_ops.control.escalations.terms import terms_now
 from recovery_ops.control.escalations.timing import Times
 
@@ -27,6 +30,8 @@ COLUMNS = (
     *("runs_recovered_alone", "runs_helped", "runs_lost"),
 )
 """The columns of the CSV, one row a week."""
+LOAD_COLUMNS = ("week", "who", "taken", "decided", "resolved", "comments", "out_of_hours", "held_s")
+NOISE_COLUMNS = ("week", "rank", "whose", "what", "asked", "facts", "undecided", "mttr_median_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,16 +46,17 @@ class Figure:
 
 def report(request: HttpRequest, *, environment: str) -> HttpResponse:
     """The last weeks: figures, the weeks, who did how much, what was noise."""
-    now, weeks = timezone.now(), _weeks(request)
-    start, end = weeks_before(now, weeks)
-    found = report_of(environment, start=start, end=end, now=now)
+    now = timezone.now()
+    asked = _asked(request, now)
+    found = report_of(environment, start=asked.start, end=asked.end, now=now)
     context = {
         "now": now,
         "report": found,
-        "weeks": weeks,
+        "asked": asked,
+        "is_so_far": asked.end == now,
         "choices": CHOICES,
         "figures": list(_figures(found)),
-        "sentence": _sentence(found),
+        "sentence": _sentence(found, asked),
         "newest_first": list(reversed(found.weeks)),
         "terms": _terms(environment),
     }
@@ -58,15 +64,22 @@ def report(request: HttpRequest, *, environment: str) -> HttpResponse:
 
 
 def report_csv(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """The weeks as CSV, the oldest first. What did not happen is an empty field."""
-    now, weeks = timezone.now(), _weeks(request)
-    start, end = weeks_before(now, weeks)
-    found = report_of(environment, start=start, end=end, now=now)
+    """The weeks as CSV, the oldest first; or with `of` the load of each person, or the noise, by week.
+
+    What did not happen is an empty field.
+    """
+    now = timezone.now()
+    asked = _asked(request, now)
+    found = report_of(environment, start=asked.start, end=asked.end, now=now)
+    of = request.GET.get("of", "")
+    columns, cells = TABLES.get(of, TABLES[""])
     written = StringIO()
     rows = csv.writer(written)
-    rows.writerow(COLUMNS)
-    rows.writerows(_cells(week) for week in found.weeks)
-    name = f"report-{found.weeks[0].week}-{weeks}-weeks.csv"
+    rows.writerow(columns)
+    for week in found.weeks:
+        rows.writerows(cells(week))
+    span = "week" if asked.weeks == 1 else f"{asked.weeks}-weeks"
+    name = "-".join(["report", *([of] if of in TABLES and of else []), f"{found.weeks[0].week}-{span}.csv"])
     disposition = f'attachment; filename="{name}"'
     return HttpResponse(
         written.getvalue(), content_type="text/csv; charset=utf-8", headers={"Content-Disposition": disposition}
@@ -86,13 +99,35 @@ def _terms(environment: str) -> str:
     return ", ".join(told)
 
 
-def _weeks(request: HttpRequest) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The weeks that are asked for: the last ones, or the one that begins with a Monday."""
+
+    start: datetime
+    end: datetime
+    weeks: int
+    monday: date | None = None
+
+    @property
+    def query(self) -> str:
+        """As an address says it."""
+        return f"weeks={self.weeks}" if self.monday is None else f"week={self.monday}"
+
+
+def _asked(request: HttpRequest, now: datetime) -> Asked:
+    """What is no week, or one to come, is the last weeks."""
+    with suppress(ValueError):
+        span = week_with(date.fromisoformat(request.GET.get("week", "")), now)
+        if span is not None:
+            return Asked(start=span[0], end=span[1], weeks=1, monday=span[0].date())
     given = request.GET.get("weeks", "")
-    return int(given) if given in {str(one) for one in CHOICES} else _DEFAULT
+    weeks = int(given) if given in {str(one) for one in CHOICES} else _DEFAULT
+    start, end = weeks_before(now, weeks)
+    return Asked(start=start, end=end, weeks=weeks)
 
 
-def _cells(week: Span) -> list[str | int]:
-    return [
+def _cells(week: Span) -> list[list[str | int | float]]:
+    cells: list[str | int | float] = [
         week.week.isoformat(),
         week.opened,
         *_seconds(week.acknowledging),
@@ -107,10 +142,39 @@ def _cells(week: Span) -> list[str | int]:
         "" if week.recovered_share is None else f"{week.recovered_share:.4f}",
         *("" if count is None else count for count in (week.alone, week.helped, week.lost)),
     ]
+    return [cells]
+
+
+def _loads(week: Span) -> list[list[str | int | float]]:
+    return [
+        [
+            *(week.week.isoformat(), csv_cell(one.name), one.taken, one.decided, one.resolved, one.comments),
+            *(one.out_of_hours, f"{one.held_s:.0f}"),
+        ]
+        for one in week.people
+    ]
+
+
+def _noises(week: Span) -> list[list[str | int | float]]:
+    return [
+        [
+            *(week.week.isoformat(), rank, csv_cell(one.whose), csv_cell(one.matter)),
+            *(one.asked, one.facts, one.undecided, _seconds(one.resolving)[1]),
+        ]
+        for rank, one in enumerate(week.noisy, 1)
+    ]
 
 
 def _seconds(times: Times) -> list[str]:
     return ["" if one is None else f"{one:.0f}" for one in (times.mean_s, times.median_s, times.p90_s)]
+
+
+TABLES: Mapping[str, tuple[Sequence[str], Callable[[Span], list[list[str | int | float]]]]] = {
+    "": (COLUMNS, _cells),
+    "people": (LOAD_COLUMNS, _loads),
+    "noisy": (NOISE_COLUMNS, _noises),
+}
+"""What `of` may say: the columns, and the rows of a week."""
 
 
 def _figures(found: Report) -> Sequence[Figure]:
@@ -163,8 +227,10 @@ def _course(values: Sequence[float | None]) -> SafeString | str:
     return drawing.spark(values) if len([value for value in values if value is not None]) > 1 else ""
 
 
-def _sentence(found: Report) -> str:
-    total, since = found.total, f"{found.weeks[0].week:%d %B}"
+def _sentence(found: Report, of: Asked) -> str:
+    total, since = found.total, f"Since {found.weeks[0].week:%d %B}"
+    if of.monday is not None:
+        since = f"In the week from {of.monday:%d %B %Y}"
     if not total.opened:
         asked = "nobody was asked anything"
     else:
@@ -174,4 +240,4 @@ def _sentence(found: Report) -> str:
         )
         asked = f"people were asked {count_text(total.opened, 'question')}{share}"
     missing = " The oldest questions are missing: there were too many." if found.is_partial else ""
-    return f"Since {since}, {asked}.{missing}"
+    return f"{since}, {asked}.{missing}"

@@ -9,23 +9,28 @@ from typing import Any
 
 import orjson
 from django.conf import settings
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.cache import add_never_cache_headers
 from django.utils.safestring import SafeString
 
-from events.exports import MARKDOWN, Cell, csv_answer, is_asked, markdown_answer
+from events.exports import MARKDOWN, Cell, is_asked, markdown_answer, rows_answer
 from events.pages import render_page
 from events.runs.asking import run_of
 from events.runs.ladder import RungLine, by_operation, drawn, rung_lines
 from events.runs.records import RECORDS_MOST, RunRecord, records_of, traces_of
-from events.runs.rows import LOST, RUNG_WORDS, RunStory, level_of
+from events.runs.rows import LOST, RUNG_WORDS, RunStory, Step, level_of
 from events.runs.story import category_counts
 from events.timelines import Table
 from events.window import Window
 from events.wording import clock_text, count_text, lasted_text, listing
-from recovery_ops.control.context import visit_of
-from recovery_ops.control.models import AuditEntry, Escalation, Feedback
+from recovery_ops.control.actions import Refused
+from recovery_ops.control.actions.showing import show_facts
+from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.escalations.in_runs import Answered, Asked, asked_by, with_answers
+from recovery_ops.control.models import AuditEntry, Feedback
 from recovery_ops.control.standings import Standing, reporting_in, standing_of
 from recovery_ops.control.views.changes import change_of
 from recovery_ops.rules.words import Rung
@@ -59,8 +64,10 @@ class _Page:
     environment: str
     story: RunStory
     standing: Standing
-    questions: Sequence[Escalation]
+    asked: Asked
     now: datetime
+    facts: Sequence[RunRecord] | None = None
+    """What was sent, where somebody asked for it and that is written down."""
 
 
 def story_of(environment: str, run: str) -> RunStory:
@@ -72,34 +79,51 @@ def story_of(environment: str, run: str) -> RunStory:
 
 
 def one_run(request: HttpRequest, *, environment: str, run: str) -> HttpResponse:
-    """One run in one of its tabs (`tab=`); `with=` puts the ladder of another one under its own."""
+    """One run in one of its tabs (`tab=`); `with=` puts the ladder of another one under its own.
+
+    POST shows the values of the tab of attributes, once it is written down who asked.
+    """
     now = timezone.now()
-    story = story_of(environment, run)
+    told = story_of(environment, run)
+    people = asked_by(environment, told)
+    story = with_answers(told, people)
     standing = standing_of(story, now, reporting_in(environment, [story], now))
     sentence = _telling(story, standing, now)
     if is_asked(request):
-        return csv_answer(request, f"run {run}", _COLUMNS, map(_cells, story.steps))
+        return rows_answer(request, f"run {run}", _COLUMNS, map(_cells, story.steps))
     if is_asked(request, MARKDOWN):
         return _told_in_markdown(request, story, sentence, standing, now)
     asked = request.GET.get("tab", "")
     tab = asked if asked in TABS else "ladder"
-    questions = _questions(environment, story)
-    page = _Page(request=request, environment=environment, story=story, standing=standing, questions=questions, now=now)
+    facts = _asked_facts(request, environment, run) if request.method == "POST" and tab == "attributes" else None
+    page = _Page(
+        request=request, environment=environment, story=story, standing=standing, asked=people, now=now, facts=facts
+    )
     context = {
         "now": now,
         "story": story,
         "short": short(run),
         "standing": standing,
-        "is_open": story.ended is None and standing.word != LOST,
+        "is_open": story.ended is None and standing.word != LOST and facts is None,
         "sentence": sentence,
         "tab": tab,
         "tabs": [(name, word, str(place)) for place, (name, word) in enumerate(TABS.items(), start=1)],
-        "question": next((one for one in questions if one.is_open), None),
+        "question": next((one for one in people.questions if one.is_open), None),
         "bad_operation": next((step.operation for step in story.steps if step.operation and step.mark == "open"), ""),
         "timelines_href": _timelines_href(story, now),
         **_TAB_CONTEXTS[tab](page),
     }
-    return render_page(request, "control/run", context)
+    answer = render_page(request, "control/run", context)
+    if facts is not None:
+        add_never_cache_headers(answer)
+    return answer
+
+
+def _asked_facts(request: HttpRequest, environment: str, run: str) -> Sequence[RunRecord]:
+    try:
+        return show_facts(by=actor_of(request), environment=environment, run=run)
+    except Refused as refusal:
+        raise (PermissionDenied if refusal.status == 403 else Http404)(refusal.detail) from refusal
 
 
 def short(run: str) -> str:
@@ -110,13 +134,18 @@ def short(run: str) -> str:
 def _ladder(page: _Page) -> Mapping[str, Any]:
     other = page.request.GET.get("with", "").strip()[:200]
     beside = run_of(page.environment, other) if other and other.isprintable() else None
+    if beside is not None:
+        beside = with_answers(beside, asked_by(page.environment, beside))
     climbs = [_climb(one, page.now) for one in (page.story, beside) if one is not None and one.pieces]
     return {
         "climbs": climbs,
         "with": other,
         "is_with_unknown": bool(other) and beside is None,
         "facts": list(_facts(page.story, page.standing, page.now)),
-        "steps": [(step, _offset(step.at - page.story.started)) for step in page.story.steps],
+        "steps": [
+            (step, _offset(step.at - page.story.started), page.asked.by_fact.get(step.fact_id))
+            for step in page.story.steps
+        ],
         "not_taken": list(_not_taken(page.story)),
     }
 
@@ -153,11 +182,25 @@ def _messages(page: _Page) -> Mapping[str, Any]:
 
 
 def _attributes(page: _Page) -> Mapping[str, Any]:
-    records = records_of(page.environment, page.story.run)
+    records = page.facts if page.facts is not None else records_of(page.environment, page.story.run)
     is_errors = page.request.GET.get("only") == "errors"
     shown = [one for one in records[:RECORDS_MOST] if one.is_error or not is_errors]
-    lines = [(one, _offset(one.at - page.story.started), _said(one)) for one in shown]
-    return {"records": lines, "is_errors": is_errors, "total": len(records[:RECORDS_MOST]), "most": RECORDS_MOST}
+    lines = [
+        (one, _offset(one.at - page.story.started), _said(one) if page.facts is not None else _only_named(one))
+        for one in shown
+    ]
+    is_shown = page.facts is not None
+    return {
+        "records": lines,
+        "is_shown": is_shown,
+        "is_errors": is_errors,
+        "total": len(records[:RECORDS_MOST]),
+        "most": RECORDS_MOST,
+    }
+
+
+def _only_named(one: RunRecord) -> list[tuple[str, str]]:
+    return [(name, "") for name in sorted(one.attributes)]
 
 
 def _said(one: RunRecord) -> list[tuple[str, str]]:
@@ -172,8 +215,8 @@ def _audit(page: _Page) -> Mapping[str, Any]:
         return {"changes": [], "is_hidden": True}
     said = Feedback.objects.filter(environment=page.environment, run=page.story.run)
     feedback = said.values_list("operation", flat=True)
-    objects = {f"run {page.story.run}", *map(str, page.questions)}
-    operations = {"", "*", *feedback, *(one.operation for one in page.questions)}
+    objects = {f"run {page.story.run}", *map(str, page.asked.questions)}
+    operations = {"", "*", *feedback, *(one.operation for one in page.asked.questions)}
     entries = AuditEntry.objects.filter(
         environment=page.environment, operation__in=operations, result=AuditEntry.OK, at__gte=page.story.started
     ).order_by("-number")[:_LOOKED_THROUGH]
@@ -195,19 +238,22 @@ _TAB_CONTEXTS = {
 }
 
 
-def _questions(environment: str, story: RunStory) -> list[Escalation]:
-    """What people were asked about this run, newest first: among the first so many that were asked since it began."""
-    since = Escalation.objects.filter(environment=environment, seen_at__gte=story.started).order_by("pk")
-    return [one for one in reversed(since[:_LOOKED_THROUGH]) if story.run in one.runs]
+_COLUMNS = (
+    *("at", "stands", "operation", "what", "detail", "fingerprint", "derived"),
+    *("question", "answered by", "resolution", "proposed", "answered", "reason"),
+)
 
 
-_COLUMNS = ("at", "stands", "operation", "what", "detail", "fingerprint", "derived")
-
-
-def _cells(step: Any) -> tuple[Cell, ...]:
+def _cells(step: Step) -> tuple[Cell, ...]:
+    said = (
+        (f"ESC-{step.number}", step.by, step.resolution, step.proposal, step.answer, step.reason)
+        if isinstance(step, Answered)
+        else ("",) * 6
+    )
     return (
         *(step.at, step.mark, step.operation, step.title, step.detail, step.fingerprint),
         "" if step.derived is None else step.derived.words,
+        *said,
     )
 
 

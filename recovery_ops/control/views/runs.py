@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from events.empties import Empty, Why, none_in
-from events.exports import Cell, csv_answer, is_asked
+from events.exports import Cell, is_asked, rows_answer
 from events.failures.grouping import AS_SENT
 from events.pages import render_page
 from events.runs.asking import PAGE, READ, Show, runs
@@ -74,12 +74,13 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
         show=show,
         before_us=before_us,
         grouping=grouping,
-        **narrowed,
+        operation=narrowed["operation"],
+        fingerprint=narrowed["fingerprint"],
     )
     reporting = reporting_in(environment, found.rows, now)
     if is_asked(request):
         cells = (_cells(story, now, reporting) for story in found.rows)
-        return csv_answer(request, f"runs {environment} {show}", _COLUMNS, cells)
+        return rows_answer(request, f"runs {environment} {show}", _COLUMNS, cells)
     context = {
         "now": now,
         "window": window,

@@ -19,10 +19,12 @@ from recovery_ops.control.context import PARAMETER, actor_of, visit_of
 from recovery_ops.control.models import DefaultView, SavedView
 from recovery_ops.control.models.views import QUERY_CHARS
 from recovery_ops.control.views.answers import changed, see_other
+from recovery_ops.control.views.paging import page_of
 
 NONE = "none"
+MOST = 200
 _PARAMETER = "view"
-_LEFT_OUT = (_PARAMETER, PARAMETER, "before", "all")
+_LEFT_OUT = (_PARAMETER, PARAMETER, "before", "cursor", "all")
 """What is not part of a view: where one has paged to, and where one is."""
 UNPROCESSABLE = 422
 
@@ -107,10 +109,12 @@ def _page(
 ) -> HttpResponse:
     if request.method == "GET" and not fragment_of(request) and request.GET.get("go"):
         return see_other(_address(screen, query))
-    lines = _lines(request, environment, screen, query)
+    page = page_of(request, _lines(request, environment, screen, query), _place, (str, int), MOST)
+    lines = page.rows
     context = {
         "screen": screen,
         "query": query,
+        "page": page,
         "mine": [line for line in lines if line.is_mine],
         "team": [line for line in lines if not line.is_mine],
         "bare": f"{reverse(screen)}?{_PARAMETER}={NONE}",
@@ -135,8 +139,12 @@ def _lines(request: HttpRequest, environment: str, screen: str, query: str) -> S
             is_default=view.pk == default,
             is_here=view.query == query,
         )
-        for view in seen.select_related("owner").order_by("name", "pk")[: 2 * views.MOST_OF_ONE]
+        for view in seen.select_related("owner")
     ]
+
+
+def _place(line: Line) -> tuple[str, int]:
+    return line.view.name, line.view.pk
 
 
 def _default(request: HttpRequest, environment: str, screen: str) -> int | None:

@@ -26,6 +26,7 @@ from recovery_ops.control.impact import impact_of
 from recovery_ops.control.models import HeldAct
 from recovery_ops.control.views.acts import UNPROCESSABLE, impact_words
 from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.paging import newest_of
 from recovery_ops.rules.scope import Scope
 
 MOST = 100
@@ -63,8 +64,8 @@ class Line:
 def held_acts(request: HttpRequest, *, environment: str) -> HttpResponse:
     """What waits first, then what has to be reviewed, then the newest of the others."""
     now = timezone.now()
-    found = list(HeldAct.objects.filter(environment=environment).order_by("-number")[:MOST])
-    lines = sorted(lines_of(found, now), key=lambda line: line.state not in (HeldAct.WAITING, HeldAct.GLASS))
+    page = newest_of(request, HeldAct.objects.filter(environment=environment), MOST)
+    lines = sorted(lines_of(page.rows, now), key=lambda line: line.state not in (HeldAct.WAITING, HeldAct.GLASS))
     waiting = sum(line.state == HeldAct.WAITING for line in lines)
     to_review = sum(line.state == HeldAct.GLASS for line in lines)
     sentence = f"{count_text(waiting, 'request')} waiting" if waiting else "Nothing waits"
@@ -73,6 +74,7 @@ def held_acts(request: HttpRequest, *, environment: str) -> HttpResponse:
     context = {
         "now": now,
         "lines": lines,
+        "page": page,
         "sentence": f"{sentence}.",
         "is_second_needed": is_second_needed(environment),
     }

@@ -12,8 +12,9 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from events.exports import Cell, csv_answer, is_asked
+from events.exports import Cell, is_asked, rows_answer
 from events.failures.unknown import READ, Matched
+from events.moments import to_us
 from events.pages import render_page
 from events.wording import category_text, clock_text, count_text
 from recovery_ops.control.actions import Refused
@@ -35,10 +36,13 @@ from recovery_ops.control.unclassified import (
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.nothing import no_unknown_cause
+from recovery_ops.control.views.paging import page_of
 from recovery_ops.rules.classification import MAY_BE_SAID, NAME_CHARS, PATTERN_CHARS, PATTERNS
 
 STATE_WORDS = {WAITING: "waits", PROPOSED: "proposed", DISMISSED: "dismissed", NAMED: "named by a rule"}
+MOST = 100
 MOST_KNOWN = 20
+_PATTERN_MOST = 400
 
 
 class RuleForm(ReasonForm):
@@ -74,18 +78,25 @@ def unclassified(request: HttpRequest, *, environment: str) -> HttpResponse:
     now = timezone.now()
     found = inbox(environment, now=now)
     if is_asked(request):
-        return csv_answer(request, f"unclassified {environment}", _COLUMNS, map(_cells, found.items))
-    waiting, is_answered = found.of(WAITING), bool(found.items or found.quiet)
+        return rows_answer(request, f"unclassified {environment}", _COLUMNS, map(_cells, found.items))
+    page = page_of(request, found.of(WAITING), _place, (int, int, str), MOST)
+    waiting, is_answered = page.rows, bool(found.items or found.quiet)
     context = {
         "now": now,
         "sentence": _sentence(found),
-        "waiting": waiting,
+        "waiting": [(one, new_key()) for one in waiting],
+        "page": page,
         "empty": None if waiting else no_unknown_cause(environment, is_answered=is_answered, now=now),
         "others": [(STATE_WORDS[one.state], one) for one in found.items if one.state != WAITING],
         "quiet": found.quiet,
         "cut": "" if not found.causes.is_cut else _cut_words(found, now),
     }
     return render_page(request, "control/unclassified", context)
+
+
+def _place(item: Item) -> tuple[int, int, str]:
+    """The most frequent first."""
+    return -item.cause.count, -to_us(item.cause.last), item.cause.fingerprint
 
 
 @require_http_methods(["GET", "POST"])
@@ -98,11 +109,39 @@ def cause(request: HttpRequest, *, environment: str, fingerprint: str) -> HttpRe
         return _left(request, environment, fingerprint, item)
     if item is None:
         raise Http404(f"No failure of the last 7 days in {environment} is unknown as {fingerprint[:80]}.")
+    if request.method == "POST" and request.POST.get("act") == "propose_at_once":
+        return _proposed_at_once(request, environment, item)
     if request.method == "POST":
         return _named(request, environment, item)
     draft = draft_of(item)
     preview, _ = preview_of(environment, draft, now=now)
     return _page(request, item, _drafted(draft), preview=preview)
+
+
+def _proposed_at_once(request: HttpRequest, environment: str, item: Item) -> HttpResponse:
+    """Propose the narrowest rule as it is, to be edited in the draft; the form where no word says what it is."""
+    if not visit_of(request).grants.may("propose_policy", environment):
+        raise PermissionDenied(f"Your role does not let you propose rules in {environment}.")
+    draft, now = draft_of(item), timezone.now()
+    form = _drafted(draft)
+    if "category" not in draft:
+        return _page(request, item, form, problem="No word of it suggests what it is: choose.", status=UNPROCESSABLE)
+    pattern = ", ".join(f"{_label(name).lower()} {text}" for name, text in draft["match"].items())
+    try:
+        done = propose_rule(
+            by=actor_of(request),
+            environment=environment,
+            reason=f"Named with one click by its pattern: {pattern}"[:_PATTERN_MOST],
+            key=request.POST.get("key", "")[:64] or None,
+            fingerprint=item.cause.fingerprint,
+            rule=draft,
+            now=now,
+        )
+    except Refused as refusal:
+        return _page(request, item, form, problem=refusal.detail, status=refusal.status)
+    number = done.object.number
+    notice = f"Proposal {number} is a draft with the rule in it. Edit it where it is wrong, then send it to review."
+    return changed(request, reverse("proposal", args=[number]), notice)
 
 
 def _drafted(draft: Mapping[str, Any]) -> RuleForm:

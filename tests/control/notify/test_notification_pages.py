@@ -150,6 +150,7 @@ def test_the_test_button_sends_and_the_log_says_so(inbox: Receiver) -> None:
     assert "A test of channel" in inbox.got[0].said["title"]
     log = client.get(f"{HOME}/log?channel={number}")
     assert "sent 1" in text_of(log)
+    assert "<small>Webhook</small>" in log.content.decode(), "in which form it went"
     assert HOSTILE[:60] not in log.content.decode()
     assert Delivery.objects.count() == 1
 

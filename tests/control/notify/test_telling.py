@@ -9,11 +9,15 @@ import pytest
 
 from events.capacity.detection import look
 from events.capacity.models import CapacityEvent
+from events.capacity.reach import read_reach
+from events.failures.asking import newest_marked
 from recovery_ops.control import actions
 from recovery_ops.control.actions.escalations import respond
 from recovery_ops.control.actions.failures import triage
 from recovery_ops.control.actions.failures_due import keep_failures
+from recovery_ops.control.actions.notifying import save_rule
 from recovery_ops.control.actions.shedding import extend_shed, shed
+from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.models import BurnAlert, Delivery, Escalation, Notification
 from recovery_ops.control.notify.budgets import budget_rows, watch
@@ -23,7 +27,7 @@ from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import DegradationEnded, DegradationStarted, Escalated, RetryScheduled
 from recovery_ops.rules.words import Category, DelaySource, State
 from tests.control.cast import asked, person, trip
-from tests.control.notify.conftest import channel, rule
+from tests.control.notify.conftest import EVA, channel, rule
 from tests.control.test_escalations import act
 from tests.control.visiting import signed_in, text_of
 from tests.events.seeding import NOW, Story, counted, failed, heartbeat, moved
@@ -103,6 +107,68 @@ def test_each_share_of_each_deadline_is_told_once(verb: str) -> None:
     assert not [title for title in told(until + LATER) if f"not {verb}" in title]
 
 
+def test_what_flaps_is_told_to_be_over_although_an_earlier_end_was_found_after_it_began_anew() -> None:
+    rule(channel(), "breaker_moved")
+
+    def move(state: State, *, at: float) -> None:
+        Story().tell(moved(state), at=-at, received=-at, instance="a-1").store()
+
+    move(State.OPEN, at=0)
+    assert told(NOW) == ["Breaker search_web is open"]
+    move(State.CLOSED, at=3)
+    move(State.OPEN, at=4)  # before anybody looks: the closing is found once it is closed for good
+    told(NOW + timedelta(seconds=5))
+    move(State.CLOSED, at=6)
+    told(NOW + timedelta(seconds=7))
+    assert told(NOW + timedelta(seconds=60)) == [
+        f"Breaker search_web is closed again, after 3 moves since {NOW + timedelta(seconds=3):%H:%M:%S} UTC"
+    ]
+
+
+def asking_for_minutes() -> Escalation:
+    """A run that waits for ten minutes, and is told no when nobody answers."""
+    waits: dict[str, Any] = {"escalation_id": "ticket-1", "deadline_s": 600.0, "default_action": "deny"}
+    Story().tell(Escalated(operation="refund", queue="refunds", reason="question", **waits), at=0).store()
+    open_escalations("dev", NOW)
+    return Escalation.objects.latest("pk")
+
+
+@pytest.mark.parametrize("first", ["silence", "look"])
+def test_a_deadline_that_silence_decides_is_missed_whichever_look_comes_first(first: str) -> None:
+    rule(channel(), "sla", least_severity="critical")
+    one = asking_for_minutes()
+    assert told(NOW + timedelta(minutes=9)) == []
+    over = NOW + timedelta(minutes=10)
+    heard = told(over) if first == "look" else []
+    keep_deadlines("dev", over)
+    heard += told(over + timedelta(seconds=2))
+    missed = [title for title in heard if title.endswith("was not resolved in time")]
+    assert missed == [f"{one} in refunds (refund: question) was not resolved in time"]
+    assert [title for title in heard if "is closed" in title] == (
+        [f"{one} in refunds (refund: question) is closed: rejected by deadline"] if first == "look" else []
+    )
+    assert told(over + LATER) == []
+
+
+def test_who_was_told_that_time_runs_out_hears_of_the_end_too() -> None:
+    rule(channel(kind="pagerduty"), "sla")
+    one = asking_for_minutes()
+    told(NOW + timedelta(minutes=6))
+    keep_deadlines("dev", NOW + timedelta(minutes=10))
+    told(NOW + timedelta(minutes=10))
+    phases = [(delivery.lane.partition(":ESC")[2], delivery.phase) for delivery in Delivery.objects.order_by("pk")]
+    assert phases == [(f"-{one.pk}", "began"), (f"-{one.pk}", "ended"), (f"-{one.pk} deadline", "told")]
+
+
+def test_a_rule_that_is_new_tells_no_deadline_that_was_missed_before() -> None:
+    asking_for_minutes()
+    keep_deadlines("dev", NOW + timedelta(minutes=10))
+    given = {"triggers": ["sla"], "group_s": 0}
+    late = NOW + timedelta(minutes=11)
+    save_rule(**asked(by=EVA, now=late, name="late", channel=channel().pk, words=given, is_on=True))
+    assert told(late) == []
+
+
 def test_only_what_matters_enough_and_fits_is_told() -> None:
     rule(channel(), "escalation", least_severity="critical")
     rule(channel(name="two"), "escalation", name="other operation", operation="search_*")
@@ -171,6 +237,7 @@ def test_an_outage_is_told_when_it_begins_and_when_it_cannot_go_on() -> None:
         story.tell(overloaded, at=20 - number, instance=f"r-{number % 3}", run=f"run-{number}")
     story.store()
     look("dev", NOW)
+    read_reach("dev", NOW)
     assert told() == [f"{told_number()}: helios / large is short of capacity"]
     assert told(NOW + timedelta(minutes=4)) == []
     assert told(NOW + timedelta(minutes=6)) == [f"{told_number()}: helios / large has capacity again"]
@@ -185,7 +252,8 @@ def test_a_degradation_ends_when_it_has_ended_everywhere() -> None:
     rule(channel(), "degradation_ended")
     begun = DegradationStarted(operation="answer", kind="fallback", reason="open", from_name="large", to_name="small")
     ended = DegradationEnded(operation="answer", kind="fallback", duration_s=60.0, calls=3)
-    Story().tell(begun, at=100, instance="a").tell(begun, at=100, instance="b").store()
+    story = Story().tell(heartbeat(), at=1, instance="a").tell(heartbeat(), at=1, instance="b")
+    story.tell(begun, at=100, instance="a").tell(begun, at=100, instance="b").store()
     assert told() == []
     Story().tell(ended, at=40, instance="a").store()
     assert told() == []
@@ -246,6 +314,22 @@ def test_a_cause_that_was_resolved_and_fails_again_is_told_as_back() -> None:
     [note] = Notification.objects.filter(kind="regressed")
     assert note.text == "It was resolved. It failed again at 2026-11-21 14:26:38 UTC. Fingerprint known."
     assert told(NOW + timedelta(seconds=100)) == []
+
+
+def test_what_is_back_is_looked_up_in_the_newest_failures_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule(channel(), "regressed")
+    Story().tell(failed(fingerprint="known", operation="pay"), at=500).store()
+    assert told() == []
+    triage("resolve", fingerprint="known", by=person(), environment="dev", reason="mended by hand", now=NOW)
+    Story().tell(failed(fingerprint="known", operation="pay"), at=-20, received=-20).store()
+    for number in range(8):
+        Story().tell(failed(fingerprint=f"flood-{number}"), at=-21, received=-21).store()
+    keep_failures("dev", now=NOW + timedelta(seconds=85))
+    read = {"start": NOW, "end": NOW + timedelta(seconds=90)}
+    assert newest_marked("dev", ["known", "nowhere"], **read)["known"].operation == "pay"
+    monkeypatch.setattr("events.failures.asking.READ", 8)
+    assert newest_marked("dev", ["known"], **read) == {}
+    assert told(NOW + timedelta(seconds=86)) == ["Back again: a run: known"], "told all the same, by its name"
 
 
 def test_n_in_t_begins_and_ends() -> None:

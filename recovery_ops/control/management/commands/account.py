@@ -17,7 +17,7 @@ from recovery_ops.control.accounts import (
     on_the_command_line,
     reset_account,
 )
-from recovery_ops.control.actions import Refused, sign_ins
+from recovery_ops.control.actions import Asked, Refused, sign_ins
 from recovery_ops.control.models import EVERYWHERE
 from recovery_ops.control.roles import ROLES, grants_of
 from recovery_ops.rules.scope import ANY
@@ -82,7 +82,8 @@ class Command(BaseCommand):
         if user is None:
             raise CommandError(f"There is no account called {options['name']}.")
         reason = "asked for on the server's command line"
-        ended = sign_ins.end_sessions(user, by=on_the_command_line(), reason=reason)
+        asked = Asked(by=on_the_command_line(), environment=EVERYWHERE, reason=reason)
+        ended = sign_ins.end_sessions(user, **asked).object
         self.stdout.write(f"{user.get_username()}: {ended} sessions ended.")
 
     def _break_glass(self, options: dict[str, Any]) -> None:

@@ -9,9 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
 
-from recovery_ops.control import audit
+from recovery_ops.control import anchoring, audit
 from recovery_ops.control.audit import Anchor
 from recovery_ops.control.models import AuditEntry
 
@@ -26,7 +28,15 @@ class Command(BaseCommand):
         one.add_argument(
             "--anchors", type=Path, metavar="FILE", help="what `audit anchor` said earlier; the log must still say so"
         )
-        verbs.add_parser("anchor", help="print where each chain ends, a JSON line each: keep it on another machine")
+        anchor = verbs.add_parser(
+            "anchor", help="print where each chain ends, a JSON line each: keep it on another machine"
+        )
+        anchor.add_argument(
+            "--to",
+            default="",
+            metavar="URL|FILE",
+            help="post the lines there, or append them to a file, signed with RECOVERY_OPS_AUDIT_ANCHOR_SECRET",
+        )
         export = verbs.add_parser("export", help="print the log, a JSON line for each row, oldest first")
         export.add_argument("--environment", help="one environment; without it, every one")
 
@@ -35,6 +45,8 @@ class Command(BaseCommand):
 
     def _verify(self, options: dict[str, Any]) -> None:
         kept = list(_kept(options["anchors"])) if options.get("anchors") else []
+        if options.get("anchors") and not kept:
+            raise CommandError(f"{options['anchors']} has 0 anchors: it says nothing about the log.")
         reports = [audit.verify(name) for name in _chosen(options)]
         for report in reports:
             said = report.problem or f"{report.verified} rows verified, head {report.head_hash or '(nothing yet)'}"
@@ -52,9 +64,19 @@ class Command(BaseCommand):
         if kept:
             self.stdout.write(f"{len(kept)} anchors hold.")
 
-    def _anchor(self, _options: dict[str, Any]) -> None:
-        for one in audit.anchors():
-            self.stdout.write(json.dumps(asdict(one)))
+    def _anchor(self, options: dict[str, Any]) -> None:
+        found, secret, now = audit.anchors(), settings.AUDIT_ANCHOR_SECRET, timezone.now()
+        if not options.get("to"):
+            for one in found:
+                self.stdout.write(anchoring.signed(one, now, secret) if secret else json.dumps(asdict(one)))
+            return
+        if not secret:
+            raise CommandError("RECOVERY_OPS_AUDIT_ANCHOR_SECRET signs what is sent, and is not set.")
+        try:
+            anchoring.send([anchoring.signed(one, now, secret) for one in found], options["to"])
+        except anchoring.NotSent as error:
+            raise CommandError(f"The anchors were not sent. {error}") from error
+        self.stdout.write(f"{len(found)} anchors sent.")
 
     def _export(self, options: dict[str, Any]) -> None:
         for name in _chosen(options):
@@ -67,7 +89,7 @@ def _chosen(options: dict[str, Any]) -> list[str]:
 
 
 def _kept(path: Path) -> Iterator[Anchor]:
-    """The anchors in a file; CommandError with the line that is none."""
+    """The anchors in a file; CommandError with the line that is none, or that has not our signature where we sign."""
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -77,6 +99,10 @@ def _kept(path: Path) -> Iterator[Anchor]:
             continue
         try:
             said = json.loads(line)
-            yield Anchor(str(said["environment"]), int(said["number"]), str(said["hash"]))
+            found = Anchor(str(said["environment"]), int(said["number"]), str(said["hash"]))
         except (ValueError, KeyError, TypeError) as error:
             raise CommandError(f"{path}, line {number} is no anchor; `audit anchor` prints them.") from error
+        secret = settings.AUDIT_ANCHOR_SECRET
+        if secret and not anchoring.is_signed_by(said, secret):
+            raise CommandError(f"{path}, line {number} is not as we signed it.")
+        yield found

@@ -28,6 +28,9 @@ class Command(BaseCommand):
             "--scope", type=_scopes, default=["ingest", "desired"], help=f"Comma-separated: {', '.join(SCOPES)}."
         )
         create.add_argument("--days", type=_days, help="How long it is good for; for ever if not given.")
+        create.add_argument(
+            "--requests-per-s", type=int, help="How often it may ask, of each scope; 0: no limit. Else as set up."
+        )
         create.add_argument("--environment", default=settings.ENVIRONMENT, help="Default: %(default)s.")
         listing = actions.add_parser("list", help="Show all keys.")
         listing.add_argument("--environment", help="Only those of this environment.")
@@ -56,6 +59,7 @@ class Command(BaseCommand):
                 name=options["name"],
                 scopes=options["scope"],
                 days=options["days"],
+                requests_per_s=options["requests_per_s"],
             ).object
         except Refused as refusal:
             told = [f"--{name.removesuffix('s')}: {fault}" for name, fault in refusal.fields.items()]

@@ -8,9 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
+from django.conf import settings
 from django.core.management import BaseCommand, CommandError
 from django.db import connections
 
+from events.queries.recordings import sort_on_disk
 from recovery_ops.control.models import Replay
 from recovery_ops.control.replay import job
 
@@ -28,6 +30,7 @@ class Command(BaseCommand):
             raise CommandError(f"There is no replay {pk} that was claimed.")
         with suppress(OSError):
             os.nice(job.NICE)
+        sort_on_disk(settings.DATA_DIR)
         with ThreadPoolExecutor(1) as another:  # a thread has a connection of its own
             processes = min(job.MOST_PROCESSES, os.cpu_count() or 1)
             job.run(replay, apart=lambda work: another.submit(work).result(), processes=processes)

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from events.models import Fact
 from events.seeding import Plan, seed
-from recovery_ops.control.escalations.made_up import MadeUp
+from recovery_ops.control.escalations.made_up import MadeUp, hold, let_go
 
 
 class Command(BaseCommand):
@@ -52,9 +52,12 @@ class Command(BaseCommand):
             bar = progress.add_task("facts", total=plan.facts)
             questions = progress.add_task("escalations", total=options["escalations"], visible=people.is_any)
             for made in seed(plan):
+                if people.is_any:
+                    hold(plan.environment, timezone.now())
                 progress.update(bar, completed=made)
                 for asked in people.until(plan.start + (plan.end - plan.start) * (made / plan.facts)):
                     progress.update(questions, completed=asked)
+        let_go(plan.environment)
         asked_too = f", {people.asked} escalations" if people.is_any else ""
         self.stdout.write(f"{plan.facts} facts of {plan.agents} instances in {plan.environment}{asked_too}.")
 

@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from django.db.models import Q
 from django.urls import reverse
 
-from events.capacity.asking import capacity_events
+from events.capacity.asking import capacity_events, wholes_by_number
 from events.capacity.bounds import bounds_of
-from events.capacity.models import CapacityEvent
-from events.capacity.rows import OWNER_WORDS
+from events.capacity.rows import OWNER_WORDS, CapacityEventRow
 from events.models import Degradation
 from events.moments import from_us, to_us
+from events.queries.fleet import STOPPED, silent_since_us
 from events.wording import clock_text, count_text, span_text
 from recovery_ops.control.models import BurnAlert, LoadShed, NotificationRule, Override
 from recovery_ops.control.notify.budgets import burn_of
@@ -43,43 +43,53 @@ def _told(look: Look, prefix: str) -> list[str]:
 
 
 def _outages(look: Look) -> Iterator[Occurrence]:
-    """Told to be over once it cannot go on any more: what comes back within `merge_s` is the same outage."""
+    """Told once it was read whose it is, and to be over once it cannot go on: what comes back within `merge_s` is it.
+
+    Of several parts that are one, the last failure of all of them is the end. So it is for a number that was told and
+    is a part of another by now.
+    """
     bounds = bounds_of(look.environment)
     over = look.now - timedelta(seconds=max(bounds.merge_s, bounds.quiet_s))
-    for row in capacity_events(look.environment, start=look.now - _RECENT, end=look.now, now=look.now):
-        whose = OWNER_WORDS[row.owner]
-        yield Occurrence(
-            kind="capacity_began",
-            event=row.number,
-            subject=row.number,
-            phase=Phase.BEGAN,
-            severity=Severity.CRITICAL if row.foreground else Severity.WARNING,
-            at=row.started,
-            title=f"{row.number}: {row.name} is short of capacity",
-            text=f"{whose}. {row.failures:,} failed attempts so far." if row.is_read else f"{whose}.",
-            path=reverse("capacity-event", args=[row.id]),
-            triggers=frozenset({"capacity"}),
-        )
+    for row in capacity_events(look.environment, start=look.now - _RECENT, end=look.now, now=look.now, bounds=bounds):
+        if not row.is_read:
+            continue  # what is told once is not told before it is known
+        yield _outage_began(row)
         if row.last <= over:
-            yield _outage_ended(row.number, row.name, row.last, f"It lasted {span_text(row.lasted(look.now))}.", row.id)
-    numbers = [int(one) for one in _told(look, "CE-")]
-    gone = CapacityEvent.objects.filter(environment=look.environment, pk__in=numbers)
-    for event in gone.filter(Q(merged_into__isnull=False) | Q(last_us__lte=to_us(over))):
-        why = f"It is a part of CE-{event.merged_into_id}." if event.merged_into_id else ""
-        yield _outage_ended(f"CE-{event.pk}", str(event), from_us(event.last_us), why, event.pk)
+            yield _outage_ended(row.id, row, look.now)
+    told = wholes_by_number(look.environment, map(int, _told(look, "CE-")), now=look.now, bounds=bounds)
+    for number, whole in told.items():
+        if whole.last <= over:
+            yield _outage_ended(number, whole, look.now)
 
 
-def _outage_ended(number: str, name: str, at: datetime, text: str, pk: int) -> Occurrence:
+def _outage_began(row: CapacityEventRow) -> Occurrence:
+    return Occurrence(
+        kind="capacity_began",
+        event=row.number,
+        subject=row.number,
+        phase=Phase.BEGAN,
+        severity=Severity.CRITICAL if row.foreground else Severity.WARNING,
+        at=row.started,
+        title=f"{row.number}: {row.name} is short of capacity",
+        text=f"{OWNER_WORDS[row.owner]}. {row.failures:,} failed attempts so far.",
+        path=reverse("capacity-event", args=[row.id]),
+        triggers=frozenset({"capacity"}),
+    )
+
+
+def _outage_ended(number: int, whole: CapacityEventRow, now: datetime) -> Occurrence:
+    """The end of what was told under this number."""
+    part = "" if number == whole.id else f"It is a part of {whole.number}. "
     return Occurrence(
         kind="capacity_ended",
-        event=number,
-        subject=number,
+        event=f"CE-{number}",
+        subject=f"CE-{number}",
         phase=Phase.ENDED,
         severity=Severity.WARNING,
-        at=at,
-        title=f"{number}: {name} has capacity again",
-        text=text,
-        path=reverse("capacity-event", args=[pk]),
+        at=whole.last,
+        title=f"CE-{number}: {whole.name} has capacity again",
+        text=f"{part}It lasted {span_text(whole.lasted(now))}.",
+        path=reverse("capacity-event", args=[number]),
     )
 
 
@@ -116,9 +126,9 @@ def _burns(look: Look) -> Iterator[Occurrence]:
 
 
 def _degradations(look: Look) -> Iterator[Occurrence]:
-    """All instances of one operation are told as one: it is degraded while one is, and whole when none is."""
+    """All instances of one operation are told as one: it is degraded while one that reports is, and then whole."""
     since_us = to_us(look.since)
-    ours = Degradation.objects.filter(environment=look.environment)
+    ours = Degradation.objects.filter(environment=look.environment).select_related("agent")
     # One question for each index: asked together, SQLite would read all there ever were.
     parts = (
         ours.filter(ended_us__isnull=True),
@@ -126,7 +136,7 @@ def _degradations(look: Look) -> Iterator[Occurrence]:
         ours.filter(ended_us__gte=since_us),
     )
     rows = list({one.pk: one for part in parts for one in part}.values())
-    still = {(one.operation, one.kind) for one in rows if one.ended_us is None}
+    still = {(one.operation, one.kind) for one in rows if one.ended_us is None and _is_heard(one, look.now)}
     for one in sorted(rows, key=lambda one: (one.started_us, one.pk)):
         if one.started_us >= since_us:
             yield _degraded(one, is_end=False)
@@ -154,11 +164,23 @@ def _degraded(one: Degradation, *, is_end: bool) -> Occurrence:
     )
 
 
+def _is_heard(one: Degradation, now: datetime) -> bool:
+    """Whether its instance reports: who died in the middle of it never says that it is over."""
+    return one.agent.status != STOPPED and one.agent.last_seen_us >= silent_since_us(now)
+
+
 def _forgotten(look: Look, still: set[str], rows: Iterable[Degradation]) -> Iterator[Occurrence]:
-    """What was told to be degraded, and ended while nobody looked."""
-    recent = {f"{one.operation} {one.kind}" for one in rows}
-    for name in sorted(set(_told(look, "degraded ")) - still - recent):
-        operation = name.rpartition(" ")[0]
+    """What was told to be degraded, and ended while nobody looked, or fell silent and stayed so."""
+    since_us = to_us(look.since)
+    heard_us: dict[str, int] = {}
+    for one in rows:
+        name = f"{one.operation} {one.kind}"
+        last_us = one.agent.last_seen_us if one.ended_us is None else one.ended_us
+        heard_us[name] = max(one.started_us, last_us, heard_us.get(name, 0))
+    for name in sorted(set(_told(look, "degraded ")) - still):
+        if heard_us.get(name, 0) >= since_us:
+            continue  # its end is among the rows, or may yet come
+        operation, is_silent = name.rpartition(" ")[0], name in heard_us
         yield Occurrence(
             kind="degradation_over",
             event=f"{name}:{look.now:%Y-%m-%dT%H:%M}",
@@ -166,7 +188,9 @@ def _forgotten(look: Look, still: set[str], rows: Iterable[Degradation]) -> Iter
             phase=Phase.ENDED,
             severity=Severity.WARNING,
             at=look.now,
-            title=f"{operation} is whole again",
+            title=f"{operation} is not degraded any more" if is_silent else f"{operation} is whole again",
+            text="No instance that reports answers with less." if is_silent else "",
+            path=reverse("degradations") if is_silent else "",
             operation=operation,
             is_flappy=True,
         )

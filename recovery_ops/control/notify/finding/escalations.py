@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.db.models import Q
 from django.urls import reverse
 
-from recovery_ops.control.escalations.asking import EscalationRow, proposed_by, row_of, title_of
-from recovery_ops.control.escalations.terms import THEN
+from recovery_ops.control.escalations.asking import proposed_by, row_of, title_of
+from recovery_ops.control.escalations.due import BY as DEADLINE
+from recovery_ops.control.escalations.terms import then_of
 from recovery_ops.control.models import Escalation, EscalationNote
 from recovery_ops.control.notify.triggers import Look, Occurrence
 from recovery_ops.rules.escalation_terms import HIGH, LOW, NORMAL
@@ -70,18 +72,22 @@ def _occurrence(one: Escalation, note: EscalationNote, kind: str, phase: Phase, 
 
 
 def _deadlines(look: Look) -> Iterator[Occurrence]:
-    waiting = Escalation.objects.filter(environment=look.environment, resolved_at=None)
-    for one in waiting.exclude(snoozed_until__gt=look.now):
+    here = Escalation.objects.filter(environment=look.environment)
+    for one in here.filter(resolved_at=None).exclude(snoozed_until__gt=look.now):
         row = row_of(one, look.now)
         for verb, clock in (("taken", row.acknowledging), ("resolved", row.resolving)):
             gone = 100 if clock.is_breached else 100 * (1 - clock.share_left)
             reached = [share for share in SHARES if share <= gone]
             if clock.is_running and reached:
-                yield _deadline(row, verb, clock.ends, reached[-1], look.now)
+                yield _deadline(row.one, verb, clock.ends, reached[-1], look.now)
+    # What silence has ended was not resolved in time, whichever look came first: that which decides, or this one. It is
+    # no more of the question itself, whose end is told to whoever heard of it.
+    for one in here.filter(resolved_by=DEADLINE, resolved_at__gte=look.now - _LOOKED_BACK):
+        missed = _deadline(one, "resolved", one.resolve_by, 100, one.resolve_by)
+        yield replace(missed, phase=Phase.TOLD, subject=f"{one} deadline")
 
 
-def _deadline(row: EscalationRow, verb: str, ends: datetime, share: int, now: datetime) -> Occurrence:
-    one = row.one
+def _deadline(one: Escalation, verb: str, ends: datetime, share: int, now: datetime) -> Occurrence:
     if share == 100:
         title = f"{_name(one)} was not {verb} in time"
     else:
@@ -115,7 +121,7 @@ def severity_of(one: Escalation) -> Severity:
 
 def asks_of(one: Escalation) -> str:
     """What is asked, and what silence means."""
-    then = THEN.get(one.default_action, "nothing changes")
+    then = then_of(one)
     said = f"“{one.message}” " if one.message else ""
     if proposed := proposed_by(one):
         said += f"{proposed.rstrip('.')}. "

@@ -11,7 +11,7 @@ from django.db.models import Sum
 from django.urls import reverse
 
 from events.cardinality import Kind
-from events.failures.asking import named_marks
+from events.failures.asking import named_marks, newest_marked
 from events.models import KnownName, MinuteSum
 from events.moments import from_us
 from events.wording import count_text
@@ -69,14 +69,17 @@ def _kinds(look: Look) -> Iterator[Occurrence]:
 
 
 def _resolved_too_soon(look: Look) -> Iterator[Occurrence]:
-    """Causes that somebody called resolved, and that failed again. One query, another where there are some."""
+    """Causes that somebody called resolved, and that failed again. One query, another where there are some.
+
+    Whose it is stands in the newest failures; of a cause that a flood has pushed out of those, its name is told.
+    """
     cases = list(
         FailureCase.objects.filter(
             environment=look.environment, state=FailureCase.REGRESSED, decided_at__gte=look.since
         ).order_by("decided_at", "pk")
     )
-    marks = named_marks(look.environment, start=look.since, end=look.now) if cases else []
-    named = {one.fingerprint: one for one in marks}
+    names = [case.fingerprint for case in cases]
+    named = newest_marked(look.environment, names, start=look.since, end=look.now) if cases else {}
     for case in cases:
         mark = named.get(case.fingerprint)
         operation, category = (mark.operation, mark.category) if mark else ("", case.fingerprint)

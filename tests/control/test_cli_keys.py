@@ -1,0 +1,66 @@
+"""Keys and the quarantine on the operator's command line, against a running console."""
+
+from __future__ import annotations
+
+import pytest
+
+from events.keys import find_key
+from events.models import AgentKey, Fact, Quarantine
+from recovery_ops import cli
+from tests.control.test_cli import WHY, Operator, operator
+from tests.control.test_intake import mended, refused
+
+__all__ = ["operator"]  # the fixture
+
+
+@pytest.fixture
+def admin(operator: Operator) -> Operator:
+    """The operator's key may let others in, too."""
+    for key in AgentKey.objects.all():
+        key.scopes += " admin"
+        key.save()
+    return operator
+
+
+def test_a_key_is_made_listed_replaced_and_revoked(admin: Operator) -> None:
+    assert admin.run("keys", "create", "billing", "--scope", "ingest,desired", "--days", "30", *WHY) == cli.DONE
+    token = admin.said[-1]
+    key = AgentKey.objects.get(name="billing")
+    assert admin.said[0].startswith(f"{key.prefix} billing (ingest, desired): never used, ends ")
+    assert find_key(token) is not None
+    assert admin.run("keys", "list") == cli.DONE
+    assert token not in "".join(admin.said)
+    assert any(one.startswith(f"{key.prefix} billing") for one in admin.said)
+    assert admin.run("keys", "rotate", key.prefix, "--overlap", "30m", *WHY) == cli.DONE
+    assert find_key(admin.said[-1]) is not None
+    assert admin.run("keys", "revoke", key.prefix, *WHY) == cli.DONE
+    assert [one.rpartition(": ")[2].partition(",")[0] for one in admin.said] == ["revoked"]
+
+
+def test_a_key_that_is_tried_is_not_made(admin: Operator) -> None:
+    assert admin.run("keys", "create", "billing", "--scope", "ingest", *WHY, "--dry-run") == cli.DONE
+    assert admin.said == ["Nothing was changed. (none yet) billing (ingest): never used, never ends"]
+    assert not AgentKey.objects.filter(name="billing").exists()
+
+
+def test_a_key_without_the_scope_is_told_so(operator: Operator) -> None:
+    assert operator.run("keys", "create", "billing", "--scope", "ingest", *WHY) == cli.REFUSED
+    assert not AgentKey.objects.filter(name="billing").exists()
+
+
+def test_what_was_set_aside_is_listed_taken_in_again_and_dropped(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused(3)
+    assert operator.run("quarantine", "list") == cli.DONE
+    assert len(operator.said) == 3
+    assert "attributes; 1024 are the most" in operator.said[0]
+    newest = operator.said[0].partition(" ")[0]
+    mended(monkeypatch)
+    assert operator.run("quarantine", "replay", newest, *WHY) == cli.DONE
+    assert operator.said == ["1 taken in, 1 new facts, 0 still cannot be"]
+    assert Fact.objects.filter(event="exhausted").count() <= 1
+    assert operator.run("quarantine", "drop", *WHY, "--dry-run") == cli.DONE
+    assert operator.said == ["2 dropped (nothing was changed)"]
+    assert operator.run("quarantine", "drop", *WHY) == cli.DONE
+    assert Quarantine.objects.count() == 0

@@ -1,0 +1,109 @@
+"""Every act on a question, through every door, for one and for many, with a row of the audit log for each.
+
+The doors are the page and the queue (forms), the API for one and for many; tests/control/test_cli_escalations.py goes
+through the same verbs on the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from events import keys
+from recovery_ops.control.actions.escalations import RESPONSES, respond
+from recovery_ops.control.api.escalations import EDIT, VERBS
+from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.models import AuditEntry, Escalation
+from recovery_ops.control.roles import Role
+from tests.control.test_api import Program
+from tests.control.test_escalations import asked, person
+from tests.control.visiting import signed_in
+from tests.events.seeding import NOW, Story
+
+pytestmark = pytest.mark.django_db
+REASON = "The customer agreed on the phone."
+Door = Callable[[str, Sequence[int], dict[str, Any]], None]
+
+
+def by_form(verb: str, numbers: Sequence[int], words: dict[str, Any]) -> None:
+    """On the page an approval with other words is an edit."""
+    act = "approve" if verb == EDIT else verb
+    sent = {"number": list(numbers), "reason": REASON, "for_s": 900, **words}
+    answer = signed_in(Role.RESPONDER).post(f"/escalations/act/{act}", sent)
+    assert answer.status_code == 303, answer.content
+
+
+def by_api_each(verb: str, numbers: Sequence[int], words: dict[str, Any]) -> None:
+    program = Program()
+    for number in numbers:
+        status, answer = program.post(f"escalations/{number}/{verb}", {"reason": REASON, **words})
+        assert status == 200, answer
+
+
+def by_api_at_once(verb: str, numbers: Sequence[int], words: dict[str, Any]) -> None:
+    body = {"verb": verb, "numbers": list(numbers), "reason": REASON, **words}
+    status, answer = Program().post("escalations", body)
+    assert (status, answer["refused"]) == (200, 0), answer
+
+
+def questions(*operations: str) -> list[Escalation]:
+    """Asked by the clock that the API goes by."""
+    now, story = timezone.now(), Story()
+    for operation in operations:
+        story.tell(asked(operation=operation), at=(NOW - now).total_seconds() + 400, run=f"run-{operation}")
+    story.store()
+    open_escalations("dev", now)
+    return list(Escalation.objects.order_by("pk"))
+
+
+CHANGED: dict[str, dict[str, Any]] = {
+    "assign": {"assigned_to": "bob"},
+    "escalate": {"queue": "payments"},
+    "merge": {"resolution": "merged"},
+    "approve": {"resolution": "approved"},
+    EDIT: {"resolution": "edited", "answer": "12 EUR"},
+    "reject": {"resolution": "rejected"},
+    "resolve": {"resolution": "resolved"},
+    "reopen": {"resolution": ""},
+    "note": {"resolution": ""},
+}
+"""What stands in the row afterwards; who took it and until when it sleeps is looked at below."""
+
+
+@pytest.mark.parametrize("door", [by_form, by_api_each, by_api_at_once])
+@pytest.mark.parametrize("many", [1, 3])
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_act_is_done_by_every_door_for_one_and_for_many(verb: str, many: int, door: Door) -> None:
+    keys.forget_keys()
+    signed_in(Role.RESPONDER, "bob")
+    *ours, into = questions(*(f"tool-{number}" for number in range(many)), "into")
+    if verb == "reopen":
+        for one in ours:
+            respond("resolve", number=one.pk, by=person(), environment="dev", reason=REASON)
+    words: dict[str, dict[str, Any]] = {
+        "assign": {"to": "bob"},
+        "escalate": {"to": "payments"},
+        "snooze": {"for_s": 900},
+        "merge": {"into": into.pk},
+        EDIT: {"text": "12 EUR"},
+    }
+    before = AuditEntry.objects.count()
+    door(verb, [one.pk for one in ours], words.get(verb, {}))
+    name = "approve" if verb == EDIT else verb
+    rows = AuditEntry.objects.order_by("number")[before:]
+    assert [(one.verb, one.object, one.reason, one.result) for one in rows] == [
+        (f"escalation.{name}", str(one), REASON, AuditEntry.OK) for one in ours
+    ]
+    for one in ours:
+        one.refresh_from_db()
+        assert {field: getattr(one, field) for field in CHANGED.get(verb, {})} == CHANGED.get(verb, {})
+        assert one.notes.filter(verb=name, text=REASON).count() == 1, "and its story tells it"
+        assert bool(one.acknowledged_by) == (verb == "acknowledge")
+        assert (one.snoozed_until is not None) == (verb == "snooze")
+
+
+def test_no_act_is_forgotten() -> None:
+    assert set(VERBS) == {*RESPONSES, EDIT}

@@ -1,0 +1,176 @@
+"""What people answered a run stands in its story: at the rung on which it asked, on the page, in the API, in files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from events import keys
+from recovery_ops.control.escalations.due import keep_deadlines
+from recovery_ops.control.escalations.merging import NAMED_MOST
+from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.models import Escalation
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import Escalated, RunFinished, RunStarted
+from recovery_ops.rules.words import Category, RunStatus
+from tests.control.test_escalations import act
+from tests.control.visiting import signed_in, text_of
+from tests.events.seeding import NOW, Story
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+PROPOSAL = "amount: 120 EUR\nto: the card"
+
+
+def a_question(run: str = "run-7", *, is_over: bool = True, **more: Any) -> Escalation:
+    """A run that asked 50 s ago whether it may refund, and waited 30 s."""
+    words: dict[str, Any] = {
+        "operation": "refund",
+        "queue": "refunds",
+        "reason": "question",
+        "message": "May it be refunded?",
+        "proposal": PROPOSAL,
+        "escalation_id": f"ticket-{run}",
+        "deadline_s": 600.0,
+        "default_action": "deny",
+    } | more
+    story = Story().tell(RunStarted(name="refund"), at=60, run=run)
+    story.tell(Escalated(**words), at=50, run=run)
+    if is_over:
+        story.tell(RunFinished(status=RunStatus.SUCCEEDED, duration_s=50.0), at=10, run=run)
+    story.store()
+    open_escalations("dev", NOW - timedelta(seconds=49))
+    return Escalation.objects.latest("pk")
+
+
+def decide(one: Escalation, verb: str, **words: Any) -> None:
+    act(verb, one, now=NOW - timedelta(seconds=20), reason="She keeps one.", **words)
+
+
+def steps_of(client: Client, run: str = "run-7") -> list[str]:
+    page = client.get(f"/runs/{run}").content.decode()
+    found = re.findall(r'<li data-key="step-.*?</li>', page, re.DOTALL)
+    return [re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", one)) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("verb", "words", "said"),
+    [
+        ("approve", {}, "rung 4, ana answered: approved as proposed"),
+        ("approve", {"text": "amount: 80 EUR\nto: the card"}, "rung 4, ana answered: approved with another input"),
+        ("reject", {"text": "It was used."}, "rung 4, ana answered: rejected"),
+    ],
+)
+def test_the_answer_stands_where_it_was_given_with_who_and_why(verb: str, words: dict[str, str], said: str) -> None:
+    one = a_question()
+    decide(one, verb, **words)
+    started, asked, answered, finished = steps_of(signed_in(Role.VIEWER))
+    assert "asked a person: refunds" in asked
+    assert f"{one}" in asked
+    assert "+40 s" in answered
+    assert said in answered
+    assert f"{one}" in answered
+    assert "She keeps one." in answered
+    assert "Started" in started
+    assert "Finished" in finished
+
+
+def test_another_input_is_shown_as_it_differs_from_the_proposal() -> None:
+    decide(a_question(), "approve", text="amount: 80 EUR\nto: the card")
+    page = signed_in(Role.VIEWER).get("/runs/run-7").content.decode()
+    [drawn] = re.findall(r'<pre class="diff".*?</pre>', page, re.DOTALL)
+    assert re.findall(r"<(del|ins)>(.*?)</", drawn) == [("del", "- amount: 120 EUR"), ("ins", "+ amount: 80 EUR")]
+    assert "<span>  to: the card</span>" in drawn
+
+
+def test_the_drawing_shows_that_it_waited_up_to_the_answer_and_no_longer() -> None:
+    one = a_question()
+    before = signed_in(Role.VIEWER).get("/runs/run-7").content.decode()
+    decide(one, "approve")
+    after = signed_in(Role.VIEWER).get("/runs/run-7").content.decode()
+    bar = re.compile(r'<rect fill="url\(#p-wait\)" x="20%" width="([\d.]+)%" y="\d+" height="14" rx="1"><title>(.*?)<')
+    assert bar.findall(before) == [("80", "asks refunds, 10 s after the start")]
+    assert bar.findall(after) == [("60", "asks refunds, answered, 10 s after the start")]
+    assert "1 of 1 answered" in text_of(signed_in(Role.VIEWER).get("/runs/run-7"))
+
+
+def test_silence_is_told_as_silence() -> None:
+    a_question(deadline_s=25.0)
+    keep_deadlines("dev", NOW)
+    assert any("rung 4, nobody answered in time: it is rejected" in one for one in steps_of(signed_in()))
+    page = signed_in().get("/runs/run-7").content.decode()
+    assert "asks refunds, nobody answered" in page
+    assert "1 question<" in page, "and none answered"
+
+
+def test_what_goes_on_failing_closed_is_told_so_and_stays_open() -> None:
+    a_question(escalation_id="", reason=Category.UNKNOWN.value, category=Category.UNKNOWN, queue="unclassified")
+    keep_deadlines("dev", NOW + timedelta(hours=2))
+    assert any("nobody answered in time: it goes on failing closed" in one for one in steps_of(signed_in()))
+
+
+def test_what_was_merged_has_the_answer_of_the_other() -> None:
+    ticketless: dict[str, Any] = {"escalation_id": "", "reason": "permission", "category": Category.PERMISSION}
+    first = a_question("run-7", **ticketless)
+    second = a_question("run-8", **ticketless, operation="charge")
+    act("merge", second, into=first.pk)
+    decide(first, "resolve")
+    [told] = [one for one in steps_of(signed_in(), "run-8") if "answered" in one]
+    assert "ana answered: resolved" in told
+    assert str(first) in told
+
+
+def test_a_run_that_the_question_does_not_name_any_more_has_the_answer_too() -> None:
+    given: dict[str, Any] = {"escalation_id": "", "reason": "permission", "category": Category.PERMISSION}
+    one = [a_question(f"run-{number}", **given) for number in range(NAMED_MOST + 1)][-1]
+    assert f"run-{NAMED_MOST}" not in one.runs
+    decide(one, "approve")
+    assert any("ana answered: approved" in step for step in steps_of(signed_in(), f"run-{NAMED_MOST}"))
+
+
+def test_an_open_question_has_no_answer_and_leads_to_its_page() -> None:
+    one = a_question(is_over=False)
+    page = signed_in(Role.VIEWER).get("/runs/run-7")
+    assert f'href="/escalations/{one.pk}">{one}</a> <small>is open' in page.content.decode()
+    assert "answered" not in text_of(page)
+
+
+def test_programs_and_files_are_told_the_same() -> None:
+    one = a_question()
+    decide(one, "approve", text="amount: 80 EUR\nto: the card")
+    keys.forget_keys()
+    _, token = keys.create_key("reader", ("read",), "dev")
+    told = Client(headers={"authorization": f"Bearer {token}"}).get("/api/v1/runs/run-7").json()
+    assert told["run"]["answers"] == 1
+    [answer] = [step["answer"] for step in told["steps"] if step["answer"]]
+    assert answer == {
+        "escalation": one.pk,
+        "queue": "refunds",
+        "by": "ana",
+        "resolution": "edited",
+        "reason": "She keeps one.",
+        "proposal": PROPOSAL,
+        "answer": "amount: 80 EUR\nto: the card",
+        "changed": [
+            {"kind": "del", "text": "amount: 120 EUR"},
+            {"kind": "ins", "text": "amount: 80 EUR"},
+            {"kind": "same", "text": "to: the card"},
+        ],
+    }
+    rows = list(csv.DictReader(io.StringIO(signed_in().get("/runs/run-7?format=csv").content.decode("utf-8-sig"))))
+    [row] = [row for row in rows if row["question"]]
+    assert (row["question"], row["answered by"], row["resolution"]) == (str(one), "ana", "edited")
+    assert (row["proposed"], row["answered"]) == (PROPOSAL.replace("\n", " ⏎ "), "amount: 80 EUR ⏎ to: the card")
+    assert "ana answered: approved with another input" in signed_in().get("/runs/run-7?format=md").content.decode()
+
+
+def test_what_a_person_wrote_is_no_markup() -> None:
+    decide(a_question(), "approve", text="<script>alert(1)</script>")
+    page = signed_in().get("/runs/run-7").content.decode()
+    assert "<script>alert(1)" not in page
+    assert "&lt;script&gt;alert(1)" in page
