@@ -9,7 +9,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from recovery_ops.bench import control, guarded, ingest, outages, pages, queries, replays
+from recovery_ops.bench import control, detection, guarded, ingest, outages, pages, queries, replays
 from recovery_ops.bench.figures import Figure, Report
 
 NAMES = ("runtime", "ingest", "control", "pages", "outages")
@@ -68,7 +68,9 @@ def _measured(name: str, said: argparse.Namespace, screen: Console) -> list[Repo
             return pages.measure(pages.SCALES[said.scale])
         if name == "control":
             return control.measure(control.Size(said.clients, said.runtimes, said.clicks), said.engine)
-        return [outages.measure() if name == "outages" else guarded.measure()]
+        if name == "outages":
+            return [outages.measure(), *detection.measure(said.engine)]
+        return [guarded.measure()]
 
 
 def _print(report: Report, console: Console) -> None:

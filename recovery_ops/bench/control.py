@@ -9,13 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 from recovery_ops.bench.cluster import NoPostgres, cluster
-from recovery_ops.bench.crowd import Crowd
+from recovery_ops.bench.crowd import CrowdApart, Returned
 from recovery_ops.bench.figures import Figure, Report, percentile
 from recovery_ops.bench.served import Restartable, Server, served
 from recovery_ops.rules.facts import BreakerStateChanged, Fact
@@ -89,6 +89,11 @@ class Site:
     following: Restartable
     clicking: Server
 
+    def cpu_s(self) -> float:
+        """Processor seconds that its processes have used so far."""
+        servers = {server.pid: server for server in (self.following.server, self.clicking)}
+        return sum(server.cpu_s() for server in servers.values())
+
     @staticmethod
     @contextmanager
     def of(engine: str) -> Iterator[Site]:
@@ -126,70 +131,90 @@ def _measured(size: Size, engine: str | None) -> list[Report]:
         reports.append(report)
         try:
             with Site.of(name) as site:
-                _measure_crowd(report, site, size, AIM_MS[name])
-                _measure_runtimes(report, site, size, AIM_MS[name])
+                _measure_site(report, site, size, AIM_MS[name])
         except NoPostgres as error:
             report.figures.append(Figure("click received", None, "ms", note=f"skipped: {error}"))
     return reports
 
 
-def _measure_crowd(report: Report, site: Site, size: Size, aim_ms: float) -> None:
-    accepted: list[float] = []
-    received: list[float] = []
-    last: list[float] = []
+@dataclass(slots=True)
+class _Clicked:
+    """What became of the clicks, in seconds: of each stream, of each runtime, and of the last of them."""
+
+    accepted: list[float] = field(default_factory=list)
+    received: list[float] = field(default_factory=list)
+    applied: list[float] = field(default_factory=list)
+
+    def click(self, site: Site, verb: str, crowd: CrowdApart, obedience: Obedience) -> tuple[float, float]:
+        """One click that all streams and all runtimes hear of; returns when the last of either had it."""
+        began = crowd.listen()
+        obedience.begin()
+        _click(site.clicking, verb)
+        self.accepted.append(time.perf_counter() - began)
+        received, applied = crowd.heard(began), obedience.times(began, OBEYED_WITHIN_S)
+        self.received += received
+        self.applied += applied
+        return max(received), max(applied)
+
+
+def _measure_site(report: Report, site: Site, size: Size, aim_ms: float) -> None:
+    """Streams and runtimes follow at the same time, and every figure is of both."""
+    clicked, last = _Clicked(), list[tuple[float, float]]()
+    obedience = Obedience(size.runtimes)
     _click(site.clicking, "trip")  # what is loaded once is loaded now
     _click(site.clicking, "release")
     empty_mb = site.following.server.rss_mb()
-    with Crowd.of(site.following.server, size.clients) as crowd:
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        crowd = stack.enter_context(CrowdApart.of(site.following.server, size.clients))
         first = crowd.connect()
         full_mb = site.following.server.rss_mb()
-        for _ in range(size.clicks):
-            for verb in ("trip", "release"):
-                time.sleep(REST_S)
-                began = crowd.listen()
-                _click(site.clicking, verb)
-                accepted.append(time.perf_counter() - began)
-                times = crowd.heard(began)
-                received += times
-                last.append(max(times))
-        crowd.leave()
-        again = crowd.connect()
-        site.following.restart()
-        crowd.leave()
-        restarted = crowd.connect()
-    _add_times(report, "click accepted", accepted)
-    _add_times(report, f"click received by {size.clients} stream clients", received, aim_ms)
-    report.add("the last of them, worst click", 1000 * max(last), "ms")
-    report.add("memory for an idle stream", 1024 * max(0.0, full_mb - empty_mb) / size.clients, "KiB", aim=40.0)
-    report.add(f"{size.clients} come at once, the last has its document", 1000 * max(first), "ms")
-    report.add(f"{size.clients} come back at once, the last has its document", 1000 * max(again), "ms")
-    report.add("the same after a restart of the server", 1000 * max(restarted), "ms")
-
-
-def _measure_runtimes(report: Report, site: Site, size: Size, aim_ms: float) -> None:
-    applied: list[float] = []
-    last: list[float] = []
-    obedience = Obedience(size.runtimes)
-    with TemporaryDirectory() as folder, ExitStack() as stack:
         for number in range(size.runtimes):
             stack.callback(_runtime(site.following.server, Path(folder), number, obedience).close)
         began = obedience.begin()
         _click(site.clicking, "trip")
         obedience.times(began, FOLLOWED_WITHIN_S)  # now all of them follow
+        busy_s = site.cpu_s()
         for click in range(2 * size.clicks):
             time.sleep(REST_S)
-            began = obedience.begin()
-            _click(site.clicking, "trip" if click % 2 else "release")
-            times = obedience.times(began, OBEYED_WITHIN_S)
-            applied += times
-            last.append(max(times))
-        site.following.restart()
+            last.append(clicked.click(site, "trip" if click % 2 else "release", crowd, obedience))
+        busy_s = site.cpu_s() - busy_s
+        crowd.leave()
+        again = crowd.connect()
+        returned = _measure_return(site, crowd)
         began = obedience.begin()
         _click(site.clicking, "release")
         back = obedience.times(began, FOLLOWED_WITHIN_S)
-    _add_times(report, f"click obeyed by {size.runtimes} runtimes", applied, aim_ms)
-    report.add("the last of those, worst click", 1000 * max(last), "ms")
+    _add_times(report, "click accepted", clicked.accepted)
+    _add_times(report, f"click received by {size.clients} stream clients", clicked.received, aim_ms)
+    report.add("the last of them, worst click", 1000 * max(received for received, _ in last), "ms")
+    each_ms = 1000 * busy_s / (2 * size.clicks)
+    report.add("processor time of the servers for a click", each_ms, "ms", note="with all that agents tell of it")
+    _add_times(report, f"click obeyed by {size.runtimes} runtimes beside them", clicked.applied, aim_ms)
+    report.add("the last of those, worst click", 1000 * max(applied for _, applied in last), "ms")
+    report.add("memory for an idle stream", 1024 * max(0.0, full_mb - empty_mb) / size.clients, "KiB", aim=40.0)
+    report.add(f"{size.clients} come at once, the last has its document", 1000 * max(first), "ms")
+    report.add(f"{size.clients} come back at once, the last has its document", 1000 * max(again), "ms")
+    _add_return(report, size, returned)
     report.add("click right after a restart, the last runtime is back and obeys", 1000 * max(back), "ms")
+
+
+def _measure_return(site: Site, crowd: CrowdApart) -> Returned:
+    """The server restarts under everybody; who is cut off comes back by itself, also while nobody listens yet."""
+    crowd.come_back_alone()
+    crowd.listen()
+    site.following.restart()
+    up_at = time.perf_counter()
+    crowd.heard(up_at, FOLLOWED_WITHIN_S)
+    return crowd.returned(up_at)
+
+
+def _add_return(report: Report, size: Size, returned: Returned) -> None:
+    report.add(f"a restart under {size.clients} streams that come back alone, tried in vain", returned.in_vain, "times")
+    report.add("their attempts in the busiest second", returned.busiest, "/s")
+    report.add("of these the server answered, in the busiest second", returned.busiest_answered, "/s")
+    half, most = (1000 * percentile(returned.after_s, share) for share in (0.5, 0.99))
+    report.add("after it answers again half of them have their document", half, "ms")
+    report.add("the same, 99 of 100", most, "ms")
 
 
 def _runtime(server: Server, folder: Path, number: int, obedience: Obedience) -> Recovery:

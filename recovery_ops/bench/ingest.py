@@ -8,9 +8,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 
 import psycopg
@@ -20,8 +21,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from recovery_ops.bench.cluster import Cluster, NoPostgres, cluster
 from recovery_ops.bench.figures import Report, percentile
 from recovery_ops.bench.sending import BATCH, Senders, Sent
-from recovery_ops.bench.served import Server, served
+from recovery_ops.bench.served import Server, one_more_web, served
 from recovery_ops.bench.usage import cpu_s_of, rss_mb_of
+from recovery_ops.bench.yardstick import Yardstick
+from recovery_ops.bench.yardstick import measured as measured_yardstick
 
 ENGINES = ("sqlite", "postgresql")
 SENDERS = 8
@@ -31,6 +34,11 @@ ROUND_S = 20.0
 """With us and without us take turns, so that a machine that is slower for a while is slower for both."""
 RAW_MOST_S = 30.0
 WINDOW_S = 10.0
+AIM_PER_S = 40_000.0
+AIM_CPU_S = 0.35
+AIM_SHARE = 0.6
+"""Records committed a second, and processor time for ten thousand, both on the machine of `yardstick.REFERENCE_PER_S`;
+and the share of what the same processes commit without us."""
 _STEP_S = 0.2
 _SPARE = 1.4
 """How many more batches are made than the warm-up says are needed."""
@@ -60,10 +68,10 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """A server that takes facts, and how to ask what it and its database have used."""
+    """What takes facts, one process or several, and how to ask what they and their database have used."""
 
     title: str
-    url: str
+    urls: Sequence[str]
     key: str
     cpu_s: Callable[[], float]
     rss_mb: Callable[[], float]
@@ -91,16 +99,22 @@ def measure(
 def _measure(name: str, where: Cluster | None, senders: Senders, seconds: float, progress: Progress) -> Report:
     report = Report(f"ingest, {name}")
     url = where.new_database("ours") if where else ""
-    with served(url) as server, _raw(name, where) as raw_side:
-        ours = _Side(f"{name}: with us", server.url, server.key, _used(server.cpu_s, where), server.rss_mb)
-        empty = _size_bytes(server, where)
-        ran, raw, warm = _take_turns(ours, raw_side, senders, seconds, progress)
-        stored, different = _stored(server, url)
-        size = _size_bytes(server, where) - empty
+    yardstick = measured_yardstick()
+    with ExitStack() as stack:
+        webs = [stack.enter_context(served(url))]
+        if where:
+            webs.append(stack.enter_context(one_more_web(webs[0], url)))
+        raw_side = stack.enter_context(_raw(name, where, len(webs)))
+        empty = _size_bytes(webs[0], where)
+        ran, raw, warm = _take_turns(_ours(name, webs, where), raw_side, senders, seconds, progress)
+        stored, different = _stored(webs[0], url)
+        size = _size_bytes(webs[0], where) - empty
+    yardstick = max(yardstick, measured_yardstick(), key=attrgetter("per_s"))
     acked = ran.sent.records + warm.records
-    _add_speed(report, ran, raw, senders.count)
+    _add_speed(report, ran, raw, senders.count, yardstick)
     report.add("bytes for each fact", size / max(1, stored), "B", note="table, indexes, sums")
-    report.add("server memory, most", max(ran.rss_mb), "MB", aim=350.0, note=f"of {len(ran.rss_mb)} looks")
+    note = f"{len(webs)} web processes, {len(ran.rss_mb)} looks" if len(webs) > 1 else f"of {len(ran.rss_mb)} looks"
+    report.add("server memory, most", max(ran.rss_mb), "MB", aim=350.0, note=note)
     report.add("server memory, at the end", ran.rss_mb[-1], "MB")
     report.add("acknowledged and lost", max(0, acked - different), "records", aim=0.0)
     report.add("stored twice", stored - different, "records", aim=0.0)
@@ -108,14 +122,40 @@ def _measure(name: str, where: Cluster | None, senders: Senders, seconds: float,
     return report
 
 
-def _add_speed(report: Report, ran: Ran, raw: Ran, count: int) -> None:
+def _ours(name: str, webs: Sequence[Server], where: Cluster | None) -> _Side:
+    used = _used(lambda: sum(web.cpu_s() for web in webs), where)
+    urls = [web.url for web in webs]
+    return _Side(f"{name}: with us", urls, webs[0].key, used, lambda: sum(web.rss_mb() for web in webs))
+
+
+def _add_speed(report: Report, ran: Ran, raw: Ran, count: int, yardstick: Yardstick) -> None:
     note = f"{count} senders, gzip, {ran.lasted_s:.0f} s"
-    report.add("records committed", ran.rate, "/s", beside=raw.rate, aim=40_000.0, note=note)
+    report.add(
+        "records committed",
+        ran.rate,
+        "/s",
+        beside=raw.rate,
+        aim=yardstick.rate(AIM_PER_S),
+        note=note,
+    )
+    report.add("share of what is committed without us", ran.rate / raw.rate, "", aim=AIM_SHARE)
     if math.isfinite(ran.slowest):
         report.add(f"records committed, slowest {WINDOW_S:.0f} s", ran.slowest, "/s")
     report.add("without us: decode and insert", raw.rate, "/s", note="same processes, threads and indexes, no folding")
-    cpu = {"beside": raw.cpu_s_each_10k, "aim": 0.35, "note": "server and database"}
-    report.add("CPU for 10,000 records", ran.cpu_s_each_10k, "s", **cpu)
+    report.add(
+        "CPU for 10,000 records",
+        ran.cpu_s_each_10k,
+        "s",
+        beside=raw.cpu_s_each_10k,
+        aim=yardstick.cpu_s(AIM_CPU_S),
+        note="server and database",
+    )
+    report.add(
+        "this machine: one core inflates and reads",
+        yardstick.per_s,
+        "/s",
+        note=f"{yardstick.share:.0%} of the machine of the aims ({AIM_PER_S:,.0f} /s, {AIM_CPU_S} s)",
+    )
     for title, share in (("median", 0.5), ("p90", 0.9), ("p99", 0.99)):
         report.add(f"answer time, {title}", 1000 * percentile(ran.sent.times_s, share), "ms")
     report.add("answer time, longest", 1000 * max(ran.sent.times_s), "ms")
@@ -124,7 +164,7 @@ def _add_speed(report: Report, ran: Ran, raw: Ran, count: int) -> None:
 def _take_turns(ours: _Side, raw: _Side, senders: Senders, seconds: float, progress: Progress) -> tuple[Ran, Ran, Sent]:
     """Run both, in rounds. What is said of the warm-up is of ours alone."""
     senders.prepare(WARM_BATCHES, WARM_S)
-    warm = [senders.start(side.url, side.key, WARM_S).result() for side in (ours, raw)]
+    warm = [senders.start(side.urls, side.key, WARM_S).result() for side in (ours, raw)]
     found = (Ran(), Ran())
     is_long = seconds > ROUND_S  # what has to hold for long is one round
     rounds = 1 if is_long else max(1, round(seconds / 5))
@@ -143,7 +183,7 @@ def _run(ran: Ran, side: _Side, senders: Senders, seconds: float, progress: Prog
     """Send for so long to one side, and add what came of it."""
     bar = progress.add_task(side.title, total=seconds)
     began, cpu_s = time.perf_counter(), side.cpu_s()
-    waiting = senders.start(side.url, side.key, seconds)
+    waiting = senders.start(side.urls, side.key, seconds)
     while not waiting.wait(_STEP_S):
         progress.update(bar, completed=min(seconds, time.perf_counter() - began))
         ran.rss_mb.append(side.rss_mb())
@@ -183,20 +223,30 @@ def _size_bytes(server: Server, where: Cluster | None) -> int:
 
 
 @contextmanager
-def _raw(name: str, where: Cluster | None) -> Iterator[_Side]:
-    """Run the server without us."""
-    with tempfile.TemporaryDirectory(prefix="recovery-ops-bench-") as folder:
+def _raw(name: str, where: Cluster | None, processes: int) -> Iterator[_Side]:
+    """Run as many processes without us."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="recovery-ops-bench-"))
         database = where.new_database("raw") if where else str(Path(folder) / "raw.sqlite3")
-        command = [sys.executable, "-m", "recovery_ops.bench.raw", database]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        try:
-            port = process.stdout.readline().strip() if process.stdout else ""
-            if not port:
-                raise RuntimeError("the server to compare with did not start")
-            used = _used(lambda: cpu_s_of(process.pid), where)
-            yield _Side(f"{name}: without us", f"http://127.0.0.1:{port}", "", used, lambda: rss_mb_of(process.pid))
-        finally:
-            process.kill()
-            process.wait()
-            if process.stdout:
-                process.stdout.close()
+        running = [stack.enter_context(_raw_process(database)) for _ in range(processes)]
+        pids = [pid for pid, _ in running]
+        used = _used(lambda: sum(map(cpu_s_of, pids)), where)
+        urls = [f"http://127.0.0.1:{port}" for _, port in running]
+        yield _Side(f"{name}: without us", urls, "", used, lambda: sum(map(rss_mb_of, pids)))
+
+
+@contextmanager
+def _raw_process(database: str) -> Iterator[tuple[int, str]]:
+    """One of them: its pid and its port."""
+    command = [sys.executable, "-m", "recovery_ops.bench.raw", database]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        port = process.stdout.readline().strip() if process.stdout else ""
+        if not port:
+            raise RuntimeError("the server to compare with did not start")
+        yield process.pid, port
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()

@@ -38,9 +38,18 @@ def _measured(engine: str, facts: int, screen: Console) -> Report:
             run(large, screen, "recovery_ops.bench.growing", end.isoformat(), "grow", str(_COPIES))
             for figure in _figures(small, large, end, screen):
                 report.figures.append(figure)
+            _add_sizes(report, large)
     except NoPostgres as missing:
         report.figures.append(Figure("queries", None, "ms", note=str(missing)))
     return report
+
+
+def _add_sizes(report: Report, store: Environ) -> None:
+    told = json.loads(said(store, "recovery_ops.bench.sizes"))
+    count, parts = max(1, told["facts"]), told["bytes"]
+    report.add("bytes for each fact", sum(parts.values()) / count, "B", note=f"of {told['facts']:,}")
+    for part, size in parts.items():
+        report.add(f"of these: {part}", size / count, "B")
 
 
 def _figures(small: Environ, large: Environ, end: datetime, screen: Console) -> Iterator[Figure]:

@@ -30,7 +30,7 @@ _Rows = list[_Row]
 _EACH = 500
 _COLUMNS = (
     *("environment", "uid", "agent", "event", "at_us", "received_us", "stated_us", "sequence_number", "severity"),
-    *("operation", "breaker", "source", "is_foreground", "run", "category", "state", "provider", "model"),
+    *("operation", "breaker", "source", "is_foreground", "run", "category", "state", "provider", "model", "region"),
     *("trace_id", "span_id", "attributes", "body"),
 )
 _TAKEN = {
@@ -41,6 +41,7 @@ _TAKEN = {
     "recovery.failure.category": "category",
     "gen_ai.provider.name": "provider",
     "gen_ai.request.model": "model",
+    "cloud.region": "region",
 }
 _INDEXES = (
     "(environment, event, at_us)",
@@ -66,7 +67,7 @@ def decoded(body: bytes) -> _Rows:
                         *("dev", uid, agent, record.event_name, at_us, at_us, None),
                         *(given.pop("recovery.sequence_number", 0), record.severity_number),
                         *(taken["operation"], taken["breaker"], taken["source"], False, taken["run"]),
-                        *(taken["category"], "", taken["provider"], taken["model"], "", ""),
+                        *(taken["category"], "", taken["provider"], taken["model"], taken["region"], "", ""),
                         *(orjson.dumps(given).decode(), record.body.string_value),
                     )
                 )
@@ -82,10 +83,11 @@ class Store:
         columns = ", ".join(f"{name} {types.get(name, 'bigint' if name in whole else 'text')}" for name in _COLUMNS)
         self._postgres = psycopg.connect(url) if url.startswith("postgres") else None
         self._sqlite = None if self._postgres else sqlite3.connect(url, isolation_level=None, check_same_thread=False)
+        number = "bigserial" if self._postgres else "integer"
         setup = [
-            f"CREATE TABLE fact (id {'bigserial' if self._postgres else 'integer'} PRIMARY KEY, {columns})",
-            "CREATE UNIQUE INDEX fact_once ON fact (environment, uid)",
-            *(f"CREATE INDEX fact_{number} ON fact {index}" for number, index in enumerate(_INDEXES)),
+            f"CREATE TABLE IF NOT EXISTS fact (id {number} PRIMARY KEY, {columns})",
+            "CREATE UNIQUE INDEX IF NOT EXISTS fact_once ON fact (environment, uid)",
+            *(f"CREATE INDEX IF NOT EXISTS fact_{number} ON fact {index}" for number, index in enumerate(_INDEXES)),
         ]
         if self._sqlite is not None:
             setup = ["PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA cache_size=-16384", *setup]

@@ -26,8 +26,11 @@ def main(end: str, environment: str) -> None:
     import django
 
     django.setup()
-    from events.queries.recordings import Part, recordings
+    from django.conf import settings
 
+    from events.queries.recordings import Part, recordings, sort_on_disk
+
+    sort_on_disk(settings.DATA_DIR)  # as the process of a replay does
     until = datetime.fromisoformat(end)
     since = until - WEEK
     part = Part(environment=environment, start_us=int(since.timestamp() * 1e6), end_us=int(until.timestamp() * 1e6))

@@ -105,7 +105,7 @@ class Senders:
             self._processes.append(process)
 
     def __enter__(self) -> Self:
-        self._tell(("prepare", 0, 0.0)).result()
+        self.prepare(0, 0.0)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -118,14 +118,15 @@ class Senders:
 
     def prepare(self, batches: int, spread_s: float) -> None:
         """Have each make so many batches anew, of facts that happened in the last so many seconds."""
-        self._tell(("prepare", batches, spread_s)).result()
+        self._tell([("prepare", batches, spread_s)] * self.count).result()
 
-    def start(self, url: str, key: str, seconds: float) -> Waiting:
-        """Send from all of them for so long, each from its first batch on."""
-        return self._tell(("send", url, key, seconds))
+    def start(self, urls: Sequence[str], key: str, seconds: float) -> Waiting:
+        """Send from all of them for so long, each from its first batch on, to one of these servers by turns."""
+        return self._tell([("send", urls[number % len(urls)], key, seconds) for number in range(self.count)])
 
-    def _tell(self, what: tuple[Any, ...]) -> Waiting:
-        return Waiting([self._threads.submit(_ask, pipe, what) for pipe in self._pipes])
+    def _tell(self, what: Sequence[tuple[Any, ...]]) -> Waiting:
+        asked = zip(self._pipes, what, strict=True)
+        return Waiting([self._threads.submit(_ask, pipe, one) for pipe, one in asked])
 
 
 def _ask(pipe: Connection, what: tuple[Any, ...]) -> Sent:

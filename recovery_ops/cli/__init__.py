@@ -1,6 +1,6 @@
 """The operator's command line: looks at a console and rules its breakers over HTTP, with a key of scopes read and act.
 
-    RECOVERY_OPS_URL=http://127.0.0.1:8000 RECOVERY_OPS_KEY=… python -m recovery_ops.cli trip search_web --reason "…"
+    RECOVERY_OPS_URL=http://127.0.0.1:8000 RECOVERY_OPS_KEY=… recovery-ops trip search_web --reason "…"
 
 Exit codes: 0 done, 1 refused, 2 misused, 3 no answer, 4 not applied everywhere within `--wait`,
 5 waits for a second person.
@@ -24,7 +24,9 @@ from recovery_ops.cli import (
     acts,
     escalations,
     failures,
+    keys,
     learning,
+    masking,
     notifications,
     policies,
     ramps,
@@ -33,12 +35,13 @@ from recovery_ops.cli import (
     settings,
     unclassified,
 )
-from recovery_ops.cli.words import DONE, NO_ANSWER, NOT_APPLIED, REFUSED, WAITS, Ask, Refusal, Unconfirmed
+from recovery_ops.cli.words import DONE, NO_ANSWER, NOT_APPLIED, REFUSED, WAITS, Ask, Refusal, Unconfirmed, every
 
 __all__ = ["DONE", "NOT_APPLIED", "NO_ANSWER", "REFUSED", "WAITS", "Console", "NoAnswer", "Problem", "main"]
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 _TIMEOUT_S = 10.0
+_WORST_FIRST = ("forced_open", "open", "half_open", "disabled", "metrics_only", None, "closed")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -137,8 +140,11 @@ def _carried_out(
     simple = {
         "escalations": escalations.run,
         "failures": failures.run,
+        "keys": keys.run,
+        "quarantine": keys.run,
         "notifications": notifications.run,
         "golden": learning.run,
+        "masking": masking.run,
         "feedback": learning.run,
         "requests": second.run,
         "resets": ramps.run,
@@ -174,7 +180,9 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     escalations.add_words(verbs, _seconds)
     failures.add_words(verbs, _seconds)
     unclassified.add_words(verbs)
+    keys.add_words(verbs, _seconds)
     learning.add_words(verbs)
+    masking.add_words(verbs)
     notifications.add_words(verbs)
     ramps.add_words(verbs)
     runs.add_words(verbs)
@@ -192,7 +200,7 @@ def _status(console: Console, say: Callable[[str], None]) -> int:
     say(f"{found['breakers']['not_flowing']} of {total} breakers do not flow; {hold}")
     if held := found["shed"]:
         say(f"load is shed until {held['expires_at'][:19]} UTC, at least {held['least']} passes: {held['by']}")
-    for row in console.ask("GET", "/api/v1/breakers")["breakers"]:
+    for row in sorted(every(console, "/api/v1/breakers", "breakers"), key=_calm):
         held = "".join(f"; {one['mode']} by {one['by']} until {one['expires_at']}" for one in row["overrides"])
         counts = ", ".join(f"{count} {state}" for state, count in row["counts"].items())
         unknown = f", {row['unknown']} unknown" if row["unknown"] else ""
@@ -200,6 +208,11 @@ def _status(console: Console, say: Callable[[str], None]) -> int:
         for one in row["stuck"]:
             say(f"    stuck: {one['sentence']} {one['advice']}")
     return DONE
+
+
+def _calm(row: Mapping[str, Any]) -> int:
+    """Where a breaker stands in the list: the worst first."""
+    return _WORST_FIRST.index(row["worst"])
 
 
 def _seconds(text: str) -> float:

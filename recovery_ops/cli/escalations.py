@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import urlencode
 
-from recovery_ops.cli.words import DONE, REFUSED, Asking, Say
+from recovery_ops.cli.words import DONE, REFUSED, Asking, Say, every
 
 _PATH = "/api/v1/escalations"
+_SEVERITIES = ("high", "normal", "low")
 _TABS = ("open", "unacknowledged", "mine", "snoozed", "resolved")
 _ACTS = {
     "acknowledge": "take it",
@@ -30,9 +32,10 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     """The verb `escalations` and what can be done with them; `seconds` reads a length of time."""
     escalations = verbs.add_parser("escalations", help="what agents ask of people: list, show, take, decide, resolve …")
     words = escalations.add_subparsers(dest="word", required=True)
-    shown = words.add_parser("list", help="a tab of the queue, what is due first")
+    shown = words.add_parser("list", help="a tab of the queue, the most urgent first")
     shown.add_argument("--tab", default="open", choices=_TABS)
     shown.add_argument("--queue", help="only this queue")
+    shown.add_argument("--severity", choices=_SEVERITIES, help="only this severity")
     words.add_parser("show", help="one question with its story").add_argument("number", type=int)
     for word, brief in _ACTS.items():
         one = words.add_parser(word, help=brief)
@@ -59,9 +62,10 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 
 def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
-    queue = f"&queue={quote(options.queue, safe='')}" if options.queue else ""
-    found = console.ask("GET", f"{_PATH}?tab={options.tab}{queue}")
-    for one in found["escalations"]:
+    chosen = {name: value for name in ("queue", "severity") if (value := getattr(options, name))}
+    found = console.ask("GET", f"{_PATH}?{urlencode({'tab': options.tab, **chosen})}")
+    further = () if found["next"] is None else every(console, found["next"], "escalations")
+    for one in chain(found["escalations"], further):
         say(_line(one))
     counts = ", ".join(f"{count} {name}" for name, count in found["counts"].items())
     say(f"{found['environment']}: {counts}")
@@ -77,9 +81,20 @@ def _show(console: Asking, options: argparse.Namespace, say: Say) -> int:
         say(f"  “{one['message']}”")
     if not one["resolved_at"]:
         say(f"  If nobody decides by {one['resolving']['ends']}, {one['if_ignored']}.")
+    for step in found["asked_when"]["steps"]:
+        say(f"  {_asked_when(step)}")
     for note in found["story"]:
         say(f"  {note['at']} {note['by']} ({note['verb']}): {note['text']}")
     return DONE
+
+
+def _asked_when(step: Mapping[str, Any]) -> str:
+    """Who was asked, or will be if nobody takes it before."""
+    if step["asked_at"]:
+        return f"{step['asked_at']} {step['who']} was asked"
+    if step["due_at"]:
+        return f"{step['due_at']} {step['who']} is asked, if nobody takes it before"
+    return f"{step['who']} is not asked while the clock stands"
 
 
 def _act(console: Asking, options: argparse.Namespace, say: Say) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
-from recovery_ops.cli.words import DONE, REFUSED, Asking, Say
+from recovery_ops.cli.words import DONE, REFUSED, Asking, Say, every
 
 _PATH = "/api/v1/failures"
 _ACTS = {
@@ -75,7 +76,8 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
     state = f"?state={quote(options.state, safe='')}" if options.state else ""
     found = console.ask("GET", f"{_PATH}{state}")
-    for one in found["failures"]:
+    further = () if found["next"] is None else every(console, found["next"], "failures")
+    for one in chain(found["failures"], further):
         owner = one["assigned_to"] or "nobody"
         say(f"{one['fingerprint']} {one['failures']} × {one['category']} in {', '.join(one['operations'])}")
         say(f"  {one['state']}, owner {owner}; last {one['last']}; “{one['message']}”")

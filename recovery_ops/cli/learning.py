@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from recovery_ops.cli.words import DONE, Asking, Say
+from recovery_ops.cli.words import DONE, Asking, Say, every
 from recovery_ops.rules.feedback import WORDS, Want
 
 _GOLDEN = "/api/v1/policies/golden"
@@ -51,10 +51,10 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _golden(console: Asking, options: argparse.Namespace, say: Say) -> int:
     if options.word == "list":
-        found = console.ask("GET", _GOLDEN)["golden"]
-        for one in found:
+        cases = list(every(console, _GOLDEN, "golden"))
+        for one in cases:
             say(_case(one))
-        if not found:
+        if not cases:
             say("No run is golden yet: `golden mark RUN` keeps one.")
     elif options.word == "show":
         found = console.ask("GET", f"{_GOLDEN}/{options.number}")

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from recovery_ops.cli.words import DONE, Asking, Say
+from recovery_ops.cli.words import DONE, Asking, Say, every
 
 _PATH = "/api/v1/notifications"
 _NOUNS = ("channel", "rule", "chain")
@@ -54,7 +54,7 @@ def _acting(one: argparse.ArgumentParser) -> None:
 
 def _list(console: Asking, say: Say) -> int:
     for noun in _NOUNS:
-        for one in console.ask("GET", f"{_PATH}/{noun}s")[f"{noun}s"]:
+        for one in every(console, f"{_PATH}/{noun}s", f"{noun}s"):
             say(_line(noun, one))
             for step in one.get("steps", ()):
                 say(f"  after {step['after_s']:g} s {step['who']}")

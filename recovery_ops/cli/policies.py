@@ -19,6 +19,7 @@ _DOUBTS = {
     "not_asked": "answers of a fallback that was not asked",
     "not_admitted": "calls that were refused and would be made",
     "other_model": "attempts that would ask another model",
+    "no_cost": "attempts at models whose cost nobody told",
 }
 
 
@@ -107,7 +108,7 @@ def _diff(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 
 def _push(console: Asking, options: argparse.Namespace, say: Say) -> int:
-    body = _why(options) | {"title": options.title, "document": _read(options.file)}
+    body = _why(options) | {"title": options.title, "document": read_document(options.file)}
     done = console.ask("POST", f"{_PATH}/proposals", body)
     number = done["proposal"]["number"]
     if done["dry_run"]:
@@ -224,7 +225,7 @@ def _replay(console: Asking, options: argparse.Namespace, say: Say, sleep: Calla
         "start": (end - timedelta(seconds=options.back)).isoformat(),
         "end": end.isoformat(),
     }
-    body |= {"proposal": int(options.what)} if options.what.isdigit() else {"document": _read(options.what)}
+    body |= {"proposal": int(options.what)} if options.what.isdigit() else {"document": read_document(options.what)}
     number = console.ask("POST", f"{_PATH}/replays", body)["replay"]["number"]
     while (found := console.ask("GET", f"{_PATH}/replays/{number}"))["replay"]["state"] in ("waiting", "running"):
         sleep(_POLL_S)
@@ -236,7 +237,7 @@ def _replay(console: Asking, options: argparse.Namespace, say: Say, sleep: Calla
     for name, old in result["measures"]["old"].items():
         new = result["measures"]["new"][name]
         if old != new:
-            say(f"  {name}: {old:g} → {new:g}")
+            say(f"  {name}: {old or 0:g} → {new or 0:g}")
     for name, count in result["unknown"]["new"].items():
         say(f"  not known: {count} {_DOUBTS.get(name, name)}")
     return DONE
@@ -259,7 +260,7 @@ def follow(console: Asking, *, is_following: bool, say: Say, sleep: Callable[[fl
 
 
 def _checked(console: Asking, file: str) -> dict[str, Any]:
-    return console.ask("POST", f"{_PATH}/check", {"document": _read(file)})
+    return console.ask("POST", f"{_PATH}/check", {"document": read_document(file)})
 
 
 def _why(options: argparse.Namespace) -> dict[str, object]:
@@ -270,7 +271,8 @@ class Unreadable(Exception):
     """A file that is not there, or not JSON."""
 
 
-def _read(file: str) -> object:
+def read_document(file: str) -> object:
+    """What a file of JSON holds; `-` is the standard input. Raises Unreadable."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         return json.loads(text)

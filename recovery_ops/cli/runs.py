@@ -58,7 +58,7 @@ def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
         say(_line(one))
     if not found["runs"]:
         say("No run matches in the last 24 hours.")
-    elif found["older"]:
+    elif found["next"]:
         say(f"Only the newest {len(found['runs'])}; the page of runs has the older ones.")
     return DONE
 

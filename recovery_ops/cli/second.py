@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from recovery_ops.cli.words import DONE, Asking, Say
+from recovery_ops.cli.words import DONE, Asking, Say, every
 
 _PATH = "/api/v1/requests"
 
@@ -26,7 +26,7 @@ def add_words(verbs: Any) -> None:
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     """Carry out one of the words."""
     if options.word == "list":
-        for one in console.ask("GET", _PATH + (f"?state={options.state}" if options.state else ""))["requests"]:
+        for one in every(console, _PATH + (f"?state={options.state}" if options.state else ""), "requests"):
             say(line_of(one))
         return DONE
     if options.word == "show":

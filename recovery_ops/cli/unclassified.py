@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from recovery_ops.cli.words import DONE, Asking, Say
+from recovery_ops.cli.words import DONE, Asking, Say, every
 from recovery_ops.rules.classification import MAY_BE_SAID, PATTERNS
 
 _UNCLASSIFIED = "/api/v1/failures/unclassified"
@@ -35,7 +35,7 @@ def add_words(verbs: Any) -> None:
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     """Carry out one of the words."""
     if options.word == "list":
-        found = console.ask("GET", _UNCLASSIFIED)["causes"]
+        found = list(every(console, _UNCLASSIFIED, "causes"))
         for one in found:
             say(_cause(one))
         if not found:
@@ -59,7 +59,7 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _rule(console: Asking, options: argparse.Namespace) -> dict[str, Any] | None:
     """The draft with what was said instead; None where the console does not list the cause, and has to say so."""
-    causes = console.ask("GET", _UNCLASSIFIED)["causes"]
+    causes = every(console, _UNCLASSIFIED, "causes")
     draft = next((one["draft"] for one in causes if one["fingerprint"] == options.fingerprint), None)
     if draft is None:
         return None

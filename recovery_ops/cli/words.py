@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 DONE, REFUSED, NO_ANSWER, NOT_APPLIED, WAITS = 0, 1, 3, 4, 5
@@ -18,6 +18,15 @@ class Asking(Protocol):
 
     def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
         """The document it answers with. Raises Refusal."""
+
+
+def every(console: Asking, path: str, name: str) -> Iterator[dict[str, Any]]:
+    """The rows called `name` of a list, page after page. Raises Refusal."""
+    further: str | None = path
+    while further is not None:
+        found = console.ask("GET", further)
+        yield from found[name]
+        further = found["next"]
 
 
 class Unconfirmed(Exception):

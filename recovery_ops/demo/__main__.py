@@ -21,6 +21,13 @@ STOP_WITHIN_S = 3.0
 """For all members together: whoever started us waits five seconds."""
 
 
+_SPECIAL = {
+    # One that no policy can have retry more often: what is desired and what is so are not always one.
+    "research-agent-02": ("--most-retries", "2"),
+    "research-agent-03": ("--translates",),
+}
+
+
 class Fleet:
     """Processes that end together; standard input of each is a pipe, so that none outlives this one."""
 
@@ -85,12 +92,10 @@ def main(arguments: list[str]) -> None:
         for service, count in (("research-agent", said.research), ("support-agent", said.support)):
             for number in range(1, count + 1):
                 name = f"{service}-{number:02}"
-                # One that no policy can have retry more often: what is desired and what is so are not always one.
-                ceiling = ("--most-retries", "2") if name == "research-agent-02" else ()
                 fleet.start(
                     "recovery_ops.demo.agent",
                     *("--provider", provider, "--service", service, "--instance", name),
-                    *ceiling,
+                    *_SPECIAL.get(name, ()),
                     name=name,
                 )
         if os.environ.get("RECOVERY_OPS_DEMO_OPERATOR_KEY"):

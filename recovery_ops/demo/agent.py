@@ -23,13 +23,35 @@ from types import FrameType
 from typing import Any
 
 from recovery_ops.demo.client import Client
-from recovery_ops.demo.errands import bibliography, payment
+from recovery_ops.demo.errands import CLOSING_RUNS, bibliography, closing, payment, translate_on, translation
 from recovery_ops.runtime import Fallback, Limits, Recovery, RecoveryError, Run, escalate_to_human_async
 
 Operation = Callable[..., Any]
 _USD_PER_TOKEN = {"input_tokens": 3e-6, "output_tokens": 15e-6}
 _ERRAND_EVERY, _FIRST_ERRAND = 100, 5
 """Runs between two errands of one agent, and the run after which it does its first."""
+
+
+REGIONS = {"research-agent": "eu-central-1", "support-agent": "us-east-1"}
+"""Where each service has its texts embedded: one backend, of which one region now and then goes bad."""
+
+
+def embedding(recovery: Recovery, client: Client, region: str) -> Operation:
+    """A model of another vendor, in the region next to the service; optional, because a run can do without."""
+
+    @recovery.guard(
+        "embed",
+        kind="model",
+        provider="selene",
+        model="selene-embed",
+        region=region,
+        is_destructive=False,
+        optional=True,
+    )
+    def embed(text: str) -> Any:
+        return client.post(f"embed-{region}", text=text)
+
+    return embed
 
 
 def model(recovery: Recovery, client: Client) -> Operation:
@@ -87,6 +109,7 @@ def research_operations(recovery: Recovery, client: Client) -> dict[str, Operati
 
     return {
         "search_web": search_web,
+        "embed": embedding(recovery, client, REGIONS["research-agent"]),
         "fetch_prices": fetch_prices,
         "model:large": model(recovery, client),
         "publish_report": publish_report,
@@ -128,6 +151,7 @@ def support_operations(recovery: Recovery, client: Client) -> dict[str, Operatio
 
     return {
         "refund": refund_operation(recovery, client),
+        "embed": embedding(recovery, client, REGIONS["support-agent"]),
         "sentiment": sentiment,
         "model:large": support_model(recovery, client),
         "crm.update": update,
@@ -182,6 +206,7 @@ def research(recovery: Recovery, client: Client, pause_s: float) -> None:
             recovery.run("due diligence", source="main_agent", deadline_s=90.0) as run,
         ):
             operations["search_web"](subject)
+            operations["embed"](subject)
             operations["fetch_prices"](subject)
             spend(run, operations["model:large"](subject))
             if number % 5 == 0:
@@ -193,7 +218,7 @@ def research(recovery: Recovery, client: Client, pause_s: float) -> None:
 async def support(recovery: Recovery, client: Client, pause_s: float) -> None:
     """The same, for tasks."""
     operations, chance = support_operations(recovery, client), random.Random(recovery.instance.instance)
-    take_payment = payment(recovery, client)
+    take_payment, close_book = payment(recovery, client), closing(recovery, client)
     asking: asyncio.Task[None] | None = None
     for number in itertools.count(1):
         if number % 8 == 3 and (asking is None or asking.done()):
@@ -205,9 +230,12 @@ async def support(recovery: Recovery, client: Client, pause_s: float) -> None:
                 await take_payment(f"order-{ticket}")
             async with recovery.run("answer a ticket", source="user_request", deadline_s=60.0) as run:
                 await operations["sentiment"](ticket)
+                await asyncio.to_thread(operations["embed"], ticket)
                 spend(run, await operations["model:large"](ticket))
                 await operations["crm.update"](ticket)
                 await operations["ledger.book"](ticket)
+                if number in CLOSING_RUNS:
+                    await close_book(ticket)
                 if number % 4 == 0:
                     await operations["send_mail"](ticket)
             await operations["index_ticket"](ticket)
@@ -258,6 +286,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--service", default="research-agent", choices=["research-agent", "support-agent"])
     parser.add_argument("--instance", required=True)
     parser.add_argument("--pause-s", type=float, default=2.0)
+    parser.add_argument("--translates", action="store_true", help="also translate, over a wire that gets loose")
     parser.add_argument("--most-retries", type=int, help="a ceiling of its own, that no policy can widen")
     said = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, end)
@@ -266,6 +295,8 @@ def main(arguments: list[str]) -> None:
     limits = Limits(most_retries=said.most_retries)
     recovery = Recovery(said.service, instance=said.instance, version="2.8.1", limits=limits)
     client = Client(said.provider)
+    if said.translates:
+        threading.Thread(target=translate_on, args=(translation(recovery, client),), daemon=True).start()
     try:
         if said.service == "research-agent":
             research(recovery, client, said.pause_s)

@@ -1,12 +1,15 @@
-"""What the demonstration's agents do now and then, and what ends with a person: a spent budget, a refused reversal."""
+"""What the demonstration's agents do now and then: what ends with a person, what retries too much, what flaps."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from recovery_ops.demo.client import Client
+from recovery_ops.rules.policy import Knobs
 from recovery_ops.rules.verdicts import BUILT_IN_PLAYBOOK, playbook_document
 from recovery_ops.rules.words import Compensation, Verdict
 from recovery_ops.runtime import (
@@ -26,6 +29,60 @@ UNDO = playbook_document(BUILT_IN_PLAYBOOK) | {
     Verdict.IDEMPOTENCY_CONFLICT.value: {"compensation": Compensation.ISSUE_REVERSAL.value}
 }
 """A shop that would rather undo a payment than keep one of which it does not know how often it was made."""
+
+
+CLOSING_RUNS = range(8, 32, 2)
+"""After which of its runs a support agent closes a book: early in the shift, so that the alert about it ends in it."""
+TRANSLATES_EVERY_S = 1.0
+
+
+def closing(recovery: Recovery, client: Client) -> Callable[[str], Coroutine[Any, Any, Any]]:
+    """Close a book that others still write to: it works the third time it is asked, so two of three calls are retries.
+
+    That spends its retry budget twenty times as fast as it may.
+    """
+
+    @recovery.guard(
+        "ledger.close",
+        kind="tool",
+        tool="ledger.close",
+        idempotency_key=lambda book: f"close-{book}",
+        base_delay_s=0.2,
+    )
+    async def close(book: str) -> Any:
+        return await asyncio.to_thread(client.post, "closing", book=book)
+
+    return close
+
+
+def translation(recovery: Recovery, client: Client) -> Callable[[str], Any]:
+    """Translate over a wire that gets loose: the breaker, which looks at two calls, opens and closes again."""
+
+    @recovery.guard(
+        "translate",
+        kind="tool",
+        tool="translate",
+        is_destructive=False,
+        max_retries=0,
+        knobs=Knobs(
+            sliding_window_size=2,
+            minimum_number_of_calls=2,
+            wait_duration_in_open_s=2.0,
+            permitted_calls_in_half_open=1,
+        ),
+    )
+    def translate(text: str) -> Any:
+        return client.post("translate", text=text)
+
+    return translate
+
+
+def translate_on(translate: Callable[[str], Any]) -> None:
+    """One page after the other, without end."""
+    while True:
+        time.sleep(TRANSLATES_EVERY_S)
+        with contextlib.suppress(RecoveryError):
+            translate("a page")
 
 
 def bibliography(recovery: Recovery, client: Client) -> Callable[[], None]:

@@ -62,7 +62,8 @@ def _end_with_input(ended: threading.Event) -> None:
 
 def main() -> None:
     """Work until the shift is over or standard input ends."""
-    shift = Shift(Console(os.environ["RECOVERY_OPS_URL"], os.environ["RECOVERY_OPS_DEMO_OPERATOR_KEY"]))
+    console = Console(os.environ["RECOVERY_OPS_URL"], os.environ["RECOVERY_OPS_DEMO_OPERATOR_KEY"])
+    shift = Shift(console, os.environ.get("RECOVERY_OPS_DEMO_PERSON", ""))
     ended = threading.Event()
     threading.Thread(target=_end_with_input, args=(ended,), daemon=True).start()
     began = time.monotonic()

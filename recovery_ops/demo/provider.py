@@ -2,7 +2,8 @@
 
     python -m recovery_ops.demo.provider --port 0
 
-Services are paths: `/large`, `/small`, `/search`, `/prices`, `/crm`, `/mail`, `/ledger`, `/archive`, `/payments`.
+Services are paths: `/large`, `/small`, `/search`, `/prices`, `/crm`, `/mail`, `/ledger`, `/archive`, `/payments`,
+`/closing`, `/translate`.
 `GET /calls` counts the requests that came in by service, and `POST /weather` fixes what a service does, for tests:
 `{"service": "large", "trouble": {"529": 1.0}}`.
 """
@@ -17,9 +18,13 @@ import sys
 import time
 from collections import Counter
 
-from recovery_ops.demo.weather import Phase, Spell, phase_at, spell_of
+from recovery_ops.demo.weather import LOOSE, Phase, Spell, phase_at, spell_of
 
 STALL_S = 20.0
+STATES = {"odd": "HX-41", "resting": "DRAINING"}
+"""Answers that nobody knows: the operator proposes a name for the first, and leaves the second to whoever looks."""
+CLOSED_AT = 3
+"""A book is closed when it is asked for so often."""
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 409: "Conflict", 412: "Precondition Failed"}
 
 
@@ -32,7 +37,8 @@ class Provider:
         self._fixed: dict[str, Spell] = {}
         self._is_calm = is_calm
         self._in_phase: Counter[tuple[int, str]] = Counter()
-        self._booked: set[str] = set()
+        self._booked: Counter[str] = Counter()
+        self._loose = 0
         self.calls: Counter[str] = Counter()
 
     async def serve(self, host: str, port: int) -> asyncio.Server:
@@ -78,24 +84,29 @@ class Provider:
         return staged[count] if count < len(staged) else ""
 
     def _known(self, service: str, head: str, body: bytes) -> str:
-        """What the provider remembers: which records are gone, and which keys it has booked."""
+        """What the provider remembers: which records are gone, and how often each key was used."""
         if service == "archive":
             return "404" if json.loads(body).get("record", 0) % 2 else ""
-        if service != "payments":
+        if service not in ("payments", "closing"):
             return ""
         lines = (line.partition(":") for line in head.split("\r\n"))
         key = next((value.strip() for name, _, value in lines if name.lower() == "idempotency-key"), "")
-        is_booked = key in self._booked
-        self._booked.add(key)
-        return "used" if key and is_booked else ""
+        self._booked[key] += 1
+        if service == "closing":
+            return "409" if self._booked[key] < CLOSED_AT else ""
+        return "used" if key and self._booked[key] > 1 else ""
 
     def _drawn(self, spell: Spell) -> str:
         drawn = self._chance.random()
         for trouble, share in spell.trouble.items():
             if drawn < share:
-                return trouble
+                return self._wiggled() if trouble == LOOSE else trouble
             drawn -= share
         return ""
+
+    def _wiggled(self) -> str:
+        self._loose += 1
+        return "500" if self._loose % 3 else ""
 
     async def _play(self, trouble: str, service: str, writer: asyncio.StreamWriter) -> bool:
         if trouble == "reset":
@@ -121,8 +132,8 @@ def _trouble(name: str, service: str, chance: random.Random) -> tuple[int, objec
     if name == "refused":
         text = "The text was refused by the content filter."
         return 400, {"error": {"code": "content_filter", "type": "invalid_request_error", "message": text}}, {}
-    if name == "odd":
-        return 200, {"service": service, "state": "HX-41"}, {}
+    if name in STATES:
+        return 200, {"service": service, "state": STATES[name]}, {}
     if name == "quota":
         text = "You exceeded your current quota, please check your plan and billing details."
         return 429, {"error": {"code": "insufficient_quota", "type": "insufficient_quota", "message": text}}, {}

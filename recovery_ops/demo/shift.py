@@ -13,8 +13,10 @@ from typing import Any, Protocol
 OPERATOR = "demonstration operator"
 """The name of its key: how the audit log and every page call it."""
 SERVICES = ("research-agent", "support-agent")
-PROVIDER = "helios"
+PROVIDER, GUEST = "helios", "selene"
+_SHORT_MODEL = "model:large"
 TRIPPED, TRIPPED_FOR_S = "sentiment", 240
+SHED_FOR_S, SNOOZED_FOR_S = 120, 60
 GIVEN_UP_S = 560.0
 """What could not be done by then is left."""
 _CAUSE = "ledger.book"
@@ -47,7 +49,13 @@ class Shift:
     """Its chores, and which of them are still to be done."""
 
     desk: Desk
+    person: str = ""
+    """Somebody who may respond, to whom one question is given; nobody where there is none."""
     to_do: list[Chore] = field(default_factory=lambda: list(CHORES))
+
+    def __post_init__(self) -> None:
+        if self.person:
+            self.to_do.append(Chore(75.0, assign("reversals", self.person)))
 
     def look(self, elapsed_s: float) -> None:
         """Do what is due and can be done, each by itself; the rest is for the next look."""
@@ -81,6 +89,84 @@ def take(queue: str, *, most: int = 1) -> Callable[[Desk], bool]:
         if len(numbers) == most:
             desk.post("escalations", verb="acknowledge", numbers=numbers, reason="Looking at it.")
         return len(numbers) == most
+
+    return act
+
+
+def each(queue: str, verb: str, reason: str, **words: Any) -> Callable[[Desk], bool]:
+    """Do one act on every open question of a queue, with one request."""
+
+    def act(desk: Desk) -> bool:
+        numbers = [one["number"] for one in questions(desk, queue)]
+        if numbers:
+            desk.post("escalations", verb=verb, numbers=numbers, reason=reason, **words)
+        return bool(numbers)
+
+    return act
+
+
+def assign(queue: str, person: str) -> Callable[[Desk], bool]:
+    """Give the oldest question of a queue to a person."""
+
+    def act(desk: Desk) -> bool:
+        found = questions(desk, queue)[:1]
+        for one in found:
+            desk.post(f"escalations/{one['number']}/assign", to=person, reason="Only a person can call the bank.")
+        return bool(found)
+
+    return act
+
+
+def snooze_unclassified(desk: Desk) -> bool:
+    """Put the odd answer off for a minute: what it is called is proposed already."""
+    found = questions(desk, "unclassified")[:1]
+    why = "Its name is proposed; look again in a minute."
+    for one in found:
+        desk.post(f"escalations/{one['number']}/snooze", for_s=SNOOZED_FOR_S, reason=why)
+    return bool(found)
+
+
+def reopen(queue: str, reason: str) -> Callable[[Desk], bool]:
+    """Open again what the operator has closed."""
+
+    def act(desk: Desk) -> bool:
+        found = desk.get("escalations", tab="resolved", queue=queue)["escalations"]
+        closed = [one for one in found if one["service"] in SERVICES and one["resolved_by"] == OPERATOR][:1]
+        for one in closed:
+            desk.post(f"escalations/{one['number']}/reopen", reason=reason)
+        return bool(closed)
+
+    return act
+
+
+def propose_name(desk: Desk) -> bool:
+    """Turn the pattern of what nobody could name into a rule, as a proposal that somebody else has to approve."""
+    found = desk.get("failures/unclassified")["causes"]
+    waiting = [one for one in found if one["state"] == "waiting" and "crm.update" in one["operations"]][:1]
+    why = "HX-41 is what helios says while one of its backends starts anew."
+    for one in waiting:
+        desk.post(f"failures/unclassified/{one['fingerprint']}/propose", category="server_error", reason=why)
+    return bool(waiting)
+
+
+def shed_background(desk: Desk) -> bool:
+    """While helios is overloaded, what nobody waits for is left. It ends by itself."""
+    here = desk.get("capacity/events")["environment"]
+    why = "Helios is overloaded: what nobody waits for can wait."
+    desk.post("shed", least="critical", expires_in_s=SHED_FOR_S, confirm=here, reason=why)
+    return True
+
+
+def take_back(kind: str, reason: str) -> Callable[[Desk], bool]:
+    """Undo what the operator has said of capacity events: a `cut` or a `merge`."""
+
+    def act(desk: Desk) -> bool:
+        for event in desk.get("capacity/events")["events"]:
+            for one in desk.get(f"capacity/events/{event['number']}")["arrangements"]:
+                if (one["kind"], one["made_by"]) == (kind, OPERATOR):
+                    desk.post(f"capacity/arrangements/{one['number']}/undo", reason=reason)
+                    return True
+        return False
 
     return act
 
@@ -132,7 +218,7 @@ def split_overload(desk: Desk) -> bool:
             for one in desk.get("failures")["failures"]
             if one["category"] == "overloaded" and set(one["operations"]) & set(event["operations"])
         ]
-        if not event["model"] or not overloads or "rate_limited" not in event["categories"]:
+        if _SHORT_MODEL not in event["operations"] or not overloads or "rate_limited" not in event["categories"]:
             continue
         at = min(one["first"] for one in overloads)
         why = "Until then it was our rate limit; from here on helios is overloaded."
@@ -142,19 +228,19 @@ def split_overload(desk: Desk) -> bool:
 
 
 def merge_outages(desk: Desk) -> bool:
-    """The overload of one provider is one outage, whatever of it failed."""
-    overloaded = [one for one in outages(desk) if max(one["categories"], key=one["categories"].get) == "overloaded"]
-    numbers = sorted(one["number"] for one in overloaded)[-2:]
-    why = "One overload of helios: search and the large model fell together."
-    if len(numbers) == 2:
-        desk.post("capacity/events/merge", numbers=numbers, reason=why)
-    return len(numbers) == 2
+    """Two providers that fell together, because one has its machines from the other: no rule can know that."""
+    newest = [max((one["number"] for one in outages(desk, provider)), default=0) for provider in (PROVIDER, GUEST)]
+    if not all(newest):
+        return False
+    why = "One overload: selene's machines in eu-central-1 are helios's."
+    desk.post("capacity/events/merge", numbers=newest, reason=why)
+    return True
 
 
-def outages(desk: Desk) -> list[Document]:
-    """The outages of the demonstration's provider whose numbers are read, and that are no part of another."""
-    found = desk.get("capacity/events")["events"]
-    return [one for one in found if one["provider"] == PROVIDER and one["categories"] and not one["parts"]]
+def outages(desk: Desk, provider: str = PROVIDER) -> list[Document]:
+    """The outages of one of the demonstration's providers whose numbers are read, and that no person merged."""
+    found = desk.get("capacity/events", provider=provider)["events"]
+    return [one for one in found if one["categories"] and one["joined_by"] in (None, "rule")]
 
 
 CHORES: tuple[Chore, ...] = (
@@ -166,15 +252,23 @@ CHORES: tuple[Chore, ...] = (
     Chore(65.0, take("refunds")),  # and lets it lie: it asks again, and ends by its deadline
     Chore(70.0, take("budgets")),
     Chore(85.0, resolve_cause),
+    Chore(95.0, propose_name),
     Chore(100.0, answer("budgets", "resolve", "Half of the archive is gone for good: it goes out without.")),
     Chore(110.0, trip_optional),
+    Chore(115.0, shed_background),
     Chore(120.0, take("policy_review")),
     Chore(130.0, merge_unclassified),
     Chore(140.0, answer("policy_review", "note", "Asked the lawyers: it quotes a customer by name.")),
+    Chore(145.0, snooze_unclassified),
     Chore(150.0, take("quota")),
     Chore(160.0, split_overload),
     Chore(170.0, answer("policy_review", "reject", "It quotes a customer by name.")),
     Chore(180.0, answer("quota", "escalate", "Only billing can raise it.", to="billing")),
+    Chore(190.0, take_back("cut", "Our rate limit was reached because helios was overloaded: one outage.")),
     Chore(200.0, merge_outages),
+    Chore(210.0, reopen("budgets", "The other half of the archive has turned up.")),
+    Chore(225.0, take_back("merge", "Selene says that its machines are its own: are they two?")),
+    Chore(245.0, merge_outages),
+    Chore(420.0, each("refunds", "approve", "The parcels came back.")),
 )
 """The shift, in order. What nobody does here is left for whoever looks: most questions, and all that is grave."""

@@ -31,14 +31,24 @@ _DAILY = Spell({"timeout": 0.004, "500": 0.008, "bad_json": 0.004})
 _MAIL_DAILY = Spell({"500": 0.008, "refused": 0.03, "odd": 0.02})
 _CRM_DAILY = Spell({"409": 0.03, "412": 0.02, "500": 0.005}, latency_s=0.05)
 _LARGE_DAILY = Spell({"500": 0.005, "overflow": 0.03, "bad_json": 0.005}, latency_s=0.15)
+_AFTERWARDS = {"crm": _CRM_DAILY, "large": _LARGE_DAILY, "mail": _MAIL_DAILY}
+
+EMBED_BAD, EMBED_WELL = "embed-eu-central-1", "embed-us-east-1"
+"""One backend in two regions: the first goes bad with the overload, the second never does."""
 
 ALWAYS = {
+    EMBED_WELL: Spell(latency_s=0.02),
     "ledger": Spell({"409": 0.42}, latency_s=0.03),
     "archive": Spell(latency_s=0.02),
     "payments": Spell({"reset": 1.0}, latency_s=0.05),
+    "closing": Spell(latency_s=0.03),
+    "translate": Spell(latency_s=0.03),
 }
 """What is the same in every phase: a row that everybody wants at once is asked for again and again, every other record
-of the archive is gone, and a payment is made but its answer is lost."""
+of the archive is gone, a payment is made but its answer is lost, and a book closes when it is asked the third time."""
+
+LOOSE = "loose"
+"""Two requests of three fail, in turn."""
 
 SCRIPT: tuple[Phase, ...] = (
     Phase("healthy", 20.0, {"crm": _CRM_DAILY, "large": _LARGE_DAILY}, _DAILY),
@@ -59,7 +69,12 @@ SCRIPT: tuple[Phase, ...] = (
     Phase(
         "overload",
         70.0,
-        {"large": Spell({"529": 0.9}, 0.3), "search": Spell({"529": 0.75}), "small": Spell({"529": 0.05}, 0.1)},
+        {
+            "large": Spell({"529": 0.9}, 0.3),
+            "search": Spell({"529": 0.75}),
+            "small": Spell({"529": 0.05}, 0.1),
+            EMBED_BAD: Spell({"503": 0.9}),
+        },
         _DAILY,
     ),
     Phase(
@@ -76,7 +91,9 @@ SCRIPT: tuple[Phase, ...] = (
     ),
     Phase("recovery", 30.0, {"large": Spell({"529": 0.12}, 0.2), "search": Spell({"500": 0.05})}, _DAILY),
     # Long enough that an outage is over before the next begins: what comes back within five minutes is the same one.
-    Phase("healthy", 330.0, {"crm": _CRM_DAILY, "large": _LARGE_DAILY, "mail": _MAIL_DAILY}, _DAILY),
+    Phase("healthy", 45.0, _AFTERWARDS, _DAILY, first={"prices": ("resting",)}),
+    Phase("loose wire", 75.0, {**_AFTERWARDS, "translate": Spell({LOOSE: 1.0}, 0.03)}, _DAILY),
+    Phase("healthy", 210.0, _AFTERWARDS, _DAILY),
 )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,9 +22,11 @@ from rich.table import Table
 from recovery_ops.drill import whole, work
 from recovery_ops.drill.catalogue import FAULTS
 from recovery_ops.drill.engine import Outcome
+from recovery_ops.drill.room import beside_the_others
 from recovery_ops.drill.world import ROOT, NotHere
 
 ENGINES = ("sqlite", "postgresql")
+FULL_NAMES, FEWEST_NAMES = 1_000_000, 2_000
 NAMES = tuple(fault.name for fault in FAULTS)
 
 
@@ -46,6 +49,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--events", type=int, default=100_000, help="how many in all; default: %(default)s")
     parser.add_argument("--engine", choices=ENGINES, help="default: both, where PostgreSQL is on this machine")
     parser.add_argument("--seed", type=int, default=1, help="of everything that is chance; default: %(default)s")
+    parser.add_argument(
+        "--full", action="store_true", help=f"{FULL_NAMES:,} names without end (J13); default: an eighth of the events"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     work.add_options(parser)
     said = parser.parse_intermixed_args(arguments)
@@ -54,14 +60,17 @@ def main(arguments: list[str]) -> None:
         parser.error(f"there is no fault {unknown[0]}: choose from {', '.join(NAMES)}")
     if said.what == "all" and (names or said.engine):
         parser.error("to choose among faults or engines, say which part: drill facts")
-    outcomes, failed, missing = _facts(said.engine, said.events, said.seed, names)
+    endless = FULL_NAMES if said.full else min(FULL_NAMES, max(FEWEST_NAMES, said.events // 8))
+    outcomes, failed, missing = _facts(said.engine, said.events, said.seed, endless, names)
     if said.what == "all":
         _whole(said, outcomes, failed, missing)
     _tell(outcomes, failed, missing, is_json=said.json, seed=said.seed)
     sys.exit(0 if outcomes and not failed and all(outcome.is_good for outcome in outcomes) else 1)
 
 
-def _facts(only: str | None, events: int, seed: int, names: list[str]) -> tuple[list[Outcome], list[str], list[str]]:
+def _facts(
+    only: str | None, events: int, seed: int, endless: int, names: list[str]
+) -> tuple[list[Outcome], list[str], list[str]]:
     """What was found on each engine, what broke off, and what this machine lacks."""
     engines = ENGINES if only is None else (only,)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
@@ -71,7 +80,7 @@ def _facts(only: str | None, events: int, seed: int, names: list[str]) -> tuple[
         Progress(*columns, console=Console(stderr=True), transient=True) as progress,
         ThreadPoolExecutor(len(engines)) as pool,
     ):
-        runs = [pool.submit(_run, engine, share, seed, names, progress) for engine in engines]
+        runs = [pool.submit(_run, engine, share, seed, endless, names, progress) for engine in engines]
     outcomes = [outcome for run in runs for outcome in run.result()[0]]
     missing = [f"{engine} is not on this machine" for engine, run in zip(engines, runs, strict=True) if run.result()[2]]
     failed = [f"{engine}: {run.result()[1]}" for engine, run in zip(engines, runs, strict=True) if run.result()[1]]
@@ -116,14 +125,16 @@ def _tell_whole(seed: int, found: list[whole.Line], wrong: list[str], not_run: l
     )
 
 
-def _run(engine: str, events: int, seed: int, names: list[str], progress: Progress) -> tuple[list[Outcome], str, bool]:
+def _run(
+    engine: str, events: int, seed: int, endless: int, names: list[str], progress: Progress
+) -> tuple[list[Outcome], str, bool]:
     """One engine's outcomes, why they broke off, and whether the engine is missing."""
     outcomes: list[Outcome] = []
     faults = [fault for fault in FAULTS if (not names or fault.name in names)]
     total = sum(engine == "postgresql" or not fault.needs_postgres for fault in faults)
     bar = progress.add_task(f"{engine}: starting", total=total)
     try:
-        for outcome in _outcomes(engine, events, seed, names):
+        for outcome in _outcomes(engine, events, seed, endless, names):
             outcomes.append(outcome)
             progress.update(bar, description=f"{engine}: {outcome.fault} done", advance=1)
     except RuntimeError as error:
@@ -132,17 +143,21 @@ def _run(engine: str, events: int, seed: int, names: list[str], progress: Progre
     return outcomes, "", False
 
 
-def _outcomes(engine: str, events: int, seed: int, names: list[str]) -> Iterator[Outcome]:
+def _outcomes(engine: str, events: int, seed: int, endless: int, names: list[str]) -> Iterator[Outcome]:
     """What a process of its own says of one engine. Raises RuntimeError when it ends in any other way."""
-    command = [sys.executable, "-m", "recovery_ops.drill.engine", engine, str(events), str(seed), *names]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    before, said = beside_the_others()
+    words = ["-m", "recovery_ops.drill.engine", engine, str(events), str(seed), str(endless), *names]
+    command, env = [*before, sys.executable, *words], os.environ | said
+    with subprocess.Popen(
+        command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         for line in process.stdout or ():
             if line.startswith("{"):
                 given = json.loads(line)
                 yield Outcome(**given | {"problems": tuple(given["problems"])})
-        said = process.stderr.read() if process.stderr else ""
+        complaint = process.stderr.read() if process.stderr else ""
     if process.returncode:
-        raise RuntimeError(said.strip().rpartition("\n")[2] or f"ended with {process.returncode}")
+        raise RuntimeError(complaint.strip().rpartition("\n")[2] or f"ended with {process.returncode}")
 
 
 def _tell(outcomes: list[Outcome], failed: list[str], missing: list[str], *, is_json: bool, seed: int) -> None:

@@ -14,7 +14,8 @@ from recovery_ops.drill.history import History
 class Fault:
     """A name of the project's list, what is done, and whether only PostgreSQL can suffer it.
 
-    One that is `small` sends what it sends; the others share what is left of the number of events.
+    One that is `small` sends what it sends; the others share what is left of the number of events. One that is an
+    `outage` says for how long nobody was served.
     """
 
     name: str
@@ -22,13 +23,14 @@ class Fault:
     act: Callable[[Drill, History], None]
     needs_postgres: bool = False
     is_small: bool = False
+    is_outage: bool = False
 
 
 FAULTS = (
-    Fault("J1", "servers killed", faults.killed_servers),
-    Fault("J2", "database killed", faults.killed_database, needs_postgres=True),
-    Fault("J3", "connections dropped", faults.dropped_connections, needs_postgres=True),
-    Fault("J4", "disk full", faults.full_disk),
+    Fault("J1", "servers killed", faults.killed_servers, is_outage=True),
+    Fault("J2", "database killed", faults.killed_database, needs_postgres=True, is_outage=True),
+    Fault("J3", "connections dropped", faults.dropped_connections, needs_postgres=True, is_outage=True),
+    Fault("J4", "disk full", faults.full_disk, is_outage=True),
     Fault("J7", "answers lost", deliveries.lost_answers),
     Fault("J8", "copies, shuffled and late", deliveries.shuffled_copies, is_small=True),
     Fault("J9", "clocks wrong", deliveries.wrong_clocks),
@@ -39,5 +41,5 @@ FAULTS = (
     Fault("J14", "two people at once", intent.two_people, is_small=True),
     Fault("J15", "policies edited, servers killed", intent.policy_edits, is_small=True),
     Fault("J16", "agents killed", deliveries.killed_agents, is_small=True),
-    Fault("J17", "deployed in turn, with a migration", deploying.deploys, needs_postgres=True),
+    Fault("J17", "deployed in turn, with a migration", deploying.deploys, needs_postgres=True, is_outage=True),
 )

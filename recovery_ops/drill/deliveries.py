@@ -17,9 +17,11 @@ from recovery_ops.drill.history import History
 from recovery_ops.drill.proxy import LossyProxy
 from recovery_ops.drill.senders import NeverAccepted, deliver
 from recovery_ops.drill.story import Story, body_of, made, uid_of
+from recovery_ops.drill.window import Window, words_of
 from recovery_ops.drill.world import ROOT
 from recovery_ops.wire import names
 
+_KILLS = 3
 _DAY_NS = 86_400 * 10**9
 _TWO_WEEKS_NS = 14 * _DAY_NS
 
@@ -122,20 +124,25 @@ def _with_poison(records: list[LogRecord], poison: bytes, at: int) -> bytes:
 
 
 def killed_agents(drill: Drill, history: History) -> None:
-    """J16: an agent is killed between emitting and sending; the next one with its outbox sends what it left."""
+    """J16: an agent is killed between emitting and sending; the next one with its outbox sends what it left.
+
+    What had been told and was in no file yet is counted, and how long a fact was in that window.
+    """
     path, key = drill.data / "agent.outbox", drill.key_of(history.environment)
     history.is_open = True
     command = [sys.executable, "-m", "recovery_ops.drill.agent", str(path), f"http://{drill.addresses[0]}", key]
-    for _ in range(3):
+    windows = []
+    for _ in range(_KILLS):
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as agent:
-            told = agent.stdout.readline() if agent.stdout else ""
+            told = agent.stdout.readline() + agent.stdout.readline() if agent.stdout else ""
             time.sleep(drill.chance.uniform(0.3, 0.8))
             agent.kill()
             rest = agent.stdout.read() if agent.stdout else ""
-        uids = [uuid.UUID(line).bytes for line in (told + rest).splitlines() if len(line) == 36]
-        history.note_sent(uids)
+        window = Window.of(told + rest)
+        windows.append(window)
+        history.note_sent([uuid.UUID(uid).bytes for uid in window.kept])
     drained = subprocess.run([*command, "drain"], check=False, cwd=ROOT, capture_output=True, timeout=90)
     if drained.returncode:
         raise NeverAccepted(f"the outbox was not drained: {drained.stderr.decode(errors='replace')[-500:]}")
     history.note_acknowledged(list(history.sent), 0.0)
-    history.notes.append("3 kills")
+    history.notes.append(words_of(windows))

@@ -1,6 +1,7 @@
-"""Runs the faults on one engine, in a process whose Django looks at that engine: `engine.py ENGINE EVENTS SEED FAULTS`.
+"""Runs the faults on one engine, in a process whose Django looks at that engine.
 
-Says a line of JSON for each fault as it ends; `manage.py drill facts` reads them.
+`engine.py ENGINE EVENTS SEED NAMES FAULTS` says a line of JSON for each fault as it ends; `manage.py drill facts` reads
+them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from pathlib import Path
 from recovery_ops.drill.catalogue import FAULTS
 from recovery_ops.drill.faults import Drill
 from recovery_ops.drill.history import History
+from recovery_ops.drill.room import Room
 from recovery_ops.drill.world import NotHere, Postgres, Server
 
 
@@ -47,16 +49,22 @@ class Outcome:
         return not (self.lost or self.doubled or self.problems)
 
 
-def main(engine: str, events: str, seed: str, *names: str) -> None:
+def main(engine: str, events: str, seed: str, endless: str, *names: str) -> None:
     """Run these faults, or all."""
     with ExitStack() as stack:
-        data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recovery-ops-drill-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="recovery-ops-drill-")))
+        data = folder / "data"
+        data.mkdir(mode=0o700)
         postgres = None
         if engine == "postgresql":
             postgres = Postgres()
+            room = postgres.room
             stack.callback(postgres.close)
             postgres.start()
             postgres.make_database()
+        else:
+            room = Room(data)
+            stack.callback(room.close)
         url = postgres.url if postgres is not None else ""
         os.environ |= {"RECOVERY_OPS_DATA": str(data), "RECOVERY_OPS_DATABASE_URL": url}
         os.environ["DJANGO_SETTINGS_MODULE"] = "recovery_ops.settings"
@@ -65,7 +73,9 @@ def main(engine: str, events: str, seed: str, *names: str) -> None:
         for server in servers:
             stack.callback(server.close)
             server.start()
-        for outcome in _run(engine, data, servers, postgres, int(events), int(seed), names):
+        chance = random.Random(f"{seed} {engine}")
+        drill = Drill(engine, data, servers, postgres, 0, chance, _keys(), room, int(endless))
+        for outcome in _run(drill, int(events), names):
             print(json.dumps(asdict(outcome)), flush=True)
 
 
@@ -78,22 +88,10 @@ def set_up_store(*, is_migrated: bool = False) -> None:
         call_command("migrate", verbosity=0)
 
 
-def _run(
-    engine: str,
-    data: Path,
-    servers: list[Server],
-    postgres: Postgres | None,
-    events: int,
-    seed: int,
-    names: tuple[str, ...],
-) -> Iterator[Outcome]:
+def _keys() -> Callable[[str], str]:
+    """Make a key for an environment, and give it again."""
     from events.keys import create_key
 
-    chosen = [
-        fault for fault in FAULTS if (not names or fault.name in names) and (postgres or not fault.needs_postgres)
-    ]
-    share = -(-events // max(1, sum(not fault.is_small for fault in chosen)))
-    chance = random.Random(f"{seed} {engine}")
     keys: dict[str, str] = {}
 
     def key_of(environment: str) -> str:
@@ -101,10 +99,16 @@ def _run(
             keys[environment] = create_key("drill", ["ingest"], environment)[1]
         return keys[environment]
 
-    drill = Drill(engine, data, servers, postgres, share, chance, key_of)
+    return key_of
+
+
+def _run(drill: Drill, events: int, names: tuple[str, ...]) -> Iterator[Outcome]:
+    is_here = drill.postgres is not None
+    chosen = [fault for fault in FAULTS if (not names or fault.name in names) and (is_here or not fault.needs_postgres)]
+    drill.records = -(-events // max(1, sum(not fault.is_small for fault in chosen)))
     for fault in chosen:
         history = History(fault.name.lower())
-        key_of(history.environment)
+        drill.key_of(history.environment)
         began = time.monotonic()
         problems: list[str] = []
         with _fresh_connections():
@@ -114,6 +118,8 @@ def _run(
                 problems.append(f"not run, for this machine has no {missing}")  # what was not done proves nothing
             except Exception as error:  # a drill goes on: the next fault may be the one that tells why
                 problems.append(f"{type(error).__name__}: {error}")
+        if fault.is_outage and history.answers:
+            history.notes.append(f"at most {history.longest_without(200):.2f} s in which nothing was taken")
         yield _outcome(fault.name, drill, history, time.monotonic() - began, problems)
 
 

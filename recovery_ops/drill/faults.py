@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recovery_ops.drill.history import History
+from recovery_ops.drill.room import Room
 from recovery_ops.drill.senders import Senders
 from recovery_ops.drill.world import Postgres, Server
 
@@ -27,6 +28,9 @@ class Drill:
     records: int
     chance: random.Random
     key_of: Callable[[str], str]
+    room: Room
+    endless: int
+    """How many names without end there are."""
     seeds: int = field(default=0)
 
     @property
@@ -84,17 +88,27 @@ def dropped_connections(drill: Drill, history: History) -> None:
 
 
 def full_disk(drill: Drill, history: History) -> None:
-    """J4: no file may grow, then it may again; nobody lends a hand."""
+    """J4: no room for a byte more, then room again; nobody lends a hand but whoever keeps services running.
+
+    The store lies on a volume of its own, where this machine lets us have one; else no file of a writer may grow.
+    """
+    room, moments = drill.room, []
     writers = drill.servers if drill.postgres is None else [drill.postgres]
-    moments = []
     with drill.senders(history):
-        for most_bytes in (65_536, -1):
+        for is_full in (True, False):
             time.sleep(0.5)
-            for writer in writers:
-                writer.limit_files(most_bytes)
+            if room.is_there:
+                (room.fill if is_full else room.empty)()
+            else:
+                for writer in writers:
+                    writer.limit_files(65_536 if is_full else -1)
             moments.append(time.monotonic())
+        if drill.postgres is not None and drill.postgres.has_ended:
+            drill.postgres.start()  # as its unit would
+            history.notes.append("PostgreSQL gave up and was started again")
     full, free = moments
     refused_s, taken_s = history.until_answered({503}, full), history.until_answered({200}, free)
-    history.notes.append("files could not grow for half a second")
+    kind = "a volume of its own was full" if room.is_there else "no volume of its own: files could not grow"
+    history.notes.append(f"{kind} for half a second")
     if refused_s is not None and taken_s is not None:
         history.notes.append(f"503 after {refused_s:.2f} s, 200 again {taken_s:.2f} s after there was room")

@@ -20,6 +20,7 @@ _ASKED_AHEAD = 300
 """How many answers a slow reader asks for at once: more than the buffers of its connection hold."""
 _BOMB_BYTES = 200 * 2**20
 _GROWTH_MB = 200.0
+_ALL_NAMES = 1_000_000
 _NAMED = (names.OPERATION, names.ATTRIBUTES["breaker"])
 
 
@@ -41,6 +42,7 @@ def bombs(drill: Drill, history: History) -> None:
             status = post(server.address, key, content, content_encoding=coding)
             if status not in statuses:
                 raise Felt(f"{coding} of {len(content)} bytes was answered {status}")
+        _lie_about_the_length(server.port, key, packed)
     grown = server.rss_mb() - before_mb
     if grown > _GROWTH_MB:
         raise Felt(f"the server grew by {grown:.0f} MB")
@@ -54,7 +56,26 @@ def bombs(drill: Drill, history: History) -> None:
         history.note_try(status)
         if status == 200:
             history.note_acknowledged([uid for uid, _ in records], 0.0)
-    history.notes.append(f"+{max(0.0, grown):.0f} MB")
+    history.notes.append(f"six kinds, two wrong lengths, +{max(0.0, grown):.0f} MB")
+
+
+def _lie_about_the_length(port: int, key: str, packed: bytes) -> None:
+    """A body that is shorter than was said is not stored, as its sender is gone; a part of a longer one is no gzip."""
+    for length, statuses in ((len(packed) + 100, {0, 400}), (len(packed) - 9, {400})):
+        status = _answered(port, key, packed, length)
+        if status not in statuses:
+            raise Felt(f"a body of {len(packed)} bytes that was said to have {length} was answered {status}")
+
+
+def _answered(port: int, key: str, body: bytes, length: int) -> int:
+    """The status of a request whose head says this length and whose sender says no more; 0 for no answer."""
+    head = f"POST /v1/logs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Encoding: gzip\r\n"
+    head += f"Content-Type: application/x-protobuf\r\nContent-Length: {length}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=10.0) as one:
+        one.sendall(head.encode() + body)
+        one.shutdown(socket.SHUT_WR)
+        said = one.recv(64)
+    return int(said.split()[1]) if said.startswith(b"HTTP/1.1 ") else 0
 
 
 def _two_members(content: bytes) -> bytes:
@@ -102,9 +123,10 @@ def _slow_reader(port: int) -> socket.socket:
 def endless_names(drill: Drill, history: History) -> None:
     """J13: an operation for every record. Tables and memory stay small, and a counter says how many were folded.
 
-    `--events 1000000 J13` makes it a million names.
+    Another environment goes on as if nothing were: its names are its own, and none of them is folded. `--full` makes it
+    a million names.
     """
-    count = max(2000, drill.records) // BATCH * BATCH
+    count = drill.endless // BATCH * BATCH
     story = Story(drill.chance.randrange(2**40))
     key, before_mb = drill.key_of(history.environment), drill.servers[0].rss_mb()
     for number in range(count // BATCH):
@@ -119,7 +141,14 @@ def endless_names(drill: Drill, history: History) -> None:
     least = count - MOST_NAMES * len(drill.servers)
     if folded < least:
         raise Felt(f"only {folded:,} of at least {least:,} folded names were counted")
-    history.notes.append(f"{count:,} names, {folded:,} counted as folded, +{max(0.0, grown):.0f} MB")
+    beside = History("j13-beside")
+    with drill.senders(beside, records=BATCH * 4):
+        pass
+    if _folded(beside.environment) or beside.sent != beside.acknowledged:
+        raise Felt("another environment felt it")
+    size = "all of them" if count == _ALL_NAMES else f"of {_ALL_NAMES:,} with --full"
+    history.notes.append(f"{count:,} names ({size}), {folded:,} counted as folded, +{max(0.0, grown):.0f} MB")
+    history.notes.append("no name of another environment was folded")
 
 
 def _folded(environment: str) -> int:

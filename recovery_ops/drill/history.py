@@ -6,6 +6,7 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 
 @dataclass(slots=True)
@@ -40,6 +41,14 @@ class History:
         """How many seconds after a moment the first of these statuses was answered; None where it never was."""
         with self._lock:
             return next((at - since for at, status in self.answers if at >= since and status in statuses), None)
+
+    def longest_without(self, status: int) -> float:
+        """The longest time in seconds, between the first and the last try, in which nobody was answered so."""
+        with self._lock:
+            good = [at for at, answered in self.answers if answered == status]
+            ends = [at for at, _ in self.answers[:1] + self.answers[-1:]]
+        moments = sorted([*ends, *good])
+        return max((later - at for at, later in pairwise(moments)), default=0.0)
 
     def note_sent(self, uids: list[bytes]) -> None:
         """These are on their way, and have to arrive."""

@@ -12,6 +12,7 @@ import psycopg
 
 from recovery_ops.drill.receiving import Receiver
 from recovery_ops.drill.workers import Program, Redis
+from recovery_ops.drill.world import wait_until
 
 _LOCKED = (
     ("control_audithead", "opening questions"),
@@ -42,6 +43,8 @@ class Mischief:
         self._store, self._broker, self._receiver, self._chance = store, broker, receiver, chance
         self._workers, self._schedulers, self._environment = workers, schedulers, environment
         self.done: Counter[str] = Counter()
+        self.redis_back_s = 0.0
+        """How long after Redis was there again the first worker waited for tasks, at most."""
         self._turns: Sequence[Callable[[int], None]] = (
             self._kill_while_sending,
             self._kill_at_a_lock,
@@ -88,6 +91,9 @@ class Mischief:
         self._broker.kill()
         time.sleep(_REDIS_AWAY_S)
         self._broker.start()
+        began = time.monotonic()
+        wait_until(self._broker.is_read, "a worker at Redis")
+        self.redis_back_s = max(self.redis_back_s, time.monotonic() - began)
         self.done["Redis killed"] += 1
 
     def _lose_a_scheduler(self, round_: int) -> None:

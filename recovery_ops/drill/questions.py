@@ -100,13 +100,20 @@ def _outages(chance: random.Random, now_ns: int, count: int, expected: Expected)
             failed = [Hit(at_ns // 1000 / 1e6, run, instance) for at_ns, run, instance in times]
             for one in outages(failed, BOUNDS):
                 count = sum(one.started <= hit.at <= one.last for hit in failed)
-                expected.outages.append(("helios", model, round(one.started * 1e6), round(one.last * 1e6), count))
+                expected.outages.append(
+                    (_provider(model), model, round(one.started * 1e6), round(one.last * 1e6), count)
+                )
+
+
+def _provider(model: str) -> str:
+    """One of its own for each: what fails at once of one provider is one outage."""
+    return f"maker of {model}"
 
 
 def _failed(chance: random.Random, at_ns: int, model: str, run: str) -> tuple[Uid, LogRecord]:
     said: dict[str, object] = {
         _A["category"]: "overloaded",
-        _A["provider"]: "helios",
+        _A["provider"]: _provider(model),
         _A["model"]: model,
         _A["breaker"]: model,
         names.OPERATION: f"call {model}",

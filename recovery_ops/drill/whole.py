@@ -76,7 +76,9 @@ def _of_work(work: Mapping[str, Any]) -> list[Line]:
     counts, done = way["counts"], way["done"]
     messages = f"{counts['messages']} messages, {counts['twice']} sent twice, {counts['in_doubt']} in doubt"
 
-    def line(fault: str, words: str, starts: Sequence[str]) -> Line:
+    back = f"facts were answered 200 all the time, a worker was back {way['redis_back_s']:.2f} s after Redis"
+
+    def line(fault: str, words: str, starts: Sequence[str], *more: str) -> Line:
         harm = ", ".join(f"{name} {count}×" for name, count in done.items() if name.startswith(tuple(starts)))
         return Line(
             fault=fault,
@@ -86,8 +88,8 @@ def _of_work(work: Mapping[str, Any]) -> list[Line]:
             acknowledged=way["facts"],
             lost=counts["lost"],
             doubled=counts["doubled"],
-            note="; ".join([harm, messages, *way["problems"], *counts["which"]]),
+            note="; ".join([harm, *more, messages, *way["problems"], *counts["which"]]),
             is_good=bool(work["is_good"]),
         )
 
-    return [line("J5", _J5, (_BROKER,)), line("J6", _J6, _HANDS)]
+    return [line("J5", _J5, (_BROKER,), back), line("J6", _J6, _HANDS)]

@@ -151,6 +151,7 @@ def _play(world: World, receiver: Receiver, seed: int, questions: int, rounds: i
         "outages": len(found.outages),
         "questions": len(found.questions),
         "done": mischief.done if mischief else {},
+        "redis_back_s": round(mischief.redis_back_s, 2) if mischief else 0.0,
         "counts": asdict(counts),
         "found": found.document(),
         "problems": problems,

@@ -83,6 +83,11 @@ class Redis(Program):
             client.flushall()
         return count
 
+    def is_read(self) -> bool:
+        """Whether some worker waits for the next task."""
+        with redis.Redis(port=self._port) as client:
+            return int(client.info("clients")["blocked_clients"]) > 0
+
     def _answers(self) -> bool:
         try:
             with redis.Redis(port=self._port) as client:

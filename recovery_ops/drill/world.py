@@ -20,6 +20,8 @@ from pathlib import Path
 
 import psycopg
 
+from recovery_ops.drill.room import Room
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 _START_S = 60.0
 MOST_NAMES = 200
@@ -31,10 +33,14 @@ class NotHere(Exception):
 
 
 class Server:
-    """A process that takes facts in, on a port that stays its own. `door` is a name of `recovery_ops.asgi`."""
+    """A process that takes facts in, on a port that stays its own. `door` is a name of `recovery_ops.asgi`.
+
+    `root` is the checkout whose code it runs.
+    """
 
     def __init__(self, data: Path, database_url: str, *, door: str = "facts") -> None:
         self._door = door
+        self.root = ROOT
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -56,7 +62,7 @@ class Server:
         words = ["-m", "uvicorn", f"recovery_ops.asgi:{self._door}", "--port", str(self.port), "--no-access-log"]
         command = [sys.executable, *words, "--log-level", "warning"]
         self.process = subprocess.Popen(
-            command, cwd=ROOT, env=self._env, stdout=self._log, stderr=self._log, start_new_session=True
+            command, cwd=self.root, env=self._env, stdout=self._log, stderr=self._log, start_new_session=True
         )
         wait_until(self._answers, f"the server on port {self.port}")
 
@@ -108,8 +114,11 @@ class Postgres:
         self.folder = Path(tempfile.mkdtemp(prefix="recovery-ops-drill-pg-"))
         self.process: subprocess.Popen[bytes] | None = None
         self._limited: list[int] = []
+        (self.folder / "data").mkdir(mode=0o700)
         if self._owner is not None:
             os.chown(self.folder, self._owner, -1)
+            os.chown(self.folder / "data", self._owner, -1)
+        self.room = Room(self.folder / "data", self._owner)
         command = [str(self._programs / "initdb"), "-D", str(self.folder / "data"), "-U", "drill", "-A", "trust"]
         subprocess.run([*command, "-E", "UTF8"], user=self._owner, cwd=self.folder, check=True, capture_output=True)
 
@@ -129,6 +138,11 @@ class Postgres:
             start_new_session=True,
         )
         wait_until(self._answers, "PostgreSQL")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has given up by itself, as it does where its log cannot be written."""
+        return self.process is None or self.process.poll() is not None
 
     def make_database(self) -> None:
         """The empty database that servers use."""
@@ -174,6 +188,7 @@ class Postgres:
     def close(self) -> None:
         """End it and remove all it had."""
         self.kill()
+        self.room.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property

@@ -11,11 +11,20 @@ import pytest
 
 from recovery_ops.demo import agent
 from recovery_ops.demo.client import Client
-from recovery_ops.demo.errands import bibliography, payment
+from recovery_ops.demo.errands import TRANSLATES_EVERY_S, bibliography, closing, payment, translation
 from recovery_ops.demo.provider import Provider
-from recovery_ops.demo.weather import LASTS_S, SCRIPT, phase_at, spell_of
-from recovery_ops.rules.facts import BudgetExhausted, Escalated, Fact, FailureClassified, ReversalRefused, RunStopped
-from recovery_ops.rules.words import Category
+from recovery_ops.demo.weather import EMBED_BAD, EMBED_WELL, LASTS_S, SCRIPT, phase_at, spell_of
+from recovery_ops.rules.facts import (
+    BreakerStateChanged,
+    BudgetExhausted,
+    Escalated,
+    Fact,
+    FailureClassified,
+    RetryScheduled,
+    ReversalRefused,
+    RunStopped,
+)
+from recovery_ops.rules.words import Category, State
 from recovery_ops.runtime import RecoveryError
 from recovery_ops.runtime.testing import Lab
 
@@ -71,7 +80,24 @@ def test_whoever_looks_for_ten_minutes_has_seen_every_phase_of_the_script() -> N
     drawn = {trouble for phase in SCRIPT for service in SERVICES for trouble in spell_of(service, phase).trouble}
     troubles = drawn | {trouble for phase in SCRIPT for staged in phase.first.values() for trouble in staged}
     assert troubles >= {"429", "529", "503", "timeout", "reset", "bad_json", "409", "412", "overflow"}
-    assert troubles >= {"odd", "quota", "refused"}
+    assert troubles >= {"odd", "resting", "quota", "refused"}
+
+
+def test_one_backend_has_two_regions_and_one_of_them_goes_bad() -> None:
+    bad = {phase.name for phase in SCRIPT if "503" in spell_of(EMBED_BAD, phase).trouble}
+    assert bad == {"overload"}
+    assert not [phase for phase in SCRIPT if spell_of(EMBED_WELL, phase).trouble]
+    assert {f"embed-{region}" for region in agent.REGIONS.values()} == {EMBED_BAD, EMBED_WELL}
+
+
+def test_a_call_says_in_which_region_it_failed(client: Callable[[str], Client]) -> None:
+    lab = Lab()
+    embed = agent.embedding(lab.recovery, client("overload"), "eu-central-1")
+    for number in range(8):
+        with suppress(RecoveryError):
+            embed(f"text {number}")
+    failures = [fact for fact in lab.facts if isinstance(fact, FailureClassified)]
+    assert {(fact.provider, fact.region) for fact in failures} == {("selene", "eu-central-1")}
 
 
 def told(lab: Lab, *kinds: type[Fact]) -> list[Fact]:
@@ -127,3 +153,25 @@ def test_a_run_says_what_its_model_has_cost(client: Callable[[str], Client]) -> 
         agent.spend(run, {"answer": "from a cache"})
     assert (run.input_tokens, run.output_tokens) == (1000, 100)
     assert run.cost_usd == pytest.approx(0.0045)
+
+
+def test_a_book_closes_when_it_is_asked_for_the_third_time(client: Callable[[str], Client]) -> None:
+    lab = Lab()
+    close = closing(lab.recovery, client("healthy"))
+    for book in ("may", "june"):
+        asyncio.run(close(book))
+    retries, books = len(lab.facts_of(RetryScheduled)), 2
+    assert retries == 2 * books, "twenty times as many as one for each ten calls, and 14.4 times is an alert"
+    assert lab.facts_of(Escalated) == []
+
+
+def test_a_loose_wire_opens_and_closes_the_breaker_twenty_times_in_its_phase(client: Callable[[str], Client]) -> None:
+    lab = Lab()
+    translate = translation(lab.recovery, client("loose wire"))
+    for _ in range(int(next(phase.lasts_s for phase in SCRIPT if phase.name == "loose wire") / TRANSLATES_EVERY_S)):
+        with suppress(RecoveryError):
+            translate("a page")
+        lab.clock.push(TRANSLATES_EVERY_S)
+    moves = [fact.state for fact in lab.facts_of(BreakerStateChanged)]
+    assert moves.count(State.OPEN) + moves.count(State.CLOSED) >= 20
+    assert lab.facts_of(Escalated) == [], "nobody is asked about it"

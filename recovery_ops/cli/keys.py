@@ -1,0 +1,85 @@
+"""The command line about keys that let programs in, and about records that could not be taken in; over HTTP."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from recovery_ops.cli.words import DONE, Asking, Say, every
+
+_KEYS = "/api/v1/keys"
+_QUARANTINE = "/api/v1/quarantine"
+
+
+def add_words(verbs: Any, seconds: Any) -> None:
+    """The verbs `keys` and `quarantine`; `seconds` reads a length of time."""
+    keys = verbs.add_parser("keys", help="what lets programs in: list, create, rotate, revoke (a key of scope admin)")
+    words = keys.add_subparsers(dest="word", required=True)
+    words.add_parser("list", help="every key of the environment, without its secret")
+    create = words.add_parser("create", help="make a key; its secret is said once, alone on the last line")
+    create.add_argument("name", help="what or whom it is for")
+    create.add_argument("--scope", required=True, help="ingest,desired,read,act,settings,admin")
+    create.add_argument("--days", type=int, help="how long it is good for; else for ever")
+    rotate = words.add_parser("rotate", help="make a key like it; the old one ends after an overlap")
+    rotate.add_argument("prefix", help="how the key begins")
+    rotate.add_argument("--overlap", dest="overlap_s", type=seconds, metavar="TIME", help="30m, 2h …; else 1d")
+    revoke = words.add_parser("revoke", help="shut out whoever uses it, for good")
+    revoke.add_argument("prefix", help="how the key begins")
+    quarantine = verbs.add_parser("quarantine", help="records that could not be taken in: list, replay, drop")
+    lines = quarantine.add_subparsers(dest="word", required=True)
+    lines.add_parser("list", help="what is set aside and why, the newest first")
+    replay = lines.add_parser("replay", help="take them in once more, after a fix")
+    drop = lines.add_parser("drop", help="forget them for good")
+    for one in (replay, drop):
+        one.add_argument("lines", type=int, nargs="*", metavar="number", help="those alone; else all")
+    for one in (create, rotate, revoke, replay, drop):
+        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
+        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+
+
+def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    """Carry out one of the words."""
+    if options.verb == "quarantine":
+        return _quarantine(console, options, say)
+    if options.word == "list":
+        for one in every(console, _KEYS, "keys"):
+            say(_key(one))
+        return DONE
+    body: dict[str, object] = {"reason": options.reason, "dry_run": options.dry_run}
+    if options.word == "create":
+        more = {} if options.days is None else {"days": options.days}
+        said = {"name": options.name, "scopes": options.scope.split(",")}
+        done = console.ask("POST", _KEYS, body | said | more)
+    else:
+        overlap_s = getattr(options, "overlap_s", None)
+        more = {} if overlap_s is None else {"overlap_s": overlap_s}
+        done = console.ask("POST", f"{_KEYS}/{options.prefix}/{options.word}", body | more)
+    say(("Nothing was changed. " if done["dry_run"] else "") + _key(done["key"]))
+    if done["token"] is not None:
+        say(done["token"])
+    return DONE
+
+
+def _quarantine(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    if options.word == "list":
+        for one in every(console, _QUARANTINE, "lines"):
+            say(
+                f"{one['number']} {one['received_at'][:19]} {one['signal']}, {one['size_bytes']} bytes: {one['reason']}"
+            )
+        return DONE
+    body: dict[str, object] = {"reason": options.reason, "dry_run": options.dry_run}
+    done = console.ask(
+        "POST", f"{_QUARANTINE}/{options.word}", body | ({"lines": options.lines} if options.lines else {})
+    )
+    tried = " (nothing was changed)" if done["dry_run"] else ""
+    if options.word == "drop":
+        say(f"{done['settled']} dropped{tried}")
+    else:
+        say(f"{done['settled']} taken in, {done['stored']} new facts, {done['left']} still cannot be{tried}")
+    return DONE
+
+
+def _key(one: Mapping[str, Any]) -> str:
+    ends = "never ends" if one["expires_at"] is None else f"ends {one['expires_at'][:19]}"
+    return f"{one['prefix'] or '(none yet)'} {one['name']} ({', '.join(one['scopes'])}): {one['standing']}, {ends}"

@@ -1,0 +1,36 @@
+"""Aims that were stated on one machine are told for another one as shares of what both read."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from recovery_ops.bench import yardstick
+from recovery_ops.bench.yardstick import REFERENCE_PER_S, Yardstick
+
+
+def test_the_machine_of_the_aims_has_the_aims() -> None:
+    there = Yardstick(REFERENCE_PER_S)
+    assert there.rate(40_000) == pytest.approx(40_000)
+    assert there.cpu_s(0.35) == pytest.approx(0.35)
+
+
+def test_a_machine_half_as_fast_commits_half_in_twice_the_time() -> None:
+    here = Yardstick(REFERENCE_PER_S / 2)
+    assert here.share == pytest.approx(0.5)
+    assert here.rate(40_000) == pytest.approx(20_000)
+    assert here.cpu_s(0.35) == pytest.approx(0.7)
+
+
+def test_the_quickest_reading_counts() -> None:
+    moments = itertools.accumulate([0.0, 5.0, 0.0, 2.0, 0.0, 3.0])
+    assert yardstick.measured(3, clock=lambda: next(moments)).per_s == yardstick.RECORDS / 2.0
+
+
+def test_what_is_read_is_a_record_like_those_of_the_aims() -> None:
+    request = yardstick.request()
+    assert 410 < len(request) / yardstick.RECORDS < 450
+    rows = yardstick.read(request)
+    assert len(rows) == yardstick.RECORDS
+    assert {len(row) for row in rows} == {11}
