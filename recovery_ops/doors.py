@@ -89,14 +89,14 @@ def _for_wsgi(scope: Scope, body_bytes: int) -> Scope:
 
 
 async def answer(send: Send, status: int, document: Mapping[str, object], *, is_problem: bool = False) -> None:
-    """Send a small JSON document; `is_problem` marks it as RFC 9457's kind; a 503 says to come again in a second."""
+    """Send a small JSON document; `is_problem` marks it as RFC 9457's kind; 429 and 503: come again in a second."""
     body = json.dumps(document).encode()
     headers = [
         (b"content-type", b"application/problem+json" if is_problem else b"application/json"),
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-store"),
     ]
-    if status == 503:
+    if status in (429, 503):
         headers.append((b"retry-after", b"1"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -87,11 +87,12 @@ def wake_url(url: str) -> str:
     return url
 
 
-def metrics_token(token: str) -> str:
-    """Return what a scraper has to know; empty: there is nothing to scrape."""
-    if token and (len(token) < 16 or not token.isascii() or not token.isprintable()):
-        raise Misconfigured("RECOVERY_OPS_METRICS_TOKEN", "has to be at least 16 printable ASCII characters")
-    return token
+def shared_secret(name: str) -> str:
+    """Return what somebody else has to know as well; empty for none."""
+    secret = os.environ.get(name, "")
+    if secret and (len(secret) < 16 or not secret.isascii() or not secret.isprintable()):
+        raise Misconfigured(name, "has to be at least 16 printable ASCII characters")
+    return secret
 
 
 def http_url(name: str) -> str:
@@ -173,7 +174,9 @@ def _postgres(where: Mapping[str, str], options: Mapping[str, str], pool_size: i
         "CONN_MAX_AGE": 0,  # the pool keeps them; Django refuses both at once
         "CONN_HEALTH_CHECKS": True,  # a connection that the database dropped is replaced before anyone gets it
         "OPTIONS": {
-            **{name: value for name, value in options.items() if name != "host"},
+            **{name: value for name, value in options.items() if name not in {"host", "options"}},
+            # What is acknowledged is written: no role or database may have said otherwise. The URL may.
+            "options": f"-c synchronous_commit=on {options.get('options', '')}".rstrip(),
             "pool": {"min_size": 1, "max_size": pool_size, "timeout": 5},
         },
     }

@@ -39,6 +39,7 @@ MOST_NAMES = {
         "source": 500,
         "provider": 100,
         "model": 500,
+        "region": 200,
         "service": 1000,
         "instance": 20_000,
         "fingerprint": 10_000,
@@ -49,9 +50,13 @@ KEY_REQUESTS_PER_S = {
     "read": environment.number("RECOVERY_OPS_API_REQUESTS_PER_S", default=50, least=0, most=10**6),
     "act": environment.number("RECOVERY_OPS_API_REQUESTS_PER_S", default=50, least=0, most=10**6),
     "settings": environment.number("RECOVERY_OPS_API_REQUESTS_PER_S", default=50, least=0, most=10**6),
+    "admin": environment.number("RECOVERY_OPS_API_REQUESTS_PER_S", default=50, least=0, most=10**6),
+    "desired": environment.number("RECOVERY_OPS_DESIRED_REQUESTS_PER_S", default=500, least=0, most=10**6),
     "ingest": environment.number("RECOVERY_OPS_INGEST_REQUESTS_PER_S", default=0, least=0, most=10**6),
 }
-"""How often one key may ask one process, by scope; 0: without a limit."""
+"""How often one key may ask one process, by scope, where the key has no limit of its own; 0: without a limit."""
+STREAMS_PER_KEY = environment.number("RECOVERY_OPS_STREAMS_PER_KEY", default=4000, least=1, most=10**6)
+"""How many streams of the desired state one key may have open with one process; the next is answered 429."""
 KEEP_REPLAYS_DAYS = environment.number("RECOVERY_OPS_KEEP_REPLAYS_DAYS", default=90, least=1, most=3650)
 PUBLIC_URL = environment.public_url(default=f"http://{HOST}:{PORT}")
 """Where people reach the console: what links in messages begin with."""
@@ -62,8 +67,10 @@ NOTIFY_LOOK_UP_S = 3.0
 """How long whoever saves an address waits for its name to be looked up; 0 leaves that to the sending."""
 NOTIFY_LEASE_S = environment.number("RECOVERY_OPS_NOTIFY_LEASE_S", default=60, least=12, most=3600)
 """After so long without a word a worker that had a message is taken for dead; longer than any exchange takes."""
-METRICS_TOKEN = environment.metrics_token(os.environ.get("RECOVERY_OPS_METRICS_TOKEN", ""))
+METRICS_TOKEN = environment.shared_secret("RECOVERY_OPS_METRICS_TOKEN")
 """What opens /metrics; empty: there are none."""
+AUDIT_ANCHOR_SECRET = environment.shared_secret("RECOVERY_OPS_AUDIT_ANCHOR_SECRET")
+"""What anchors of the audit log are signed with; empty: none are sent."""
 OTLP_EXPORT_URL = environment.http_url("RECOVERY_OPS_OTLP_EXPORT_URL")
 """The collector that the console's own metrics and traces are pushed to; empty: none."""
 DEAD_MAN_URL = environment.http_url("RECOVERY_OPS_DEAD_MAN_URL")
@@ -181,10 +188,15 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-# Names of our own: cookies ignore the port, so another tool on localhost would sign its people out of ours.
-SESSION_COOKIE_NAME = "__Host-recovery-session" if TLS else "recovery-session"
-CSRF_COOKIE_NAME = "__Host-recovery-csrf" if TLS else "recovery-csrf"
+# Names of our own: cookies ignore the port, so another tool on localhost would sign its people out of ours. Browsers
+# take a name with __Host- only over TLS, for the whole host and from it alone: no neighbour can plant one.
+COOKIE_PREFIX = "__Host-recovery-" if TLS else "recovery-"
+"""What the names of all cookies begin with."""
+SESSION_COOKIE_NAME = f"{COOKIE_PREFIX}session"
+CSRF_COOKIE_NAME = f"{COOKIE_PREFIX}csrf"
+MESSAGE_STORAGE = "recovery_ops.control.notices.Notices"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TLS
+CSRF_FAILURE_VIEW = "recovery_ops.control.views.errors.forged"
 CSRF_COOKIE_HTTPONLY = True  # pages carry the token in their markup
 SESSION_COOKIE_AGE = SESSION_IDLE_S  # the middleware of `sign_in.sessions` says it anew while somebody is there
 # Local accounts, second factors and single sign-on are django-allauth's, behind addresses and pages of ours.
@@ -207,7 +219,8 @@ SOCIALACCOUNT_EMAIL_AUTHENTICATION = False  # an address at the provider is not 
 SOCIALACCOUNT_STORE_TOKENS = False
 # TLS ends in a proxy; which proxy may say so is uvicorn's FORWARDED_ALLOW_IPS, never a header alone.
 SECURE_SSL_REDIRECT = TLS
-SECURE_REDIRECT_EXEMPT = [r"^api/", r"^v1/"]
+# Programs are never redirected: an exporter takes a redirect for success, and has dropped what it sent.
+SECURE_REDIRECT_EXEMPT = [r"^api(/|$)", r"^v1(/|$)", r"^metrics/*$"]
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if TLS else 0
 # Subdomains and the browsers' preload list are for the owner of the domain to decide, not for one console on it.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]

@@ -3,8 +3,10 @@ with PKCE, signed ID tokens, and what it tells about a person. Who is there is s
 
     python -m tests.oidc_provider PEOPLE_JSON
 
-It prints its address. `PEOPLE_JSON` is a file: {"me": {claims of who is there}, "lie": a lie to tell}. It is read anew
-at each request, so a test changes who is there by writing it.
+It prints its address. `PEOPLE_JSON` is a file: {"me": {claims of who is there}, "lie": a lie to tell, "ago_s": how long
+ago they have typed their password}. It is read anew at each request, so a test changes who is there by writing it.
+Whoever is asked for again (`prompt=login`, or a `max_age` that is over) types it now; `auth_time` is told where
+`max_age` was sent.
 """
 
 from __future__ import annotations
@@ -90,7 +92,7 @@ class Provider(BaseHTTPRequestHandler):
             "iat": now - 120,
             "sub": told["me"]["sub"],
             "nonce": "of another sign-in" if lie == "nonce" else granted["nonce"],
-        }
+        } | _when(granted, told["ago_s"], lie)
         key = _OTHER_KEY if lie == "signature" else _KEY
         return jwt.encode(claims, key, algorithm="RS256", headers={"kid": "one"})
 
@@ -106,6 +108,17 @@ class Provider(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
+def _when(asked: dict[str, str], ago_s: int, lie: str) -> dict[str, Any]:
+    """`auth_time`, as OpenID Connect Core 1.0 §2 and §3.1.2.1 say."""
+    now = int(time.time())
+    if "max_age" not in asked or lie == "no time":
+        return {}
+    is_asked_again = asked.get("prompt") == "login" or ago_s > int(asked["max_age"])
+    if is_asked_again and lie != "old time":
+        ago_s = 0
+    return {"auth_time": {"later": now + 3600, "words": "just now"}.get(lie, now - ago_s)}
+
+
 class Server(ThreadingHTTPServer):
     """One provider: its codes and tokens, and the file that says who is there."""
 
@@ -119,7 +132,7 @@ class Server(ThreadingHTTPServer):
     def people(self) -> dict[str, Any]:
         """Who is there, and which lie is told."""
         said: dict[str, Any] = json.loads(self._people.read_text())
-        return {"lie": ""} | said
+        return {"lie": "", "ago_s": 0} | said
 
     def discovery(self) -> dict[str, Any]:
         """What it says of itself."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,17 @@ from typing import Any
 import pytest
 
 from recovery_ops.drill.catalogue import FAULTS
+from recovery_ops.drill.room import beside_the_others
 from tests.processes import ROOT, clean_environment, copy_migrated_sqlite
 
 IN_CI = os.environ.get("CI") == "true"
 EVENTS = 100_000 if IN_CI else 10_000
 """On somebody's own machine a tenth: the faults are the same."""
 WAYS = ("sqlite", "postgresql")
+WINDOW = re.compile(
+    r"3 kills caught \d+ facts that were told and in no file yet, \d+ at most; "
+    r"from telling to the outbox \d+ ms at the median and \d+ ms at most, for transitions \d+ and \d+ ms"
+)
 
 
 def drill(*words: str) -> subprocess.CompletedProcess[str]:
@@ -54,12 +60,24 @@ def every_fault_is_run_and_none_does_harm(told: dict[str, Any]) -> None:
 
 def facts_arrive_once(faults: list[dict[str, Any]]) -> None:
     assert [one for one in faults if one["lost"] or one["doubled"] or one["problems"]] == []
+    windows = [one["note"] for one in faults if one["fault"] == "J16"]
+    assert [bool(WINDOW.match(note)) for note in windows] == [True] * len(WAYS)
     sent = sum(one["sent"] for one in faults)
     assert sent == sum(one["acknowledged"] for one in faults) >= EVENTS
     for engine in WAYS:
         names = [one["fault"] for one in faults if one["engine"] == engine]
         assert names == [fault.name for fault in FAULTS if engine == "postgresql" or not fault.needs_postgres]
-    assert all("100 reading slowly" in one["note"] for one in faults if one["fault"] == "J12")
+    said = {
+        name: [one["note"] for one in faults if one["fault"] == name] for name in ("J4", "J11", "J12", "J13", "J17")
+    }
+    assert all("100 reading slowly" in note for note in said["J12"])
+    assert all("two wrong lengths" in note for note in said["J11"])
+    assert all("no name of another environment was folded" in note for note in said["J13"])
+    assert all(("a volume of its own was full" in note) == bool(beside_the_others()[0]) for note in said["J4"])
+    has_history = subprocess.run(["git", "rev-parse", "HEAD~1"], cwd=ROOT, capture_output=True).returncode == 0
+    assert all(("the same code was restarted" in note) != has_history for note in said["J17"])
+    outages = [one["note"] for one in faults if one["fault"] in ("J1", "J2", "J3", "J4", "J17")]
+    assert all("in which nothing was taken" in note for note in outages)
 
 
 def work_is_done_once_whatever_is_killed(told: dict[str, Any]) -> None:

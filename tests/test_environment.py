@@ -49,7 +49,25 @@ def test_postgres_by_address() -> None:
     assert [settings[name] for name in ("USER", "PASSWORD", "HOST", "PORT", "NAME")] == [
         "me", "p@ss", "db.example", "5433", "facts",
     ]  # fmt: skip
-    assert settings["OPTIONS"] == {"sslmode": "require", "pool": {"min_size": 1, "max_size": 4, "timeout": 5}}
+    assert settings["OPTIONS"] == {
+        "sslmode": "require",
+        "options": "-c synchronous_commit=on",
+        "pool": {"min_size": 1, "max_size": 4, "timeout": 5},
+    }
+
+
+def options_of(database: dict[str, object]) -> dict[str, str]:
+    options = database["OPTIONS"]
+    assert isinstance(options, dict)
+    return options
+
+
+def test_what_postgres_commits_is_written_unless_the_address_says_otherwise() -> None:
+    plain = environment.database("postgres://me@db/facts", data=Path("/nowhere"), pool_size=4)
+    assert options_of(plain)["options"] == "-c synchronous_commit=on"
+    said = "postgres://me@db/facts?options=-c%20synchronous_commit%3Dremote_apply"
+    other = environment.database(said, data=Path("/nowhere"), pool_size=4)
+    assert options_of(other)["options"].endswith("synchronous_commit=remote_apply")
 
 
 def test_postgres_by_socket_directory() -> None:

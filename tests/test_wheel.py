@@ -1,4 +1,4 @@
-"""What `pip install recovery-ops` brings: the agent's part, whole, and nothing of the server's."""
+"""What `pip install recovery-ops` brings: the agent's part and the operators' command, and nothing of the server's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from tests.processes import ROOT, clean_environment
 
-ROOMS = ("recovery_ops/rules/", "recovery_ops/runtime/", "recovery_ops/wire/")
+ROOMS = ("recovery_ops/cli/", "recovery_ops/rules/", "recovery_ops/runtime/", "recovery_ops/wire/")
 FILES = {"recovery_ops/__init__.py", "recovery_ops/py.typed"}
 
 
@@ -26,7 +26,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(next(folder.glob("*.whl")))
 
 
-def test_it_holds_the_agents_part_whole_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+def test_it_holds_the_agents_part_and_the_command_whole_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     inside = {name for name in wheel.namelist() if ".dist-info/" not in name}
     here = {
         str(path.relative_to(ROOT))
@@ -50,3 +50,17 @@ def test_it_runs_by_itself(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     env = clean_environment({"PYTHONPATH": str(tmp_path)})
     result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert result.stdout == f"{tmp_path}/recovery_ops/__init__.py\n", result.stderr
+
+
+def test_the_operators_command_runs_where_only_the_wheel_is(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    """Installed by pip into an environment without any other package: the command needs none."""
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "own")], check=True, capture_output=True)
+    own = tmp_path / "own" / "bin"
+    install = [str(own / "python"), "-m", "pip", "install", "--no-index", "--no-deps", str(wheel.filename)]
+    result = subprocess.run(install, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    run = [str(own / "recovery-ops"), "status"]
+    result = subprocess.run(run, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True)
+    assert result.returncode == 2
+    assert "usage: recovery-ops" in result.stderr
+    assert "set RECOVERY_OPS_KEY" in result.stderr

@@ -38,7 +38,7 @@
     if (value) document.documentElement.dataset[name] = value;
     else delete document.documentElement.dataset[name];
     const secure = location.protocol === "https:" ? "; secure" : "";
-    document.cookie = `recovery-${name}=${value}; path=/; max-age=${value ? 31536000 : 0}; samesite=lax${secure}`;
+    document.cookie = `${document.body.dataset.cookies}${name}=${value}; path=/; max-age=${value ? 31536000 : 0}; samesite=lax${secure}`;
   }
 
   function setTheme(theme) {

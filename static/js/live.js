@@ -4,6 +4,7 @@
 {
   const ops = (globalThis.recoveryOps ??= {});
   const SILENCE_MS = 30_000;
+  const CONNECT_MS = 5_000; // who comes back to a tab has no stream yet, and silence is not said before that long
   const POLL_MS = 10_000;
   const LEAST_GAP_MS = 1_000;
   const ANNOUNCE_GAP_MS = 5_000;
@@ -19,7 +20,7 @@
   let isRefreshing = false;
   let isDue = false;
   let refreshedAt = 0;
-  let aliveAt = performance.now();
+  let aliveAt = performance.now(); // when the stream was last heard; what a fetch brings says nothing of the stream
   let announcedAt = 0;
 
   const light = document.querySelector("[data-live]");
@@ -167,10 +168,7 @@
   }
 
   function hearPart(isTrue) {
-    if (isTrue) {
-      aliveAt = performance.now();
-      stamp();
-    }
+    if (isTrue) stamp();
     judge();
   }
 
@@ -202,6 +200,7 @@
       if (!isPaused && !isRefreshing && data.kind === "alive") stamp();
       if (wasSilent) isDue = true;
     }
+    if (data.kind === "down") isDue = true; // who cannot be heard may not be there: asking tells, and at once
     if ((data.kind === "pulse" || isDue) && !isPaused && !document.hidden) refresh();
     judge();
   }
@@ -221,7 +220,9 @@
     tellSight();
     document.addEventListener("visibilitychange", () => {
       tellSight();
-      if (!document.hidden && !isPaused) refresh();
+      if (document.hidden) return;
+      aliveAt = Math.max(aliveAt, performance.now() - SILENCE_MS + CONNECT_MS);
+      if (!isPaused) refresh();
     });
     addEventListener("pagehide", () => port.postMessage("bye"));
     addEventListener("pageshow", ({ persisted }) => persisted && tellSight());

@@ -38,12 +38,18 @@
     });
   }
 
+  // What was lost and has left the page since is nobody's concern.
+  function left() {
+    for (const id of lost) if (!document.getElementById(id)) lost.delete(id);
+    return lost;
+  }
+
   const count = () => document.querySelectorAll("[data-refresh-url], .js-plotly-plot[data-figure-url]").length;
 
   ops.parts = {
     tell,
-    areLost: () => lost.size > 0,
-    areAllLost: () => lost.size > 0 && lost.size >= count(),
-    oldestAt: () => Math.min(...[...lost].map(trueAt)),
+    areLost: () => left().size > 0,
+    areAllLost: () => left().size > 0 && lost.size >= count(),
+    oldestAt: () => Math.min(...[...left()].map(trueAt)),
   };
 }

@@ -43,6 +43,7 @@
 
   async function save(button) {
     const host = document.getElementById(button.dataset.of);
+    await globalThis.recoveryOps.charts.find((chart) => chart.host === host)?.wake();
     if (!host?.layout) return globalThis.recoveryOps.say("The figure is not drawn yet.");
     const { width, height } = host.getBoundingClientRect();
     const data = await globalThis.Plotly.toImage(host, { format: "svg", width: Math.round(width), height: Math.round(height) });

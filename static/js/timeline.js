@@ -1,5 +1,6 @@
-// Draws the figures of a page with plotly, which is loaded only when a figure comes into sight, and keeps them live
-// without losing the reader's zoom. The server sends figures whose colours are names of tokens.
+// Draws the figures of a page with plotly and keeps them live without losing the reader's zoom. The page has each figure
+// as a drawing already; plotly, which takes a slow machine seconds to read, comes when somebody goes to a figure or asks
+// for its picture. The server sends figures whose colours are names of tokens.
 "use strict";
 {
   const ops = (globalThis.recoveryOps ??= {});
@@ -16,7 +17,11 @@
       const script = document.createElement("script");
       script.src = document.body.dataset.plotly ?? charts[0].dataset.plotly;
       script.onload = () => resolve(globalThis.Plotly);
-      script.onerror = reject;
+      script.onerror = () => {
+        plotly = null; // it may be had the next time
+        script.remove();
+        reject(new Error("plotly could not be loaded"));
+      };
       document.head.append(script);
     });
     return plotly;
@@ -95,17 +100,26 @@
       this.host = host;
       this.answer = null;
       this.tag = "";
-      this.isSeen = false;
+      this.isWanted = false;
       this.isZoomed = false;
+      this.asking = null;
       this.fetchedAt = -Infinity;
       this.reset = document.querySelector(`[data-zoom-reset="${host.id}"]`);
       this.reset?.addEventListener("click", () => this.zoomOut());
-      new IntersectionObserver((entries, observer) => {
-        if (!entries.some((entry) => entry.isIntersecting)) return;
-        observer.disconnect();
-        this.isSeen = true;
-        this.refresh();
-      }, { rootMargin: "200px" }).observe(host);
+      const place = host.closest("figure") ?? host;
+      for (const sign of ["pointerover", "focusin", "touchstart"]) {
+        place.addEventListener(sign, () => this.wake(), { once: true, passive: true });
+      }
+    }
+
+    // Somebody is about to do something with it: it is drawn when this is done, if it can be.
+    async wake() {
+      this.isWanted = true;
+      if (!this.isDrawn()) await (this.asking ?? this.again());
+    }
+
+    isDrawn() {
+      return this.host.classList.contains("js-plotly-plot");
     }
 
     // What is younger than a fraction of a pixel cannot be seen, and a figure is the dearest thing to ask for.
@@ -116,14 +130,18 @@
     }
 
     async refresh() {
-      if (!this.isSeen || !this.isDue()) return;
+      if (this.isWanted && !this.asking && this.isDue()) await this.again();
+    }
+
+    again() {
       this.fetchedAt = performance.now();
-      try {
-        await this.ask();
-        ops.parts.tell(this.host.id, true);
-      } catch {
-        ops.parts.tell(this.host.id, false);
-      }
+      this.asking = this.ask()
+        .then(() => true, () => false)
+        .then((isTrue) => {
+          this.asking = null;
+          ops.parts.tell(this.host.id, isTrue);
+        });
+      return this.asking;
     }
 
     async ask() {
@@ -131,11 +149,11 @@
       const answer = await fetch(this.host.dataset.figureUrl, { headers, cache: "no-store", redirect: "manual" });
       if (answer.status === 200) {
         this.answer = await answer.json();
-        this.tag = answer.headers.get("ETag") ?? "";
         const caption = document.querySelector(`[data-caption="${this.host.id}"]`);
         if (caption) caption.textContent = this.answer.caption;
         explain(this.host, this.answer.figure.data);
         await this.draw();
+        this.tag = answer.headers.get("ETag") ?? ""; // not before it is drawn: what was not, is asked for again
       } else if (answer.status >= 400 && answer.status !== 401) throw new Error(`the figure was answered ${answer.status}`);
     }
 
@@ -146,7 +164,7 @@
       const { data, layout } = resolved(this.answer.figure, tokens());
       // The window moves on with every refresh, so plotly alone would take the reader's zoom for outdated.
       if (this.isZoomed) layout.xaxis.range = [...this.host.layout.xaxis.range];
-      const isFirst = !this.host.classList.contains("js-plotly-plot");
+      const isFirst = !this.isDrawn();
       if (isFirst) {
         this.host.dataset.keep = ""; // from here on it is plotly's, and no refresh may morph it
         this.host.replaceChildren();
@@ -201,35 +219,45 @@
   }
 
   // What is known of a mark: its title, its rows, its span in milliseconds, and the breaker it speaks of.
-  function factsOf({ data, pointNumber, customdata: said, x, y }) {
+  // The figure is on the reader's clock, so many milliseconds ahead of the true moments.
+  function factsOf({ data, pointNumber, customdata: said, x, y }, aheadMs) {
     if (data.orientation === "h" && Array.isArray(said)) {
       // A span: [start, end, duration, why, fact, " on n of m"], see events/timelines/states.py.
       const rows = [["From", said[0]], ["To", said[1]], ["Duration", said[2]], ["Why", said[3]]];
       const title = `${y}: ${data.name}${said[5] ?? ""}`;
-      return { title, rows, start: data.base[pointNumber], length: data.x[pointNumber], breaker: STATES.has(data.name) ? y : "" };
+      return { title, rows, start: data.base[pointNumber] - aheadMs, length: data.x[pointNumber], breaker: STATES.has(data.name) ? y : "" };
     }
-    const start = momentOf(x);
     const isHeat = data.type === "heatmap";
-    const rows = [["At", `${new Date(start).toISOString().slice(11, 19)} UTC`]];
+    const binMs = Number(data.meta ?? data.width?.[pointNumber] ?? 60_000);
+    const place = isHeat ? data.x[pointNumber[1]] : data.dx ? data.x0 + data.dx * pointNumber : momentOf(x);
+    const start = place - aheadMs;
+    const rows = [["At", `${ops.clock(start)} ${ops.zone}`]];
     if (isHeat) rows.push(["429", String(said?.[0] ?? "–")], ["529", String(said?.[1] ?? "–")]);
     else rows.push(["Count", String(y)]);
-    return { title: isHeat ? y : data.name, rows, start, length: 60_000, breaker: "" };
+    return { title: isHeat ? y : data.name, rows, start, length: binMs, breaker: "" };
+  }
+
+  const instant = (moment) => new Date(moment).toISOString().replace(/\.\d+Z$/, "Z");
+
+  // What went on in a span, as whole seconds around it.
+  function runsIn(start, length) {
+    const end = Math.max(start + 60_000, start + length + 999);
+    return new URLSearchParams({ show: "all", from: instant(start), to: instant(end) });
   }
 
   // The address of this page for a span, with a little of what came before and after it.
   function around(start, length) {
     const room = Math.max(60_000, length * 0.1);
-    const text = (moment) => new Date(moment).toISOString().replace(/\.\d+Z$/, "Z");
     const query = new URLSearchParams(location.search);
     query.delete("range");
-    query.set("from", text(start - room));
-    query.set("to", text(start + length + room));
+    query.set("from", instant(start - room));
+    query.set("to", instant(start + length + room));
     return query;
   }
 
   function showEvidence(host, point, event) {
     if (!popover) return;
-    const { title, rows, start, length, breaker } = factsOf(point);
+    const { title, rows, start, length, breaker } = factsOf(point, host.layout.meta.ahead_ms);
     const head = popover.querySelector("h3");
     head.textContent = title;
     const facts = popover.querySelector("dl");
@@ -242,6 +270,7 @@
     buttons.replaceChildren();
     const query = around(Number(start), Number(length));
     link("Zoom to it", `${location.pathname}?${query}`, buttons);
+    link("Runs in this span", `/runs?${runsIn(Number(start), Number(length))}`, buttons);
     if (breaker && !host.dataset.breaker) {
       query.delete("breaker");
       link("Open breaker", `/breakers/${encodeURIComponent(breaker)}?${query}`, buttons);

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
 
+from recovery_ops.rules.policy import BUILT_IN, document_of
+from recovery_ops.rules.words import State
 from tests.browser.stage import Stage
+from tests.events.seeding import moved
+from tests.flows.fleet import manage_each
 from tests.processes import Server
 
 
@@ -34,3 +39,34 @@ def visit(browser: Browser, stage: Stage) -> Iterator[Callable[..., Page]]:
     yield open_page
     for context in contexts:
         context.close()
+
+
+@pytest.fixture(scope="module")
+def office(browser: Browser, stage: Stage) -> Iterator[Page]:
+    """One page for an administrator's screens: a policy was proposed, replayed and rolled out, a reset of two goes on,
+    and load is shed.
+    """
+    chief, key = "account create chief --role admin --generate", "key create --name eva --scope read,act"
+    stage.passwords["chief"], key = manage_each(stage.data, chief, key)
+    with browser.new_context(reduced_motion="reduce") as context:
+        page = stage.sign_in(context, "chief")
+
+        def post(path: str, **body: object) -> None:
+            answer = page.request.post(
+                f"{stage.server.url}/api/v1/{path}",
+                data=body | {"reason": "something to look at"},
+                headers={"Authorization": f"Bearer {key}"},
+            )
+            assert answer.ok, answer.text()
+
+        knobs = {"max_retries": 2}
+        rule = {"id": "search_web", "scope": {"operation": "search_web"}, "knobs": knobs}
+        post("policies/proposals", title="less patience", document={**document_of(BUILT_IN), "rules": [rule]})
+        end = datetime.now(UTC)
+        post("policies/replays", proposal=1, start=(end - timedelta(hours=1)).isoformat(), end=end.isoformat())
+        post("feedback", operation="search_web", want="retry_less")
+        post("policies/proposals/1/roll-out", share=0.5)
+        stage.tell(moved(State.OPEN, breaker="search_web"), instance="r-1")
+        post("breakers/search_web/reset")
+        post("shed", confirm="dev")
+        yield page

@@ -36,6 +36,8 @@ class Stage:
     data: Path
     key: str = ""
     passwords: dict[str, str] = field(default_factory=dict)
+    beats: list[str] = field(default_factory=lambda: list(INSTANCES))
+    """The instances that say every few seconds that they live."""
     obeyed: dict[str, int] = field(default_factory=dict)
     """The revision that each instance says it obeys."""
 
@@ -69,7 +71,7 @@ class Stage:
 
         def beat() -> None:
             while not is_over.wait(BEAT_S):
-                for instance in INSTANCES:
+                for instance in list(self.beats):
                     self.tell(heartbeat(revision=self.obeyed.get(instance, 0)), instance=instance)
 
         beater = threading.Thread(target=beat, daemon=True)

@@ -1,5 +1,7 @@
-"""Every screen for everybody, light and dark, wide and narrow, empty, full and wrong: axe finds nothing, nothing sticks
-out, nothing is blocked and no script fails.
+"""Every screen for everybody, light and dark, in high contrast and in the system's own colours, wide and narrow, empty,
+full, wrong and out of date: axe finds nothing, nothing sticks out, nothing is blocked and no script fails.
+
+A screen is loaded once and changes its clothes in place: what a colour scheme cannot change is looked at once.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,9 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, ViewportSize, expect
 
 from recovery_ops.rules.facts import SettingsInForce
-from recovery_ops.rules.policy import BUILT_IN, document_of
 from recovery_ops.rules.words import Category, Evidence, State
 from tests.browser.stage import Stage
 from tests.events.seeding import counted, failed, heartbeat, moved
-from tests.flows.fleet import manage_each
 from tests.processes import Server
 
 STATIC = Path(__file__).resolve().parents[2] / "static"
@@ -88,6 +87,7 @@ ADMINS = {
     "notifications": "/settings/notifications",
     "new channel to people": "/settings/notifications/channels/new/people",
     "data": "/settings/data",
+    "masking": "/settings/data/masking",
     "health": "/settings/health",
     "saved views": "/views?screen=runs",
     "a view to save": "/views?screen=failures&query=range%3D1h",
@@ -165,6 +165,17 @@ STICKING_OUT = """() => {
   return [...new Set(found), ...shut.map((one) => `no keyboard scrolls ${one.textContent.trim().slice(0, 40)}`)];
 }"""
 
+UNSEEN = """() => [...document.querySelectorAll("button, .button, .chip, input, select, textarea, [role=img], .mark")]
+  .filter((one) => one.checkVisibility({ checkVisibilityCSS: true }) && one.getClientRects().length)
+  .filter((one) => {
+    const style = getComputedStyle(one);
+    if (one.matches("svg, .mark, [role=img]")) return style.forcedColorAdjust !== "none" && !one.closest("a, button");
+    const isBorderless = style.borderTopStyle === "none" || !parseFloat(style.borderTopWidth);
+    return isBorderless && !one.textContent.trim() && !one.querySelector("svg") && !one.matches("input");
+  })
+  .map((one) => one.outerHTML.slice(0, 120))"""
+"""In forced colours a mark keeps its own, and what is pressed has an edge, a word or a drawing."""
+
 SEND = """() => {
   const form = document.querySelector("main form[method=post]");
   const typed = "textarea, input:not([type=hidden], [type=radio], [type=checkbox])";
@@ -191,18 +202,48 @@ def found_by_axe(page: Page, options: dict[str, Any]) -> list[str]:
 def settled(page: Page, name: str) -> None:
     """Wait until the parts that come later are there."""
     if name in WITH_CHARTS:
-        page.locator(".plotly-host").first.scroll_into_view_if_needed()
+        page.locator(".plotly-host").first.hover()
         expect(page.locator(".plotly-host .main-svg").first).to_be_visible(timeout=20_000)
 
 
+LOSE = """() => {
+  const ops = window.recoveryOps;
+  if (!ops?.parts) return true; // a page of an error has no script, and cannot lose anything
+  const parts = [...document.querySelectorAll("main [data-refresh-url], .js-plotly-plot[data-figure-url]")];
+  for (const { id } of parts) ops.parts.tell(id, false);
+  if (!parts.length) ops.say("This did not work.");
+  return parts.every(({ id }) => document.getElementById(id).closest("figure, [data-stale]").querySelector(".stale"));
+}"""
+"""What a page looks like whose parts cannot be had any more; one that does not change by itself has a notice."""
+CONTRAST = (
+    "said => said ? document.documentElement.dataset.contrast = said : delete document.documentElement.dataset.contrast"
+)
+
+
 def faults_of(page: Page, name: str) -> list[str]:
-    """Everything that is wrong with one screen, wide and narrow, each light and dark; every rule at each width."""
+    """Everything that is wrong with one screen, wide and narrow, each light and dark, in high contrast, in forced
+    colours, and when its parts are lost; every rule at each width.
+    """
     faults = []
     for size, word, schemes in ((WIDE, "wide", ("light", "dark")), (NARROW, "narrow", ("dark", "light"))):
         page.set_viewport_size(size)
         for scheme, options in zip(schemes, (EVERYTHING, COLOURS), strict=True):
             page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of the two words
             faults += [f"{name}, {word}, {scheme}: {one}" for one in found_by_axe(page, options)]
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of the two words
+        page.evaluate(CONTRAST, "more")
+        faults += [f"{name}, high contrast, {scheme}: {one}" for one in found_by_axe(page, COLOURS)]
+        page.evaluate(CONTRAST, "")
+    page.emulate_media(forced_colors="active")
+    faults += [f"{name}, forced colours: {one}" for one in found_by_axe(page, COLOURS)]
+    faults += [f"{name}, forced colours, not to be seen: {one}" for one in page.evaluate(UNSEEN)]
+    page.emulate_media(forced_colors="none")
+    assert page.evaluate(LOSE)
+    faults += [f"{name}, lost, narrow: {one}" for one in found_by_axe(page, EVERYTHING)]
+    page.set_viewport_size(WIDE)
+    page.emulate_media(color_scheme="dark")
+    faults += [f"{name}, lost, wide, dark: {one}" for one in found_by_axe(page, COLOURS)]
     for size in (NARROW, NARROWEST):
         page.set_viewport_size(size)
         faults += [f"{name}, {size['width']} px, sticks out: {one}" for one in page.evaluate(STICKING_OUT)]
@@ -287,37 +328,6 @@ def test_axe_finds_nothing_on_a_form_that_was_refused(name: str, office: Page, s
     assert answered.value.status in (400, 422), "it says what is missing"
     expect(page.locator("main [aria-invalid=true], main [role=alert]").first).to_be_visible()
     assert faults_of(page, f"{name}, refused") == []
-
-
-@pytest.fixture(scope="module")
-def office(browser: Browser, stage: Stage) -> Iterator[Page]:
-    """One page for an administrator's screens: a policy was proposed, replayed and rolled out, a reset of two goes on,
-    and load is shed.
-    """
-    chief, key = "account create chief --role admin --generate", "key create --name eva --scope read,act"
-    stage.passwords["chief"], key = manage_each(stage.data, chief, key)
-    with browser.new_context(reduced_motion="reduce") as context:
-        page = stage.sign_in(context, "chief")
-
-        def post(path: str, **body: object) -> None:
-            answer = page.request.post(
-                f"{stage.server.url}/api/v1/{path}",
-                data=body | {"reason": "something to look at"},
-                headers={"Authorization": f"Bearer {key}"},
-            )
-            assert answer.ok, answer.text()
-
-        knobs = {"max_retries": 2}
-        rule = {"id": "search_web", "scope": {"operation": "search_web"}, "knobs": knobs}
-        post("policies/proposals", title="less patience", document={**document_of(BUILT_IN), "rules": [rule]})
-        end = datetime.now(UTC)
-        post("policies/replays", proposal=1, start=(end - timedelta(hours=1)).isoformat(), end=end.isoformat())
-        post("feedback", operation="search_web", want="retry_less")
-        post("policies/proposals/1/roll-out", share=0.5)
-        stage.tell(moved(State.OPEN, breaker="search_web"), instance="r-1")
-        post("breakers/search_web/reset")
-        post("shed", confirm="dev")
-        yield page
 
 
 @pytest.mark.parametrize("name", ADMINS)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
+from urllib.parse import parse_qs, urlsplit
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from recovery_ops.rules.words import State
 from tests.browser.stage import Stage
@@ -17,19 +19,22 @@ Visit = Callable[..., Page]
 
 
 def drawn(page: Page, name: str = "figure") -> None:
-    """Wait until plotly has drawn."""
-    page.locator(f"#{name}").scroll_into_view_if_needed()
+    """Go to a figure, and wait until plotly has drawn it."""
+    page.locator(f"#{name}").hover()
     expect(page.locator(f"#{name} .main-svg").first).to_be_visible(timeout=PATIENCE_MS)
 
 
-def test_plotly_is_loaded_where_a_chart_is_and_nowhere_else(visit: Visit) -> None:
+def test_plotly_is_loaded_where_somebody_goes_to_a_chart_and_nowhere_else(visit: Visit) -> None:
     page = visit("/")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     for path in ("/breakers", "/agents", "/audit", "/policies", "/"):
         page.goto("/".join(page.url.split("/", 3)[:3]) + path)
     assert not [url for url in asked if "plotly" in url]
-    page.goto("/".join(page.url.split("/", 3)[:3]) + "/timelines")
+    page.goto("/".join(page.url.split("/", 3)[:3]) + "/timelines?range=15m")
+    expect(page.locator("button.live")).to_contain_text("Live")
+    expect(page.locator("#figure .lane", has_text="search_web").first).to_be_visible()
+    assert not [url for url in asked if "plotly.min" in url or "figure?" in url]
     drawn(page)
     assert [url for url in asked if "plotly.min" in url]
 
@@ -127,3 +132,63 @@ def test_a_link_to_copy_names_the_instants(visit: Visit) -> None:
     assert "/timelines?from=" in copied
     page.goto(copied)
     expect(page.get_by_role("heading", name="Chosen range")).to_be_visible()
+
+
+def test_plotly_that_failed_to_load_is_tried_again_and_the_picture_waits_for_the_first_drawing(visit: Visit) -> None:
+    page = visit("/breakers")
+    page.route("**/plotly.min*.js", lambda route: route.abort())
+    page.goto("/".join(page.url.split("/", 3)[:3]) + "/timelines?range=15m")
+    with page.expect_event("requestfailed", lambda request: "plotly.min" in request.url):
+        page.locator("#figure").hover()
+    page.unroute("**/plotly.min*.js")
+    with page.expect_download(timeout=PATIENCE_MS) as saved:
+        page.get_by_role("button", name="SVG").click()
+    assert saved.value.suggested_filename == "figure.svg"
+
+
+def test_a_picture_that_is_asked_for_during_the_first_drawing_waits_for_it(visit: Visit) -> None:
+    page = visit("/timelines?range=15m")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/plotly.min*.js", hold)
+    with page.expect_request(lambda request: "plotly.min" in request.url):
+        page.locator("#figure").hover()
+    with page.expect_download(timeout=PATIENCE_MS) as saved:
+        page.get_by_role("button", name="SVG").click()
+        held[0].continue_()
+    assert saved.value.suggested_filename == "figure.svg"
+
+
+def test_a_figure_is_on_the_clock_of_the_reader_and_its_links_name_the_true_span(visit: Visit, stage: Stage) -> None:
+    page = visit("/timelines?range=6h")
+    page.evaluate("document.querySelector('[data-own-zone]').value = 'Asia/Kolkata'")
+    page.get_by_role("button", name="operator, operator: account").click()
+    page.get_by_role("button", name="Local times").click()
+    expect(page.locator("html")).to_have_attribute("data-zone", "Asia/Kolkata")
+    drawn(page)
+    now_ms = page.evaluate("recoveryOps.now()")
+    end_ms = page.evaluate(RANGE)[1]
+    assert abs(end_ms - now_ms - 19_800_000) < 120_000
+    hrefs = page.evaluate(
+        """() => {
+          const host = document.getElementById("figure");
+          const place = host.data.findIndex((one) => one.dx);
+          const at = host.data[place].y.findIndex((count) => count > 0);
+          const x = host.data[place].x0 + host.data[place].dx * at;
+          const point = { data: host.data[place], pointNumber: at, x, y: host.data[place].y[at] };
+          host.emit("plotly_click", { points: [point], event: { clientX: 9, clientY: 9 } });
+          const links = [...document.querySelectorAll("#evidence [data-links] a")];
+          const hrefs = Object.fromEntries(links.map((one) => [one.textContent, one.href]));
+          return { ...hrefs, start: x - 19800000, length: host.data[place].dx };
+        }"""
+    )
+    assert hrefs["length"] > 60_000
+    runs = parse_qs(urlsplit(hrefs["Runs in this span"]).query)
+    began, ended = (datetime.fromisoformat(runs[name][0]).timestamp() * 1000 for name in ("from", "to"))
+    assert abs(began - hrefs["start"]) < 1_000
+    assert abs(ended - began - hrefs["length"]) < 2_000
+    zoomed = parse_qs(urlsplit(hrefs["Zoom to it"]).query)
+    assert datetime.fromisoformat(zoomed["to"][0]).timestamp() * 1000 >= hrefs["start"] + hrefs["length"]

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.stage import Stage
-from tests.browser.test_axe import SCREENS
+from tests.browser.test_axe import ADMINS, SCREENS
 
 Visit = Callable[..., Page]
 
@@ -137,8 +137,34 @@ PRESSES = """() => {
   const of = (one) => one.dataset.press;
   return [...new Set([...document.querySelectorAll("main [data-press]:not([hidden])")].map(of))];
 }"""
-LEFT_OUT = {"trip", "reset", "approve", "triage", "triage of several"}
-"""Forms, whose fields the tests of acts fill in by keyboard."""
+OPENERS = "main a[data-dialog], .topbar a[data-dialog], main button[popovertarget], .topbar button[popovertarget]"
+"""What opens something over the page."""
+OPEN = "dialog[open], :popover-open:not(.nav)"
+
+
+def used_by_keyboard(page: Page, address: str, *, is_shell: bool = False) -> None:
+    """Everything on a screen is reached and seen to be reached, nothing holds the focus, each key does something, and
+    what opens is closed by Escape, which gives the focus back.
+    """
+    page.goto(address)
+    number = page.evaluate(WATCH, is_shell)
+    for _ in range(number + 12):  # and some more, for what came meanwhile and for the parts of a date
+        page.keyboard.press("Tab")
+    assert page.evaluate("[...window.missed(), ...window.faults]") == []
+    for opener in page.locator(OPENERS).all()[: None if is_shell else 1]:
+        if not opener.is_visible() or opener.get_attribute("aria-label") == "Menu":
+            continue
+        opener.focus()
+        page.keyboard.press("Enter")
+        expect(page.locator(OPEN)).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page.locator(OPEN)).to_have_count(0)
+        expect(opener).to_be_focused()
+    page.evaluate("document.activeElement.blur()")
+    for key in page.evaluate(PRESSES):
+        page.keyboard.press(key)
+        said = page.evaluate("[window.acted.splice(0).length, document.querySelectorAll('#toasts .notice').length]")
+        assert any(said), f"{key} does nothing"
 
 
 @pytest.fixture(scope="module")
@@ -148,19 +174,15 @@ def seat(browser: Browser, stage: Stage) -> Iterator[Page]:
         yield stage.sign_in(context)
 
 
-@pytest.mark.parametrize("name", [one for one in SCREENS if one not in LEFT_OUT])
+@pytest.mark.parametrize("name", SCREENS)
 def test_every_screen_is_used_by_keyboard_alone(name: str, seat: Page, stage: Stage) -> None:
-    seat.goto(stage.server.url + SCREENS[name])
-    number = seat.evaluate(WATCH, name == "overview")
-    for _ in range(number + 12):  # and some more, for what came meanwhile and for the parts of a date
-        seat.keyboard.press("Tab")
-    assert seat.evaluate("[...window.missed(), ...window.faults]") == []
-    seat.evaluate("document.activeElement.blur()")
-    keys = seat.evaluate(PRESSES)
-    for key in keys:
-        seat.keyboard.press(key)
-        said = seat.evaluate("[window.acted.splice(0).length, document.querySelectorAll('#toasts .notice').length]")
-        assert any(said), f"{key} does nothing"
+    used_by_keyboard(seat, stage.server.url + SCREENS[name], is_shell=name == "overview")
+
+
+@pytest.mark.parametrize("name", ADMINS)
+def test_every_screen_of_an_administrator_is_used_by_keyboard_alone(name: str, office: Page, stage: Stage) -> None:
+    office.set_viewport_size({"width": 1440, "height": 900})
+    used_by_keyboard(office, stage.server.url + ADMINS[name])
 
 
 def test_a_range_is_shifted_widened_and_pinned_by_keys(seat: Page, stage: Stage) -> None:

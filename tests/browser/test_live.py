@@ -175,6 +175,31 @@ def test_silence_is_said_and_nothing_old_looks_new(browser: Browser, tmp_path: P
         expect(page.locator("button.live")).to_contain_text("Not live")
 
 
+def test_a_page_whose_stream_alone_fails_is_not_called_live_and_asks_every_ten_seconds(
+    stage: Stage, visit: Visit
+) -> None:
+    page = visit("/settings")
+    page.add_init_script("delete window.SharedWorker")  # what a worker of one tab asks for can be refused here
+    page.route("**/live/stream", lambda route: route.abort())
+    page.clock.install()
+    page.goto(f"{stage.server.url}/agents")
+    light, banner = page.locator("button.live"), page.locator("#live-banner")
+    expect(light).to_contain_text("Live")
+    page.clock.fast_forward(31_000)
+    expect(banner).to_contain_text("Live paused – data as of", timeout=PATIENCE_MS)
+    for number in range(2):
+        name = f"unheard-{number}"
+        stage.tell(heartbeat(), instance=name)
+        page.clock.fast_forward(10_500)
+        expect(page.get_by_role("row").filter(has_text=name)).to_be_visible(timeout=PATIENCE_MS)
+        page.clock.run_for(2_000)
+        assert "Not live" in light.inner_text()
+        assert banner.is_visible()
+    page.unroute("**/live/stream")
+    expect(light).to_have_attribute("data-live", "on", timeout=4 * PATIENCE_MS)
+    expect(banner).to_be_hidden()
+
+
 HOURS = 8
 UPDATES = {"/": (60, 240), "/escalations": (200, 15), "/timelines?range=15m": (20, 900)}
 """How many updates come first, which is when what is made once is made; and then one in how many seconds. To draw a
@@ -191,7 +216,7 @@ def test_eight_hours_of_live_updates_leave_nothing_behind(path: str, stage: Stag
     page.add_init_script(VIRTUAL)
     page.goto(stage.server.url + path)
     if "timelines" in path:
-        page.locator("#figure").scroll_into_view_if_needed()
+        page.locator("#figure").hover()
         expect(page.locator("#figure .main-svg").first).to_be_visible(timeout=PATIENCE_MS)
     page.evaluate("keep()")
     stage.tell(*(moved(State.OPEN, breaker=f"hours-{number}") for number in range(9)), run="hours")

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from recovery_ops.rules.audiences import TELLINGS
 from recovery_ops.rules.budget import GUARD_KNOBS, GuardLimits
-from recovery_ops.rules.policy import BUILT_IN_DEFAULTS, FAIL_CLOSED, Again, OperationPolicy
+from recovery_ops.rules.policy import BUILT_IN_DEFAULTS, FAIL_CLOSED, OperationPolicy
+from recovery_ops.rules.retry_table import Again
 from recovery_ops.rules.verdicts import BUILT_IN_PLAYBOOK, Play
 from recovery_ops.rules.words import BREAKER_COUNTS, FAMILY_OF, VERDICT_OF, Category, Family, Verdict
 from tests.processes import ROOT, clean_environment

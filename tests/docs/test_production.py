@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from importlib import import_module
@@ -14,6 +15,7 @@ from tests.processes import ROOT
 
 EXAMPLES = ROOT / "docs" / "production"
 UNITS = sorted(EXAMPLES.glob("*.service"))
+TIMERS = sorted(EXAMPLES.glob("*.timer"))
 HOME = "/opt/recovery-ops"
 
 
@@ -30,16 +32,38 @@ def test_systemd_has_nothing_to_say_against_a_unit(unit: Path, tmp_path: Path) -
     program.parent.mkdir(parents=True)
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    (tmp_path / unit.name).write_text(unit.read_text().replace(HOME, str(tmp_path)))
-    words = ["systemd-analyze", "verify", "--man=no", str(tmp_path / unit.name)]
+    named = tmp_path / unit.name.replace("@", "@01")
+    named.write_text(unit.read_text().replace(HOME, str(tmp_path)))
+    words = ["systemd-analyze", "verify", "--man=no", str(named)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     # What else is wrong with this machine's units is not ours.
-    assert [line for line in done.stderr.splitlines() if unit.name in line] == []
+    assert [line for line in done.stderr.splitlines() if named.name in line] == []
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here to be asked")
+@pytest.mark.parametrize("timer", TIMERS, ids=lambda timer: str(timer.stem))
+def test_a_timer_starts_a_unit_that_there_is(timer: Path) -> None:
+    assert timer.with_suffix(".service") in UNITS
+    [moment] = [line.partition("=")[2] for line in timer.read_text().splitlines() if line.startswith("OnCalendar=")]
+    asked = subprocess.run(["systemd-analyze", "calendar", moment], capture_output=True, text=True, timeout=60)
+    assert asked.returncode == 0, asked.stderr
+
+
+def test_the_proxy_leads_to_units_that_are_told_to_be_started() -> None:
+    ports = re.findall(r"server 127\.0\.0\.1:80(\d\d)", (EXAMPLES / "nginx.conf").read_text())
+    template = (EXAMPLES / "recovery-ops-web@.service").read_text()
+    assert "--port 80%i " in template
+    assert len(ports) > 1
+    assert " ".join(f"recovery-ops-web@{port}" for port in ports) in template
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: str(unit.stem))
 def test_what_a_unit_starts_is_there(unit: Path) -> None:
     words = started(unit)
+    if words[1] == "manage.py":
+        assert words[2:4] == ["audit", "anchor"]
+        assert f"{words[5][2:-1]}=" in (EXAMPLES / "recovery-ops.env").read_text()
+        return
     assert words[0] in (f"{HOME}/.venv/bin/uvicorn", f"{HOME}/.venv/bin/celery")
     place, _, name = (words[1] if ":" in words[1] else "recovery_ops.celery:app").partition(":")
     assert hasattr(import_module(place), name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +20,18 @@ def names_in(path: Path) -> set[str]:
 def test_every_test_it_names_exists() -> None:
     assert len(NAMED) > 30
     assert [f"{file}::{name}" for file, name in NAMED if name not in names_in(ROOT / file)] == []
+
+
+def test_pytest_collects_every_test_it_names() -> None:
+    """A function of that name may be a helper, or in a class that pytest passes by."""
+    asked = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    files = sorted({file for file, _ in NAMED})
+    told = subprocess.run([*asked, *files], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    collected = {
+        (file, path[-1].partition("[")[0]) for file, *path in (line.split("::") for line in told.splitlines()) if path
+    }
+    assert len(collected) > len(NAMED)
+    assert [f"{file}::{name}" for file, name in NAMED if (file, name) not in collected] == []
 
 
 def test_every_claim_names_a_test_or_stands_under_not_defended() -> None:

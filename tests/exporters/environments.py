@@ -19,6 +19,11 @@ CACHE = ROOT / ".venv-exporters"
 _INSTALL_S = 120
 
 
+def python_of_ours() -> list[str]:
+    """The command that emits through the exporter that stands in our own lock, the newest."""
+    return [sys.executable, str(HERE / "emit.py")]
+
+
 def python_with(version: str) -> list[str]:
     """The command that emits through Python's exporter of this version. Raises Missing."""
     lock = HERE / f"python-{version}.txt"
@@ -62,7 +67,7 @@ def _made(name: str, contents: Sequence[Path], commands: Sequence[Sequence[str]]
             begun.rename(folder)
         except (OSError, subprocess.SubprocessError) as error:
             said = getattr(error, "stderr", b"") or b""
-            reason = said.decode(errors="replace").strip().rpartition("\n")[2] or str(error)
+            reason = said.decode(errors="replace").strip()[-2000:] or str(error)
             raise Missing(f"OpenTelemetry's exporter ({name})", f"its packages cannot be had: {reason}") from error
         finally:
             shutil.rmtree(begun, ignore_errors=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +40,16 @@ class Deployment:
     store: PostgresStore
     said: Sequence[str]
     processes: Mapping[str, Running]
+    start: Callable[..., None]
+    """Start those of `processes` that are named, or all of them; `kill` them before."""
+
+    def kill(self, *names: str) -> None:
+        """SIGKILL to these processes, or to every one, and to whatever they started."""
+        doomed = [self.processes[name] for name in names or self.processes]
+        for one in doomed:
+            os.killpg(one.process.pid, signal.SIGKILL)
+        for one in doomed:
+            one.process.wait()
 
 
 @contextmanager
@@ -60,18 +72,24 @@ def deployed(database_url: str, redis_url: str, data: Path, *commands: str, **en
     started |= {f"worker-{number}": [*command("worker"), "-n", f"{number}@flows"] for number in (1, 2)}
     started["beat"] = [*command("beat"), "--schedule", str(data / "beat")]
     with ExitStack() as stack:
-        processes = {
-            # By that name PostgreSQL knows whose connection it is.
-            name: stack.enter_context(Running(words, env=told | {"PGAPPNAME": name}, folder=ROOT))
-            for name, words in started.items()
-        }
-        for name in ("web-1", "web-2"):
-            processes[name].said("Uvicorn running on")
+        processes: dict[str, Running] = {}
+
+        def start(*names: str) -> None:
+            for name in names or started:
+                # By that name PostgreSQL knows whose connection it is.
+                one = Running(started[name], env=told | {"PGAPPNAME": name}, folder=ROOT)
+                processes[name] = stack.enter_context(one)
+            for name in names or started:
+                if name.startswith("web"):
+                    processes[name].said("Uvicorn running on")
+
+        start()
         yield Deployment(
             (f"http://127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[1]}"),
             PostgresStore(database_url),
             said,
             processes,
+            start,
         )
 
 

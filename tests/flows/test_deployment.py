@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from playwright.sync_api import Page, expect
 
 from tests.control.notify.receiving import Receiver, receiver
@@ -27,6 +28,8 @@ from tests.flows.test_main_job import (
     Stage,
     sign_in,
     the_failure_appears_live,
+    the_policy_changes_the_attempts,
+    the_reset_lets_them_flow,
     the_trip_stops_the_calls,
 )
 from tests.processes import eventually
@@ -35,7 +38,11 @@ SET_UP = (
     "key create --name flow --scope ingest,desired",
     "key create --name setter --scope settings,read",
     "account create olga --role operator --generate",
+    "key create --name desk --scope read,act",
 )
+
+
+UNFINISHED = "SELECT count(*) FROM control_delivery WHERE state IN ('waiting', 'claimed', 'sending')"
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,7 @@ def scene(migrated_postgres_url: str, redis_url: str, tmp_path: Path) -> Iterato
         receiver() as told,
         deployed(migrated_postgres_url, redis_url, tmp_path, *SET_UP, RECOVERY_OPS_NOTIFY_HOSTS=told.host) as made,
     ):
-        key, setter, password = made.said
+        key, setter, password, _ = made.said
         notifications = f"{made.webs[0]}/api/v1/notifications"
         hook = {"name": "hook", "kind": "webhook", "address": told.url, "secret": "s" * 16}
         channel = post(f"{notifications}/channels", setter, hook)["channel"]["number"]
@@ -100,8 +107,33 @@ def test_facts_clicks_answers_and_messages_cross_from_process_to_process(
         a_question_is_answered(page, scene, tmp_path)
         the_failure_appears_live(page, stage)
         the_trip_stops_the_calls(page, stage)
+        a_web_process_and_a_worker_are_killed(scene)
+        the_reset_lets_them_flow(page, stage)
+        the_policy_changes_the_attempts(page, stage)
         everything_was_told_once(scene)
         everybody_had_work(scene)
+
+
+def test_a_question_outlasts_the_death_of_every_process(scene: Scene, redis_url: str, tmp_path: Path) -> None:
+    store, [desk] = scene.deployment.store, scene.deployment.said[-1:]
+    with asking(scene.seen_by_agents, scene.key, "billing-1", tmp_path / "one") as first:
+        eventually(lambda: scene.heard("ESC-1", "began") == 1, what="a message about the question")
+        scene.deployment.kill()
+        with redis.Redis.from_url(redis_url) as client:
+            client.flushall()
+        scene.deployment.start()
+        url = f"{scene.deployment.webs[0]}/api/v1/escalations"
+        post(f"{url}/1/edit", desk, {"reason": "The customer keeps the second item.", "text": "80 EUR"})
+        first.said("told: True 80 EUR by desk")
+        assert first.process.wait(20) == 0
+    scene.deployment.kill()
+    scene.deployment.start()
+    with asking(scene.seen_by_agents, scene.key, "billing-2", tmp_path / "two") as again:
+        again.said("told: True 80 EUR by desk")
+        assert again.process.wait(20) == 0
+    assert store.count("SELECT count(*) FROM control_escalation WHERE message LIKE 'May 120 EUR%'") == 1
+    eventually(lambda: scene.heard("ESC-1", "ended") == 1, what="a message about the answer")
+    assert scene.heard("ESC-1", "began") == 1
 
 
 def a_question_is_answered(page: Page, scene: Scene, folder: Path) -> None:
@@ -120,13 +152,20 @@ def a_question_is_answered(page: Page, scene: Scene, folder: Path) -> None:
         assert waiting.process.wait(20) == 0
 
 
+def a_web_process_and_a_worker_are_killed(scene: Scene) -> None:
+    """Agents follow that web process, and find it again by themselves; what the worker was to do is looked for anew."""
+    store, doomed = scene.deployment.store, ("web-2", "worker-1")
+    eventually(lambda: store.count(UNFINISHED) == 0, what="an empty outbox")  # or a message would be in doubt
+    scene.deployment.kill(*doomed)
+    scene.deployment.start(*doomed)
+
+
 def everything_was_told_once(scene: Scene) -> None:
     """Two workers look for what to tell, and each thing was told in one message."""
     eventually(lambda: scene.heard("breaker search_web", "began") > 0, what="a message about the breaker")
     eventually(lambda: scene.heard("ESC-1", "ended") > 0, what="a message about the answer")
     store = scene.deployment.store
-    unfinished = "SELECT count(*) FROM control_delivery WHERE state IN ('waiting', 'claimed', 'sending')"
-    eventually(lambda: store.count(unfinished) == 0, what="an empty outbox")
+    eventually(lambda: store.count(UNFINISHED) == 0, what="an empty outbox")
     assert [one for one, count in Counter(got.said["id"] for got in scene.told.got).items() if count > 1] == []
     assert scene.heard("ESC-1", "began") == scene.heard("ESC-1", "ended") == 1
     assert store.count("SELECT count(*) FROM control_delivery WHERE state <> 'sent'") == 0

@@ -84,6 +84,7 @@ def test_a_failure_reaches_the_browser_and_a_click_reaches_the_agents(page: Page
 
 def the_failure_appears_live(page: Page, stage: Stage) -> None:
     page.goto(f"{stage.server.url}/timelines?range=15m")
+    page.locator("#figure").hover()  # plotly comes when somebody goes to the figure
     expect(page.locator("#figure .main-svg").first).to_be_visible(timeout=PATIENCE_MS)
     expect(page.get_by_text("search_web (open 2/2)")).to_have_count(0)
     stage.provider.make("search", _500=1.0)

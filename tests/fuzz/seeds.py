@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+# protobuf ships no types; opentelemetry-proto does.
+from google.protobuf import json_format  # type: ignore[import-untyped]
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from recovery_ops.rules.policy import BUILT_IN, document_of
 from tests.events.posting import protobuf, record, request
@@ -24,8 +30,38 @@ _ERRORS = [
     "connection reset by peer",
 ]
 
+_TRACE, _SPAN = bytes.fromhex("5b8efff798038103d269b633813fc60c"), bytes.fromhex("eee19b7ec3c1b174")
+_ERROR = [{"key": "exception.type", "value": {"stringValue": "httpx.ReadTimeout"}}]
+
+
+def _spans(trace: str, span: str) -> dict[str, Any]:
+    """A call of a model that failed, with its ids as the encoding wants them."""
+    one = {
+        "traceId": trace,
+        "spanId": span,
+        "name": "chat large",
+        "startTimeUnixNano": "1795000000000000000",
+        "endTimeUnixNano": "1795000001000000000",
+        "attributes": [{"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}}],
+        "events": [{"name": "exception", "timeUnixNano": "1795000000500000000", "attributes": _ERROR}],
+        "status": {"code": 2},
+    }
+    return {"resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": [{"spans": [one]}]}]}
+
+
+def _spans_in_protobuf() -> bytes:
+    given = _spans(base64.b64encode(_TRACE).decode(), base64.b64encode(_SPAN).decode())
+    return bytes(json_format.ParseDict(given, ExportTraceServiceRequest()).SerializeToString())
+
+
+# AgentToServer: instance_uid, sequence_num, and a description that says service.name.
+_NAME = b"\x0a\x0cservice.name\x12\x0a\x0a\x08research"
+_WHO = b"\x0a" + bytes([len(_NAME)]) + _NAME
+_OPAMP = b"\x0a\x10" + bytes(range(16)) + b"\x10\x01" + b"\x1a" + bytes([len(_WHO)]) + _WHO
 SEEDS: Mapping[str, Sequence[bytes]] = {
     "otlp": [b"\x00" + protobuf(_FACTS), b"\xff" + json.dumps(_FACTS).encode()],
+    "traces": [b"\x00" + _spans_in_protobuf(), b"\xff" + json.dumps(_spans(_TRACE.hex(), _SPAN.hex())).encode()],
+    "opamp": [_OPAMP, _OPAMP + bytes.fromhex("3a080a04686173681002")],
     "classifier": [json.dumps(one).encode() for one in _ERRORS],
     "policy": [json.dumps(_POLICY).encode(), json.dumps(document_of(BUILT_IN)).encode()],
 }

@@ -10,9 +10,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from events.derived import derive_from_spans
 from events.otlp import count_data_points, read_logs
 from events.records import read_records
 from events.sent import Encoding, Malformed
+from events.spans import read_spans
+from recovery_ops.control.opamp import messages
 from recovery_ops.rules.classification import parse_classification
 from recovery_ops.rules.policy import PolicyInvalid, document_of, parse_policy
 from recovery_ops.rules.words import Category
@@ -32,6 +35,28 @@ def otlp(data: bytes) -> None:
             continue
         if isinstance(found, list):
             read_records(found, "dev", NOW_US)
+
+
+def traces(data: bytes) -> None:
+    """Bytes that came as spans: they are read, or said to be malformed; what they mean can be made into rows."""
+    encoding = Encoding.PROTOBUF if data[:1] < b"\x80" else Encoding.JSON
+    try:
+        found = derive_from_spans(read_spans(data[1:], encoding))
+    except Malformed:
+        return
+    for batches in (found.batches, found.held):
+        read_records(batches, "dev", NOW_US)
+
+
+def opamp(data: bytes) -> None:
+    """Bytes that came from an OpAMP client: a message, whose parts can be told and which can be answered, or none."""
+    try:
+        found = messages.parse(data)
+    except messages.Malformed:
+        return
+    assert len(found.uid) == messages.UID_BYTES
+    json.dumps([found.sequence_number, found.capabilities, dict(found.description or {})])
+    assert messages.encode(messages.Reply(uid=found.uid, error=(1, "no")))
 
 
 class Strange(Exception):
@@ -78,7 +103,13 @@ def loose(data: bytes) -> Any:
         return text
 
 
-TARGETS: Mapping[str, Callable[[bytes], None]] = {"otlp": otlp, "classifier": classifier, "policy": policy}
+TARGETS: Mapping[str, Callable[[bytes], None]] = {
+    "otlp": otlp,
+    "traces": traces,
+    "opamp": opamp,
+    "classifier": classifier,
+    "policy": policy,
+}
 
 WORDS = (
     *("status_code", "headers", "retry-after", "body", "error", "code", "message", "type"),

@@ -6,6 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from events.derived import derive_from_spans
+from events.sent import Encoding
+from events.spans import read_spans
+from recovery_ops.control.opamp import messages
 from tests.fuzz.seeds import SEEDS
 from tests.fuzz.targets import TARGETS, WORDS
 
@@ -38,3 +42,20 @@ def test_nothing_but_what_is_allowed_comes_of_any_bytes(name: str) -> None:
 def test_the_seeds_are_good(name: str) -> None:
     for seed in SEEDS[name]:
         TARGETS[name](seed)
+
+
+def test_the_seeds_of_spans_and_of_agents_are_read() -> None:
+    """A seed that is refused at the first byte leads a fuzzer nowhere."""
+    for seed in SEEDS["traces"]:
+        encoding = Encoding.PROTOBUF if seed[0] == 0 else Encoding.JSON
+        [batch] = derive_from_spans(read_spans(seed[1:], encoding)).batches
+        assert batch.records
+    first, second = (messages.parse(seed) for seed in SEEDS["opamp"])
+    assert (first.description, second.status) == ({"service.name": "research"}, messages.Status(b"hash", 2, ""))
+
+
+def test_a_name_that_is_no_text_is_no_message_of_an_agent() -> None:
+    broken = SEEDS["opamp"][0].replace(b"service.name", b"service.\x90ame")
+    assert broken != SEEDS["opamp"][0]
+    with pytest.raises(messages.Malformed):
+        messages.parse(broken)
