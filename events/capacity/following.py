@@ -11,8 +11,9 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from events.capacity.bounds import bounds_of
 from events.capacity.models import CapacityEvent
-from events.capacity.moves import moves_of
+from events.capacity.moves import moves_of, opened_in
 from events.capacity.reach import FOLLOWED_S, failures_of
 from events.moments import US_PER_S, to_us
 from events.queries.readings import Attributes, number_or_none
@@ -39,7 +40,7 @@ _USED = Attributes(RunFinished, "input_tokens", "output_tokens", "cost_usd")
 
 
 def follow_runs(environment: str, now: datetime) -> int:
-    """Ask the runs of the events that are followed; return of how many. At most five queries and a write each."""
+    """Ask the runs of the events that are followed; return of how many. A query, and at most seven and a write each."""
     now_us = to_us(now)
     due: QuerySet[CapacityEvent] = CapacityEvent.objects.filter(
         environment=environment,
@@ -47,14 +48,19 @@ def follow_runs(environment: str, now: datetime) -> int:
         follow_until_us__gte=now_us,
         followed_us__lte=now_us - EVERY_S * US_PER_S,
     )
-    count = 0
+    if not due:
+        return 0
+    count, bounds = 0, bounds_of(environment)
     for event in due:
-        count += CapacityEvent.objects.filter(pk=event.pk).update(followed_us=now_us, **_followed(event, now_us))
+        followed = _followed(event, now_us, within_s=bounds.within_s)
+        count += CapacityEvent.objects.filter(pk=event.pk).update(followed_us=now_us, **followed)
     return count
 
 
-def _followed(event: CapacityEvent, now_us: int) -> dict[str, Any]:
-    runs = _runs_of(event)
+def _followed(event: CapacityEvent, now_us: int, *, within_s: float) -> dict[str, Any]:
+    runs, breakers = _newest_of(event)
+    # The last failure opens the breaker behind it: what the reader of its reach could not see yet is seen here.
+    opened = opened_in(event, {*breakers, *event.breakers}, within_s=within_s)
     waits: list[int] = []
     tokens: list[float] = []
     costs: list[float] = []
@@ -75,15 +81,17 @@ def _followed(event: CapacityEvent, now_us: int) -> dict[str, Any]:
         "tokens_runs": len(tokens),
         "cost_usd": sum(costs),
         "cost_runs": len(costs),
-        "moves": moves_of(event, event.breakers, followed_s=FOLLOWED_S),
+        "breakers": event.breakers | opened,
+        "moves": moves_of(event, event.breakers | opened, followed_s=FOLLOWED_S),
         "follow_until_us": max([event.last_us + FOLLOWED_S * US_PER_S, *waits]),
     }
 
 
-def _runs_of(event: CapacityEvent) -> list[str]:
-    """The runs of its newest failures, the newest first."""
-    named = failures_of(event).order_by("-at_us").values_list("run", flat=True)[:FAILURES_READ]
-    return [run for run in dict.fromkeys(named) if run][:RUNS_MOST]
+def _newest_of(event: CapacityEvent) -> tuple[list[str], set[str]]:
+    """The runs of its newest failures, the newest first, and their breakers."""
+    rows = list(failures_of(event).order_by("-at_us").values_list("run", "breaker")[:FAILURES_READ])
+    runs = [run for run in dict.fromkeys(run for run, _ in rows) if run][:RUNS_MOST]
+    return runs, {breaker for _, breaker in rows} - {""}
 
 
 def _newest_words(environment: str, runs: Sequence[str]) -> Iterator[list[RunFact]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from functools import reduce
+from operator import or_
 
 from django.db.models import F, Q
 
@@ -35,8 +37,7 @@ def arrange(environment: str, touched: Iterable[int]) -> None:
 
     By the rule, and by the merges in force.
     """
-    merges = list(_merges(environment))
-    every = _same(environment, {*touched, *(number for pair in merges for number in pair)})
+    every, merges = _same(environment, set(touched))
     heads: dict[int, int] = {}
 
     def head(one: int) -> int:
@@ -54,24 +55,29 @@ def arrange(environment: str, touched: Iterable[int]) -> None:
             CapacityEvent.objects.filter(pk=event.pk).update(part_of=part_of)
 
 
-def _merges(environment: str) -> Iterator[tuple[int, int]]:
-    """The events that people made one, by the numbers that they grew into."""
+def _merges(environment: str, numbers: Collection[int]) -> list[tuple[int, int]]:
+    """What people made one of these events, or with one of them, by the numbers that they grew into."""
     held = CapacityArrangement.objects.filter(environment=environment, kind=CapacityArrangement.MERGE, ended_at=None)
-    pairs = held.values_list("event_id", "event__merged_into", "other_id", "other__merged_into")
-    for event, event_into, other, other_into in pairs:
-        yield event_into or event, other_into or other
+    ends = ("event", "event__merged_into", "other", "other__merged_into")
+    mine = held.filter(reduce(or_, (Q(**{f"{one}__in": numbers}) for one in ends)))
+    pairs = mine.values_list("event_id", "event__merged_into", "other_id", "other__merged_into")
+    return [(event_into or event, other_into or other) for event, event_into, other, other_into in pairs]
 
 
-def _same(environment: str, numbers: set[int]) -> list[CapacityEvent]:
-    """These events with all that the rule joined to them, or that are shown as one with them."""
+def _same(environment: str, numbers: set[int]) -> tuple[list[CapacityEvent], list[tuple[int, int]]]:
+    """These events with all that the rule or people made one with them, or that are shown so; and people's merges.
+
+    Two queries for each step away from them.
+    """
     known = CapacityEvent.objects.filter(environment=environment, merged_into=None)
-    found: list[CapacityEvent] = []
     while True:
-        more = list(known.filter(Q(pk__in=numbers) | Q(joined_to__in=numbers) | Q(part_of__in=numbers)))
-        if len(more) == len(found):
-            return more
-        found = more
-        numbers |= {one for event in found for one in (event.pk, event.joined_to_id, event.part_of_id) if one}
+        merges = _merges(environment, numbers)
+        found = list(known.filter(Q(pk__in=numbers) | Q(joined_to__in=numbers) | Q(part_of__in=numbers)))
+        more = {one for event in found for one in (event.pk, event.joined_to_id, event.part_of_id) if one}
+        more |= {number for pair in merges for number in pair}
+        if more <= numbers:
+            return found, merges
+        numbers = numbers | more
 
 
 def _cluster(environment: str, start_us: int, end_us: int, within_us: int) -> list[CapacityEvent]:

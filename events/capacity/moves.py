@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Max, Min
+from django.db.models import Count, Max, Min, QuerySet
 
 from events.capacity.hits import Subject
 from events.capacity.models import CapacityEvent
@@ -48,18 +48,7 @@ def moves_of(event: CapacityEvent, names: Iterable[str], *, followed_s: int) -> 
     breakers = sorted(names)
     if not breakers:
         return {}
-    same = CapacityEvent.objects.filter(
-        environment=event.environment, merged_into=None, **Subject.of_event(event).columns
-    )
-    next_us = same.filter(started_us__gt=event.last_us).aggregate(at=Min("started_us"))["at"]
-    until_us = min(event.last_us + followed_s * US_PER_S, next_us - 1 if next_us else 1 << 62)
-    moved = Fact.objects.filter(
-        environment=event.environment,
-        breaker__in=breakers,
-        event=MOVED,
-        at_us__gte=event.started_us,
-        at_us__lte=until_us,
-    )
+    moved = _moved(event, breakers, _until_us(event, followed_s))
     grouped = moved.order_by().values_list("breaker", "agent", "state")
     rows: dict[str, list[tuple[int, str, int, int, int, int]]] = defaultdict(list)
     for breaker, *row in grouped.annotate(Count("pk"), Min("at_us"), Max("at_us"), Max("pk")):
@@ -67,6 +56,38 @@ def moves_of(event: CapacityEvent, names: Iterable[str], *, followed_s: int) -> 
     kept = {breaker: told for breaker, some in rows.items() if (told := _told(some))}
     most = sorted(kept, key=lambda breaker: (-kept[breaker]["openings"], breaker))[:BREAKERS_MOST]
     return {breaker: kept[breaker] for breaker in sorted(most)}
+
+
+def opened_in(event: CapacityEvent, names: Iterable[str], *, within_s: float) -> Counter[str]:
+    """How often each of these breakers opened from its beginning to its last failure, or so soon after it. Two queries.
+
+    The failure that opens a breaker is often the last there is: the opening comes behind it.
+    """
+    breakers = sorted(names)
+    if not breakers:
+        return Counter()
+    moved = _moved(event, breakers, _until_us(event, within_s))
+    return Counter(moved.filter(state=State.OPEN.value).values_list("breaker", flat=True))
+
+
+def _until_us(event: CapacityEvent, after_s: float) -> int:
+    """So long after its last failure, or until the next outage of the same backend begins."""
+    same = CapacityEvent.objects.filter(
+        environment=event.environment, merged_into=None, **Subject.of_event(event).columns
+    )
+    next_us = same.filter(started_us__gt=event.last_us).aggregate(at=Min("started_us"))["at"]
+    return min(event.last_us + int(after_s * US_PER_S), next_us - 1 if next_us else 1 << 62)
+
+
+def _moved(event: CapacityEvent, breakers: list[str], until_us: int) -> QuerySet[Fact]:
+    """Index `fact_by_breaker`."""
+    return Fact.objects.filter(
+        environment=event.environment,
+        breaker__in=breakers,
+        event=MOVED,
+        at_us__gte=event.started_us,
+        at_us__lte=until_us,
+    )
 
 
 def _told(rows: Sequence[tuple[int, str, int, int, int, int]]) -> dict[str, Any]:

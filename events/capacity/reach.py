@@ -14,16 +14,15 @@ from events.capacity.bounds import bounds_of
 from events.capacity.hits import Subject, of_subject
 from events.capacity.joining import arrange_between
 from events.capacity.models import CapacityEvent
-from events.capacity.moves import moves_in, moves_of
+from events.capacity.moves import moves_in, moves_of, opened_in
 from events.capacity.rows import OF_THE_WAY, owner_word
 from events.models import Agent, Fact, MinuteSum
 from events.moments import MINUTE_S, US_PER_S, to_us
-from events.queries.readings import MOVED, Attributes, number_or_none, text_of, whole_or_none
+from events.queries.readings import Attributes, number_or_none, text_of, whole_or_none
 from events.queries.sums import FAILED
 from recovery_ops.rules.evidence.our_side import failed_on_our_side
 from recovery_ops.rules.facts import FailureClassified, FallbackActivated
-from recovery_ops.rules.outages import OUTAGE_COUNTS
-from recovery_ops.rules.words import State
+from recovery_ops.rules.outages import OUTAGE_COUNTS, OutageBounds
 from recovery_ops.wire import names
 
 READ_MOST = 5_000
@@ -43,14 +42,14 @@ _MINUTE_US = MINUTE_S * US_PER_S
 
 
 def read_reach(environment: str, now: datetime) -> int:
-    """Read the numbers of the events that grew since; return of how many. At most ten queries each, and where
+    """Read the numbers of the events that grew since; return of how many. At most eleven queries each, and where
     it turns out to be somebody else's than was thought, what says anew which are one."""
     count = 0
     bounds = bounds_of(environment)
     for event in CapacityEvent.objects.filter(environment=environment, merged_into=None, read_us__lt=F("last_us")):
         is_over = to_us(now) - event.last_us > bounds.quiet_s * US_PER_S
         if is_over or event.last_us - event.read_us >= READ_EVERY_S * US_PER_S:
-            numbers = _numbers(event)
+            numbers = _numbers(event, bounds)
             # Only if it is still the event that was read: one that was merged meanwhile is read as a whole.
             same = CapacityEvent.objects.filter(pk=event.pk, started_us=event.started_us, merged_into=None)
             until_us = max(event.follow_until_us, event.last_us + FOLLOWED_S * US_PER_S)
@@ -68,8 +67,8 @@ def read_reach(environment: str, now: datetime) -> int:
 def read_anew(environment: str, start_us: int, end_us: int, *, is_thorough: bool) -> int:
     """Have those events between two moments read again to which failures came late; return how many.
 
-    A thorough look also sees fallbacks and moves of breakers that came alone. One query, and another for each event
-    there, or six. Numbers of facts that are gone by now stay as they were.
+    A thorough look also sees fallbacks and moves of breakers that came alone. Two queries, and another for each event
+    there, or seven. Numbers of facts that are gone by now stay as they were.
     """
     near = CapacityEvent.objects.filter(
         environment=environment,
@@ -78,16 +77,19 @@ def read_anew(environment: str, start_us: int, end_us: int, *, is_thorough: bool
         last_us__gte=start_us,
         started_us__lte=end_us,
     )
-    late = [event.pk for event in near if _failures_of(event) > event.failures or (is_thorough and _has_more(event))]
+    bounds = bounds_of(environment)
+    late = [
+        event.pk for event in near if _failures_of(event) > event.failures or (is_thorough and _has_more(event, bounds))
+    ]
     return CapacityEvent.objects.filter(pk__in=late).update(read_us=0) if late else 0
 
 
-def _has_more(event: CapacityEvent) -> bool:
+def _has_more(event: CapacityEvent, bounds: OutageBounds) -> bool:
     """Whether more stood in, or moved, within it than was known when its numbers were read."""
     within = _within(event)
     if _fallbacks(within, event.operations) > event.fallbacks:
         return True
-    opened = _opened(within, _breakers_of(event))
+    opened = opened_in(event, _breakers_of(event), within_s=bounds.within_s)
     if opened.total() > int(sum(event.breakers.values())):
         return True
     return moves_in(_moves(event, opened)) > moves_in(event.moves)
@@ -124,7 +126,7 @@ def _within(event: CapacityEvent) -> QuerySet[Fact]:
     return Fact.objects.filter(environment=event.environment, at_us__gte=event.started_us, at_us__lte=event.last_us)
 
 
-def _numbers(event: CapacityEvent) -> dict[str, Any]:
+def _numbers(event: CapacityEvent, bounds: OutageBounds) -> dict[str, Any]:
     within = _within(event)
     failed = failures_of(event)
     newest = failed.order_by("-at_us")
@@ -141,7 +143,7 @@ def _numbers(event: CapacityEvent) -> dict[str, Any]:
         counts = _Counts()
         for operation, _, _, _, category, is_foreground, at_us, _ in rows:
             counts.add(operation, category, is_foreground=is_foreground, minute=at_us // _MINUTE_US)
-    opened = _opened(within, sorted({row[1] for row in rows} - {""}))
+    opened = opened_in(event, {row[1] for row in rows} - {""}, within_s=bounds.within_s)
     return counts.numbers() | {
         "is_partial": is_partial,
         "runs": len({row[2] for row in rows} - {""}),
@@ -255,9 +257,3 @@ def _said(told: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
         if category in OF_THE_WAY
     ]
     return {"codes": codes, "longest_wait_s": max(waits, default=None), "is_ours": 2 * sum(ours) > len(ours)}
-
-
-def _opened(within: QuerySet[Fact], breakers: list[str]) -> Counter[str]:
-    """How often each of these breakers opened; index `fact_by_breaker`."""
-    moves = within.filter(event=MOVED, breaker__in=breakers, state=State.OPEN.value)
-    return Counter(moves.values_list("breaker", flat=True))

@@ -39,12 +39,13 @@ class Console:
             raise NotAnswered(f"{path} was answered {status}")
         return answer
 
-    def post(self, path: str, **body: Any) -> None:
+    def post(self, path: str, **body: Any) -> bool:
         """Do it, or be refused; the log says which. Raises NotAnswered."""
         status, answer = self._ask("POST", path, body=json.dumps(body))
         refused = [one["problem"]["detail"] for one in answer.get("results", []) if "problem" in one]
         said = answer.get("detail", status) if status >= 300 else " ".join(refused) or "done"
         print(f"{path}: {said}", flush=True)
+        return status < 300 and not refused
 
     def _ask(self, method: str, path: str, **what: Any) -> tuple[int, Document]:
         try:

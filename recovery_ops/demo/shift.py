@@ -29,8 +29,8 @@ class Desk(Protocol):
     def get(self, path: str, **query: str) -> Document:
         """The answer to a question."""
 
-    def post(self, path: str, **body: Any) -> None:
-        """Do it, or be refused."""
+    def post(self, path: str, **body: Any) -> bool:
+        """Do it, or be refused; whether it was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +124,16 @@ def snooze_unclassified(desk: Desk) -> bool:
     for one in found:
         desk.post(f"escalations/{one['number']}/snooze", for_s=SNOOZED_FOR_S, reason=why)
     return bool(found)
+
+
+def resolve_too_soon(desk: Desk) -> bool:
+    """Resolve what was asked a moment ago, and not say why: the console refuses, and the question's story says so."""
+    mine = questions(desk, "budgets", is_mine=True)[:1]
+    for one in mine:
+        if not desk.post(f"escalations/{one['number']}/resolve", reason=""):
+            why = "Tried to resolve it, and was asked why: its cause is still active. Asking who keeps the archive."
+            desk.post(f"escalations/{one['number']}/note", reason=why)
+    return bool(mine)
 
 
 def reopen(queue: str, reason: str) -> Callable[[Desk], bool]:
@@ -251,6 +261,7 @@ CHORES: tuple[Chore, ...] = (
     Chore(60.0, answer("refunds", "reject", "It was used for a year.")),
     Chore(65.0, take("refunds")),  # and lets it lie: it asks again, and ends by its deadline
     Chore(70.0, take("budgets")),
+    Chore(80.0, resolve_too_soon),
     Chore(85.0, resolve_cause),
     Chore(95.0, propose_name),
     Chore(100.0, answer("budgets", "resolve", "Half of the archive is gone for good: it goes out without.")),

@@ -9,8 +9,9 @@ import pytest
 from events.runs.asking import run_of
 from recovery_ops.control.escalations.in_runs import asked_by
 from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.escalations.terms import then_of
 from recovery_ops.control.models import Escalation
-from recovery_ops.rules.facts import RunStopped
+from recovery_ops.rules.facts import BudgetExhausted, CheckpointSaved, RunStopped
 from recovery_ops.rules.words import Category
 from tests.control.test_escalations import act, asked, one_open
 from tests.events.seeding import NOW, Story, ago
@@ -58,6 +59,18 @@ def test_what_is_merged_brings_its_runs_and_takes_its_number_away_again() -> Non
     assert asks("other", "run-3", at=100) == 0, "it is open again, so it is asked there"
     second.refresh_from_db()
     assert second.occurrences == 3
+
+
+def test_what_silence_leaves_stopped_counts_the_checkpoints_of_the_runs_that_it_got() -> None:
+    spent = BudgetExhausted(budget="errors", spent=10, limit=10)
+    saved = CheckpointSaved(operation="pay", workflow="payouts", step="pay-1")
+    Story().tell(saved, at=1100, run="run-1").tell(spent, at=1000, run="run-1").store()
+    Story().tell(spent, at=990, run="run-2", service="billing").store()
+    open_escalations("dev", NOW)
+    first, second = (Escalation.objects.get(runs=[run]) for run in ("run-1", "run-2"))
+    act("merge", second, into=first.pk)
+    first.refresh_from_db()
+    assert then_of(first) == "the runs stay stopped; 1 of 2 have a checkpoint"
 
 
 def test_what_is_opened_again_has_no_answer_until_it_gets_one() -> None:

@@ -54,11 +54,13 @@ class ApiDesk:
         found: dict[str, Any] = answer.json()
         return found
 
-    def post(self, path: str, **body: Any) -> None:
+    def post(self, path: str, **body: Any) -> bool:
         answer = self._client.post(f"/api/v1/{path}", json.dumps(body), "application/json")
         said = answer.json()
-        if answer.status_code >= 300 or any("problem" in one for one in said.get("results", [])):
+        is_refused = answer.status_code >= 300 or any("problem" in one for one in said.get("results", []))
+        if is_refused:
             self.refused.append(f"{path}: {said}")
+        return not is_refused
 
 
 @pytest.fixture
@@ -114,7 +116,8 @@ def test_the_operator_does_its_chores_as_itself_and_leaves_the_rest(clock: list[
         clock[0] = NOW + timedelta(seconds=second)
         shift.look(float(second))
         read_reach("dev", NOW + timedelta(minutes=5))
-    assert desk.refused == []
+    [refused] = desk.refused
+    assert "Say why it is resolved" in refused, "it was asked a moment ago"
     assert [one.after_s for one in shift.to_do] == [one.after_s for one in CHORES if one.after_s > SHIFT_S]
     deeds = AuditEntry.objects.filter(actor_name=OPERATOR, result=AuditEntry.OK)
     assert set(deeds.values_list("actor_kind", flat=True)) == {"key"}

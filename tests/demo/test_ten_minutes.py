@@ -6,6 +6,7 @@ the real one. At the end each thing that a visitor is promised (docs/operating.m
 
 from __future__ import annotations
 
+import csv
 from datetime import timedelta
 from typing import Any
 
@@ -37,6 +38,7 @@ from recovery_ops.control.notify.telling import tell
 from recovery_ops.demo.shift import OPERATOR, SERVICES, Shift
 from recovery_ops.rules.facts import DegradationEnded, DegradationStarted, RetryScheduled
 from recovery_ops.rules.words import Category, DelaySource, State
+from tests.control.visiting import signed_in, text_of
 from tests.demo.test_shift import ApiDesk, ask
 from tests.events.seeding import NOW, Story, counted, failed, heartbeat, moved
 from tests.events.test_capacity import storm
@@ -138,7 +140,8 @@ def shift(monkeypatch: pytest.MonkeyPatch, settings: Any) -> ApiDesk:
         end_expired_shed("dev", now=now)
         watch("dev", now)
         tell("dev", now)
-    assert desk.refused == []
+    [refused] = desk.refused
+    assert "the cause is still there. Say why it is resolved" in refused
     assert work.to_do == [], "everything was done"
     return desk
 
@@ -150,6 +153,7 @@ def test_everything_that_a_visitor_is_promised_happens(shift: ApiDesk) -> None:
     the_budget_burnt_and_load_was_shed()
     everybody_was_told_in_every_form()
     twenty_flaps_were_one_alert_and_one_summary()
+    the_report_tells_of_it()
 
 
 def every_act_of_the_operator_is_in_the_audit_log() -> None:
@@ -177,6 +181,10 @@ def the_questions_went_every_way() -> None:
     assert verbs >= {"expired", "snooze", "returned", "reopen", "default"}
     in_bulk = AuditEntry.objects.filter(verb="escalation.approve", reason="The parcels came back.")
     assert in_bulk.count() > 1
+    story = Escalation.objects.get(queue="budgets").notes.order_by("pk").values_list("verb", "text")
+    [hasty] = [text for verb, text in story if verb == "note"]
+    assert "its cause is still active" in hasty
+    assert [verb for verb, _ in story if verb in ("note", "resolve", "reopen")] == ["note", "resolve", "reopen"]
     [proposal] = PolicyProposal.objects.all()
     assert proposal.state == PolicyProposal.DRAFT, "somebody else has to approve it"
 
@@ -225,3 +233,18 @@ def twenty_flaps_were_one_alert_and_one_summary() -> None:
     summed = flaps.filter(delivery=summary).count()
     assert summed > 15, "most of it is in the summary"
     assert summary.title.startswith(f"Breaker translate is closed again, after {summed} moves since")
+
+
+def the_report_tells_of_it() -> None:
+    visitor = signed_in()
+    report = text_of(visitor.get("/report"))
+    assert "people were asked 11 questions" in report
+    assert f"{OPERATOR} 7 6" in report, "its load: taken and decided"
+    assert "refund unknown 6" in report, "what comes again and again"
+    lines = visitor.get("/report.csv").content.decode().splitlines()
+    *_, week = csv.DictReader(lines)
+    assert (week["asked"], week["answered_by_default"]) == ("11", "1")
+    assert 0 < float(week["mtta_s"]) < float(week["mttr_s"]) < TEN_MINUTES_S
+    month = text_of(visitor.get("/report/monthly"))
+    assert "1 event, 2m 50s in all" in month
+    assert f"Took 7 {OPERATOR}" in month, "and what was done about it"

@@ -197,6 +197,22 @@ def test_each_breaker_is_followed_from_its_opening_until_it_is_closed_in_every_i
     assert read_reach("dev", NOW) == 0, "what is known already is not read again"
 
 
+def test_a_breaker_that_its_last_failure_opened_is_one_of_its_own() -> None:
+    storm(Story(), since=300, until=240).store()
+    look("dev", NOW)
+    read_reach("dev", NOW)
+    assert CapacityEvent.objects.get().breakers == {}
+    move(State.OPEN, at=239)
+    follow_runs("dev", NOW)
+    assert CapacityEvent.objects.get().breakers == {"model:large": 1}
+    assert moves() == [("model:large", 239, 1, 0, 0, 1, 1, None)]
+
+    move(State.OPEN, at=239, breaker="elsewhere")
+    move(State.OPEN, at=200, instance="a-0")
+    follow_runs("dev", NOW + timedelta(seconds=11))
+    assert CapacityEvent.objects.get().breakers == {"model:large": 1}, "what opens long after it has another cause"
+
+
 def test_flapping_makes_counts_higher_and_nothing_longer() -> None:
     storm(Story(), since=300, until=240).store()
     for second in range(290, 90, -2):
@@ -311,7 +327,7 @@ def test_following_the_runs_of_a_flood_asks_the_newest_alone(monkeypatch: pytest
     read_reach("dev", NOW)
     with CaptureQueriesContext(connection) as asked:
         assert follow_runs("dev", NOW) == 1
-    assert len(asked) <= 4
+    assert len(asked) <= 7
     row = capacity_event("dev", CapacityEvent.objects.get().pk, now=NOW)
     assert row is not None
     assert (row.spent.tokens_runs, row.tokens, row.cost_usd) == (2, 30, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from recovery_ops.control.escalations.terms import saved_runs_of
 from recovery_ops.control.models import Escalation
 
 NAMED_MOST = 20
@@ -31,8 +32,9 @@ def carry(one: Escalation, into: Escalation) -> None:
     into.occurrences += one.occurrences
     into.seen_at = max(into.seen_at, one.seen_at)
     into.runs, into.instances = named(into.runs, *one.runs), named(into.instances, *one.instances)
+    into.saved_runs = saved_runs_of(into.environment, into.default_action, into.runs)
     into.version += 1
-    into.save(update_fields=["occurrences", "seen_at", "runs", "instances", "version"])
+    into.save(update_fields=["occurrences", "seen_at", "runs", "instances", "saved_runs", "version"])
 
 
 def give_back(one: Escalation) -> Iterator[Escalation]:

@@ -254,9 +254,9 @@ def _chart(this: Recoveries) -> SafeString | str:
 
 
 def _deeds(environment: str, start: datetime, end: datetime) -> list[tuple[str, int, str]]:
-    """What people did, the most frequent first: the verb, how often, who. One query."""
+    """What people did, or their programs, the most frequent first: the verb, how often, who. One query."""
     done = AuditEntry.objects.filter(
-        environment=environment, at__gte=start, at__lt=end, result=AuditEntry.OK, actor_kind="person"
+        environment=environment, at__gte=start, at__lt=end, result=AuditEntry.OK, actor_kind__in=("person", "key")
     )
     counts: dict[str, dict[str, int]] = {}
     for verb, name in done.values_list("verb", "actor_name"):
