@@ -35,6 +35,10 @@ WAIT_S = 8.0
 """What has waited longer is given up: its sender has, too (the stock exporter after 10 s)."""
 GROUP_ROWS = 8000
 """No more requests join a transaction that has this many rows."""
+MOST_WAITING_ROWS = 8 * GROUP_ROWS
+"""Behind more than this a request would hardly be stored before it is given up, even on a slow machine."""
+MOST_WAITING = 4_000
+"""So many requests may wait, however small: each is held in memory with all that belongs to it."""
 
 
 class Busy(Exception):
@@ -58,6 +62,7 @@ class Writer:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._tasks: _Tasks = queue.SimpleQueue()
+        self._waiting_rows = 0
         self.counts: Counter[str] = Counter()
         """Records since the start of the process: stored, repeated, quarantined, ignored."""
 
@@ -65,6 +70,11 @@ class Writer:
     def waiting(self) -> int:
         """How many requests wait for their turn."""
         return self._tasks.qsize()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits, or is being stored, that one more would wait in vain."""
+        return self._waiting_rows >= MOST_WAITING_ROWS or self.waiting >= MOST_WAITING
 
     def submit(self, intake: Intake) -> Future[list[Refused]]:
         """Have this stored. Once it is, the future holds what was set aside instead; Busy if it could not be."""
@@ -74,6 +84,7 @@ class Writer:
                 self._tasks = queue.SimpleQueue()
                 self._thread = threading.Thread(target=self._work, args=(self._tasks,), name="facts", daemon=True)
                 self._thread.start()
+            self._waiting_rows += len(intake.rows)
             self._tasks.put(task)
         return task.future
 
@@ -91,7 +102,12 @@ class Writer:
     def _work(self, tasks: _Tasks) -> None:
         try:
             while (group := _next_group(tasks)) is not None:
-                self._settle(group)
+                rows = sum(len(task.intake.rows) for task in group)
+                try:
+                    self._settle(group)
+                finally:
+                    with self._lock:
+                        self._waiting_rows -= rows
         finally:
             connection.close()
 

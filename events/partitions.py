@@ -23,8 +23,10 @@ AHEAD_DAYS = 3
 """A scheduler that is away for less leaves no gap; what falls into one is kept in the last partition."""
 BEHIND_DAYS = 8
 LAST = "events_fact_rest"
-_LOCK_TIMEOUT = "SET LOCAL lock_timeout = '2s'"
+_LOCK_TIMEOUT = "SET LOCAL lock_timeout = '100ms'"
 """Facts that come in wait behind us for the table's lock: give up instead, the next sweep tries again."""
+_SOON = timedelta(days=2)
+"""A day that begins no sooner can be kept out of the last partition while that is read: no fact is of it yet."""
 _DAY = timedelta(days=1)
 _EPOCH = date(1970, 1, 1)
 _DAY_US = 86_400_000_000
@@ -64,7 +66,7 @@ def days() -> list[Day]:
             "SELECT relname FROM pg_inherits JOIN pg_class ON oid = inhrelid WHERE inhparent = 'events_fact'::regclass"
         )
         names = [name for (name,) in cursor.fetchall() if name != LAST]
-    return sorted(Day(datetime.strptime(name[-8:], "%Y%m%d").replace(tzinfo=UTC).date()) for name in names)
+    return sorted(map(_day_of, names))
 
 
 def make_ahead(today: date, *, behind: int = 0) -> int:
@@ -73,25 +75,80 @@ def make_ahead(today: date, *, behind: int = 0) -> int:
         return 0
     wanted = (Day(today + _DAY * number) for number in range(-behind, AHEAD_DAYS + 1))
     there = set(days())
-    return sum(_make(day) for day in wanted if day not in there)
+    return sum(_make(day, today) for day in wanted if day not in there)
 
 
-def _make(day: Day) -> bool:
-    bounds = f"FROM ({day.start_us}) TO ({day.end_us})"
+def _make(day: Day, today: date) -> bool:
+    """Make the partition of a day. Nobody waits while rows are read, and for a lock nobody longer than we do.
+
+    A table that becomes a partition needs the last one's lock until it is known that none of its rows is of that day;
+    so that is made known before, beside everything that goes on. A kill in between leaves a constraint that keeps facts
+    of two days ahead out of the last partition; the next sweep takes it away.
+    """
+    if _holds(day):
+        logger.warning("could not make %s: facts of that day are in %s already", day.table, LAST)
+        return False
+    is_known = day.date >= today + _SOON and _keep_out(day)
+    try:
+        return _altered(
+            f"make {day.table}",
+            f"CREATE TABLE {day.table} (LIKE events_fact INCLUDING DEFAULTS)",
+            f"ALTER TABLE events_fact ATTACH PARTITION {day.table} FOR VALUES FROM ({day.start_us}) TO ({day.end_us})",
+        )
+    finally:
+        if is_known:
+            _let_in(day)
+
+
+def _holds(day: Day) -> bool:
+    """Whether facts of a day came before its partition was made."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT EXISTS (SELECT FROM {LAST} WHERE at_us >= {day.start_us} AND at_us < {day.end_us})")
+        return bool(cursor.fetchone()[0])
+
+
+def _keep_out(day: Day) -> bool:
+    """Have the last partition know that it holds nothing of a day: that is read without keeping anybody out."""
+    _let_in(day)
+    apart = f"CHECK (at_us < {day.start_us} OR at_us >= {day.end_us})"
     return _altered(
-        f"make {day.table}", f"CREATE TABLE IF NOT EXISTS {day.table} PARTITION OF events_fact FOR VALUES {bounds}"
-    )
+        f"keep {day.table} apart", f"ALTER TABLE {LAST} ADD CONSTRAINT {day.table}_not {apart} NOT VALID"
+    ) and _altered(f"keep {day.table} apart", f"ALTER TABLE {LAST} VALIDATE CONSTRAINT {day.table}_not")
+
+
+def _let_in(day: Day) -> None:
+    _altered(f"let {day.table} in", f"ALTER TABLE {LAST} DROP CONSTRAINT IF EXISTS {day.table}_not")
 
 
 def drop(day: Day, kept_events: Sequence[str], kept_since_us: int) -> bool:
-    """Let go of a day, but for facts of these kinds and facts received since then, which go to the last partition."""
-    return _altered(
-        f"drop {day.table}",
-        f"ALTER TABLE events_fact DETACH PARTITION {day.table}",
-        f"INSERT INTO events_fact SELECT * FROM {day.table} WHERE event = ANY(%s) OR received_us >= %s",
-        f"DROP TABLE {day.table}",
-        values={1: [list(kept_events), kept_since_us]},
-    )
+    """Let go of a day, but for facts of these kinds and facts received since then, which go to the last partition.
+
+    The table's lock is taken to set the day aside and given back at once; then what is kept is copied, and nobody waits
+    for that. In between the day's facts are nowhere to be seen. CONCURRENTLY is not possible beside a last partition.
+    """
+    if day in detached() or _altered(f"detach {day.table}", f"ALTER TABLE events_fact DETACH PARTITION {day.table}"):
+        return _altered(
+            f"drop {day.table}",
+            f"INSERT INTO events_fact SELECT * FROM {day.table} WHERE event = ANY(%s) OR received_us >= %s",
+            f"DROP TABLE {day.table}",
+            values={0: [list(kept_events), kept_since_us]},
+        )
+    return False
+
+
+def detached() -> list[Day]:
+    """Days that were set aside by a sweep that did not come to its end."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^events_fact_[0-9]{8}$'"
+            " AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'events_fact'::regclass)"
+            " AND NOT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = pg_class.oid)"
+        )
+        return sorted(_day_of(name) for (name,) in cursor.fetchall())
+
+
+def _day_of(table: str) -> Day:
+    return Day(datetime.strptime(table[-8:], "%Y%m%d").replace(tzinfo=UTC).date())
 
 
 def tables_before(before_us: int) -> list[str]:

@@ -8,7 +8,8 @@ drops its data on nearly every answer but 200 and 503, so what may be better in 
     503  with Retry-After: 1    no room, too slow, the key asks more often than it may, the database is
                                 away, busy or full, or a fault of ours
 
-The order is: address, method, encodings, key, room, body. Nothing of a body is read for a sender without a key.
+The order is: address, method, encodings, key, room, body. Nothing of a body is read for a sender without a key, nor
+while as much is held, or waits to be stored, as may.
 """
 
 from __future__ import annotations
@@ -105,6 +106,8 @@ class Receiver:
         try:
             request = _read_head(scope, headers)
             key = await self._key_of(headers.get("authorization"))
+            if writer.is_full:
+                raise _Refusal(503, "As much waits to be stored as may. Send this again in a second.")
             with self.room.share() as share:
                 body = await read_body(receive, headers, share, most_bytes=self._most_bytes)
                 async with asyncio.timeout(WAIT_S):

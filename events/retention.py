@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -51,8 +54,39 @@ KEEP_MARKS = timedelta(days=1)
 """How much later than its child a span may come and not be taken for a failure of its own."""
 SHORTEST = min(*KEEP.values(), USUAL)
 STEP_ROWS = 2000
-"""Rows deleted in one transaction: some milliseconds, so that the facts coming in never wait long."""
+"""The most rows deleted in one transaction …"""
+LEAST_ROWS = 100
+"""… and how many the first one of a table takes, so that a slow disk is known before much is asked of it."""
+STEP_S = 0.05
+"""A transaction that took longer is followed by one of half as many rows: facts coming in wait for one at most."""
 _MINUTE_US = 60_000_000
+
+
+class _Pace:
+    """How many rows the next step of a table takes: as many as are deleted in time, by the steps before it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.rows = min(LEAST_ROWS, STEP_ROWS)
+
+    @contextmanager
+    def step(self) -> Iterator[int]:
+        """One transaction of so many rows."""
+        rows, began_s = self.rows, self._clock()
+        yield rows
+        took_s = self._clock() - began_s
+        if took_s > STEP_S:
+            self.rows = max(1, rows // 2)
+        elif took_s < STEP_S / 2:
+            self.rows = min(STEP_ROWS, rows * 2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sweep:
+    """One sweep: whether it may go on, asked between steps, and its clock in seconds."""
+
+    may_go_on: Callable[[], bool]
+    clock: Callable[[], float]
 
 
 def micros(moment: datetime) -> int:
@@ -60,12 +94,15 @@ def micros(moment: datetime) -> int:
     return int(moment.timestamp() * 1_000_000)
 
 
-def sweep_facts(now: datetime, *, may_go_on: Callable[[], bool] = lambda: True) -> int:
+def sweep_facts(
+    now: datetime, *, may_go_on: Callable[[], bool] = lambda: True, clock: Callable[[], float] = time.monotonic
+) -> int:
     """Delete facts, sums, quarantine and agents that are older than their time; return how many facts.
 
     A fact that came late is kept for its whole time after its receipt. Asks `may_go_on` between steps; what is left is
     for the next sweep. Whole days of PostgreSQL are dropped and not counted.
     """
+    sweep = _Sweep(may_go_on, clock)
     partitions.make_ahead(now.date())
     _drop_days(now, may_go_on)
     swept = 0
@@ -74,13 +111,13 @@ def sweep_facts(now: datetime, *, may_go_on: Callable[[], bool] = lambda: True) 
         for event in (*(one.name for one in names.EVENTS.values()), LOG):
             before_us = micros(now - KEEP.get(event, USUAL))
             for table in partitions.tables_before(before_us):
-                swept += _delete_facts(table, (environment, event, before_us, before_us), may_go_on)
+                swept += _delete_facts(table, (environment, event, before_us, before_us), sweep)
     partitions.forget_ids(micros(now - USUAL), STEP_ROWS, may_go_on)
     for old in _old_sums(environments, micros(now - KEEP_SUMS) // _MINUTE_US):
-        _delete(old, may_go_on)
-    _delete(Quarantine.objects.filter(received_us__lt=micros(now - KEEP_QUARANTINE)), may_go_on)
-    _delete(SpanMark.objects.filter(seen_us__lt=micros(now - KEEP_MARKS)), may_go_on)
-    _forget_agents(now, may_go_on)
+        _delete(old, sweep)
+    _delete(Quarantine.objects.filter(received_us__lt=micros(now - KEEP_QUARANTINE)), sweep)
+    _delete(SpanMark.objects.filter(seen_us__lt=micros(now - KEEP_MARKS)), sweep)
+    _forget_agents(now, sweep)
     return swept
 
 
@@ -90,26 +127,27 @@ def _drop_days(now: datetime, may_go_on: Callable[[], bool]) -> None:
         return
     longer = [event for event, length in KEEP.items() if length > USUAL]
     before_us = micros(now - USUAL)
-    for day in partitions.days():
-        if day.end_us <= before_us and may_go_on():
+    for day in (*partitions.detached(), *(day for day in partitions.days() if day.end_us <= before_us)):
+        if may_go_on():
             partitions.drop(day, longer, before_us)
 
 
-def _delete_facts(table: str, values: tuple[Any, ...], may_go_on: Callable[[], bool]) -> int:
+def _delete_facts(table: str, values: tuple[Any, ...], sweep: _Sweep) -> int:
     """Delete in steps; `values`: environment, event, and before when it has to have happened and been received."""
     if not partitions.is_partitioned():
-        return _delete_looked_up(values, may_go_on)
+        return _delete_looked_up(values, sweep)
     old = f"SELECT ctid FROM {table} WHERE environment = %s AND event = %s AND at_us < %s AND received_us < %s LIMIT %s"
-    swept, count = 0, STEP_ROWS
-    while count == STEP_ROWS and may_go_on():
-        with connection.cursor() as cursor:
-            cursor.execute(f"DELETE FROM {table} WHERE ctid = ANY(ARRAY({old}))", [*values, STEP_ROWS])
+    swept, pace = 0, _Pace(sweep.clock)
+    count = wanted = 0
+    while count == wanted and sweep.may_go_on():
+        with pace.step() as wanted, connection.cursor() as cursor:
+            cursor.execute(f"DELETE FROM {table} WHERE ctid = ANY(ARRAY({old}))", [*values, wanted])
             count = cursor.rowcount
         swept += count
     return swept
 
 
-def _delete_looked_up(values: tuple[Any, ...], may_go_on: Callable[[], bool]) -> int:
+def _delete_looked_up(values: tuple[Any, ...], sweep: _Sweep) -> int:
     """The same for SQLite, where nothing comes in while rows are deleted: they are looked up before, not meanwhile.
 
     What came late is passed by once, instead of at every step: a backfill may be millions of rows that stay.
@@ -119,14 +157,16 @@ def _delete_looked_up(values: tuple[Any, ...], may_go_on: Callable[[], bool]) ->
         " AND (at_us, id) > (%s, %s) ORDER BY at_us, id LIMIT %s"
     )
     *whose, before_us, received_before_us = values
-    swept, count, last = 0, STEP_ROWS, (-1, -1)
-    while count == STEP_ROWS and may_go_on():
+    swept, last, pace = 0, (-1, -1), _Pace(sweep.clock)
+    count = wanted = 0
+    while count == wanted and sweep.may_go_on():
         with connection.cursor() as cursor:
-            cursor.execute(listed, [*whose, before_us, *last, STEP_ROWS])
+            cursor.execute(listed, [*whose, before_us, *last, wanted := pace.rows])
             rows = cursor.fetchall()
             old = [pk for _, pk, received_us in rows if received_us < received_before_us]
             if old:
-                cursor.execute(f"DELETE FROM events_fact WHERE id IN ({', '.join(['%s'] * len(old))})", old)
+                with pace.step():
+                    cursor.execute(f"DELETE FROM events_fact WHERE id IN ({', '.join(['%s'] * len(old))})", old)
         count, swept = len(rows), swept + len(old)
         last = rows[-1][:2] if rows else last
     return swept
@@ -144,21 +184,21 @@ def _old_sums(environments: list[str], before_minute: int) -> list[QuerySet[Any]
     return found
 
 
-def _delete(old: QuerySet[Any], may_go_on: Callable[[], bool]) -> None:
+def _delete(old: QuerySet[Any], sweep: _Sweep) -> None:
     """Delete in steps, without the questions that Django would ask about every row's relations."""
-    table = old.model._meta.db_table
-    count = STEP_ROWS
-    while count == STEP_ROWS and may_go_on():
-        ids = list(old.values_list("pk", flat=True)[:STEP_ROWS])
+    table, pace = old.model._meta.db_table, _Pace(sweep.clock)
+    count = wanted = 0
+    while count == wanted and sweep.may_go_on():
+        ids = list(old.values_list("pk", flat=True)[: (wanted := pace.rows)])
         count = len(ids)
         if ids:
-            with connection.cursor() as cursor:
+            with pace.step(), connection.cursor() as cursor:
                 cursor.execute(f"DELETE FROM {table} WHERE id IN ({', '.join(['%s'] * count)})", ids)
 
 
-def _forget_agents(now: datetime, may_go_on: Callable[[], bool]) -> None:
+def _forget_agents(now: datetime, sweep: _Sweep) -> None:
     """Forget who has been gone for long, and what was folded of them."""
-    _delete(BreakerState.objects.filter(agent__last_seen_us__lt=micros(now - KEEP_BREAKERS)), may_go_on)
-    _delete(SettingsInForce.objects.filter(agent__last_seen_us__lt=micros(now - KEEP_BREAKERS)), may_go_on)
-    _delete(Degradation.objects.filter(agent__last_seen_us__lt=micros(now - KEEP_AGENTS)), may_go_on)
-    _delete(Agent.objects.filter(last_seen_us__lt=micros(now - KEEP_AGENTS)), may_go_on)
+    _delete(BreakerState.objects.filter(agent__last_seen_us__lt=micros(now - KEEP_BREAKERS)), sweep)
+    _delete(SettingsInForce.objects.filter(agent__last_seen_us__lt=micros(now - KEEP_BREAKERS)), sweep)
+    _delete(Degradation.objects.filter(agent__last_seen_us__lt=micros(now - KEEP_AGENTS)), sweep)
+    _delete(Agent.objects.filter(last_seen_us__lt=micros(now - KEEP_AGENTS)), sweep)

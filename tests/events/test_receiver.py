@@ -26,6 +26,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from events import bodies, ingest, keys, receiver
 from events.models import Fact, Quarantine
+from events.records import read_records
+from events.sent import Batch, Sent
 from events.trouble import TroubleLog
 from tests.events.posting import JSON, PROTOBUF, Door, protobuf, record, request
 
@@ -228,6 +230,32 @@ def test_no_room_sheds_before_the_body_is_read(door: Door, narrow: receiver.Rece
         assert status_of(answer).code == 14
     assert door.post(small(), app=narrow).status_code == 200
     assert narrow.room.held_bytes == 0
+
+
+@pytest.mark.parametrize("most", ["MOST_WAITING_ROWS", "MOST_WAITING"])
+def test_what_waits_to_be_stored_sheds_before_the_body_is_read(
+    door: Door, monkeypatch: pytest.MonkeyPatch, most: str
+) -> None:
+    def pieces() -> Iterator[bytes]:
+        raise AssertionError("the body was read")
+        yield b""
+
+    assert door.post(small()).status_code == 200
+    rows = [Sent("failure_classified", 10**18 + number, 0, 13, "", {}, "", "") for number in range(3)]
+    waiting = [read_records([Batch({}, "t", [row])], "dev", 10**15) for row in rows]
+    monkeypatch.setattr(ingest, "GROUP_ROWS", 1)
+    monkeypatch.setattr(ingest, most, 2)
+    holder = connections.create_connection("default")
+    with holder.cursor() as cursor:
+        cursor.execute("BEGIN IMMEDIATE")
+        futures = [ingest.writer.submit(one) for one in waiting]
+        answer = door.post(pieces())
+        cursor.execute("ROLLBACK")
+    holder.close()
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert "waits to be stored" in status_of(answer).message
+    assert [future.result(timeout=10) for future in futures] == [[], [], []]
+    assert (door.post(small()).status_code, Fact.objects.count()) == (200, 5)
 
 
 def test_a_body_that_stops_coming_is_given_up(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:

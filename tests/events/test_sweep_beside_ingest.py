@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -39,12 +40,12 @@ def noting(deleted: list[tuple[str, int]]) -> Callable[..., Any]:
     return note
 
 
-def make_old() -> None:
+def make_old(rows: int = OLD) -> None:
     """A month and more of everything that the sweep takes."""
     long_ago = timezone.now() - timedelta(days=500)
     at_us = micros(long_ago)
     agent = Agent.objects.create(environment="dev", service="s", instance="i", first_seen_us=1, last_seen_us=at_us)
-    old = range(OLD)
+    old = range(rows)
     Fact.objects.bulk_create(
         Fact(
             environment="dev",
@@ -88,6 +89,46 @@ def test_facts_are_stored_between_any_two_steps_and_every_step_is_bounded(
     assert set(answers) == {200}
     assert len(answers) >= 5 * 3
     assert Fact.objects.filter(event="failure_classified").count() == len(answers)
+
+
+def test_a_step_is_as_large_as_is_deleted_in_time(store: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where two rows are deleted in a millisecond, no step takes longer than it may."""
+    monkeypatch.setattr(retention, "LEAST_ROWS", 10)
+    make_old(400)
+    steps: list[tuple[str, int]] = []
+    now_s = 0.0
+
+    def slow(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        nonlocal now_s
+        result = execute(sql, params, many, context)
+        if sql.startswith("DELETE"):
+            rows = context["cursor"].rowcount
+            steps.append((sql.split()[2].strip('"'), rows))
+            now_s += rows / 2000
+        return result
+
+    with connection.execute_wrapper(slow):
+        sweep_facts(timezone.now(), clock=lambda: now_s)
+    for table in ("events_fact", "events_minutesum", "events_quarantine"):
+        assert [rows for name, rows in steps if name == table] == [10, 20, 40, 80, 80, 80, 80, 10], table
+    assert max(rows for _, rows in steps) / 2000 < retention.STEP_S
+
+
+def test_a_step_that_took_too_long_is_halved(store: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "LEAST_ROWS", 64)
+    make_old(127)
+    steps: list[int] = []
+    ticks = itertools.count()
+
+    def note(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        result = execute(sql, params, many, context)
+        if sql.startswith("DELETE FROM events_fact"):
+            steps.append(context["cursor"].rowcount)
+        return result
+
+    with connection.execute_wrapper(note):
+        sweep_facts(timezone.now(), clock=lambda: float(next(ticks)))
+    assert steps == [64, 32, 16, 8, 4, 2, 1]
 
 
 def test_names_give_way_no_further_than_there_is_time(store: None, deleted: list[tuple[str, int]]) -> None:
