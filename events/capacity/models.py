@@ -42,6 +42,9 @@ class CapacityEvent(models.Model):
 
     read_us = models.BigIntegerField(default=0, help_text="Up to which failure the numbers below were read.")
     is_partial = models.BooleanField(default=False)
+    is_counted_by_fact = models.BooleanField(
+        default=False, help_text="Whether its failures were counted one by one: the sums know no region."
+    )
     failures = models.BigIntegerField(default=0)
     categories = models.JSONField(default=dict, help_text="Failures by category.")
     codes = models.JSONField(

@@ -113,7 +113,7 @@ def _failures_of(event: CapacityEvent) -> int:
     """How many there are now, counted as they were when they were read."""
     if not event.is_partial:
         return failures_of(event).count()
-    return event.failures if _is_of_facts(event) else _Counts.of_sums(event).failures
+    return event.failures if event.is_counted_by_fact else _Counts.of_sums(event).failures
 
 
 def failures_of(event: CapacityEvent) -> QuerySet[Fact]:
@@ -137,8 +137,9 @@ def _numbers(event: CapacityEvent, bounds: OutageBounds) -> dict[str, Any]:
     )
     agents = {row[3] for row in rows}
     is_partial = len(rows) == READ_MOST
+    is_of_facts = not is_partial or _is_of_facts(event)
     if is_partial:
-        counts = _Counts.of_facts(event) if _is_of_facts(event) else _Counts.of_sums(event)
+        counts = _Counts.of_facts(event) if is_of_facts else _Counts.of_sums(event)
     else:
         counts = _Counts()
         for operation, _, _, _, category, is_foreground, at_us, _ in rows:
@@ -146,6 +147,7 @@ def _numbers(event: CapacityEvent, bounds: OutageBounds) -> dict[str, Any]:
     opened = opened_in(event, {row[1] for row in rows} - {""}, within_s=bounds.within_s)
     return counts.numbers() | {
         "is_partial": is_partial,
+        "is_counted_by_fact": is_of_facts,
         "runs": len({row[2] for row in rows} - {""}),
         "instances": len(agents),
         "services": _most(Agent.objects.filter(pk__in=agents).values_list("service", flat=True)),
@@ -162,8 +164,11 @@ def _most(names: Iterable[str]) -> dict[str, int]:
 
 
 def _is_of_facts(event: CapacityEvent) -> bool:
-    """Whether sums cannot tell its failures from others of the same backend: they know no region."""
-    if event.region:
+    """Whether sums cannot tell its failures from others of the same backend: they know no region.
+
+    What was counted so in a flood goes on so: the other event may be a part of a third by now.
+    """
+    if event.region or (event.is_partial and event.is_counted_by_fact):
         return True
     at_once = CapacityEvent.objects.filter(
         environment=event.environment, merged_into=None, last_us__gte=event.started_us, started_us__lte=event.last_us
@@ -203,19 +208,23 @@ class _Counts:
 
     @staticmethod
     def of_facts(event: CapacityEvent) -> _Counts:
-        """What was read before, and the failures since: each is counted once, however long it goes on. Two queries."""
+        """What was read before, and the failures since: each is counted once, however long it goes on. Two queries.
+
+        What was read of the sums is counted anew: failures of a region may stand in them, too.
+        """
         counts = _Counts()
         failed = failures_of(event).order_by()
-        if event.read_us:
+        read_us = event.read_us if event.is_counted_by_fact else 0
+        if read_us:
             counts.operations.update(event.operations)
             counts._categories.update(event.categories)
             counts._foreground = event.foreground
             counts._minutes[event.peak_us // _MINUTE_US] = event.peak_per_min
-        by_minute = failed.filter(at_us__gte=event.read_us // _MINUTE_US * _MINUTE_US)
+        by_minute = failed.filter(at_us__gte=read_us // _MINUTE_US * _MINUTE_US)
         minutes = by_minute.values(minute=F("at_us") / _MINUTE_US).annotate(count=Count("pk"))
         for minute, count in minutes.values_list("minute", "count"):
             counts._minutes[minute] = max(counts._minutes[minute], count)
-        since = failed.filter(at_us__gt=event.read_us).values_list("operation", "category", "is_foreground")
+        since = failed.filter(at_us__gt=read_us).values_list("operation", "category", "is_foreground")
         for operation, category, is_foreground, count in since.annotate(Count("pk")):
             counts.operations[operation] += count
             counts._categories[category] += count

@@ -107,6 +107,8 @@ def _uncounted(seen: Seen, bounds: StuckBounds, knobs: Knobs) -> Iterator[Findin
     is_closed = bool(seen.closed) and not seen.open and not seen.half_open
     if not is_closed or not seen.attempts or seen.failed < bounds.uncounted_failures:
         return
+    if seen.idle_s is not None:
+        return  # it failed, and nobody calls it any more: there is nothing to open it for
     if seen.failed < bounds.uncounted_share * seen.attempts:
         return
     said = f"{_failed(seen)} in the last {_exactly(seen.window_s)}, "

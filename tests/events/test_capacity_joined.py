@@ -163,6 +163,30 @@ def test_a_flood_in_one_region_hides_nothing_in_another_and_is_counted_by_its_fa
     assert row.peak_per_min in range(60, 68)
 
 
+def test_failures_counted_from_the_sums_are_counted_anew_once_a_region_fails_beside_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The sums know no region: what stands in them of the region is not counted with what said none."""
+    monkeypatch.setattr(hits, "READ_MOST", 20)
+    monkeypatch.setattr(reach, "READ_MOST", 20)
+    storm(Story(), since=300, until=200, every=1.0).store()
+    storm(Story(), since=215, until=215, region="us").store()
+    looked()
+    assert [event.region for event in CapacityEvent.objects.all()] == [""], "one is no outage yet"
+    storm(Story(), since=199, until=150, every=1.0).store()
+    storm(Story(), since=199, until=150, every=2.0, region="us").store()
+    looked()
+    assert failures_by_region() == {"": 151, "us": 26}
+    storm(Story(), since=149, until=130, every=1.0).store()
+    looked()
+    assert failures_by_region() == {"": 171, "us": 26}, "each once"
+
+
+def failures_by_region() -> dict[str, int]:
+    found = CapacityEvent.objects.filter(merged_into=None)
+    return dict(found.values_list("region", "failures"))
+
+
 def test_a_part_that_people_set_apart_stays_apart_until_that_is_taken_back() -> None:
     storm(Story(), since=300, until=200).store()
     storm(Story(), since=300, until=200, model="small").store()

@@ -35,6 +35,7 @@ def kinds(seen: Seen, knobs: Knobs = FAIL_CLOSED) -> list[str]:
         ({"open": 2, "open_for_s": 899, "idle_s": 3600}, []),
         ({"open": 2, "open_for_s": 900, "idle_s": 900}, ["open_without_traffic"]),
         ({"closed": 3, "attempts": 30, "failures": ALL_FAIL}, ["failures_not_counted"]),
+        ({"closed": 3, "attempts": 30, "failures": ALL_FAIL, "idle_s": 300}, []),
         ({"closed": 3, "attempts": 61, "failures": ALL_FAIL}, []),
         ({"closed": 3, "attempts": 19, "failures": {Category.INVALID_REQUEST: 19}}, []),
         ({"closed": 3, "attempts": 0, "failures": ALL_FAIL}, []),
