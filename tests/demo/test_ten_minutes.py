@@ -248,3 +248,4 @@ def the_report_tells_of_it() -> None:
     month = text_of(visitor.get("/report/monthly"))
     assert "1 event, 2m 50s in all" in month
     assert f"Took 7 {OPERATOR}" in month, "and what was done about it"
+    assert "Merged (escalation) 1" in month, "apart from events that were merged"

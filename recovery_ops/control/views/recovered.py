@@ -5,6 +5,7 @@ Runs come from days that are summed up in the background, so that both are quick
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -263,10 +264,18 @@ def _deeds(environment: str, start: datetime, end: datetime) -> list[tuple[str, 
         by_name = counts.setdefault(verb, {})
         by_name[name] = by_name.get(name, 0) + 1
     found = sorted(counts.items(), key=lambda item: (-sum(item[1].values()), item[0]))
+    said = Counter(PAST.get(verb, "") for verb in counts)
     return [
-        (PAST.get(verb, verb.replace(".", " ").replace("_", " ")), sum(by.values()), ", ".join(sorted(by)))
+        (_deed(verb, is_alone=said[PAST.get(verb, "")] == 1), sum(by.values()), ", ".join(sorted(by)))
         for verb, by in found
     ]
+
+
+def _deed(verb: str, *, is_alone: bool) -> str:
+    """What was done, in words; with what it was done to where the same is done to other things, too."""
+    if verb not in PAST:
+        return verb.replace(".", " ").replace("_", " ")
+    return PAST[verb] if is_alone else f"{PAST[verb]} ({verb.partition('.')[0].replace('_', ' ')})"
 
 
 def _longest(outages: Sequence[CapacityEventRow], now: datetime) -> list[CapacityEventRow]:
