@@ -25,6 +25,7 @@ _django = get_wsgi_application()  # sets Django up: everything below may import 
 from events import live, receiver
 from recovery_ops.control import stream
 from recovery_ops.doors import App, Receive, Scope, Send, WsgiDoor, answer
+from recovery_ops.orphans import end_with_parent
 from recovery_ops.readiness import NotReady, Readiness
 
 OBJECTS_BETWEEN_LOOKS = 50_000
@@ -75,6 +76,7 @@ class Dispatcher:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         self._chain_signals(asyncio.get_running_loop())
+        end_with_parent()
         _look_for_cycles_less_often()
         await send({"type": "lifespan.startup.complete"})
         await receive()

@@ -243,4 +243,4 @@ class EmbeddedCelery:
             ready_callback=lambda consumer: self._is_settled.set(),
         )
         # In memory: what is due stands in tables, and a file could be torn by a kill.
-        self._beat = EmbeddedService(app, thread=True, scheduler_cls="celery.beat:Scheduler")
+        self._beat = EmbeddedService(app, thread=True, scheduler_cls="recovery_ops.scheduler:Scheduler")

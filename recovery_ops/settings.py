@@ -282,6 +282,7 @@ CELERY_TASK_ACKS_LATE = True  # a task only says "look now": a doubled one chang
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
+CELERY_BEAT_SCHEDULER = "recovery_ops.scheduler:PersistentScheduler"
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat")
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "end expired overrides": {

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from celery import Celery
+from celery.beat import ScheduleEntry
+from celery.schedules import schedule
 
 from recovery_ops.celery import app
+from recovery_ops.scheduler import Scheduler
 from recovery_ops.server import EmbeddedCelery
 
 done = threading.Event()
@@ -55,6 +60,39 @@ def test_the_scheduler_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     running.start()
     assert done.wait(15)
     assert running.stop(5)
+
+
+class Clockwork(Celery):
+    """An application whose clock is set by hand."""
+
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.at
+
+
+class Noting(Scheduler):
+    """Notes which tasks it would have asked for."""
+
+    asked: list[str | None] = []
+
+    def apply_async(self, entry: ScheduleEntry, *_: Any, **__: Any) -> None:
+        self.asked.append(entry.name)
+
+
+def test_a_clock_that_is_set_back_a_day_stops_no_task() -> None:
+    clock = Clockwork("clock", broker="memory://", set_as_current=False)
+    clock.conf.beat_schedule = {
+        name: {"task": name, "schedule": schedule(2.0, nowfun=clock.now)} for name in ("one", "two")
+    }
+    scheduler = Noting(app=clock, lazy=True)
+    scheduler.setup_schedule()
+    for step in (timedelta(seconds=3), -timedelta(days=1), timedelta(seconds=3)):
+        clock.at += step
+        scheduler.asked.clear()
+        for _ in range(4):
+            scheduler.tick()
+    assert sorted(map(str, scheduler.asked)) == ["one", "two"]
 
 
 def test_every_task_of_the_schedule_exists() -> None:

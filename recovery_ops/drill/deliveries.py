@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import random
 import subprocess
 import sys
 import time
 import uuid
-
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from recovery_ops.drill.faults import BATCH, Drill
 from recovery_ops.drill.history import History
@@ -73,54 +69,6 @@ def wrong_clocks(drill: Drill, history: History) -> None:
     event = "recovery.breaker_state_changed"
     deliver(drill.addresses, key, body_of([made(event, said, time.time_ns() + _DAY_NS)], "i-0"), [uid], history)
     deliver(drill.addresses, key, body_of([made(event, later, time.time_ns())], "i-0"), [uid[::-1]], history)
-
-
-def poisoned_records(drill: Drill, history: History) -> None:
-    """J10: in each good batch one record that nobody can store."""
-    story = Story(drill.chance.randrange(2**40))
-    key = drill.key_of(history.environment)
-    poisons = [_too_many, _too_deep, _bad_text]
-    for number in range(max(3, drill.records // BATCH)):
-        records = story.batch(BATCH)
-        said: list[LogRecord] = [record for _, record in records]
-        body = _with_poison(said, poisons[number % len(poisons)](), drill.chance.randrange(len(said)))
-        history.poisoned += 1
-        deliver(drill.addresses, key, body, [uid for uid, _ in records], history)
-    history.notes.append(f"{history.poisoned} poisoned")
-
-
-def _too_many() -> bytes:
-    many = made("failure", {f"k{number}": number for number in range(1500)}, time.time_ns())
-    return bytes(many.SerializeToString())
-
-
-def _too_deep() -> bytes:
-    value = _field(1, b"bottom")
-    for _ in range(60):
-        value = _field(5, _field(1, value))
-    return _field(6, _field(1, b"deep") + _field(2, value))
-
-
-def _bad_text() -> bytes:
-    return _field(12, b"\xff\xfe is no UTF-8")
-
-
-def _field(number: int, content: bytes) -> bytes:
-    size, length = bytearray(), len(content)
-    while length > 0x7F:
-        size.append(length & 0x7F | 0x80)
-        length >>= 7
-    return bytes([number << 3 | 2, *size, length]) + content
-
-
-def _with_poison(records: list[LogRecord], poison: bytes, at: int) -> bytes:
-    """A request of one instance, one of whose records is not a record any more."""
-    empty = ExportLogsServiceRequest.FromString(gzip.decompress(body_of([], "i-0")))
-    resource = empty.resource_logs[0].resource.SerializeToString()
-    parts = [record.SerializeToString() for record in records]
-    parts.insert(at, poison)
-    scope = b"".join(_field(2, part) for part in parts)
-    return gzip.compress(_field(1, _field(1, resource) + _field(2, scope)), 1)
 
 
 def killed_agents(drill: Drill, history: History) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from recovery_ops.drill.catalogue import FAULTS
 from recovery_ops.drill.faults import Drill
-from recovery_ops.drill.history import History
+from recovery_ops.drill.history import History, p99
 from recovery_ops.drill.room import Room
 from recovery_ops.drill.world import NotHere, Postgres, Server
 
@@ -137,7 +137,6 @@ def _outcome(name: str, drill: Drill, history: History, took_s: float, problems:
     from recovery_ops.drill.checking import check
 
     found = check(history, len(drill.servers))
-    times = sorted(history.times_s)
     return Outcome(
         fault=name,
         engine=drill.engine,
@@ -148,7 +147,7 @@ def _outcome(name: str, drill: Drill, history: History, took_s: float, problems:
         tries=history.tries,
         unanswered=history.statuses.get(0, 0),
         refused=history.statuses.get(503, 0),
-        p99_s=round(times[int(len(times) * 0.99)], 3) if times else 0.0,
+        p99_s=round(p99(history.times_s), 3),
         took_s=round(took_s, 1),
         note=", ".join(history.notes),
         problems=(*problems, *found.problems),

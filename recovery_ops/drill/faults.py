@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from recovery_ops.drill.history import History
 from recovery_ops.drill.room import Room
 from recovery_ops.drill.senders import Senders
-from recovery_ops.drill.world import Postgres, Server
+from recovery_ops.drill.world import Postgres, Server, is_running, wait_until
 
 THREADS = 4
 BATCH = 200
+CHILDREN = 2
+ORPHANS_END_S = 15.0
+"""So long a child may stay without its master: what it has begun may take ten seconds."""
+
+
+class Stayed(Exception):
+    """A process went on that nobody would end."""
 
 
 @dataclass(slots=True)
@@ -38,7 +48,9 @@ class Drill:
         """Where facts are taken."""
         return [server.address for server in self.servers]
 
-    def senders(self, history: History, *, addresses: list[str] | None = None, records: int | None = None) -> Senders:
+    def senders(
+        self, history: History, *, addresses: list[str] | None = None, records: int | None = None, batch: int = BATCH
+    ) -> Senders:
         """Senders of ordinary facts, in a context."""
         self.seeds += 1
         return Senders(
@@ -47,21 +59,55 @@ class Drill:
             history,
             records=self.records if records is None else records,
             seed=self.chance.randrange(2**40),
-            batch=BATCH,
+            batch=batch,
             threads=THREADS,
         )
 
 
 def killed_servers(drill: Drill, history: History) -> None:
-    """J1: kill -9 servers under load."""
+    """J1: kill -9 servers under load, then a child of a master and the master of children; none of them may stay."""
     kills = 3
-    with drill.senders(history):
-        for _ in range(kills):
-            time.sleep(drill.chance.uniform(0.2, 1.0))
-            server = drill.chance.choice(drill.servers)
-            server.kill()
-            server.start()
+    with ExitStack() as stack:
+        masters = []
+        if drill.postgres is not None:  # a store of one file has one process
+            masters.append(Server(drill.data, drill.postgres.url, workers=CHILDREN))
+            stack.callback(masters[0].close)
+            masters[0].start()
+        addresses = [*(master.address for master in masters), *drill.addresses]
+        with drill.senders(history, addresses=addresses):
+            bereft = [(master, _kill_a_child(master, drill.chance)) for master in masters]
+            for _ in range(kills):
+                time.sleep(drill.chance.uniform(0.2, 1.0))
+                server = drill.chance.choice(drill.servers)
+                server.kill()
+                server.start()
+            ended_s = [_kill_the_master(master, before) for master, before in bereft]
     history.notes.append(f"{kills} kills")
+    for took_s in ended_s:
+        words = f"a child and the master of {CHILDREN} killed, every child gone after {took_s:.2f} s"
+        history.notes.append(f"{words}, and its port free")
+
+
+def _kill_a_child(master: Server, chance: random.Random) -> set[int]:
+    """Kill one, which its master replaces; return which there were."""
+    before = set(master.children)
+    os.kill(chance.choice(sorted(before)), signal.SIGKILL)
+    return before
+
+
+def _kill_the_master(master: Server, before: set[int]) -> float:
+    """Kill it once it has replaced one of those before; return after how many seconds no child was left. Start anew."""
+    wait_until(lambda: len(set(master.children) - before) > 0, "a new child of the master")
+    left = master.children
+    master.kill()
+    began = time.monotonic()
+    while (stay := [pid for pid in left if is_running(pid)]) and time.monotonic() < began + ORPHANS_END_S:
+        time.sleep(0.02)
+    if stay:
+        raise Stayed(f"{len(stay)} of {len(left)} children stayed {ORPHANS_END_S:g} s after their master was killed")
+    took_s = time.monotonic() - began
+    master.start()
+    return took_s
 
 
 def killed_database(drill: Drill, history: History) -> None:

@@ -88,7 +88,8 @@ def is_settled(environment: str, expected: Expected) -> bool:
         return False
     held = Notification.objects.filter(environment=environment, delivery=None)
     unfinished = Delivery.objects.filter(environment=environment, state__in=Delivery.UNFINISHED)
-    if {one[4] for one in expected.outages} - set(CapacityEvent.objects.values_list("failures", flat=True)):
+    seen = CapacityEvent.objects.filter(environment=environment).values_list("failures", flat=True)
+    if {one[4] for one in expected.outages} - set(seen):
         return False
     return not (held.exists() or unfinished.exists())
 

@@ -9,19 +9,21 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
 from recovery_ops.drill.faults import BATCH, Drill
 from recovery_ops.drill.floods import Felt
 from recovery_ops.drill.history import History
-from recovery_ops.drill.world import ROOT, Server
+from recovery_ops.drill.world import ROOT, Server, wait_until
 
 ROUNDS = 40
 EDITS = 12
 KILLED_AFTER = (4, 8)
-FOLLOWERS = 6
+FOLLOWERS, STOCK = 6, 3
+"""Agents with the real runtime, and stock OpAMP clients."""
 _OBEYED_WITHIN_S = 60.0
 _SENT_WITHIN_S = 60.0
 _OPERATION = "tool_0"
@@ -116,13 +118,12 @@ def _person(name: str) -> Any:
 
 
 def policy_edits(drill: Drill, history: History) -> None:
-    """J15: a policy is edited again and again while agents with the real runtime follow, and their server is killed.
+    """J15: a policy is edited again and again while agents with the real runtime and stock OpAMP clients follow, and
+    their server is killed.
 
-    In the end every agent obeys the last revision, and none has applied an older one after a newer one.
+    In the end every agent obeys the last revision by its one hash, and none has applied an older one after a newer one.
     """
     from events.keys import create_key
-    from events.models import Agent
-    from recovery_ops.control import actions
 
     with drill.senders(history, records=BATCH * 4):
         pass  # so that the operation is known
@@ -130,41 +131,91 @@ def policy_edits(drill: Drill, history: History) -> None:
     place = history.environment
     key = create_key("drill", ["ingest", "desired"], place)[1]
     server = Server(drill.data, os.environ["RECOVERY_OPS_DATABASE_URL"], door="application")
-    revision = 0
-    with tempfile.TemporaryDirectory(prefix="recovery-ops-drill-followers-") as folder:
+    with tempfile.TemporaryDirectory(prefix="recovery-ops-drill-followers-") as folder, ExitStack() as stack:
+        stack.callback(server.close)
         server.start()
-        words = ["-m", "recovery_ops.drill.follower", f"http://{server.address}", key, folder, str(FOLLOWERS)]
-        agents = subprocess.Popen([sys.executable, *words], cwd=ROOT, stdin=subprocess.PIPE)
-        try:
-            for number in range(1, EDITS + 1):
-                done = actions.set_operation_policy(
-                    by=_person("ana"),
-                    environment=place,
-                    reason="Drilled: edited while agents follow.",
-                    operation=_OPERATION,
-                    knobs={"max_retries": number},
-                )
-                revision = done.revision
-                time.sleep(drill.chance.uniform(0.05, 0.4))
-                if number in KILLED_AFTER:
-                    server.kill()
-                    server.start()
-            obeying = Agent.objects.filter(environment=place, applied_revision=revision)
-            until = time.monotonic() + _OBEYED_WITHIN_S
-            while (count := obeying.count()) < FOLLOWERS and time.monotonic() < until:
-                time.sleep(0.1)
-            agents.communicate(timeout=_SENT_WITHIN_S)
-        finally:
-            agents.kill()
-            agents.wait()
-            server.close()
+        url = f"http://{server.address}"
+        ours = stack.enter_context(_agents("follower", url, key, folder, str(FOLLOWERS)))
+        stock = stack.enter_context(_agents("stock_follower", url, key, str(STOCK)))
+        expected = _arrived(place, stock)
+        revision = _edit(drill, place, server)
+        obeying, hashes = _obeying(place, revision, expected)
+        ours.communicate(timeout=_SENT_WITHIN_S)
+        said = stock.communicate(timeout=_SENT_WITHIN_S)[0]
     applied, backwards = _applied(place)
-    if count < FOLLOWERS or backwards:
-        raise Felt(
-            f"{count} of {FOLLOWERS} agents obey the last revision; {backwards} applied an older after a newer one"
-        )
+    taken, back = _taken(said)
+    if obeying < expected or hashes != 1 or backwards or back:
+        found = f"{obeying} of {expected} agents obey the last revision, by {hashes} hashes"
+        raise Felt(f"{found}; {backwards} of ours, {back} OpAMP clients applied an older after a newer one")
     words_killed = f"{EDITS} edits, the server killed {len(KILLED_AFTER)} times"
-    history.notes.append(f"{words_killed}; {FOLLOWERS} agents obey the last, {applied} applied, none backwards")
+    clients = f"{STOCK} stock OpAMP clients that took on {taken}" if taken else "no stock OpAMP client on this machine"
+    obeyed = "obey the last by one hash"
+    history.notes.append(f"{words_killed}; {FOLLOWERS} agents of ours and {clients} {obeyed}, none backwards")
+    history.notes.append(f"{applied} applied in all")
+
+
+@contextmanager
+def _agents(module: str, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """A process of agents that follow until its input ends."""
+    command, pipe = [sys.executable, "-m", f"recovery_ops.drill.{module}", *words], subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _arrived(place: str, stock: subprocess.Popen[str]) -> int:
+    """Wait until all agents have been heard; return how many they are: without the stock client only ours."""
+    from events.models import Agent
+
+    ours = Agent.objects.filter(environment=place, instance__startswith="follower-")
+    others = Agent.objects.filter(environment=place, instance__startswith="stock-")
+    wait_until(lambda: ours.count() == FOLLOWERS, "every agent of ours")
+    wait_until(lambda: stock.poll() is not None or others.count() == STOCK, "every stock OpAMP client")
+    return FOLLOWERS + others.count()
+
+
+def _edit(drill: Drill, place: str, server: Server) -> int:
+    """Edit the policy so many times, and kill the server now and then; return the last revision."""
+    from recovery_ops.control import actions
+
+    revision = 0
+    for number in range(1, EDITS + 1):
+        done = actions.set_operation_policy(
+            by=_person("ana"),
+            environment=place,
+            reason="Drilled: edited while agents follow.",
+            operation=_OPERATION,
+            knobs={"max_retries": number},
+        )
+        revision = done.revision
+        time.sleep(drill.chance.uniform(0.05, 0.4))
+        if number in KILLED_AFTER:
+            server.kill()
+            server.start()
+    return revision
+
+
+def _obeying(place: str, revision: int, expected: int) -> tuple[int, int]:
+    """How many agents obey a revision, waited for within bounds, and by how many different hashes."""
+    from events.models import Agent
+
+    obeying = Agent.objects.filter(environment=place, applied_revision=revision, revision=revision)
+    until = time.monotonic() + _OBEYED_WITHIN_S
+    while obeying.count() < expected and time.monotonic() < until:
+        time.sleep(0.1)
+    return obeying.count(), obeying.values("config_hash").distinct().count()
+
+
+def _taken(said: str) -> tuple[int, int]:
+    """How many documents the stock clients took on, by their own words, and how many of them after a newer one."""
+    newest, count, backwards = Counter[str](), 0, 0
+    for line in said.splitlines():
+        instance, revision, _ = line.split()
+        count, backwards = count + 1, backwards + (int(revision) < newest[instance])
+        newest[instance] = max(newest[instance], int(revision))
+    return count, backwards
 
 
 def _applied(environment: str) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import psycopg
 
@@ -39,9 +39,11 @@ class Mischief:
         receiver: Receiver,
         chance: random.Random,
         environment: str,
+        beside: Callable[[], AbstractContextManager[object]],
     ) -> None:
         self._store, self._broker, self._receiver, self._chance = store, broker, receiver, chance
         self._workers, self._schedulers, self._environment = workers, schedulers, environment
+        self._beside = beside
         self.done: Counter[str] = Counter()
         self.redis_back_s = 0.0
         """How long after Redis was there again the first worker waited for tasks, at most."""
@@ -83,18 +85,21 @@ class Mischief:
                     self.done[f"nobody found {task}"] += 1
 
     def _lose_redis(self, round_: int) -> None:
-        """Everything in it is forgotten, then it is away for a moment and comes back empty."""
-        time.sleep(self._chance.uniform(0.0, 1.0))
-        self._broker.flush()
-        self.done["Redis flushed"] += 1
-        time.sleep(self._chance.uniform(0.0, 1.0))
-        self._broker.kill()
-        time.sleep(_REDIS_AWAY_S)
-        self._broker.start()
-        began = time.monotonic()
-        wait_until(self._broker.is_read, "a worker at Redis")
-        self.redis_back_s = max(self.redis_back_s, time.monotonic() - began)
-        self.done["Redis killed"] += 1
+        """Everything in it is forgotten, then it is away for a moment and comes back empty; others send all the time,
+        until a worker is back.
+        """
+        with self._beside():
+            time.sleep(self._chance.uniform(0.0, 1.0))
+            self._broker.flush()
+            self.done["Redis flushed"] += 1
+            time.sleep(self._chance.uniform(0.0, 1.0))
+            self._broker.kill()
+            time.sleep(_REDIS_AWAY_S)
+            self._broker.start()
+            began = time.monotonic()
+            wait_until(self._broker.is_read, "a worker at Redis")
+            self.redis_back_s = max(self.redis_back_s, time.monotonic() - began)
+            self.done["Redis killed"] += 1
 
     def _lose_a_scheduler(self, round_: int) -> None:
         """The other goes on alone; in the next round it is the other's turn."""

@@ -41,6 +41,11 @@ def deliver(addresses: Sequence[str], key: str, body: bytes, uids: list[bytes], 
 
 def post(address: str, key: str, body: bytes, **headers: str) -> int:
     """The status of one try, 0 for no answer."""
+    return posted(address, key, body, **headers)[0]
+
+
+def posted(address: str, key: str, body: bytes, **headers: str) -> tuple[int, bytes]:
+    """The status of one try, 0 for no answer, and what was answered."""
     given = {
         "authorization": f"Bearer {key}",
         "content-type": "application/x-protobuf",
@@ -51,11 +56,9 @@ def post(address: str, key: str, body: bytes, **headers: str) -> int:
     try:
         connection.request("POST", "/v1/logs", body=body, headers=given)
         answer = connection.getresponse()
-        answer.read()
+        return answer.status, answer.read()
     except (OSError, http.client.HTTPException):
-        return 0
-    else:
-        return answer.status
+        return 0, b""
     finally:
         connection.close()
 

@@ -76,20 +76,21 @@ def _of_work(work: Mapping[str, Any]) -> list[Line]:
     counts, done = way["counts"], way["done"]
     messages = f"{counts['messages']} messages, {counts['twice']} sent twice, {counts['in_doubt']} in doubt"
 
-    back = f"facts were answered 200 all the time, a worker was back {way['redis_back_s']:.2f} s after Redis"
+    beside, back = way["beside"], f"a worker was back {way['redis_back_s']:.2f} s after Redis"
+    quiet = f"facts were taken all the time: {beside['silent_s']:.2f} s at most without a 200"
 
-    def line(fault: str, words: str, starts: Sequence[str], *more: str) -> Line:
+    def line(fault: str, words: str, starts: Sequence[str], more: Mapping[str, int], *notes: str) -> Line:
         harm = ", ".join(f"{name} {count}×" for name, count in done.items() if name.startswith(tuple(starts)))
         return Line(
             fault=fault,
             words=words,
             way="postgresql",
-            sent=way["facts"],
-            acknowledged=way["facts"],
-            lost=counts["lost"],
-            doubled=counts["doubled"],
-            note="; ".join([harm, *more, messages, *way["problems"], *counts["which"]]),
+            sent=way["facts"] + more.get("sent", 0),
+            acknowledged=way["facts"] + more.get("acknowledged", 0),
+            lost=counts["lost"] + more.get("lost", 0),
+            doubled=counts["doubled"] + more.get("doubled", 0),
+            note="; ".join([harm, *notes, messages, *way["problems"], *counts["which"]]),
             is_good=bool(work["is_good"]),
         )
 
-    return [line("J5", _J5, (_BROKER,), back), line("J6", _J6, _HANDS)]
+    return [line("J5", _J5, (_BROKER,), beside, quiet, back), line("J6", _J6, _HANDS, {})]

@@ -79,7 +79,9 @@ def run(seed: int, questions: int, rounds: int, stores: Mapping[str, str]) -> di
     told["differences"] = differences(*found) if len(found) == len(WAYS) else []
     told["took_s"] = round(time.monotonic() - began, 1)
     wrong = [
-        one for one in told["ways"].values() if one["problems"] or one["counts"]["lost"] or one["counts"]["doubled"]
+        one
+        for one in told["ways"].values()
+        if one["problems"] or any(counts["lost"] or counts["doubled"] for counts in (one["counts"], one["beside"]))
     ]
     told["is_good"] = len(found) == len(WAYS) and not (wrong or told["differences"])
     return told
@@ -94,6 +96,12 @@ def differences(one: Mapping[str, Sequence[Any]], other: Mapping[str, Sequence[A
             missing = [row for row in some if row not in others]
             told += [f"{table}: {row} is {way} only" for row in missing[:_MOST_SHOWN]]
     return told
+
+
+def words_of(beside: Mapping[str, Any]) -> str:
+    """What became of the facts that came in while Redis was flushed, away, and back."""
+    counts = ", ".join(f"{beside[name]:,} {name}" for name in ("sent", "acknowledged", "lost", "doubled"))
+    return f"beside Redis {counts}; {beside['silent_s']:.2f} s at most without a 200"
 
 
 def _started(way: str, words: Sequence[str]) -> subprocess.Popen[str]:
@@ -129,6 +137,8 @@ def _tell(told: Mapping[str, Any]) -> None:
     for one in told["ways"].values():
         for name, count in one["done"].items():
             console.print(f"{count:>3} {name}")
+        if one["beside"]["sent"]:
+            console.print(words_of(one["beside"]))
     problems = [
         f"{way}: {words}" for way, one in told["ways"].items() for words in (*one["problems"], *one["counts"]["which"])
     ]

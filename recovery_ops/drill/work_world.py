@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -27,12 +28,17 @@ from recovery_ops.drill.history import History
 from recovery_ops.drill.mischief import Mischief
 from recovery_ops.drill.questions import ASKED, BOUNDS, Plot, Said, plot
 from recovery_ops.drill.receiving import Receiver
-from recovery_ops.drill.senders import deliver
+from recovery_ops.drill.senders import Senders, deliver
 from recovery_ops.drill.story import body_of
 from recovery_ops.drill.workers import Program, Redis, embedded, scheduler, worker
 from recovery_ops.drill.world import Postgres, Server, wait_until
 
 ENVIRONMENT = "drill"
+BESIDE = "drill-beside"
+"""Whose facts come in while Redis is away."""
+BESIDE_THREADS, BESIDE_BATCH = 2, 50
+LONGEST_SILENCE_S = 10.0
+"""So long without a 200 and a stock exporter would have dropped its data."""
 LEASE_S = 12
 """The shortest that the setting takes: what a dead worker held is free after it."""
 CHAIN_S = (0.0, 3.0)
@@ -66,10 +72,59 @@ def _end_with(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+class Beside:
+    """Senders of ordinary facts in an environment of their own, and what became of those."""
+
+    def __init__(self, address: str, seed: int) -> None:
+        self._address, self._chance, self._key = address, random.Random(f"{seed} beside"), ""
+        self._histories: list[History] = []
+
+    def senders(self) -> Senders:
+        """Some that send as long as the context lasts."""
+        from events.keys import create_key
+
+        self._key = self._key or create_key("drill", ["ingest"], BESIDE)[1]
+        self._histories.append(History(BESIDE))
+        return Senders(
+            [self._address],
+            self._key,
+            self._histories[-1],
+            records=0,
+            seed=self._chance.randrange(2**40),
+            batch=BESIDE_BATCH,
+            threads=BESIDE_THREADS,
+        )
+
+    def told(self) -> dict[str, Any]:
+        """Counts of them, the longest time in seconds without a 200, and what is wrong in words."""
+        from recovery_ops.drill.checking import check
+
+        whole = History(BESIDE)
+        for one in self._histories:
+            whole.sent |= one.sent
+            whole.acknowledged |= one.acknowledged
+            whole.statuses = dict(Counter(whole.statuses) + Counter(one.statuses))
+        found = check(whole, 1)
+        silent_s = max((one.longest_without(200) for one in self._histories), default=0.0)
+        problems = list(found.problems)
+        if refused := {status: count for status, count in whole.statuses.items() if status != 200}:
+            problems.append(f"beside Redis the intake answered {refused}")
+        if silent_s > LONGEST_SILENCE_S:
+            problems.append(f"beside Redis nothing was answered 200 for {silent_s:.2f} s")
+        return {
+            "sent": len(whole.sent),
+            "acknowledged": len(whole.acknowledged),
+            "lost": found.lost,
+            "doubled": found.doubled,
+            "silent_s": round(silent_s, 2),
+            "problems": problems,
+        }
+
+
 class World:
     """Where facts go in, and what can be done to those who read them; None where nothing is to be done."""
 
-    def __init__(self, address: str, mischief: Callable[[Receiver, random.Random], Mischief] | None) -> None:
+    def __init__(self, address: str, mischief: Callable[[Receiver, random.Random, Beside], Mischief] | None) -> None:
         self.address, self.mischief = address, mischief
 
 
@@ -91,7 +146,9 @@ def _services(stack: ExitStack, folder: Path, given: str) -> World:
     wait_until(_works, "a worker")
     return World(
         server.address,
-        lambda receiver, chance: Mischief(store, broker, workers, schedulers, receiver, chance, ENVIRONMENT),
+        lambda receiver, chance, beside: Mischief(
+            store, broker, workers, schedulers, receiver, chance, ENVIRONMENT, beside.senders
+        ),
     )
 
 
@@ -133,7 +190,8 @@ def _play(world: World, receiver: Receiver, seed: int, questions: int, rounds: i
     now_ns = int(sys.stdin.readline())
     story = plot(seed, now_ns, questions=questions, parts=4 * rounds)
     history = History(ENVIRONMENT)
-    mischief = world.mischief(receiver, random.Random(f"{seed} mischief")) if world.mischief else None
+    beside = Beside(world.address, seed)
+    mischief = world.mischief(receiver, random.Random(f"{seed} mischief"), beside) if world.mischief else None
     _tell(story, world.address, key, history, mischief)
     until = time.monotonic() + SETTLED_WITHIN_S
     while not is_settled(ENVIRONMENT, story.expected) and time.monotonic() < until:
@@ -145,16 +203,17 @@ def _play(world: World, receiver: Receiver, seed: int, questions: int, rounds: i
         problems.append(f"not everything had come to its end after {SETTLED_WITHIN_S:g} s")
     if history.statuses.keys() - {200}:
         problems.append(f"the intake answered {history.statuses}")
-    found = Found.of(ENVIRONMENT)
+    found, others = Found.of(ENVIRONMENT), beside.told()
     return {
         "facts": len(history.sent),
         "outages": len(found.outages),
         "questions": len(found.questions),
         "done": mischief.done if mischief else {},
         "redis_back_s": round(mischief.redis_back_s, 2) if mischief else 0.0,
+        "beside": others,
         "counts": asdict(counts),
         "found": found.document(),
-        "problems": problems,
+        "problems": [*problems, *others["problems"]],
     }
 
 

@@ -35,11 +35,11 @@ class NotHere(Exception):
 class Server:
     """A process that takes facts in, on a port that stays its own. `door` is a name of `recovery_ops.asgi`.
 
-    `root` is the checkout whose code it runs.
+    `root` is the checkout whose code it runs. With `workers` above 1 it is a master with so many children.
     """
 
-    def __init__(self, data: Path, database_url: str, *, door: str = "facts") -> None:
-        self._door = door
+    def __init__(self, data: Path, database_url: str, *, door: str = "facts", workers: int = 1) -> None:
+        self._door, self._workers = door, workers
         self.root = ROOT
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -60,6 +60,7 @@ class Server:
     def start(self) -> None:
         """Start, and wait until it answers."""
         words = ["-m", "uvicorn", f"recovery_ops.asgi:{self._door}", "--port", str(self.port), "--no-access-log"]
+        words += ["--workers", str(self._workers)] if self._workers > 1 else []
         command = [sys.executable, *words, "--log-level", "warning"]
         self.process = subprocess.Popen(
             command, cwd=self.root, env=self._env, stdout=self._log, stderr=self._log, start_new_session=True
@@ -71,6 +72,15 @@ class Server:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+
+    @property
+    def children(self) -> list[int]:
+        """The processes that serve in its place and run now. Raises NotHere where that cannot be read."""
+        if not Path("/proc/self/task").exists():
+            raise NotHere("a list of processes (Linux)")
+        parents = {int(path.name): _parent(path) for path in Path("/proc").glob("[0-9]*")}
+        mine = [pid for pid, parent in parents.items() if self.process is not None and parent == self.process.pid]
+        return [pid for pid in mine if b"spawn_main" in _command(pid)]  # beside them stands Python's own tracker
 
     def restart(self) -> None:
         """Tell it to end, as a deploy does; when it has finished what it was at, start it again."""
@@ -93,7 +103,10 @@ class Server:
         return 0.0
 
     def close(self) -> None:
-        """End it for good."""
+        """End it for good, with whatever it has started."""
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
         self.kill()
         self._log.close()
 
@@ -201,6 +214,27 @@ class Postgres:
         except psycopg.OperationalError:
             return False
         return True
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process that has not ended."""
+    return _parent(Path(f"/proc/{pid}")) is not None
+
+
+def _parent(process: Path) -> int | None:
+    """Who started it; None for one that has ended."""
+    try:
+        state, parent = (process / "stat").read_text().rpartition(")")[2].split()[:2]
+    except (OSError, ValueError):
+        return None
+    return None if state in "ZX" else int(parent)
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def _limit(pid: int, most_bytes: int) -> None:

@@ -302,6 +302,14 @@ def test_a_failure_never_seen_is_told_and_one_that_is_back() -> None:
     assert told(NOW + timedelta(seconds=day + 1)) == ["Back again: pay: overloaded"]
 
 
+def test_a_clock_that_is_set_back_hides_no_new_failure() -> None:
+    rule(channel(), "first_seen")
+    Story().tell(failed(fingerprint="known"), at=500).store()
+    assert told(NOW + timedelta(days=1)) == []
+    Story().tell(failed(fingerprint="fresh", operation="pay"), at=-5, received=-5).store()
+    assert told(NOW + timedelta(seconds=11)) == ["Never seen before: pay: overloaded"]
+
+
 def test_a_cause_that_was_resolved_and_fails_again_is_told_as_back() -> None:
     rule(channel(), "regressed")
     Story().tell(failed(fingerprint="known", operation="pay"), at=500).store()

@@ -42,9 +42,9 @@ def _kinds(look: Look) -> Iterator[Occurrence]:
     state = NotifyLook.objects.get(environment=look.environment)
     if state.failures_at is None:
         _begin(look)
-    elif look.now - state.failures_at < _EVERY:
+    elif timedelta() <= look.now - state.failures_at < _EVERY:  # a look from the future was by a clock since set back
         return
-    since = max((state.failures_at or look.now) - _OVERLAP, look.now - _LONGEST)
+    since = max(min(state.failures_at or look.now, look.now) - _OVERLAP, look.now - _LONGEST)
     marks = named_marks(look.environment, start=since, end=look.now + timedelta(seconds=1))
     names = list({one.fingerprint for one in marks})
     known = {

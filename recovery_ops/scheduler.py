@@ -1,0 +1,39 @@
+"""Celery's schedulers, for a clock that may be set back.
+
+They remember when each task ran last, and by which moment of the clock each is next. Set back by a day, that clock
+would let nothing run for a day: what lies in the future never was, so it counts as a moment ago. Here, and not in the
+tasks: they look at tables, and need no more than to be asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from celery import beat
+
+if TYPE_CHECKING:
+    _Base = beat.Scheduler
+else:
+    _Base = object
+
+
+class _Steady(_Base):
+    """Before each tick: no task ran in the future."""
+
+    def tick(self, *arguments: Any, **more: Any) -> Any:
+        """Ask for what is due; return after how many seconds to come again."""
+        now = self.app.now()
+        ahead = [entry for entry in self.schedule.values() if entry.last_run_at and entry.last_run_at > now]
+        for entry in ahead:
+            entry.last_run_at = now
+        if ahead:
+            self._heap = None  # its moments are of the clock as it was: it is made anew
+        return super().tick(*arguments, **more)
+
+
+class Scheduler(_Steady, beat.Scheduler):
+    """Remembers in memory: the one inside the server."""
+
+
+class PersistentScheduler(_Steady, beat.PersistentScheduler):
+    """Remembers in a file: a process of its own."""
