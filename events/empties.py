@@ -46,17 +46,18 @@ class Clause:
     href: str
 
 
-def relaxed(clauses: Iterable[Clause], *, total: int, what: str) -> Empty:
-    """Nothing matches: which clause keeps out most, and the list without it."""
+def relaxed(clauses: Iterable[Clause], *, total: int, what: str, several: str = "") -> Empty:
+    """Nothing matches: which clause keeps out most, and the list without it. `several` is the plural of `what`."""
     text = "Nothing is left of them."
     widest = max(clauses, key=lambda one: one.without, default=None)
-    title = f"0 of {count_text(total, what)}"
+    title = f"0 of {count_text(total, what, several)}"
     if widest is None:
         return Empty(why=Why.NO_MATCH, title=title, text=text)
     if not widest.without:
         text = f"Each of what is chosen alone leaves none, {widest.words} too."
         return Empty(why=Why.NO_MATCH, title=title, text=text, href=widest.href, button=f"Let go of {widest.words}")
-    text = f"Most are kept out by {widest.words}: without it there would be {count_text(widest.without, what)}."
+    left = count_text(widest.without, what, several)
+    text = f"Most are kept out by {widest.words}: without it there would be {left}."
     return Empty(why=Why.NO_MATCH, title=title, text=text, href=widest.href, button=f"Let go of {widest.words}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -14,6 +14,8 @@ from events.failures.asking import cause_of
 from events.failures.grouping import AS_SENT, Grouping
 from events.models import Fact
 from events.moments import to_us
+from events.queries.sums import capacity_name
+from events.runs.narrowing import Narrow
 from events.runs.rows import RunFact, RunStory
 from events.runs.stored import facts_of
 from events.runs.story import tell
@@ -28,8 +30,11 @@ NEWEST_OF_LISTED = 14
 """A list tells each run by its first facts, which name it, and its newest, which say how it stands."""
 READ = 2_000
 """So many facts of one kind are looked through for runs; older ones are on the next page."""
+LOOKED = 200
+"""So many runs are told to find a page of those that a narrower list keeps."""
 READ_FIRST = 300
 """Usually enough of them name a page of runs."""
+_ANY = Narrow()
 _FINISHED = names.EVENTS[RunFinished].name
 _ENDED_BADLY = frozenset({RunStatus.FAILED.value, RunStatus.STOPPED.value, RunStatus.CANCELLED.value})
 
@@ -59,10 +64,14 @@ _NAMED_BY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """A page of runs, newest first. `older_us` asks for the next page; None at the end."""
+    """A page of runs, newest first. `older_us` asks for the next page; None at the end.
+
+    `looked` are those that were told to find them: of a list that is not narrowed the same ones.
+    """
 
     rows: Sequence[RunStory]
     older_us: int | None
+    looked: Sequence[RunStory] = ()
 
 
 def run_of(environment: str, run: str) -> RunStory | None:
@@ -80,39 +89,72 @@ def runs(
     operation: str = "",
     fingerprint: str = "",
     grouping: Grouping = AS_SENT,
+    narrow: Narrow = _ANY,
     before_us: int | None = None,
     most: int | None = None,
 ) -> Runs:
-    """Runs that a fact in [start, end) names. Two or three queries, for those that still run up to five.
+    """Runs that a fact in [start, end) names. Two or three queries, for those that still run up to five, and three
+    more where `narrow` keeps few: `LOOKED` runs are told at most, and the next page goes on behind them.
 
     `most` are on a page (else `PAGE`), and whichever was named in the same microsecond as the last of them.
 
     `operation` is that of a failure, `fingerprint` the name of its cause, which `grouping` says of each. Indexes:
     `fact_by_event`, `fact_by_run`.
     """
-    is_wanted = _Wanted(show, operation, grouping.head(fingerprint), grouping)
+    is_wanted = _Wanted(show, operation, grouping.head(fingerprint), grouping, narrow.category, narrow.model.lower())
     until_us = min(to_us(end), before_us) if before_us is not None else to_us(end)
     most = PAGE if most is None else most
-    newest: dict[str, int] = {}
-    wanted: list[str] = []
-    rest_us: int | None = None
+    found = _found(environment, is_wanted, to_us(start), until_us, most)
+    narrow = narrow.beside_failures if show is Show.TROUBLED else narrow
+    rows: list[RunStory] = []
+    looked: list[RunStory] = []
+    at = 0
+    while at < len(found.runs) and len(rows) < most and (not at or (at < LOOKED and not narrow.is_any)):
+        # The next page begins before the moment of the last run here.
+        upto = found.with_ties(found.runs, at + (most if narrow.is_any else max(most, PAGE)))
+        told = [one for one in stories_of(environment, found.runs[at:upto]) if not _was_shown(one, before_us, show)]
+        looked += [one for one in told if show is not Show.RUNNING or one.ended is None]
+        rows = [one for one in looked if narrow.keeps(one, end)]
+        at = upto
+    if not narrow.is_any and len(rows) > most:
+        rows = rows[: found.with_ties([one.run for one in rows], most)]
+        at = found.runs.index(rows[-1].run) + 1
+    older_us = found.newest[found.runs[at - 1]] if len(found.runs) > at else found.rest_us
+    return Runs(rows=rows, older_us=older_us, looked=looked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Runs that facts name, the newest first, and when each was named last; `rest_us`: how far the facts were read."""
+
+    runs: Sequence[str]
+    newest: Mapping[str, int]
+    rest_us: int | None
+
+    def with_ties(self, runs: Sequence[str], count: int) -> int:
+        """How many of these are a page of so many, with those of the same microsecond as its last one."""
+        count = min(count, len(runs))
+        while 0 < count < len(runs) and self.newest[runs[count]] == self.newest[runs[count - 1]]:
+            count += 1
+        return count
+
+
+def _found(environment: str, wanted: _Wanted, start_us: int, until_us: int, most: int) -> _Found:
+    """The runs that are named in [start, until): enough for a page, or all that the facts which are read name."""
+    found = _Found((), {}, None)
     for read in sorted({min(READ_FIRST, READ), READ}):
-        named, rest_us = _naming(environment, is_wanted, to_us(start), until_us, read)
-        newest = {}
+        named, rest_us = _naming(environment, wanted, start_us, until_us, read)
+        newest: dict[str, int] = {}
         for run, at_us in named:
             newest.setdefault(run, at_us)
-        wanted = list(newest)
-        if show is Show.RUNNING and named:
+        runs = list(newest)
+        if wanted.show is Show.RUNNING and named:
             ended = _ended_since(environment, named[-1][1])
-            wanted = [run for run in wanted if run not in ended]
-        if len(wanted) > most or rest_us is None:
+            runs = [run for run in runs if run not in ended]
+        found = _Found(runs, newest, rest_us)
+        if len(runs) > most or rest_us is None:
             break
-    # The next page begins before the moment of the last run here.
-    shown = [run for place, run in enumerate(wanted) if place < most or newest[run] == newest[wanted[most - 1]]]
-    rows = [row for row in stories_of(environment, shown) if not _was_shown(row, before_us, show)]
-    if show is Show.RUNNING:
-        rows = [row for row in rows if row.ended is None]
-    return Runs(rows=rows, older_us=newest[shown[-1]] if len(wanted) > len(shown) else rest_us)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +165,8 @@ class _Wanted:
     operation: str
     cause: str
     grouping: Grouping
+    category: str = ""
+    model: str = ""
 
     @property
     def mark(self) -> str:
@@ -137,7 +181,9 @@ class _Wanted:
             return mark in _ENDED_BADLY
         if self.show is not Show.TROUBLED:
             return True
-        if self.operation not in ("", operation):
+        if self.operation not in ("", operation) or self.category not in ("", category):
+            return False
+        if self.model and self.model not in capacity_name(provider, model, "").lower():
             return False
         return not self.cause or self.cause == cause_of(self.grouping, mark, category, operation, provider, model)
 

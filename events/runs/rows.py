@@ -123,6 +123,8 @@ class RunStory:
     """`turns`, `attempts`, `input_tokens`, `output_tokens`, `cost_usd`, as far as it said."""
     fingerprints: Sequence[str]
     last_failed: datetime | None = None
+    models: Sequence[str] = ()
+    """The providers and models that its facts name, as "helios / large"."""
     answers: int = 0
     """Of the questions, those that a person answered. Facts do not tell it: whoever asks on knows."""
     is_cut: bool = False

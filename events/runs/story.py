@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from events.queries.readings import number_or_none, text_of, whole_or_none
+from events.queries.sums import capacity_name
 from events.rows import Derivation
 from events.runs.rows import Kind, Piece, RunFact, RunStory, Step
 from events.wording import category_text, count_text, lasted_text, span_text
@@ -66,6 +67,7 @@ def tell(run: str, told: Sequence[RunFact], *, is_cut: bool = False) -> RunStory
         numbers=teller.numbers,
         fingerprints=tuple(dict.fromkeys(step.fingerprint for step in teller.steps if step.fingerprint)),
         last_failed=teller.last_failed,
+        models=tuple(dict.fromkeys(filter(None, (capacity_name(one.provider, one.model, "") for one in told)))),
         is_cut=is_cut,
     )
 

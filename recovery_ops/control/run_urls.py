@@ -21,6 +21,7 @@ def pages(door: Callable[[Page], Page]) -> list[URLPattern]:
         path("failures/unclassified/<path:fingerprint>", door(unclassified.cause), name="unclassified-cause"),
         path("failures/<path:fingerprint>", door(failures.failure), name="failure"),
         path("runs", door(runs.runs_list), name="runs"),
+        path("runs/act/ask", door(run_asking.ask_many), name="runs-ask"),
         path("runs/<path:run>/golden", door(golden.mark), name="golden-mark"),
         path("runs/<path:run>/ask", door(run_asking.ask), name="run-ask"),
         path("runs/<path:run>", door(run.one_run), name="run"),

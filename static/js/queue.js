@@ -86,11 +86,19 @@
   ops.onKey("k", () => go(-1));
   ops.onKey("x", choose);
   ops.onKey("X", chooseAsFar);
+  // Where no button has the key, `d` shows or hides what stands folded in the row: its differences.
+  function unfold(event) {
+    const details = rows()[indexOf(currentKey)]?.querySelector("details");
+    if (!details) return;
+    event.preventDefault();
+    details.open = !details.open;
+  }
+
   ops.onKey("o", () => rows()[indexOf(currentKey)]?.querySelector("a")?.click());
   for (const key of ["a", "i", "s", "d", "y", "r", "e", "m", "n"])
     ops.onKey(key, (event) => {
       const button = document.querySelector(`main [data-press="${key}"]:is(button, a)`);
-      if (!button) return;
+      if (!button) return key === "d" && unfold(event);
       event.preventDefault();
       press(button);
     });

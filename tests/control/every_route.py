@@ -74,6 +74,8 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("api-fleet-settings", "get"): ({"service": "research", "instance": "r-0"},),
     ("triage", "get"): _TRIAGE,
     ("triage", "post"): (*_TRIAGE, {"verb": "merge", "fingerprint": FAILURES}),
+    ("runs-ask", "get"): ({"run": "<run>"},),
+    ("runs-ask", "post"): ({"run": "<run>"},),
     ("capacity-arrange", "get"): ({"verb": "merge", "number": "<capacity event>"},),
     ("capacity-arrange", "post"): ({"verb": "merge", "number": EVENTS}, {"verb": "split", "number": EVENTS[:1]}),
     ("respond", "get"): tuple({"verb": one, "number": "<escalation>"} for one in _RESPONSES),

@@ -11,6 +11,7 @@ from django.test import Client
 
 from events import keys
 from events.models import Fact
+from events.runs import asking
 from recovery_ops.control.models import AuditEntry, Escalation
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import FallbackActivated, RunFinished, RunStarted
@@ -223,3 +224,110 @@ def test_programs_list_read_and_ask_about_runs() -> None:
     assert not Escalation.objects.exists()
     assert client.post("/api/v1/runs/run-7/ask", body, **send).json()["escalation"]["runs"] == ["run-7"]
     assert client.post("/api/v1/runs/run-7/ask", body | {"queue": ""}, **send).json()["fields"].keys() == {"queue"}
+
+
+# -- narrowed ----------------------------------------------------------------------------------------------------------
+def some_runs() -> None:
+    """`slow` failed after 300 s and cost 2 dollars, `quick` recovered in 4 s under another policy, `now` goes on."""
+    story = Story().tell(heartbeat(), at=5, instance="r-0")
+    slow, quick, runs_now = (dict[str, Any](run=name, instance="r-0") for name in ("slow", "quick", "now"))
+    limited = failed(Category.RATE_LIMITED, "crm.update", provider="helios", model="small")
+    overloaded = failed(Category.OVERLOADED, "search_web", provider="borealis", model="large")
+    story.tell(RunStarted(name="due diligence"), at=400, policy_version="7", **slow)
+    story.tell(overloaded, overloaded, at=390, policy_version="7", **slow)
+    story.tell(RunFinished(status=RunStatus.FAILED, duration_s=300.0, cost_usd=2.0), at=100, **slow)
+    story.tell(RunStarted(name="greeting"), at=90, policy_version="8", **quick)
+    story.tell(limited, at=89, policy_version="8", **quick)
+    story.tell(RunFinished(status=RunStatus.SUCCEEDED, duration_s=4.0, cost_usd=0.01), at=86, **quick)
+    story.tell(RunStarted(name="due diligence"), at=60, **runs_now)
+    story.tell(limited, at=50, **runs_now)
+    story.store()
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", ["now", "quick", "slow"]),
+        ("status=failed", ["slow"]),
+        ("status=recovered", ["quick"]),
+        ("status=running", ["now"]),
+        ("category=overloaded", ["slow"]),
+        ("model=SMALL", ["now", "quick"]),
+        ("model=helios / small", ["now", "quick"]),
+        ("policy=8", ["quick"]),
+        ("agent=research", ["now", "quick", "slow"]),
+        ("agent=moon", []),
+        ("took_s=59", ["now", "slow"]),
+        ("cost_usd=0.5", ["slow"]),
+        ("failures=2", ["slow"]),
+        ("q=diligence", ["now", "slow"]),
+        ("q=QUI", ["quick"]),
+        ("status=failed&category=rate_limited", []),
+        ("show=all&category=rate_limited", ["now", "quick"]),
+        ("show=failed&took_s=301", []),
+    ],
+)
+def test_runs_are_narrowed_on_the_page_in_files_and_for_programs_alike(query: str, names: list[str]) -> None:
+    some_runs()
+    page = signed_in(Role.VIEWER).get(f"/runs?{query}").content.decode()
+    assert re.findall(r'data-key="run-(\w+)"', page) == names
+    told = signed_in(Role.VIEWER).get(f"/runs?{query}&format=json").json()["rows"]
+    assert [one["run"] for one in told] == names
+    _, token = keys.create_key("reader", ["read"], "dev")
+    program = Client(headers={"authorization": f"Bearer {token}"})
+    asked_since = "from=2026-11-21T00:00:00Z&to=2026-11-21T14:26:18Z"
+    assert [one["run"] for one in program.get(f"/api/v1/runs?{query}&{asked_since}").json()["runs"]] == names
+
+
+def test_what_keeps_runs_out_is_named_and_what_cannot_be_read_asks_for_nothing() -> None:
+    some_runs()
+    said = text_of(signed_in().get("/runs?status=failed&agent=moon"))
+    assert "0 of 3 runs" in said
+    assert "kept out by agent moon: without it there would be 1 run" in said
+    for query in ("took_s=moon", "status=moon", "rung=nan", "cost_usd=-1", "failures=1e400"):
+        assert 'data-key="run-slow"' in signed_in().get(f"/runs?{query}").content.decode()
+        _, token = keys.create_key("reader", ["read"], "dev")
+        answer = Client(headers={"authorization": f"Bearer {token}"}).get(f"/api/v1/runs?{query}")
+        assert (answer.status_code, list(answer.json()["fields"])) == (400, [query.partition("=")[0]])
+
+
+def test_a_kind_is_chosen_without_losing_what_narrows_the_list() -> None:
+    some_runs()
+    page = signed_in().get("/runs?agent=research&operation=search_web&before=1795271178000000").content.decode()
+    assert 'href="?agent=research&amp;show=failed"' in page
+
+
+def test_a_narrow_list_goes_on_behind_what_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "LOOKED", 4)
+    monkeypatch.setattr(asking, "PAGE", 2)
+    story = Story()
+    for number in range(12):
+        about: dict[str, Any] = {"run": f"n-{number:02}", "instance": "r-0"}
+        story.tell(RunStarted(name="rare" if number in (3, 8) else "often"), at=200 - number, **about)
+    story.store()
+    path, met = "/runs?show=all&q=rare", []
+    for _ in range(6):
+        page = signed_in().get(path).content.decode()
+        met += re.findall(r'data-key="run-(n-\d+)"', page)
+        further = re.search(r'href="([^"]+)">(?:Older runs|Look further back)', page)
+        if further is None:
+            break
+        path = f"/runs{unescape(further.group(1))}"
+    assert met == ["n-08", "n-03"]
+
+
+def test_a_queue_is_asked_about_several_runs_at_once() -> None:
+    a_run("run-7")
+    a_run("run-8")
+    client = signed_in(Role.RESPONDER)
+    page = client.get("/runs/act/ask?run=run-7&run=run-8")
+    assert "Ask about 2 runs" in text_of(page)
+    form = {"run": ["run-7", "run-8"], "queue": "editors", "reason": "Were these answers worth their money?"}
+    answer = client.post("/runs/act/ask", form)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/escalations?queue=editors")
+    assert sorted(Escalation.objects.values_list("runs", flat=True)) == [["run-7"], ["run-8"]]
+    client.post("/runs/act/ask", form)
+    assert Escalation.objects.count() == 2
+    assert client.get("/runs/act/ask?run=moon").status_code == 404
+    assert client.get("/runs/act/ask").headers["Location"] == "/runs"
+    assert signed_in(Role.VIEWER, name="eva").post("/runs/act/ask", form).status_code == 403

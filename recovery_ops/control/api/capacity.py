@@ -212,12 +212,17 @@ def _done(environment: str, done: Done[CapacityEvent]) -> dict[str, Any]:
 
 def range_of(request: Request, now: datetime) -> tuple[datetime, datetime]:
     """`from` and `to`, at most 31 days apart. Raises Refused (400)."""
-    given = request.query_params
-    end = _instant(given["to"], "to") if given.get("to") else now
-    start = _instant(given["from"], "from") if given.get("from") else end - LOOKED_BACK
+    end = moment_in(request, "to") or now
+    start = moment_in(request, "from") or end - LOOKED_BACK
     if not timedelta() < end - start <= LONGEST:
         raise Refused("invalid", "from is before to, by at most 31 days.", fields={"from": "is out of bounds"})
     return start, end
+
+
+def moment_in(request: Request, name: str) -> datetime | None:
+    """A moment that is asked for, None where it is not. Raises Refused (400)."""
+    text = request.query_params.get(name, "")
+    return _instant(text, name) if text else None
 
 
 def _instant(text: str, field: str) -> datetime:

@@ -27,6 +27,7 @@ SCREENS: dict[str, tuple[str, ...]] = {
     "golden-case": ("api-golden-run",),
     "run": ("api-run-show",),
     "run-ask": ("api-run-ask",),
+    "runs-ask": ("api-run-ask",),
     "capacity-arrange": ("api-capacity-merge", "api-capacity-split", "api-capacity-apart", "api-capacity-undo"),
     "respond": ("api-escalations", "api-escalation-acknowledge"),
     "new-proposal": ("api-proposals", "api-policy-check"),

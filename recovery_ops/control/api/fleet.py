@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from django.db.models import Q
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,14 +14,16 @@ from recovery_ops.control import actions, documents
 from recovery_ops.control.actions import bulk, checks
 from recovery_ops.control.actions.overrides import resting_id
 from recovery_ops.control.actions.probes import probe
+from recovery_ops.control.api.capacity import moment_in
 from recovery_ops.control.api.paging import newest_of, page_of, paged
 from recovery_ops.control.api.requests import GLASS, WHY, Api, Takes, assumed, waiting, whole_of
+from recovery_ops.control.audit_asking import ASKS, conditions_in, entries_of, matching
 from recovery_ops.control.desired import apply_status, current_revision, live_policy, read
 from recovery_ops.control.documents import in_force as documents_in_force
 from recovery_ops.control.documents import intent as documents_intent
 from recovery_ops.control.impact import impact_of_all
 from recovery_ops.control.in_force import in_force_of
-from recovery_ops.control.models import AuditEntry, LoadShed, Override
+from recovery_ops.control.models import LoadShed, Override
 from recovery_ops.control.opamp.agents import is_client
 from recovery_ops.control.precedence import placed, verdict_of
 from recovery_ops.control.refusals import UNKNOWN, Held, Refused
@@ -350,15 +351,22 @@ class OperationPolicy(Api):
 
 
 class Audit(Api):
-    """`GET /api/v1/audit`: the newest rows first."""
+    """`GET /api/v1/audit`: the newest rows first, of all that there are or of a range."""
 
     needs = "see_audit"
-    asks = paged(AUDIT_MOST) | {"operation": "rows about one operation"}
+    asks = (
+        paged(AUDIT_MOST)
+        | {"operation": "rows about one operation"}
+        | ASKS
+        | {"from": "a moment in ISO 8601: only what was done from then on", "to": "only what was done before then"}
+    )
 
     def get(self, request: Request) -> Response:
-        entries = AuditEntry.objects.filter(environment=self.environment)
-        if operation := request.query_params.get("operation"):
-            entries = entries.filter(Q(operation=operation))
+        asked = request.query_params
+        entries = entries_of(self.environment, start=moment_in(request, "from"), end=moment_in(request, "to"))
+        if operation := asked.get("operation"):
+            entries = entries.filter(operation=operation)
+        entries = matching(entries, conditions_in(asked))
         shown, further = newest_of(request, entries, most=AUDIT_MOST)
         rows = [documents.of_entry(entry) for entry in shown]
         return Response({"environment": self.environment, "entries": rows, "next": further})

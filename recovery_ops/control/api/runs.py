@@ -8,6 +8,8 @@ from rest_framework.response import Response
 
 from events.failures.grouping import AS_SENT
 from events.runs.asking import PAGE, Show, run_of, runs
+from events.runs.narrowing import ASKS as NARROWED_BY
+from events.runs.narrowing import Narrow, faults_in
 from events.runs.records import RECORDS_MOST
 from events.runs.rows import RunStory
 from recovery_ops.control.actions.raising import raise_about
@@ -28,6 +30,7 @@ class Runs(Api):
     """`GET /api/v1/runs`: runs that a fact in a range names, newest first.
 
     `operation` and `fingerprint` are those of a failure and narrow runs that met one, which are shown without `show`.
+    A page may hold fewer than `limit`, or none, while `next` goes on: so many runs are looked through for each.
     """
 
     asks = (
@@ -38,6 +41,7 @@ class Runs(Api):
             "operation": "only runs in which this operation failed",
             "fingerprint": "only runs that met this cause",
         }
+        | NARROWED_BY
     )
 
     def get(self, request: Request) -> Response:
@@ -47,6 +51,9 @@ class Runs(Api):
         limit, after = asked_for(request, (int,), most=PAGE)
         if show not in set(Show):
             raise Refused("invalid", f"show is one of {', '.join(Show)}.", fields={"show": "is not known"})
+        if faults := faults_in(asked):
+            name, has_to_be = next(iter(faults.items()))
+            raise Refused("invalid", f"{name} {has_to_be}.", fields=faults)
         is_troubled = show == Show.TROUBLED
         fingerprint = asked.get("fingerprint", "")[:401] if is_troubled else ""
         found = runs(
@@ -57,6 +64,7 @@ class Runs(Api):
             operation=asked.get("operation", "")[:200] if is_troubled else "",
             fingerprint=fingerprint,
             grouping=grouping_of(self.environment) if fingerprint else AS_SENT,
+            narrow=Narrow.of(asked),
             before_us=None if after is None else int(after[0]),
             most=limit,
         )

@@ -69,6 +69,7 @@ class AuditEntry(WrittenOnce):
         indexes = [
             models.Index(fields=["environment", "revision"], name="audit_by_revision"),
             models.Index(fields=["environment", "operation", "number"], name="audit_by_operation"),
+            models.Index(fields=["environment", "at", "number"], name="audit_by_time"),
         ]
 
     def __str__(self) -> str:

@@ -5,24 +5,39 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.safestring import SafeString
 
+from events.drawing import stacked
+from events.empties import Empty, relaxed
 from events.exports import Cell, is_asked, rows_answer
+from events.moments import bin_width_s
 from events.pages import render_page
-from events.wording import count_text
+from events.window import PARAMETERS, PRESETS, Window, window_in
+from events.wording import bin_text, clock_text, count_text
 from recovery_ops.control import audit as chain
+from recovery_ops.control.actions import PAST
+from recovery_ops.control.audit_asking import READ, Looked, conditions_in, entries_of, look, matching
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.models import EVERYWHERE, AuditEntry, AuditHead
 from recovery_ops.control.views.changes import href_of, name_of, verb_of
+from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
 from recovery_ops.control.views.nothing import no_entry
+from recovery_ops.control.views.reverting import WayBack, WaysBack
+from recovery_ops.control.views.standing import Standing
 
 MOST = 50
 EXPORTED_MOST = 50_000
 """Entries in one file; older ones are in the file of `before=`."""
+_KINDS = (("person", "a person"), ("key", "a key"), ("system", "the system"))
+_OUTCOMES = ((AuditEntry.OK, "done"), (AuditEntry.REFUSED, "refused"))
+_SPANS = (("", "Any time"), ("1h", "1 hour"), ("24h", "24 hours"), ("7d", "7 days"), ("30d", "30 days"))
+_MOST_BARS = 48
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +49,8 @@ class Row:
     object: str
     href: str
     diff: Sequence[tuple[str, str]]
+    back: WayBack | None
+    link: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,37 +66,142 @@ class Badge:
         return not self.problem
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """How many entries there were in each bin of time; `bins` has its name, what was done and what was refused."""
+
+    drawing: SafeString
+    bins: Sequence[tuple[str, int, int]]
+    words: str
+
+
 def audit(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """The newest entries, or those before a number (`before=`); `chain=*` is what concerns every environment."""
+    """The newest entries that are asked for, of a range where the address names one, or those before a number
+    (`before=`); `chain=*` is what concerns every environment."""
     grants = visit_of(request).grants
+    place = environment
     environment = EVERYWHERE if request.GET.get("chain") == EVERYWHERE else environment
     if not grants.may("see_audit", environment):
         where = "all environments" if environment == EVERYWHERE else environment
         raise PermissionDenied(f"Your role does not let you read the audit log of {where}.")
-    before = request.GET.get("before", "")
-    entries = AuditEntry.objects.filter(environment=environment).order_by("-number")
-    if before.isascii() and before.isdigit() and len(before) < 19:
-        entries = entries.filter(number__lt=int(before))
+    now = timezone.now()
+    # The whole log where no range is asked for: what was done a month ago is not less true.
+    window = window_in(request, place, now=now) if any(request.GET.get(name) for name in PARAMETERS) else None
+    before, conditions = _number(request.GET.get("before", "")), conditions_in(request.GET)
+    entries = entries_of(
+        environment, start=window.start if window else None, end=window.end if window else None, before=before
+    )
     if is_asked(request):
         name = "all environments" if environment == EVERYWHERE else environment
-        return rows_answer(request, f"audit {name}", _COLUMNS, map(_cells, entries[:EXPORTED_MOST]))
-    # One more than is shown: its hash is what the last shown entry builds on.
-    found = list(entries[: MOST + 1])
+        found = matching(entries, conditions).order_by("-number")[:EXPORTED_MOST]
+        return rows_answer(request, f"audit {name}", _COLUMNS, map(_cells, found))
     head = AuditHead.objects.filter(environment=environment).first()
-    shown = found[:MOST]
-    of_chain = f"chain={EVERYWHERE}&" if environment == EVERYWHERE else ""
+    looked = look(entries, conditions, is_span=window is not None)
+    wanted = looked.wanted
+    numbers = [one.number for one in wanted[:MOST]]
+    at_hand = _at_hand(environment, numbers, looked)
+    shown = [at_hand[number] for number in numbers if number in at_hand]
+    is_newest = before is None and window is None
+    ways = WaysBack(shown, Standing(place, now=now), grants.permissions(place))
+    narrowing = narrowing_of(request, _filters(looked), {one.name: one.value for one in conditions})
     context = {
-        "now": timezone.now(),
-        "rows": [_row(entry) for entry in shown],
-        "badge": badge(found, head, is_newest=not before),
+        "now": now,
+        **({"window": window, "presets": PRESETS} if window is not None else {}),
+        "rows": [_row(entry, ways, is_here=environment == place) for entry in shown],
+        "badge": badge(numbers, at_hand, head, looked, is_newest=is_newest),
         "sentence": _sentence(environment, head),
-        "older_href": f"?{of_chain}before={shown[-1].number}" if len(found) > MOST else "",
+        "narrowing": narrowing,
+        "spans": _SPANS,
+        "is_absolute": window is not None and not window.name,
+        "histogram": _histogram(looked, window),
+        "found": len(wanted),
+        "is_more": looked.rest_before is not None,
+        "read": READ,
+        "older_before": _older(wanted, looked),
         "is_everywhere": environment == EVERYWHERE,
         "may_everywhere": grants.may("see_audit", EVERYWHERE),
-        "is_newest": not before,
-        "empty": None if shown else no_entry(environment, head, is_newest=not before),
+        "is_first": before is None,
+        "is_live": before is None and (window is None or window.end >= now),
+        "empty": None if shown else _empty(environment, head, looked, narrowing, window, before),
     }
     return render_page(request, "control/audit", context)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+def _at_hand(environment: str, numbers: Sequence[int], looked: Looked) -> Mapping[int, AuditEntry]:
+    """The entries to be shown, by number, each with the one before it, whose hash it builds on; and the newest."""
+    newest = {looked.seen[0].number} if looked.seen else set()
+    wanted = newest.union(numbers, (number - 1 for number in numbers))
+    found = AuditEntry.objects.filter(environment=environment, number__in=wanted) if wanted else ()
+    return {entry.number: entry for entry in found}
+
+
+def _filters(looked: Looked) -> list[Filter]:
+    """The fields; who and what are offered from what was looked at."""
+    people = sorted({one.actor_name for one in looked.seen}, key=str.lower)
+    verbs = sorted({one.verb for one in looked.seen})
+    kinds = sorted({verb.partition(".")[0] for verb in verbs})
+    does = [(kind, f"{kind}: anything") for kind in kinds if sum(verb.startswith(f"{kind}.") for verb in verbs) > 1]
+    does += [(verb, f"{verb}: {PAST[verb].rstrip(':')}" if verb in PAST else verb) for verb in verbs]
+    return [
+        Filter(name="who", label="Who", every="Anybody", options=[(name, name) for name in people], words="by"),
+        Filter(name="kind", label="Kind", every="Any kind", options=_KINDS, words="by"),
+        Filter(name="did", label="Did", every="Anything", options=sorted(does), words=""),
+        Filter(name="object", label="To", every="Name of anything", words="to"),
+        Filter(name="outcome", label="Outcome", every="Any outcome", options=_OUTCOMES, words="was"),
+        Filter(name="q", label="Reason", every="Words of the reason", words="because of"),
+    ]
+
+
+def _older(wanted: Sequence[Any], looked: Looked) -> int | None:
+    """Below which number older ones begin: behind the page, or behind all that was looked at."""
+    return wanted[MOST - 1].number if len(wanted) > MOST else looked.rest_before
+
+
+def _empty(
+    environment: str,
+    head: AuditHead | None,
+    looked: Looked,
+    narrowing: Narrowing,
+    window: Window | None,
+    before: int | None,
+) -> Empty:
+    if looked.seen and narrowing.chosen:
+        clauses = narrowing.clauses(looked.without)
+        return relaxed(clauses, total=len(looked.seen), what="entry", several="entries")
+    return no_entry(environment, head, is_newest=before is None, window=window)
+
+
+def _histogram(looked: Looked, window: Window | None) -> Histogram | None:
+    """Bars of what was looked at, from its first entry, or the range that was asked for; None for too few of them."""
+    wanted = looked.wanted
+    if len(wanted) < 2 or len({one.at for one in wanted}) < 2:
+        return None
+    moments = [one.at.timestamp() for one in wanted]
+    first, last = min(moments), max(moments)
+    if window is not None and looked.rest_before is None:
+        first, last = window.start.timestamp(), window.end.timestamp()
+    bin_s = bin_width_s(timedelta(seconds=last - first), most_bins=_MOST_BARS)
+    start_s = int(first // bin_s) * bin_s
+    counts = [[0, 0] for _ in range(int((last - start_s) // bin_s) + 1)]
+    for moment, one in zip(moments, wanted, strict=True):
+        counts[int((moment - start_s) // bin_s)][one.is_refusal] += 1
+    end = datetime.fromtimestamp(last, UTC)
+    names = [_bin_name(datetime.fromtimestamp(start_s + place * bin_s, UTC), end) for place in range(len(counts))]
+    bins = [(name, done, refused) for name, (done, refused) in zip(names, counts, strict=True)]
+    return Histogram(
+        drawing=stacked([(name, pair) for name, *pair in bins], ("wait", "open"), label="Entries over time"),
+        bins=[one for one in bins if one[1] or one[2]],
+        words=f"per {bin_text(bin_s)}",
+    )
+
+
+def _bin_name(start: datetime, end: datetime) -> str:
+    """`14:05`, with the day where that is another one than at the end: no bin is narrower than a minute."""
+    return clock_text(start, today=end).rpartition(":")[0]
 
 
 _COLUMNS = (
@@ -95,32 +217,48 @@ def _cells(one: AuditEntry) -> tuple[Cell, ...]:
     )
 
 
-def badge(found: Sequence[AuditEntry], head: AuditHead | None, *, is_newest: bool) -> Badge:
+def badge(
+    numbers: Sequence[int],
+    at_hand: Mapping[int, AuditEntry],
+    head: AuditHead | None,
+    looked: Looked,
+    *,
+    is_newest: bool,
+) -> Badge:
     """Check the entries at hand (newest first), each against the one before it, and the newest against the head."""
-    if not found:
+    if not looked.seen:
         is_emptied = is_newest and head is not None and head.number > 0
         problem = f"The chain has {head.number} entries, and none is there." if head and is_emptied else ""
         return Badge(words="chain broken" if problem else "nothing to verify", problem=problem)
-    newest, problem = found[0], ""
+    newest, problem = at_hand[looked.seen[0].number], ""
     if is_newest and (head is None or (newest.number, newest.hash) != (head.number, head.hash)):
         problem = f"The newest entry, {newest.number}, is not the one that the end of the chain was noted for."
-    for later, earlier in zip(found, [*found[1:], None], strict=True):
-        if earlier is None and later.number != 1:
-            break  # what it builds on is not at hand
-        if earlier is not None and earlier.number != later.number - 1:
-            problem = f"Entry {later.number - 1} is missing."
-        elif chain.hash_of(later, earlier.hash if earlier is not None else "") != later.hash:
-            problem = f"Entry {later.number} is not as it was written."
+    for number in numbers:
+        earlier = at_hand.get(number - 1)
+        if earlier is None and number != 1:
+            problem = f"Entry {number - 1} is missing."
+        elif chain.hash_of(at_hand[number], earlier.hash if earlier is not None else "") != at_hand[number].hash:
+            problem = f"Entry {number} is not as it was written."
     if problem:
         advice = "Run `manage.py audit verify` on the server for the whole chain."
         return Badge(words="chain broken", problem=f"{problem} {advice}")
-    last = found[-1].number if found[-1].number == 1 else found[-2].number
-    return Badge(words=f"verified, rows {last} to {newest.number}")
+    if not numbers:
+        return Badge(words="nothing to verify")
+    if numbers[0] - numbers[-1] == len(numbers) - 1:
+        return Badge(words=f"verified, rows {numbers[-1]} to {numbers[0]}")
+    return Badge(words=f"verified, each of {len(numbers)} rows against the one before it")
 
 
-def _row(entry: AuditEntry) -> Row:
-    diff = list(diff_of(entry.before, entry.after))
-    return Row(entry=entry, verb=verb_of(entry), object=name_of(entry), href=href_of(entry), diff=diff)
+def _row(entry: AuditEntry, ways: WaysBack, *, is_here: bool) -> Row:
+    return Row(
+        entry=entry,
+        verb=verb_of(entry),
+        object=name_of(entry),
+        href=href_of(entry),
+        diff=list(diff_of(entry.before, entry.after)),
+        back=ways.of(entry) if is_here else None,
+        link=f"?{'' if is_here else f'chain={EVERYWHERE}&'}before={entry.number + 1}#entry-{entry.number}",
+    )
 
 
 def diff_of(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:

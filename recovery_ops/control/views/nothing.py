@@ -48,8 +48,9 @@ _TITLES = {
 }
 
 
-def no_entry(environment: str, head: AuditHead | None, *, is_newest: bool) -> Empty:
-    """Why the audit log shows nothing: nobody did anything, it was asked for what is older, or entries are gone."""
+def no_entry(environment: str, head: AuditHead | None, *, is_newest: bool, window: Window | None = None) -> Empty:
+    """Why the audit log shows nothing: nobody did anything (in a range), it was asked for what is older, or entries
+    are gone."""
     if head is None or not head.number:
         text = "Recording is on. Trips, resets and policy edits appear here with who, when and why."
         return Empty(why=Why.NEVER, title="Nobody has changed anything yet", text=text)
@@ -57,6 +58,10 @@ def no_entry(environment: str, head: AuditHead | None, *, is_newest: bool) -> Em
         title = f"0 of {count_text(head.number, 'entry', 'entries')}"
         text = "None is older than the one that the address names."
         return Empty(why=Why.NO_MATCH, title=title, text=text, href=reverse("audit"), button="Newest entries")
+    if window is not None:
+        text = f"Recording was on all through it. There are {count_text(head.number, 'entry', 'entries')} in all."
+        title = "Nobody changed anything in this range"
+        return Empty(why=Why.GOOD, title=title, text=text, href=reverse("audit"), button="Newest entries")
     return Empty(
         why=Why.UNKNOWN,
         title=f"{count_text(head.number, 'entry was', 'entries were')} written, and none is there",

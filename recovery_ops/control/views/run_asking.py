@@ -1,6 +1,9 @@
-"""The form by which a person asks a queue about a run."""
+"""The form by which a person asks a queue about a run, or about several at once."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
 
 from django import forms
 from django.core.exceptions import PermissionDenied
@@ -10,14 +13,19 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from events.pages import render_page
+from recovery_ops.control.actions import Done
 from recovery_ops.control.actions.raising import QUEUE_CHARS, raise_about
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.escalations.asking import queues_of
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
+from recovery_ops.control.models import Escalation
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.run import short, story_of
+
+MOST = 50
+"""Runs that are asked about with one form: a page of them."""
 
 
 class AskForm(ReasonForm):
@@ -29,41 +37,71 @@ class AskForm(ReasonForm):
 @require_http_methods(["GET", "POST"])
 def ask(request: HttpRequest, *, environment: str, run: str) -> HttpResponse:
     """The form; sent, the page of the escalation. 404 for a run of which nothing is known."""
-    if not visit_of(request).grants.may("respond", environment):
-        raise PermissionDenied(f"Your role does not let you ask people in {environment}.")
-    story_of(environment, run)
-    if request.method == "GET":
-        return _form(request, environment, run, AskForm(initial={"key": new_key()}))
-    form = AskForm(request.POST)
-    if not form.is_valid():
-        return _form(request, environment, run, form, status=UNPROCESSABLE)
-    cleaned = form.cleaned_data
-    try:
-        done = raise_about(
-            by=actor_of(request),
-            environment=environment,
+    return _Asking(request, environment, [run]).answer()
+
+
+@require_http_methods(["GET", "POST"])
+def ask_many(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """The same about several runs at once, each named by `run`: a question about each. Without one, the list."""
+    given = request.POST if request.method == "POST" else request.GET
+    runs = list(dict.fromkeys(one for one in given.getlist("run") if one))[:MOST]
+    if not runs:
+        return changed(request, reverse("runs"), "Choose at least one run first.")
+    return _Asking(request, environment, runs).answer()
+
+
+class _Asking:
+    """One request to ask a queue about some runs."""
+
+    def __init__(self, request: HttpRequest, environment: str, runs: Sequence[str]) -> None:
+        if not visit_of(request).grants.may("respond", environment):
+            raise PermissionDenied(f"Your role does not let you ask people in {environment}.")
+        for run in runs:
+            story_of(environment, run)
+        self.request, self.environment, self.runs = request, environment, runs
+
+    def answer(self) -> HttpResponse:
+        """The form, or what came of it."""
+        if self.request.method == "GET":
+            return self._form(AskForm(initial={"key": new_key()}))
+        form = AskForm(self.request.POST)
+        if not form.is_valid():
+            return self._form(form, status=UNPROCESSABLE)
+        try:
+            # Each by itself: what was asked before one is refused stays asked, and is not asked twice.
+            done = [self._raised(run, form.cleaned_data) for run in self.runs]
+        except Refused as refusal:
+            problems_of(form, refusal.fields)
+            return self._form(form, status=refusal.status, problem=refusal.detail)
+        first = done[0]
+        if len(done) > 1:
+            told = f"{first.object.queue} is asked about {len(done)} runs."
+            return changed(self.request, f"{reverse('escalations')}?{urlencode({'queue': first.object.queue})}", told)
+        words = "is asked already" if first.was_already else "is asked"
+        address = reverse("escalation", args=[first.object.pk])
+        return changed(self.request, address, f"{first.object.queue} {words}: {first.object}.")
+
+    def _raised(self, run: str, cleaned: Mapping[str, str]) -> Done[Escalation]:
+        return raise_about(
+            by=actor_of(self.request),
+            environment=self.environment,
             reason=cleaned["reason"],
-            key=cleaned["key"] or None,
+            # One key stands for one change; while its question is open a run asks that queue no second one.
+            key=cleaned["key"] or None if len(self.runs) == 1 else None,
             run=run,
             queue=cleaned["queue"],
             now=timezone.now(),
         )
-    except Refused as refusal:
-        problems_of(form, refusal.fields)
-        return _form(request, environment, run, form, status=refusal.status, problem=refusal.detail)
-    told = "is asked already" if done.was_already else "is asked"
-    return changed(request, reverse("escalation", args=[done.object.pk]), f"{done.object.queue} {told}: {done.object}.")
 
-
-def _form(
-    request: HttpRequest, environment: str, run: str, form: AskForm, *, status: int = 200, problem: str = ""
-) -> HttpResponse:
-    context = {
-        "now": timezone.now(),
-        "run": run,
-        "short": short(run),
-        "form": form,
-        "queues": queues_of(environment),
-        "problem": problem,
-    }
-    return render_page(request, "control/run_ask", context, status=status)
+    def _form(self, form: AskForm, *, status: int = 200, problem: str = "") -> HttpResponse:
+        about = short(self.runs[0]) if len(self.runs) == 1 else f"{len(self.runs)} runs"
+        context = {
+            "now": timezone.now(),
+            "runs": self.runs,
+            "about": about,
+            "back": reverse("run", args=[self.runs[0]]) if len(self.runs) == 1 else reverse("runs"),
+            "form": form,
+            "queues": queues_of(self.environment),
+            "problem": problem,
+        }
+        return render_page(self.request, "control/run_ask", context, status=status)

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from events.empties import Empty, Why, none_in
+from events.empties import Clause, Empty, Why, none_in, relaxed
 from events.exports import Cell, is_asked, rows_answer
 from events.failures.grouping import AS_SENT
 from events.pages import render_page
-from events.runs.asking import PAGE, READ, Show, runs
+from events.runs.asking import PAGE, READ, Runs, Show, runs
 from events.runs.ladder import small
-from events.runs.rows import RUNG_WORDS, RunStory
+from events.runs.narrowing import ASKS, STATUSES, Narrow
+from events.runs.rows import RUNG_WORDS, RUNGS, RunStory
 from events.runs.story import category_counts
 from events.window import PRESETS, Window, window_in
 from events.wording import count_text, listing
 from recovery_ops.control.failures import grouping_of
 from recovery_ops.control.standings import Standing, reporting_in, standing_of
-from recovery_ops.rules.words import RunStatus
+from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
+from recovery_ops.control.views.paging import from_the_start
+from recovery_ops.rules.words import Category, RunStatus
 
 _CHIPS = {
     Show.TROUBLED: "Met a failure",
@@ -45,6 +47,7 @@ class Row:
     rung: str
     failures: str
     ladder: SafeString
+    cost: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,8 @@ class Chip:
 
 
 def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """The newest runs of a kind; `operation` and `fingerprint` narrow those that met a failure."""
+    """The newest runs of a kind that meet what is asked for; `operation` and `fingerprint` narrow those that met a
+    failure."""
     now = timezone.now()
     window = window_in(request, environment, now=now)
     asked = request.GET.get("show", "")
@@ -67,6 +71,7 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
     before = request.GET.get("before", "")
     before_us = int(before) if before.isascii() and before.isdigit() and len(before) < 18 else None
     grouping = grouping_of(environment) if narrowed["fingerprint"] else AS_SENT
+    narrow = Narrow.of(request.GET)
     found = runs(
         environment,
         start=window.start,
@@ -74,9 +79,11 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
         show=show,
         before_us=before_us,
         grouping=grouping,
+        narrow=narrow,
         operation=narrowed["operation"],
         fingerprint=narrowed["fingerprint"],
     )
+    narrowing = narrowing_of(request, _filters(found.looked), _said(request.GET, narrow))
     reporting = reporting_in(environment, found.rows, now)
     if is_asked(request):
         cells = (_cells(story, now, reporting) for story in found.rows)
@@ -86,8 +93,12 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
         "window": window,
         "presets": PRESETS,
         "sentence": _sentence(found.rows, show, window, is_first=before_us is None),
-        "empty": None if found.rows else _empty(request, environment, window, show, narrowed, now),
-        "chips": list(_chips(show, window)),
+        "empty": None
+        if found.rows
+        else _empty(request, environment, window, show, narrowed, now, found, narrow, narrowing),
+        "chips": list(_chips(request, show)),
+        "narrowing": narrowing,
+        "looked": len(found.looked),
         "narrowed": [(name, value) for name, value in narrowed.items() if value],
         "chip_word": _CHIPS[show].lower(),
         "rows": [_row(story, now, reporting) for story in found.rows],
@@ -99,23 +110,71 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
     return render_page(request, "control/runs", context)
 
 
+def _said(given: Mapping[str, str], narrow: Narrow) -> dict[str, str]:
+    """What of the address narrows the list, as it was written."""
+    return {name: given[name].strip() for name in narrow.chosen}
+
+
+def _filters(looked: Sequence[RunStory]) -> list[Filter]:
+    """The fields; models and policies are offered from the runs that were looked at."""
+    models = sorted({name for story in looked for name in story.models})
+    policies = sorted({story.policy for story in looked} - {""})
+    agents = sorted({story.service for story in looked})
+    rungs = [(str(place), f"{place} {RUNG_WORDS[rung]}") for place, rung in enumerate(RUNGS, 1)]
+
+    def least(name: str, label: str, words: str) -> Filter:
+        return Filter(name=name, label=label, every="at least", is_number=True, words=words)
+
+    return [
+        Filter(name="status", label="Status", every="Any status", options=[(one, one) for one in STATUSES], words=""),
+        Filter(name="category", label="Category", every="Any", options=[(one.value, one.value) for one in Category]),
+        Filter(name="model", label="Model", every="Any model", options=[(name, name) for name in models]),
+        Filter(name="policy", label="Policy", every="Any policy", options=[(name, name) for name in policies]),
+        Filter(name="agent", label="Agent", every="Any agent", options=[(name, name) for name in agents]),
+        Filter(name="rung", label="Rung at least", every="Any rung", options=rungs, words="at least rung"),
+        least("failures", "Failed attempts", "failed attempts from"),
+        least("waited_s", "Waited, s", "seconds waited from"),
+        least("took_s", "Took, s", "seconds taken from"),
+        least("cost_usd", "Cost, $", "dollars from"),
+        Filter(name="q", label="Run or name", every="Part of it", words="called"),
+    ]
+
+
 def _empty(
-    request: HttpRequest, environment: str, window: Window, show: Show, narrowed: dict[str, str], now: datetime
+    request: HttpRequest,
+    environment: str,
+    window: Window,
+    show: Show,
+    narrowed: dict[str, str],
+    now: datetime,
+    found: Runs,
+    narrow: Narrow,
+    narrowing: Narrowing,
 ) -> Empty:
-    """Why no run is shown. What a narrower list leaves out is not counted: it would have to be read for that."""
-    chosen = [f"{name} {value}" for name, value in narrowed.items() if value]
+    """Why no run is shown. What a failure's own words leave out is not counted: it would have to be read for that."""
+    if found.looked:
+
+        def left(name: str) -> int:
+            less = narrow.without(name)
+            return sum(less.keeps(story, window.end) for story in found.looked)
+
+        return relaxed(narrowing.clauses(left), total=len(found.looked), what="run")
+    chosen = [
+        Clause(f"{name} {value}", 0, _without(request, name)) for name, value in narrowed.items() if value
+    ] + narrowing.clauses(lambda name: 0)
     if chosen:
-        kept = {**dict(window.fields), "show": show.value}
+        words = " and ".join(one.words for one in chosen)
+        met = "met a failure with" if show is Show.TROUBLED else "is"
         return Empty(
             why=Why.NO_MATCH,
             title="No run matches",
-            text=f"None of this range met a failure with {' and '.join(chosen)}.",
-            href=f"?{urlencode(kept)}",
-            button=f"Let go of {' and '.join(chosen)}",
+            text=f"None of this range {met} {words}.",
+            href=_without(request, *ASKS, *narrowed),
+            button=f"Let go of {words}",
         )
     if show is Show.ALL:
-        found = none_in(environment, window, now=now, title="No run in this range", text=_UNTOLD, is_of_calls=False)
-        return replace(found, why=Why.NEVER) if found.why is Why.GOOD else found
+        none = none_in(environment, window, now=now, title="No run in this range", text=_UNTOLD, is_of_calls=False)
+        return replace(none, why=Why.NEVER) if none.why is Why.GOOD else none
     text = "That holds as far as runs are told at all; agents reported all through it."
     title = f"No run {_CHIPS[show].lower()} in this range"
     return none_in(environment, window, now=now, title=title, text=text, is_of_calls=False)
@@ -145,12 +204,29 @@ def _row(story: RunStory, now: datetime, reporting: set[tuple[str, str]]) -> Row
         rung=f"{story.level} {RUNG_WORDS[story.rung]}" if story.rung is not None else "–",
         failures=f"{'at least ' if story.is_cut else ''}{category_counts(story.failures)}" if story.failures else "–",
         ladder=small(story, now),
+        cost=_dollars(story.numbers.get("cost_usd")),
     )
 
 
-def _chips(show: Show, window: Window) -> Iterator[Chip]:
+def _dollars(cost_usd: float | None) -> str:
+    return "–" if cost_usd is None else f"${cost_usd:.2f}" if cost_usd >= 0.1 else f"${cost_usd:.4f}"
+
+
+def _chips(request: HttpRequest, show: Show) -> Iterator[Chip]:
+    """The kinds, each with what else is asked for; what narrows failures alone goes with another kind."""
     for one, word in _CHIPS.items():
-        yield Chip(word=word, href=f"?{urlencode({'show': one.value})}{window.also}", is_current=one is show)
+        query = from_the_start(request)
+        for name in ("operation", "fingerprint"):
+            query.pop(name, None)
+        query["show"] = one.value
+        yield Chip(word=word, href=f"?{query.urlencode()}", is_current=one is show)
+
+
+def _without(request: HttpRequest, *names: str) -> str:
+    query = from_the_start(request)
+    for name in names:
+        query.pop(name, None)
+    return f"?{query.urlencode()}"
 
 
 def _older(request: HttpRequest, older_us: int | None) -> str:

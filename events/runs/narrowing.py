@@ -1,0 +1,125 @@
+"""What narrows a list of runs beside their kind: conditions on what is told of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
+from typing import Self
+
+from events.runs.rows import RUNGS, RunStory
+from recovery_ops.rules.words import Category, RunStatus
+
+RUNNING, RECOVERED = "running", "recovered"
+STATUSES = (RUNNING, RECOVERED, *RunStatus)
+"""How a run stands: it goes on, it ended well after a failure, or what it said at its end."""
+_TEXT_CHARS = 200
+ASKS = {
+    "status": f"one of {', '.join(STATUSES)}",
+    "category": "only runs with a failure of this category",
+    "model": "only runs in which a call to a provider or model of this name is told",
+    "policy": "only runs under this version of the policy",
+    "agent": "only runs of this service or instance",
+    "q": "only runs with this in their id or name",
+    "rung": f"only runs that climbed to this rung at least, 1 to {len(RUNGS)}",
+    "failures": "only runs with so many failed attempts at least",
+    "waited_s": "only runs that waited so many seconds at least",
+    "took_s": "only runs that took so many seconds at least, or do so far",
+    "cost_usd": "only runs that said they cost so many US dollars at least",
+}
+"""What a list of runs may be narrowed by, and what that means."""
+NUMBERS = ("rung", "failures", "waited_s", "took_s", "cost_usd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Narrow:
+    """What is asked for; an empty text and a zero ask for nothing. Of numbers, the least that will do."""
+
+    status: str = ""
+    category: str = ""
+    model: str = ""
+    policy: str = ""
+    agent: str = ""
+    q: str = ""
+    rung: float = 0.0
+    failures: float = 0.0
+    waited_s: float = 0.0
+    took_s: float = 0.0
+    cost_usd: float = 0.0
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Self:
+        """What an address asks for; what cannot be read (`faults_in`) asks for nothing."""
+        wrong = faults_in(given)
+        said = {name: given.get(name, "").strip()[:_TEXT_CHARS] for name in ASKS if name not in wrong}
+        numbers = {name: float(said.pop(name)) for name in NUMBERS if said.get(name)}
+        return cls(**{name: word for name, word in said.items() if name not in NUMBERS}, **numbers)  # type: ignore[arg-type]  # texts and numbers, each by its name
+
+    @property
+    def is_any(self) -> bool:
+        """Whether every run will do."""
+        return self == Narrow()
+
+    @property
+    def chosen(self) -> list[str]:
+        """The names of what is asked for."""
+        return [one.name for one in fields(self) if getattr(self, one.name)]
+
+    def without(self, name: str) -> Narrow:
+        """The same, with one thing not asked for."""
+        return replace(self, **{name: getattr(Narrow(), name)})
+
+    @property
+    def beside_failures(self) -> Narrow:
+        """The same without what a failure says by itself, where the failures were looked through for it already."""
+        return replace(self, category="", model="")
+
+    def keeps(self, story: RunStory, now: datetime) -> bool:
+        """Whether a run is one of those that are asked for."""
+        return (
+            self._keeps_words(story)
+            and story.level >= self.rung
+            and story.failed_attempts >= self.failures
+            and story.waited_s >= self.waited_s
+            and (not self.took_s or story.length(now) >= timedelta(seconds=self.took_s))
+            and story.numbers.get("cost_usd", 0.0) >= self.cost_usd
+        )
+
+    def _keeps_words(self, story: RunStory) -> bool:
+        return (
+            self._is_status(story)
+            and (not self.category or self.category in {one.value for one in story.failures})
+            and (not self.model or any(self.model.lower() in name.lower() for name in story.models))
+            and self.policy in ("", story.policy)
+            and self.agent in ("", story.service, story.instance)
+            and self.q.lower() in f"{story.run} {story.name}".lower()
+        )
+
+    def _is_status(self, story: RunStory) -> bool:
+        if not self.status:
+            return True
+        if self.status == RUNNING:
+            return story.ended is None
+        if self.status == RECOVERED:
+            return story.status is RunStatus.SUCCEEDED and story.failed_attempts > 0
+        return story.status == self.status
+
+
+def faults_in(given: Mapping[str, str]) -> dict[str, str]:
+    """What of an address cannot be read, by name, with what it has to be."""
+    words = {"status": STATUSES, "category": tuple(Category)}
+    faults = {
+        name: f"is one of {', '.join(known)}"
+        for name, known in words.items()
+        if given.get(name, "") not in ("", *known)
+    }
+    return faults | {name: "is a number from 0 on" for name in NUMBERS if not _is_number(given.get(name, ""))}
+
+
+def _is_number(text: str) -> bool:
+    try:
+        number = float(text or 0)
+    except ValueError:
+        return False
+    return math.isfinite(number) and 0 <= number < 1e9

@@ -1,0 +1,175 @@
+"""The audit log narrowed: by whom, about what, when, with what outcome; each row checked, and the way back offered."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from recovery_ops.control import actions, audit_asking
+from recovery_ops.control.actors import system
+from recovery_ops.control.audit import Deed, append
+from recovery_ops.control.models import Override
+from recovery_ops.control.roles import Role
+from tests.control.cast import asked, person, trip
+from tests.control.test_api import Program
+from tests.control.visiting import held, sent, signed_in, text_of, troubled_fleet
+from tests.events.seeding import NOW
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+
+def written(number: int, *, ago_s: float = 0, **said: str) -> None:
+    """An entry as an act writes one, so long ago."""
+    about: dict[str, Any] = {"verb": "breaker.trip", "object": f"tool-{number}", "operation": f"tool-{number}"}
+    deed = Deed(**(about | said))
+    append("dev", deed, by=person(name="ana" if number % 2 else "ben"), at=NOW - timedelta(seconds=ago_s))
+
+
+def numbers_in(path: str) -> list[int]:
+    page = signed_in(Role.VIEWER).get(path).content.decode()
+    return [int(number) for number in re.findall(r'data-key="entry-(\d+)"', page)]
+
+
+def some() -> None:
+    """Four entries: 4 is the newest, of ben, refused; 2 was a week ago."""
+    written(1, ago_s=9 * 86_400, reason="a drill on the first floor")
+    written(2, ago_s=7 * 86_400, verb="policy.edit")
+    written(3, ago_s=60, reason="the provider answers 529")
+    written(4, code="stale")
+
+
+@pytest.mark.parametrize(
+    ("query", "numbers"),
+    [
+        ("who=ana", [3, 1]),
+        ("kind=person", [4, 3, 2, 1]),
+        ("kind=system", []),
+        ("did=breaker.trip", [4, 3, 1]),
+        ("did=breaker", [4, 3, 1]),
+        ("did=break", []),
+        ("object=OOL-2", [2]),
+        ("outcome=refused", [4]),
+        ("outcome=ok", [3, 2, 1]),
+        ("q=529", [3]),
+        ("q=stale", [4]),
+        ("who=ana&did=breaker&q=drill", [1]),
+        ("range=1h", [3]),
+        ("from=2026-11-01&to=2026-11-15T00:00:00Z", [2, 1]),
+        ("range=30d&who=ben", [2]),
+    ],
+)
+def test_the_log_is_narrowed_on_the_page_in_files_and_for_programs_alike(query: str, numbers: list[int]) -> None:
+    some()
+    assert numbers_in(f"/audit?{query}") == numbers
+    told = signed_in(Role.VIEWER).get(f"/audit?{query}&format=json").json()["rows"]
+    assert [one["number"] for one in told] == numbers
+    if "range" not in query:
+        found = Program("read").get(f"audit?{query.replace('2026-11-01&', '2026-11-01T00:00:00Z&')}")[1]
+        assert [one["number"] for one in found["entries"]] == numbers
+
+
+def test_an_address_that_asks_for_too_much_or_nonsense_is_answered() -> None:
+    some()
+    for query in ("who=%00", f"q={'x' * 5000}", "before=moon", "from=moon", "outcome=moon", "did=%25"):
+        assert signed_in(Role.VIEWER).get(f"/audit?{query}").status_code == 200
+    assert Program("read").get("audit?from=moon")[0] == 400
+
+
+def test_what_keeps_out_most_is_named_and_let_go_with_one_click() -> None:
+    some()
+    page = signed_in(Role.VIEWER).get("/audit?who=ana&outcome=refused")
+    assert 'data-why="nothing matches"' in page.content.decode()
+    assert "0 of 4 entries" in text_of(page)
+    assert "kept out by was refused: without it there would be 2 entries" in text_of(page)
+    assert 'href="?who=ana"' in page.content.decode()
+
+
+def test_a_range_without_entries_is_good_and_not_tampering() -> None:
+    written(1, ago_s=86_400)
+    page = signed_in(Role.VIEWER).get("/audit?range=1h")
+    assert 'data-why="all good"' in page.content.decode()
+    assert "chain broken" not in text_of(page)
+
+
+def test_each_narrowed_row_is_checked_against_the_one_before_it() -> None:
+    some()
+    assert "verified, each of 2 rows against the one before it" in text_of(signed_in().get("/audit?who=ana"))
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE control_auditentry SET reason = 'x' WHERE number = 3")
+    assert "Entry 3 is not as it was written." in text_of(signed_in().get("/audit?who=ana"))
+    assert "chain broken" not in text_of(signed_in().get("/audit?did=policy"))
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM control_auditentry WHERE number = 2")
+    assert "Entry 2 is missing." in text_of(signed_in().get("/audit?who=ana"))
+
+
+def test_a_page_looks_at_so_many_entries_and_offers_those_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_asking, "READ", 3)
+    for number in range(1, 8):
+        written(number)
+    page = signed_in(Role.VIEWER).get("/audit?object=tool-1")
+    assert "None among" in text_of(page)
+    [further] = re.findall(r'href="([^"]*before=\d+[^"]*)">Look further back', page.content.decode())
+    assert unescape(further) == "?object=tool-1&before=5"
+    assert numbers_in("/audit?object=tool-1&before=2") == [1]
+
+
+def test_a_histogram_tells_how_many_were_done_and_refused_and_when() -> None:
+    some()
+    said = text_of(signed_in().get("/audit?range=30d"))
+    assert "Entries over time From Done Refused" in said
+    rows = re.findall(r"(\d+ Nov 00:00|00:00) (\d+) (\d+)", said)
+    assert [(int(done), int(refused)) for _, done, refused in rows] == [(1, 0), (1, 0), (1, 0)]
+
+
+def test_the_number_of_queries_does_not_grow_with_the_log() -> None:
+    some()
+    client = signed_in(Role.EDITOR)
+    client.get("/audit")
+    asked_for = []
+    for _ in range(2):
+        with CaptureQueriesContext(connection) as queries:
+            assert client.get("/audit?who=ana&range=30d").status_code == 200
+        asked_for.append(len(queries))
+        for number in range(5, 60):
+            written(number)
+        client.get("/audit")
+    assert asked_for[0] == asked_for[1] <= 15
+
+
+def ways() -> list[tuple[str, str]]:
+    page = signed_in(Role.ADMIN).get("/audit").content.decode()
+    return [(word, unescape(href)) for href, word in re.findall(r'data-dialog href="([^"]+)"[^>]*>([^<]+)</a>', page)]
+
+
+def test_what_was_tripped_is_let_go_from_the_log_while_it_holds() -> None:
+    troubled_fleet()
+    client = signed_in()
+    override = held(client)
+    assert ways() == [("Return to auto…", f"/breakers/search_web/release?override={override.pk}")]
+    assert client.get(ways()[0][1]).status_code == 200
+    client.post("/breakers/search_web/release", sent(key="k-2", seen="1"))
+    assert Override.objects.get().ended_at is not None
+    assert ways() == [("Trip again…", "/breakers/search_web/trip")]
+    assert "Trip again" not in text_of(signed_in(Role.VIEWER, name="eva").get("/audit"))
+
+
+def test_a_policy_is_rolled_back_from_the_log_while_it_is_live() -> None:
+    troubled_fleet()
+    for number in (1, 2):
+        actions.set_operation_policy(**asked(operation="search_web", knobs={"max_retries": number}))
+    assert ways() == [("Roll back to 1…", "/policies/releases/1")]
+    actions.roll_back(**asked(version=1))
+    assert ways() == [("Roll back to 2…", "/policies/releases/2")]
+
+
+def test_what_was_refused_has_no_way_back() -> None:
+    trip(ahead=True)
+    append("dev", Deed(verb="breaker.trip", object="x", code="stale"), by=system("tests"), at=NOW)
+    assert len(ways()) == 1
