@@ -345,6 +345,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "options": {"expires": 2.0},
     },
     "sweep replays": {"task": "recovery_ops.control.tasks.sweep_old_replays", "schedule": timedelta(hours=1)},
+    "forget used keys": {"task": "recovery_ops.control.tasks.forget_used_keys", "schedule": timedelta(hours=1)},
     "sweep facts": {"task": "events.tasks.sweep", "schedule": timedelta(hours=1)},
     "look for outages": {"task": "events.tasks.look_for_outages", "schedule": 5.0, "options": {"expires": 5.0}},
     "look back for outages": {

@@ -20,8 +20,14 @@ REASON_CHARS = 10
 REASON_MOST_CHARS = 500
 EXPIRIES: list[tuple[int, str]] = [(900, "15 m"), (1800, "30 m"), (3600, "1 h"), (14_400, "4 h"), (86_400, "24 h")]
 DEFAULT_EXPIRY_S = 3600
-WHERE = [("all", "All services"), ("service", "One service"), ("group", "One group"), ("instance", "One instance")]
-_PARTS = ("service", "group", "instance")
+WHERE = [
+    ("all", "All services"),
+    ("service", "Service"),
+    ("group", "Group"),
+    ("instance", "Instance"),
+    ("parts", "Several of these"),
+]
+PARTS = ("service", "group", "instance")
 MAIN_KNOBS = ("max_retries", "max_retries_background", "base_delay_s", "retry_capacity_errors")
 """What the form of one operation shows at once; the other knobs are folded away."""
 
@@ -85,7 +91,10 @@ class BeginForm(forms.Form):
 
 
 class ScopeForm(ReasonForm):
-    """A reason and which part of the environment: everything, one service, one group or one instance."""
+    """A reason and which part of the environment: everything, a service, a group, an instance, or several together.
+
+    `*` in a name stands for anything, as in every scope.
+    """
 
     scope = forms.ChoiceField(
         choices=WHERE, error_messages={"required": "Choose where.", "invalid_choice": "Choose where."}
@@ -98,21 +107,29 @@ class ScopeForm(ReasonForm):
         """One service needs its name, and so does one group or instance."""
         cleaned: dict[str, Any] = self.cleaned_data
         where = cleaned.get("scope")
-        if where in _PARTS and not cleaned.get(where):
+        if where in PARTS and not cleaned.get(where):
             self.add_error(where, f"Choose the {where}.")
+        if where == "parts" and not any(cleaned.get(part) for part in PARTS):
+            self.add_error("scope", "Say at least one of service, group and instance.")
         return cleaned
+
+    def where(self) -> dict[str, str]:
+        """The parts of the environment that are meant, by name; empty: all of it."""
+        said = self.cleaned_data
+        meant = PARTS if said.get("scope") == "parts" else (said.get("scope"),)
+        return {part: said[part] for part in PARTS if part in meant and said.get(part)}
 
     def scope_of(self, breaker: str) -> Scope:
         """The scope of rules.scope that the choice stands for."""
-        where = self.cleaned_data["scope"]
-        return Scope(operation=breaker, **({where: self.cleaned_data[where]} if where in _PARTS else {}))
+        return Scope(operation=breaker, **self.where())
 
 
 class OverrideForm(ScopeForm, ExtendForm, BeginForm):
     """Trip, disable or observe. `confirm` has to repeat the breaker's name in production, and the environment's where
-    every breaker of everybody is meant.
+    every breaker of everybody is meant. `ahead` allows what nobody has reported yet.
     """
 
+    ahead = forms.BooleanField(required=False)
     confirm = forms.CharField(max_length=200, required=False)
 
     def __init__(self, *args: Any, typed: str, for_a_part: bool, for_all: bool, **kwargs: Any) -> None:
@@ -131,8 +148,9 @@ class OverrideForm(ScopeForm, ExtendForm, BeginForm):
 
 
 class BulkForm(ScopeForm, ExtendForm, BeginForm):
-    """One verb for several breakers. `confirm` has to name the environment in production."""
+    """One verb for several breakers. `confirm` has to name the environment in production, `ahead` is as for one."""
 
+    ahead = forms.BooleanField(required=False)
     verb = forms.ChoiceField(
         choices=[
             ("trip", "Trip"),
@@ -170,6 +188,25 @@ class BulkForm(ScopeForm, ExtendForm, BeginForm):
         if "confirm" in self.fields and is_felt and cleaned.get("confirm") != self._environment:
             self.add_error("confirm", f"Type {self._environment} exactly as it stands here.")
         return cleaned
+
+
+class NamingForm(forms.Form):
+    """Which breakers, by a name or a pattern, and what is to be done to them on the page that follows."""
+
+    name = forms.CharField(
+        max_length=200, error_messages={"required": "Name a breaker, or several by a pattern such as model:*."}
+    )
+    verb = forms.ChoiceField(
+        choices=[
+            ("trip", "Trip"),
+            ("disable", "Disable"),
+            ("observe", "Only observe"),
+            ("reset", "Reset"),
+            ("probe", "Probe"),
+        ],
+        error_messages={"required": "Choose what to do.", "invalid_choice": "Choose what to do."},
+    )
+    ahead = forms.BooleanField(required=False)
 
 
 class ShedForm(ExtendForm, BeginForm):

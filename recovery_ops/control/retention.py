@@ -1,4 +1,6 @@
-"""How long what people asked for once is kept: replays, whose results are large and soon out of date."""
+"""How long what people asked for once is kept: replays, whose results are large and soon out of date, and what a key
+was used for.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,12 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from recovery_ops.control.models import Replay
+from recovery_ops.control.models import Replay, UsedKey
+
+KEEP_USED_KEYS = timedelta(days=30)
+"""Nobody asks again with a key after so long. That it was used stands in the audit log for good."""
+_AT_ONCE = 2000
+"""Rows in one transaction: who writes meanwhile waits some milliseconds at most."""
 
 
 def sweep_replays(now: datetime) -> int:
@@ -18,3 +25,12 @@ def sweep_replays(now: datetime) -> int:
         (settings.DATA_DIR / "replays" / f"{environment}-{number}.log").unlink(missing_ok=True)
         Replay.objects.filter(pk=pk).delete()
     return len(swept)
+
+
+def sweep_used_keys(now: datetime) -> int:
+    """Delete what keys were used for longer ago than KEEP_USED_KEYS; return how many."""
+    old = UsedKey.objects.filter(at__lt=now - KEEP_USED_KEYS).order_by("at")
+    swept = 0
+    while found := list(old.values_list("pk", flat=True)[:_AT_ONCE]):
+        swept += UsedKey.objects.filter(pk__in=found).delete()[0]
+    return swept

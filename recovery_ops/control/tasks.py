@@ -21,7 +21,7 @@ from recovery_ops.control.notify.sending import send_due
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.own import dead_man
 from recovery_ops.control.replay import job
-from recovery_ops.control.retention import sweep_replays
+from recovery_ops.control.retention import sweep_replays, sweep_used_keys
 
 
 @shared_task
@@ -65,6 +65,12 @@ def keep_quorums() -> int:
 def sweep_old_replays() -> int:
     """Delete replays that are older than their time; return how many."""
     return sweep_replays(timezone.now())
+
+
+@shared_task
+def forget_used_keys() -> int:
+    """Delete what idempotency keys stood for long ago; return how many."""
+    return sweep_used_keys(timezone.now())
 
 
 @shared_task

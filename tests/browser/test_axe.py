@@ -35,6 +35,8 @@ SCREENS = {
     "breaker": "/breakers/search_web?range=15m",
     "breaker tables": "/breakers/search_web/tables",
     "trip": "/breakers/search_web/trip",
+    "trip a pattern": "/breakers/search_*/trip",
+    "breakers by name": "/named",
     "reset": "/breakers/search_web/reset",
     "resets": "/resets",
     "timelines": "/timelines?range=15m",

@@ -10,9 +10,10 @@ import pytest
 from events import keys
 from recovery_ops.control import actions, desired
 from recovery_ops.control.actions import Refused
+from recovery_ops.control.actions.overrides import resting_id
 from recovery_ops.control.actions.probes import probe
 from recovery_ops.control.desired import read
-from recovery_ops.control.models import BreakerProbe, Override
+from recovery_ops.control.models import AuditEntry, BreakerProbe, Override
 from recovery_ops.control.precedence import verdict_of
 from recovery_ops.rules.scope import Place, Scope
 from recovery_ops.wire.desired import parse_desired
@@ -44,6 +45,48 @@ def test_a_window_never_ends_what_holds_now() -> None:
     assert (refused.value.status, refused.value.code) == (409, "held")
     later = trip(starts_in_s=7200.0, reason="the provider is upgraded tonight")
     assert later.object.starts_at == NOW + timedelta(hours=2)
+    told = parse_desired(desired.document("dev", now=NOW)).overrides
+    holding = [sum(one.holds_at((NOW + timedelta(hours=at)).timestamp()) for one in told) for at in (0, 1.9, 2.5, 3)]
+    assert holding == [1, 1, 1, 0], "the one that holds goes on until its own end"
+
+
+@pytest.mark.usefixtures("known")
+def test_two_nights_are_two_windows_and_a_trip_now_leaves_both() -> None:
+    nights = [trip(starts_in_s=hours * 3600.0, reason=f"upgrade of night {hours}").object for hours in (20, 44)]
+    now = trip().object
+    assert list(Override.objects.live("dev").order_by("starts_at")) == [now, *nights]
+    # The same once more is the same; another within a window takes its place and no other's.
+    assert trip(starts_in_s=20 * 3600.0, reason="upgrade of night 20").was_already
+    longer = trip(starts_in_s=19 * 3600.0, expires_in_s=4 * 3600.0, reason="upgrade of night 20").object
+    assert list(Override.objects.live("dev").order_by("starts_at")) == [now, longer, nights[1]]
+    assert AuditEntry.objects.latest("number").before["id"] == nights[0].pk
+
+
+@pytest.mark.usefixtures("known")
+def test_a_trip_now_is_no_repeat_of_one_that_is_to_begin_and_ends_alike() -> None:
+    trip(starts_in_s=1800.0, expires_in_s=1800.0)
+    now = trip(expires_in_s=3600.0)
+    assert not now.was_already
+    assert [one.pk for one in Override.objects.in_force("dev", NOW)] == [now.object.pk]
+
+
+@pytest.mark.usefixtures("known")
+def test_a_name_means_what_holds_before_what_is_to_begin() -> None:
+    night = trip(starts_in_s=72_000.0, reason="the provider is upgraded tonight").object
+    now = trip().object
+    assert resting_id("dev", SEARCH) == now.pk
+    actions.release(**asked(override_id=now.pk))
+    assert resting_id("dev", SEARCH) == night.pk
+    # Nobody took its place: to end it twice is no conflict.
+    assert actions.release(**asked(override_id=now.pk)).was_already
+
+
+@pytest.mark.usefixtures("known")
+def test_a_reset_leaves_tonights_window_alone() -> None:
+    night = trip(starts_in_s=72_000.0, reason="the provider is upgraded tonight").object
+    trip()
+    actions.reset(**asked(scope=SEARCH))
+    assert list(Override.objects.live("dev")) == [night]
 
 
 @pytest.mark.usefixtures("known")

@@ -10,6 +10,7 @@ from events.models import Agent
 from recovery_ops.control.actions.shedding import shed
 from recovery_ops.control.models import AuditEntry, LoadShed, Override
 from recovery_ops.control.roles import Role
+from recovery_ops.rules.scope import Scope
 from tests.control.cast import REASON, asked, person
 from tests.control.visiting import bulk, sent, signed_in, text_of, troubled_fleet, weight_of
 from tests.events.seeding import NOW
@@ -178,7 +179,7 @@ def test_a_stale_tab_is_told_who_shed_load() -> None:
     assert LoadShed.objects.live("dev").exists()
 
 
-@pytest.mark.parametrize("path", ["/bulk", "/shed", "/breakers/*/trip"])
+@pytest.mark.parametrize("path", ["/bulk", "/shed", "/breakers/*/trip", "/breakers/search_*/trip"])
 def test_who_may_only_look_is_not_let_near(path: str) -> None:
     troubled_fleet()
     assert signed_in(Role.VIEWER).get(path).status_code == 403
@@ -196,3 +197,141 @@ def test_a_length_that_is_none_leaves_the_usual_one_chosen() -> None:
     troubled_fleet()
     page = signed_in().post("/breakers/search_web/trip", sent(expires_in_s="7")).content.decode()
     assert 'value="3600" checked' in page
+
+
+# -- by a name or a pattern, and in a part of a part ------------------------------------------------------------------
+def test_a_pattern_is_tripped_after_its_impact_was_shown() -> None:
+    troubled_fleet()
+    client = signed_in()
+    led = client.get("/named?name=search_*&verb=trip")
+    assert (led.status_code, led["Location"]) == (302, "/breakers/search_*/trip")
+    page = text_of(client.get(led["Location"]))
+    assert "Trip search_* in dev" in page
+    assert "Breakers that fit now: search_web ." in page
+    assert "breaker 1" in page
+    assert client.post("/breakers/search_*/trip", sent()).status_code == 303
+    assert Override.objects.get().scope == Scope(operation="search_*")
+    listed = text_of(client.get("/breakers"))
+    assert "More overrides" in listed
+    assert "dev, search_* until" in listed
+    # On the page of a breaker that it holds it is named for what it is.
+    released = text_of(client.get("/breakers/search_web/release"))
+    assert "Return to auto: search_* in dev" in released
+    assert f"It rests on search_*, by ana: {REASON}" in released
+
+
+def test_a_pattern_in_production_is_typed() -> None:
+    troubled_fleet(environment="prod")
+    client = signed_in(environment="prod")
+    form = sent(environment="prod")
+    assert client.post("/breakers/search_*/trip", form).status_code == 422
+    assert client.post("/breakers/search_*/trip", form | {"confirm": "search_*"}).status_code == 303
+
+
+def test_what_stands_for_every_breaker_is_typed_however_it_is_written() -> None:
+    troubled_fleet()
+    client = signed_in()
+    assert "Trip every breaker in dev" in text_of(client.get("/breakers/**/trip"))
+    assert client.post("/breakers/**/trip", sent()).status_code == 422
+    assert client.post("/breakers/**/trip", sent(confirm="dev")).status_code == 303
+
+
+def test_a_service_and_an_instance_make_one_scope() -> None:
+    troubled_fleet()
+    Agent.objects.filter(instance="r-0").update(group="canary-2")
+    client = signed_in()
+    form = sent(scope="parts", service="research", instance="r-*", group="canary-*")
+    assert client.post("/breakers/search_web/disable", form).status_code == 303
+    scope = Scope(operation="search_web", service="research", instance="r-*", group="canary-*")
+    assert Override.objects.get().scope == scope
+    assert "on instance r-* in group canary-*" in text_of(client.get("/breakers"))
+
+
+def test_what_a_part_touches_is_shown_without_doing_anything() -> None:
+    troubled_fleet()
+    client = signed_in()
+    form = sent(scope="parts", service="research", instance="r-0", reason="too short", starts_at="2031-01-31T22:00")
+    answer = client.post("/breakers/search_web/trip", form | {"weigh": "yes", "reason": "short"})
+    page = text_of(answer)
+    assert (answer.status_code, Override.objects.exists()) == (200, False)
+    assert "What search_web of service research on instance r-0 touches now:" in page
+    assert "instance 1" in page
+    # What was typed is kept, and nothing of it is called wrong yet.
+    html = answer.content.decode()
+    assert 'value="2031-01-31T22:00"' in html
+    assert ">short</textarea>" in html
+    assert "aria-invalid" not in html
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({"scope": "parts"}, "Say at least one of service, group and instance."),
+        ({"scope": "service"}, "Choose the service."),
+        ({"scope": "moon"}, "Choose where."),
+    ],
+)
+def test_a_part_that_names_nothing_is_none(changed: dict[str, str], fault: str) -> None:
+    troubled_fleet()
+    answer = signed_in().post("/breakers/search_web/trip", sent() | changed)
+    assert answer.status_code == 422
+    assert fault in text_of(answer)
+
+
+def test_what_nobody_has_reported_is_ruled_ahead_and_called_off() -> None:
+    troubled_fleet()
+    client = signed_in()
+    unknown = client.get("/named?name=model:*&verb=disable")
+    assert unknown.status_code == 422
+    assert "has ever reported model:*" in text_of(unknown)
+    assert client.get("/breakers/model:*/disable").status_code == 404
+    led = client.get("/named?name=model:*&verb=disable&ahead=yes")
+    assert led["Location"] == "/breakers/model:*/disable?ahead=yes"
+    page = client.get(led["Location"])
+    assert "Nobody has reported model:* yet." in text_of(page)
+    assert 'name="ahead" value="yes" checked' in page.content.decode()
+    ahead = (NOW + timedelta(hours=6)).strftime("%Y-%m-%dT%H:%M")
+    form = sent(starts_at=ahead, ahead="yes", scope="service", service="billing")
+    assert client.post("/breakers/model:*/disable", form).status_code == 303
+    override = Override.objects.get()
+    assert override.scope == Scope(operation="model:*", service="billing")
+    listed = client.get("/breakers")
+    assert "dev, model:* of service billing from" in text_of(listed)
+    call_off = f"/breakers/model:*/release?override={override.pk}"
+    assert f'href="{call_off}"' in listed.content.decode()
+    assert "It has not begun: what holds now stays as it is." in text_of(client.get(call_off))
+    assert client.post(call_off, sent(key="k-2", seen="1")).status_code == 303
+    assert "More overrides" not in text_of(client.get("/breakers"))
+
+
+def test_a_part_that_nobody_reported_is_refused_at_its_field_unless_meant_ahead() -> None:
+    troubled_fleet()
+    client = signed_in()
+    form = sent(scope="parts", service="billing", instance="b-9")
+    refused = client.post("/breakers/search_web/trip", form)
+    assert refused.status_code == 404
+    assert 'id="service-error"' in refused.content.decode()
+    assert client.post("/breakers/search_web/trip", form | {"ahead": "yes"}).status_code == 303
+    several = sent(verb="observe", name=["calm"], scope="parts", service="billing", ahead="yes", seen="", key="k-2")
+    assert "1 of 1 done" in text_of(bulk(client, several))
+    assert Override.objects.get(operation="calm").scope == Scope(operation="calm", service="billing")
+
+
+@pytest.mark.parametrize("verb", ["reset", "probe"])
+def test_nothing_is_reset_or_probed_ahead(verb: str) -> None:
+    troubled_fleet()
+    answer = signed_in().get(f"/named?name=moon&verb={verb}&ahead=yes")
+    assert f"has ever reported moon: there is nothing to {verb}." in text_of(answer)
+    assert signed_in().get(f"/breakers/moon/{verb}?ahead=yes").status_code == 404
+
+
+def test_load_is_shed_ahead_and_called_off() -> None:
+    troubled_fleet()
+    client = signed_in()
+    ahead = (NOW + timedelta(hours=6)).strftime("%Y-%m-%dT%H:%M")
+    assert client.post("/shed", sent(act="critical", confirm="dev", starts_at=ahead)).status_code == 303
+    page = text_of(client.get("/shed"))
+    assert "Put off by ana" in page
+    assert "Do not shed then" in page
+    assert client.post("/shed", sent(act="pass", expires_in_s="", key="k-2", seen="1")).status_code == 303
+    assert not LoadShed.objects.live("dev").exists()

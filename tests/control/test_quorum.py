@@ -236,3 +236,10 @@ def test_of_many_schedulers_one_trips_one_prolongs_and_one_releases(engine: Call
     assert sorted(map(str, at_once(engine, lambda _: keep(232)))) == ["0"] * 5 + ["1"]
     assert (Override.objects.filter(ended_at=None).count(), desired.current_revision("dev")) == (0, 4)
     assert verify("dev").is_whole
+
+
+def test_a_window_that_is_to_begin_later_does_not_hold_the_rule_back(ruled: None) -> None:
+    window = trip(starts_in_s=72_000.0, reason="the provider is upgraded tonight").object
+    assert [keep(0), keep(31)] == [0, 1]
+    held = Override.objects.live("dev").exclude(pk=window.pk).get()
+    assert (held.rule, held.starts_at < window.starts_at) == ("quorum", True)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from events import keys
+from recovery_ops.celery import app
 from recovery_ops.control.models import AuditEntry, EnvironmentRules, HeldAct, Override, UsedKey
+from recovery_ops.control.retention import KEEP_USED_KEYS, sweep_used_keys
+from recovery_ops.control.tasks import forget_used_keys
 from tests.control.cast import REASON
 from tests.control.test_api import Program
 from tests.control.today import today_fleet
@@ -125,3 +130,20 @@ def test_a_form_that_is_sent_again_with_another_beginning_is_refused() -> None:
     assert answer.status_code == 409
     assert "used for another change" in text_of(answer)
     assert Override.objects.count() == 1
+
+
+def test_what_a_key_stood_for_is_forgotten_after_its_time(program: Program) -> None:
+    path = "breakers/search_web/trip"
+    assert program.post(path, TRIP, idempotency_key="k-1")[0] == 200
+    [kept] = UsedKey.objects.all()
+    assert (sweep_used_keys(kept.at + KEEP_USED_KEYS), UsedKey.objects.count()) == (0, 1)
+    later = kept.at + KEEP_USED_KEYS + timedelta(seconds=1)
+    assert (sweep_used_keys(later), sweep_used_keys(later), UsedKey.objects.count()) == (1, 0, 0)
+    # Then the audit log alone tells: the same is answered as before, another reason is not.
+    assert program.post(path, TRIP, idempotency_key="k-1")[1]["was_already"] is True
+    assert program.post(path, TRIP | {"reason": "another reason"}, idempotency_key="k-1")[1]["code"] == "key_used"
+
+
+def test_the_scheduler_forgets_used_keys() -> None:
+    app.loader.import_default_modules()
+    assert forget_used_keys.name in {one["task"] for one in settings.CELERY_BEAT_SCHEDULE.values()}

@@ -33,6 +33,7 @@ PAGES = {
     "breaker counts figure": "/breakers/search_web/figure?part=counts",
     "breaker tables": "/breakers/search_web/tables",
     "trip": "/breakers/search_web/trip",
+    "named": "/named",
     "bulk": "/bulk",
     "resets": "/resets",
     "requests": "/requests",

@@ -133,9 +133,9 @@ def refuse(fields: dict[str, str]) -> None:
 
 def require_known_breaker(environment: str, scope: Scope) -> None:
     """Raise Refused (404) when no instance in the scope ever reported such a breaker, or an operation behind one."""
-    if _is_reported(environment, scope):
+    if is_reported(environment, scope):
         return
-    if not _is_reported(environment, Scope(operation=scope.operation)):
+    if not is_reported(environment, Scope(operation=scope.operation)):
         raise Refused(
             "unknown_breaker",
             f"No instance in {environment} has ever reported a breaker called {scope.operation}. Check the name; to "
@@ -156,7 +156,7 @@ def require_known_operation(environment: str, operation: str, now: datetime) -> 
     """Raise Refused (404) when nobody has reported the operation: as a breaker or declared ever, or by calls lately."""
     since = int((now - _LATELY).timestamp()) // 60
     counted = MinuteSum.objects.filter(_like("operation", operation), environment=environment, minute__gte=since)
-    if _is_reported(environment, Scope(operation=operation)) or counted.exists():
+    if is_reported(environment, Scope(operation=operation)) or counted.exists():
         return
     raise Refused(
         "unknown_operation",
@@ -175,7 +175,8 @@ def overlap(one: str, other: str) -> bool:
     )
 
 
-def _is_reported(environment: str, scope: Scope) -> bool:
+def is_reported(environment: str, scope: Scope) -> bool:
+    """Whether an instance in the scope ever reported such a breaker, or an operation behind one."""
     # One after the other: the first has an index, and mostly suffices; the last know what was declared and not called.
     asked = [(kind, column) for kind in (BreakerState, SettingsInForce) for column in ("breaker", "operation")]
     for kind, column in asked:

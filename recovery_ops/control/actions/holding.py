@@ -87,7 +87,7 @@ def is_same_wish(attempt: Attempt) -> bool:
 def keep_wish(attempt: Attempt) -> None:
     """Note which request came with this key, in the transaction that does what it asks for."""
     if attempt.key and attempt.by.wish:
-        kept = UsedKey(environment=attempt.environment, key=attempt.key, wish=attempt.by.wish)
+        kept = UsedKey(environment=attempt.environment, key=attempt.key, wish=attempt.by.wish, at=attempt.now)
         UsedKey.objects.bulk_create([kept], ignore_conflicts=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from functools import partial
@@ -60,9 +60,10 @@ def observe(**asked: Unpack[Imposing]) -> Done[Override]:
 
 
 def impose(mode: State, **asked: Unpack[Imposing]) -> Done[Override]:
-    """Rule the breakers in exactly this scope by a person's word; an override that rests on it is replaced.
+    """Rule the breakers in exactly this scope by a person's word; what rests on it at the same time is replaced.
 
-    Asked for the same twice (mode, scope, reason and end), the first stays and nothing is written.
+    What ends before this one begins, or begins after its end, stays. Asked for the same twice (mode, scope, reason and
+    end), the first stays and nothing is written.
     Raises Refused: 403, 400 by field, 404 for a breaker nobody reported, 409 when it was changed since `seen`.
     """
     by, environment, scope = asked["by"], asked["environment"], asked["scope"]
@@ -94,14 +95,12 @@ def impose(mode: State, **asked: Unpack[Imposing]) -> Done[Override]:
         wish = _wish(attempt, mode, starts_at, expires_in_s, impact.ramp_s if mode is State.FORCED_OPEN else 0.0)
 
         def write(revision: int) -> Step[Override]:
-            held = Override.objects.live(environment).in_scope(scope).first()
-            if held is not None and _is_same(held, wish):
-                return Step(object=held, revision=held.revision, was_already=True)
+            resting = list(Override.objects.live(environment).in_scope(scope))
+            same = next((one for one in resting if _is_same(one, wish)), None)
+            if same is not None:
+                return Step(object=same, revision=same.revision, was_already=True)
             attempt.check_fresh(revision - 1)
-            before = told(held)
-            if held is not None:
-                _refuse_to_cut(held, wish, attempt.now)
-                end_override(held, attempt, revision, f"replaced: {verb}")
+            before = _replaced(resting, wish, attempt, revision)
             wish.revision = revision
             wish.save(force_insert=True)
             return Step(object=wish, revision=revision, before=before, after=told(wish))
@@ -120,7 +119,7 @@ def release(*, override_id: str, **asked: Unpack[Asked]) -> Done[Override]:
     def write(revision: int) -> Step[Override]:
         held = Override.objects.get(pk=override.pk)
         if held.ended_at is not None:
-            _refuse_successor(held)
+            _refuse_successor(held, attempt.now)
             return Step(object=held, revision=held.end_revision or held.revision, was_already=True)
         attempt.check_fresh(revision - 1)
         before = told(held)
@@ -175,12 +174,15 @@ def extend(*, override_id: str, expires_in_s: float, **asked: Unpack[Asked]) -> 
 
 
 def resting_id(environment: str, scope: Scope) -> str:
-    """The id of the newest override that rests, or rested, on exactly this scope. Raises Refused (404)."""
-    newest = Override.objects.filter(environment=environment).in_scope(scope).order_by("-revision").first()
-    if newest is None:
+    """The id of the override that rests on exactly this scope: the one that holds, else the next that is to begin, else
+    the last that ended. Raises Refused (404).
+    """
+    found = Override.objects.filter(environment=environment).in_scope(scope)
+    meant = found.filter(ended_at=None).order_by("starts_at").first() or found.order_by("-revision").first()
+    if meant is None:
         detail = f"No override rests on exactly {words_of(scope)}. Name a part of it, or the override's id."
         raise Refused("nothing_held", detail, status=UNKNOWN)
-    return newest.pk
+    return meant.pk
 
 
 def end_expired(environment: str, *, now: datetime) -> list[Override]:
@@ -214,8 +216,8 @@ def end_expired(environment: str, *, now: datetime) -> list[Override]:
 
 
 def end_in_scope(scope: Scope, attempt: Attempt, revision: int) -> list[Override]:
-    """End what rests on exactly this scope, in the transaction of another change."""
-    ended = list(Override.objects.live(attempt.environment).in_scope(scope))
+    """End what holds on exactly this scope, in the transaction of another change; what is to begin later stays."""
+    ended = list(Override.objects.live(attempt.environment).in_scope(scope).filter(starts_at__lte=attempt.now))
     for override in ended:
         end_override(override, attempt, revision, attempt.reason)
     return ended
@@ -254,8 +256,15 @@ def _is_told_by(entry: AuditEntry, *, expires_in_s: float) -> bool:
 
 
 def _is_same(held: Override, wish: Override) -> bool:
-    is_alike = (held.mode, held.reason) == (wish.mode, wish.reason)
+    # Two that hold at once begin alike, whenever they were asked for.
+    begin_alike = abs(held.starts_at - wish.starts_at) <= SAME_END or held.starts_at <= wish.starts_at
+    is_alike = (held.mode, held.reason) == (wish.mode, wish.reason) and begin_alike
     return is_alike and abs(held.expires_at - wish.expires_at) <= SAME_END
+
+
+def _is_in_the_way(held: Override, wish: Override, now: datetime) -> bool:
+    """Whether both would hold at one moment; what is over, and was not noted yet, is noted on the way."""
+    return held.expires_at <= now or (held.starts_at < wish.expires_at and wish.starts_at < held.expires_at)
 
 
 def end_override(override: Override, attempt: Attempt, revision: int, reason: str) -> None:
@@ -280,8 +289,8 @@ def _found(permission: str, override_id: str, asked: Asked) -> Override:
     raise Refused("unknown_override", detail, status=UNKNOWN, fields={"override_id": "is not known"})
 
 
-def _refuse_successor(ended: Override) -> None:
-    held = Override.objects.live(ended.environment).in_scope(ended.scope).first()
+def _refuse_successor(ended: Override, now: datetime) -> None:
+    held = Override.objects.in_force(ended.environment, now).in_scope(ended.scope).first()
     if held is not None:
         changes = AuditEntry.objects.filter(environment=held.environment, revision=held.revision)
         detail = f"It has ended, and {held.by} set {held.mode} in its place: “{held.reason}”. Look again, then decide."
@@ -297,6 +306,24 @@ def _refuse_ended(override: Override) -> None:
 
 def _recalled(entry: AuditEntry) -> Override:
     return Override.objects.get(pk=entry.after["id"])
+
+
+def _replaced(resting: Sequence[Override], wish: Override, attempt: Attempt, revision: int) -> Mapping[str, Any] | None:
+    """End what would hold together with a wish; return it as the audit log keeps it. Raises Refused (409)."""
+    replaced = [one for one in resting if _is_in_the_way(one, wish, attempt.now)]
+    before = _told_together(replaced)
+    for one in replaced:
+        _refuse_to_cut(one, wish, attempt.now)
+        end_override(one, attempt, revision, f"replaced: {attempt.verb.partition('.')[2]}")
+    return before
+
+
+def _told_together(overrides: Sequence[Override]) -> Mapping[str, Any] | None:
+    """Those that one change ends, as the audit log keeps them: the first whole, the others by their ids."""
+    if not overrides:
+        return None
+    first, *others = overrides
+    return {**(told(first) or {}), **({"also": [one.pk for one in others]} if others else {})}
 
 
 def told(override: Override | None) -> Mapping[str, Any] | None:

@@ -179,7 +179,8 @@ def _trip(scene: _Scene, breaker: str, rule: QuorumRule) -> int:
     )
 
     def write(revision: int) -> Step[Override]:
-        standing = next((one for one in Override.objects.live(scene.environment) if _goes_first(one, breaker)), None)
+        in_force = Override.objects.in_force(scene.environment, now)
+        standing = next((one for one in in_force if _goes_first(one, breaker)), None)
         if standing is not None or len(opened) < needed:
             raise Refused("overtaken", "It is not so any more.", status=STALE)
         made = Override(

@@ -64,7 +64,8 @@ def begun(attempt: Attempt, scopes: Sequence[Scope], targets: Sequence[InstanceS
     ramp.salt = f"{ramp.environment}/{ramp.number}"
     ramp.bounds = asdict(bounds)
     ramp.plan = plan_of(ramp.salt, targets, bounds)
-    held = [one for scope in scopes for one in Override.objects.live(attempt.environment).in_scope(scope)]
+    in_force = Override.objects.live(attempt.environment).filter(starts_at__lte=attempt.now)
+    held = [one for scope in scopes for one in in_force.in_scope(scope)]
     ramp.overrides = [one.pk for one in held if one.operation in names]
     for scope in scopes:
         if scope.operation not in names:  # a pattern, or what was closed anyway: it cannot end for one after the other

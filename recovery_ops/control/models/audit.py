@@ -95,14 +95,17 @@ class UsedKey(models.Model):
     """What an idempotency key was used for: `wish` is a digest of the whole request (`actors.wish_of`).
 
     Beside the audit log and not in it: what was said there in words is evidence, this only tells two requests apart.
+    `at` is when it came first: `control.retention` forgets it some time after.
     """
 
     environment = environment_field()
     key = models.CharField(max_length=64)
     wish = models.CharField(max_length=64)
+    at = models.DateTimeField()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["environment", "key"], name="used_key_once")]
+        indexes = [models.Index(fields=["at"], name="used_key_at")]
 
     def __str__(self) -> str:
         return self.key

@@ -70,7 +70,8 @@ class OverrideQuerySet(models.QuerySet["Override"]):
 class Override(Scoped):
     """What a person, or a rule of the policy, imposed on the breakers in a scope, from when until when, and why.
 
-    At most one is live in exactly one scope. `revision` is that of its last change, `end_revision` that of its end.
+    At most one holds in exactly one scope at a moment; others may be to begin. `revision` is that of its last change,
+    `end_revision` that of its end.
     `rule` is `quorum` where the console did it by that section of the policy, empty for a person or a key.
     """
 
@@ -99,9 +100,9 @@ class Override(Scoped):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["environment", "operation", "service", "instance", "group"],
+                fields=["environment", "operation", "service", "instance", "group", "starts_at"],
                 condition=Q(ended_at__isnull=True),
-                name="override_once_live",
+                name="override_once_begun",
             ),
         ]
         indexes = [

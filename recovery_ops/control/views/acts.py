@@ -20,13 +20,14 @@ from events.wording import clock_text, count_text, rate_text, zone_word
 from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused, words_of
 from recovery_ops.control.actions.attempt import SIGN_IN_AGAIN
-from recovery_ops.control.actions.checks import is_production
+from recovery_ops.control.actions.checks import is_any, is_production, is_reported
 from recovery_ops.control.actions.holding import is_grave, is_second_needed
 from recovery_ops.control.actions.probes import probe
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.forms import (
     DEFAULT_EXPIRY_S,
+    PARTS,
     BeginForm,
     ExtendForm,
     OverrideForm,
@@ -46,6 +47,7 @@ from recovery_ops.rules.scope import ANY, Scope
 
 UNPROCESSABLE = 422
 MOST_INSTEAD = 20
+MOST_MATCHED = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +170,9 @@ ACTS = {
 
 @require_http_methods(["GET", "POST"])
 def act(request: HttpRequest, *, environment: str, name: str, verb: str) -> HttpResponse:
-    """Show the form of an act, or carry it out. 403 for who may not, 404 for a breaker nobody reported."""
+    """Show the form of an act, or carry it out; `name` may be a pattern. 403 for who may not, 404 for what nobody
+    reported, unless it is to be ruled `ahead`.
+    """
     chosen = ACTS[verb]
     if not visit_of(request).grants.may_in_part(chosen.permission, environment):
         raise PermissionDenied(f"Your role does not let you {chosen.permission} breakers in {environment}.")
@@ -181,17 +185,20 @@ def act(request: HttpRequest, *, environment: str, name: str, verb: str) -> Http
 
 
 class _Asked:
-    """One request for one act on one breaker."""
+    """One request for one act on one breaker, or on those of a pattern."""
 
     def __init__(self, request: HttpRequest, environment: str, name: str, chosen: Act) -> None:
         self.request, self.environment, self.name, self.act = request, environment, name, chosen
         self.now = timezone.now()
         self.override = self._override() if chosen.is_about_override else None
         self.scope = self.override.scope if self.override is not None else Scope(operation=name)
-        self.is_every = name == ANY
-        self.back = reverse("breakers") if ANY in name else reverse("breaker", args=[name])
-        known = BreakerState.objects.filter(environment=environment)
-        if self.override is None and not (known if self.is_every else known.filter(breaker=name)).exists():
+        self.is_every = is_any(name)
+        self.is_pattern = ANY in name
+        has_page = not self.is_pattern and BreakerState.objects.filter(environment=environment, breaker=name).exists()
+        self.back = reverse("breaker", args=[name]) if has_page else reverse("breakers")
+        self.is_new = self.override is None and not has_page and not is_reported(environment, self.scope)
+        is_meant = chosen.form is OverrideForm and (request.GET.get("ahead") or request.POST.get("ahead"))
+        if self.is_new and not is_meant:
             raise Http404(f"No instance in {environment} has ever reported a breaker called {name}.")
 
     def _override(self) -> Override:
@@ -213,7 +220,7 @@ class _Asked:
             words = {"typed": self._typed_name, "for_a_part": in_production, "for_all": self.is_every}
         if initial is None:
             return self.act.form(self.request.POST, **words)
-        defaults = {"scope": "all", "expires_in_s": DEFAULT_EXPIRY_S}
+        defaults = {"scope": "all", "expires_in_s": DEFAULT_EXPIRY_S, "ahead": self.is_new}
         return self.act.form(initial={**defaults, **initial}, **words)
 
     @property
@@ -224,6 +231,9 @@ class _Asked:
     def carried_out(self) -> HttpResponse:
         """Check the form, ask the action, and go back to the breaker; or the form again with what is wrong."""
         form = self.form()
+        self.scope = self._chosen(form)
+        if self.request.POST.get("weigh"):
+            return self.page(self.form(dict(self.request.POST.items())))
         if not form.is_valid():
             return self.page(form, status=UNPROCESSABLE)
         try:
@@ -240,6 +250,14 @@ class _Asked:
             return changed(self.request, reverse("reset-ramp", args=[number]), notice)
         notice = f"{self.act.notice.format(words_of(self.scope))}{so_already}. The page shows who has applied it."
         return changed(self.request, self.back, notice)
+
+    def _chosen(self, form: ReasonForm) -> Scope:
+        """The part of the environment that a form means, also of one with other faults; all of it where it has none."""
+        if self.override is not None or not isinstance(form, ScopeForm):
+            return self.scope
+        if not form.is_valid() and {"scope", *PARTS} & form.errors.keys():
+            return self.scope
+        return form.scope_of(self.name)
 
     def _done(self, form: ReasonForm) -> actions.Done[Any]:
         cleaned = form.cleaned_data
@@ -258,10 +276,12 @@ class _Asked:
             asked["confirm"] = cleaned["confirm"]
         if isinstance(form, BeginForm):
             asked["starts_in_s"] = form.starts_in_s(self.now)
+        if "ahead" in cleaned:
+            asked["ahead"] = cleaned["ahead"]
         if self.override is not None:
             asked["override_id"] = self.override.pk
         elif isinstance(form, ScopeForm):
-            self.scope = asked["scope"] = form.scope_of(self.name)
+            asked["scope"] = self.scope
         carry_out: Callable[..., actions.Done[Any]] = getattr(actions, self.act.permission, probe)
         return carry_out(**asked)
 
@@ -281,7 +301,7 @@ class _Asked:
 
     def _agents(self) -> list[AgentRow]:
         """The instances that the scope may name."""
-        if self.is_every:
+        if self.is_pattern or self.is_new:
             return queries.fleet(self.environment, now=self.now)
         return [one.agent for one in queries.instance_states(self.environment, self.name, now=self.now)]
 
@@ -289,6 +309,29 @@ class _Asked:
         """Whether it may wait for a second person; which part of the environment is meant is only said in the form."""
         is_lasting = issubclass(self.act.form, ExtendForm)
         return is_lasting and is_grave(self.environment, self.scope) and is_second_needed(self.environment)
+
+    @property
+    def _called(self) -> str:
+        """What the page says that it is about: of an override what it rests on, which may be more than this breaker."""
+        return "every breaker" if is_any(self.scope.operation) else self.scope.operation
+
+    @property
+    def _about(self) -> str:
+        """Which override is changed, where it is not just that of this breaker everywhere."""
+        if self.override is None or self.scope == Scope(operation=self.name):
+            return ""
+        return f"It rests on {words_of(self.scope)}, by {self.override.by}: {self.override.reason}"
+
+    def _lead(self, impact: Impact) -> str:
+        if self.act.permission == "release" and self.override is not None and self.override.starts_at > self.now:
+            return "It has not begun: what holds now stays as it is."
+        return self.act.consequence(impact)
+
+    def _breakers(self, impact: Impact) -> list[tuple[str, str]]:
+        """How many breakers a pattern means, as a pair like those of `impact_words`."""
+        if ANY not in self.scope.operation:
+            return []
+        return [(count_text(len(impact.breakers), "breaker").split()[-1], str(len(impact.breakers)))]
 
     def _in_steps(self, impact: Impact) -> str:
         """That a reset of all of them goes in steps, and in which."""
@@ -305,11 +348,16 @@ class _Asked:
             "now": self.now,
             "act": self.act,
             "form": form,
-            "breaker": "every breaker" if self.is_every else self.name,
+            "breaker": self._called,
             "override": self.override,
-            "lead": self.act.consequence(impact),
+            "about": self._about,
+            "lead": self._lead(impact),
+            "matched": impact.breakers[:MOST_MATCHED] if self.is_pattern and self.override is None else (),
+            "more_matched": len(impact.breakers) - MOST_MATCHED,
+            "is_new": self.is_new,
+            "touched": "" if self.scope == Scope(operation=self.name) else words_of(self.scope),
             "in_steps": self._in_steps(impact),
-            "impact": impact_words(impact),
+            "impact": [*self._breakers(impact), *impact_words(impact)],
             "instead": impact.operations[:MOST_INSTEAD] if self.act.permission == "trip" else (),
             "more_instead": len(impact.operations) - MOST_INSTEAD if self.act.permission == "trip" else 0,
             "services": sorted({one.service for one in having}),

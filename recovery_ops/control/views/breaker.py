@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
@@ -22,7 +23,6 @@ from events.rows import RANK, BreakerRow, InstanceState
 from events.stills import still_of
 from events.window import PRESETS, Window, window_in
 from events.wording import state_word
-from recovery_ops.control.actions import words_of
 from recovery_ops.control.models import AuditEntry
 from recovery_ops.control.stuck import findings_of
 from recovery_ops.control.views import sentences
@@ -34,6 +34,7 @@ from recovery_ops.control.views.instances import instances_of
 from recovery_ops.control.views.quorum_words import quorum_words
 from recovery_ops.control.views.ramp_words import ramp_lines
 from recovery_ops.control.views.ranking import ranking_of
+from recovery_ops.control.views.resting import Resting
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.intent import Override
 from recovery_ops.rules.words import State
@@ -41,39 +42,6 @@ from recovery_ops.rules.words import State
 MOST_MOVES = 200
 _ENTRIES = 40
 _VERBS = ("trip", "disable", "observe", "reset", "probe", "release", "extend")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resting:
-    """An override that rests on the breaker, as its card tells it."""
-
-    id: str
-    mode: str
-    by: str
-    reason: str
-    revision: int
-    starts_at: datetime
-    expires_at: datetime
-    scope_words: str
-    release_href: str
-    extend_href: str
-
-    @staticmethod
-    def of(override: Override, name: str, environment: str) -> Resting:
-        """The override with its moments and its addresses."""
-        query = f"?override={override.id}"
-        return Resting(
-            id=override.id,
-            mode=override.mode,
-            by=override.by,
-            reason=override.reason,
-            revision=override.revision,
-            starts_at=datetime.fromtimestamp(override.starts_at, UTC),
-            expires_at=datetime.fromtimestamp(override.expires_at, UTC),
-            scope_words=f"{environment}, {words_of(override.scope)}",
-            release_href=reverse("breaker-release", args=[name]) + query,
-            extend_href=reverse("breaker-extend", args=[name]) + query,
-        )
 
 
 def breaker(request: HttpRequest, *, environment: str, name: str) -> HttpResponse:
@@ -105,6 +73,7 @@ def breaker(request: HttpRequest, *, environment: str, name: str) -> HttpRespons
         "stuck": stuck,
         "ramps": ramp_lines(environment, name),
         "links": {verb: reverse(f"breaker-{verb}", args=[name]) for verb in _VERBS},
+        "named_href": f"{reverse('breakers-named')}?{urlencode({'name': name})}",
         "policy_href": reverse("policy", args=[row.operations[0] if row.operations else name]),
         "figure_href": f"{reverse('breaker-figure', args=[name])}{window.link}",
         "counts_href": f"{reverse('breaker-figure', args=[name])}?part=counts{window.also}",

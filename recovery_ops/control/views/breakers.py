@@ -21,6 +21,7 @@ from events.wording import count_text
 from recovery_ops.control.stuck import stuck_among
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.facets import Facet, facets_of
+from recovery_ops.control.views.resting import MOST_ELSEWHERE, elsewhere
 from recovery_ops.control.views.shedding import sentence_of
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.intent import Override
@@ -74,6 +75,7 @@ def breakers(request: HttpRequest, *, environment: str) -> HttpResponse:
     shown = [row for row in found if chosen not in tests or row.name in tests[chosen]]
     if is_asked(request):
         return rows_answer(request, f"breakers {environment}", _COLUMNS, (_cells(row, standing) for row in shown))
+    resting = elsewhere(standing)
     fleet = queries.fleet_lanes(environment, start=window.start, end=window.end, now=now)
     context = {
         "now": now,
@@ -86,6 +88,8 @@ def breakers(request: HttpRequest, *, environment: str) -> HttpResponse:
         "facet_word": _WORDS.get(chosen, chosen),
         "rows": [_row(row, standing, fleet.get(row.name, []), window, is_stuck=row.name in stuck) for row in shown],
         "shed": None if standing.shed is None else sentence_of(standing.shed, now=now),
+        "elsewhere": resting[:MOST_ELSEWHERE],
+        "more_elsewhere": len(resting) - MOST_ELSEWHERE,
         "stuck": [(row.name, _href(row, window), stuck[row.name]) for row in shown if row.name in stuck],
         "footer": f"{count_text(len(shown), 'breaker')} of {len(found)} in {environment}.",
     }

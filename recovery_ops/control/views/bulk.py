@@ -30,8 +30,6 @@ from recovery_ops.control.views.acts import ACTS, MOST_INSTEAD, UNPROCESSABLE, i
 from recovery_ops.control.views.breakers import ratio_of
 from recovery_ops.rules.scope import Scope
 
-_PARTS = ("service", "group", "instance")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
@@ -71,7 +69,7 @@ def bulk(request: HttpRequest, *, environment: str) -> HttpResponse:
     if not form.is_valid():
         return _page(request, environment, form, rows, status=UNPROCESSABLE)
     said = form.cleaned_data
-    if request.POST.get("weighed") != _weight(said["name"], _where(said)):
+    if request.POST.get("weighed") != _weight(said["name"], form.where()):
         return _page(request, environment, form, rows)
     try:
         results = _carried_out(request, environment, form)
@@ -98,15 +96,11 @@ def _carried_out(request: HttpRequest, environment: str, form: BulkForm) -> list
         "starts_in_s": form.starts_in_s(now),
         "confirm": said.get("confirm", ""),
         "break_glass": said["break_glass"],
+        "ahead": said["ahead"],
     }
     if said["expires_in_s"]:
         more["expires_in_s"] = float(said["expires_in_s"])
-    return actions.each(said["verb"], said["name"], asked, where=_where(said), **more)
-
-
-def _where(said: Mapping[str, Any]) -> dict[str, str]:
-    """The part of the environment that a form means."""
-    return {said["scope"]: said[said["scope"]]} if said.get("scope") in _PARTS else {}
+    return actions.each(said["verb"], said["name"], asked, where=form.where(), **more)
 
 
 def _weight(names: Iterable[str], where: Mapping[str, str]) -> str:
@@ -125,7 +119,7 @@ def _page(
 ) -> HttpResponse:
     told = {one.name: one for one in results}
     chosen = [row.name for row in rows if row.name in set(form["name"].value() or ())]
-    where = _where(form.cleaned_data) if form.is_bound and form.is_valid() else {}
+    where = form.where() if form.is_bound and form.is_valid() else {}
     verb = str(form["verb"].value())
     # What was asked is over by now: what it touches is said before.
     is_weighed = bool(chosen) and status == 200 and not results

@@ -14,6 +14,7 @@ from events.cardinality import Standing, standings
 from events.models import Quarantine
 from events.tallies import tallies_of
 from events.wording import count_text
+from recovery_ops.control.retention import KEEP_USED_KEYS
 from recovery_ops.control.views.settings import settings_page
 
 _UNITS = ((2**30, "GB"), (2**20, "MB"), (2**10, "kB"))
@@ -73,6 +74,7 @@ def kept() -> list[Kept]:
         Kept(words="Breakers of instances that are gone", length=retention.KEEP_BREAKERS),
         Kept(words="Agents that are gone", length=retention.KEEP_AGENTS),
         Kept(words="What was set aside", length=retention.KEEP_QUARANTINE),
+        Kept(words="What an idempotency key stood for", length=KEEP_USED_KEYS),
     ]
     return sorted(lines, key=lambda line: line.length)
 
