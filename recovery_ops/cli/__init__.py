@@ -21,11 +21,14 @@ from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from recovery_ops.cli import (
+    accounts,
     acts,
+    capacity,
     escalations,
     failures,
     keys,
     learning,
+    looking,
     masking,
     notifications,
     policies,
@@ -35,7 +38,18 @@ from recovery_ops.cli import (
     settings,
     unclassified,
 )
-from recovery_ops.cli.words import DONE, NO_ANSWER, NOT_APPLIED, REFUSED, WAITS, Ask, Refusal, Unconfirmed, every
+from recovery_ops.cli.words import (
+    DONE,
+    NO_ANSWER,
+    NOT_APPLIED,
+    REFUSED,
+    WAITS,
+    Ask,
+    Refusal,
+    Unconfirmed,
+    add_paging,
+    every,
+)
 
 __all__ = ["DONE", "NOT_APPLIED", "NO_ANSWER", "REFUSED", "WAITS", "Console", "NoAnswer", "Problem", "main"]
 
@@ -138,6 +152,9 @@ def _carried_out(
     ask: Ask | None,
 ) -> int:
     simple = {
+        "accounts": accounts.run,
+        "capacity": capacity.run,
+        **dict.fromkeys(("agents", "overrides", "explain", "degradations", "amplification", "api"), looking.run),
         "escalations": escalations.run,
         "failures": failures.run,
         "keys": keys.run,
@@ -161,7 +178,8 @@ def _carried_out(
     if options.verb == "shed":
         return acts.shed(console, options, say, ask)
     if options.verb == "tail":
-        return policies.follow(console, is_following=options.follow, say=say, sleep=sleep)
+        most = None if options.all else options.limit
+        return policies.follow(console, is_following=options.follow, say=say, sleep=sleep, limit=most)
     return acts.act(console, options, say, sleep, ask)
 
 
@@ -174,8 +192,12 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("status", help="what does not flow, who reports, and who obeys the newest revision")
     tail = verbs.add_parser("tail", help="what people and the console did, from the audit log")
+    add_paging(tail, 20)
     tail.add_argument("-f", "--follow", action="store_true", help="go on, until Ctrl-C")
     acts.add_words(verbs, _seconds)
+    accounts.add_words(verbs)
+    looking.add_words(verbs)
+    capacity.add_words(verbs)
     policies.add_words(verbs, _seconds)
     escalations.add_words(verbs, _seconds)
     failures.add_words(verbs, _seconds)

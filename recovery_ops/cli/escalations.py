@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from itertools import chain
 from typing import Any
 from urllib.parse import urlencode
 
-from recovery_ops.cli.words import DONE, REFUSED, Asking, Say, every
+from recovery_ops.cli.words import DONE, REFUSED, Asking, Say, add_paging, say_rows
 
 _PATH = "/api/v1/escalations"
 _SEVERITIES = ("high", "normal", "low")
@@ -35,6 +34,7 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     shown = words.add_parser("list", help="a tab of the queue, the most urgent first")
     shown.add_argument("--tab", default="open", choices=_TABS)
     shown.add_argument("--queue", help="only this queue")
+    add_paging(shown)
     shown.add_argument("--severity", choices=_SEVERITIES, help="only this severity")
     words.add_parser("show", help="one question with its story").add_argument("number", type=int)
     for word, brief in _ACTS.items():
@@ -63,10 +63,8 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
     chosen = {name: value for name in ("queue", "severity") if (value := getattr(options, name))}
-    found = console.ask("GET", f"{_PATH}?{urlencode({'tab': options.tab, **chosen})}")
-    further = () if found["next"] is None else every(console, found["next"], "escalations")
-    for one in chain(found["escalations"], further):
-        say(_line(one))
+    path = f"{_PATH}?{urlencode({'tab': options.tab, **chosen})}"
+    found = say_rows(console, path, "escalations", options, lambda one: [_line(one)], say)
     counts = ", ".join(f"{count} {name}" for name, count in found["counts"].items())
     say(f"{found['environment']}: {counts}")
     return DONE

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
-from recovery_ops.cli.words import DONE, REFUSED, Asking, Say, every
+from recovery_ops.cli.words import DONE, REFUSED, Asking, Say, add_paging, say_rows
 
 _PATH = "/api/v1/failures"
 _ACTS = {
@@ -25,6 +24,7 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     failures = verbs.add_parser("failures", help="causes of failures: list, assign, archive, resolve, merge, split …")
     words = failures.add_subparsers(dest="word", required=True)
     shown = words.add_parser("list", help="the causes of the last hours, the most frequent first")
+    add_paging(shown)
     shown.add_argument("--state", help="only these: open, regressed, returned, archived or resolved")
     for word, brief in _ACTS.items():
         one = _act_word(words, word, brief)
@@ -75,16 +75,19 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
     state = f"?state={quote(options.state, safe='')}" if options.state else ""
-    found = console.ask("GET", f"{_PATH}{state}")
-    further = () if found["next"] is None else every(console, found["next"], "failures")
-    for one in chain(found["failures"], further):
-        owner = one["assigned_to"] or "nobody"
-        say(f"{one['fingerprint']} {one['failures']} × {one['category']} in {', '.join(one['operations'])}")
-        say(f"  {one['state']}, owner {owner}; last {one['last']}; “{one['message']}”")
+    found = say_rows(console, f"{_PATH}{state}", "failures", options, _cause, say)
     for rule in found["groupings"]:
         about = f" where {rule['field']} is {rule['value']}" if rule["kind"] == "split" else ""
         say(f"{rule['kind']} {rule['number']}: {rule['fingerprint']}{about} is {rule['into']}, by {rule['made_by']}")
     return DONE
+
+
+def _cause(one: Mapping[str, Any]) -> list[str]:
+    owner = one["assigned_to"] or "nobody"
+    return [
+        f"{one['fingerprint']} {one['failures']} × {one['category']} in {', '.join(one['operations'])}",
+        f"  {one['state']}, owner {owner}; last {one['last']}; “{one['message']}”",
+    ]
 
 
 def _told(result: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from recovery_ops.cli.words import DONE, Asking, Say, every
+from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
 
 _KEYS = "/api/v1/keys"
 _QUARANTINE = "/api/v1/quarantine"
@@ -16,7 +16,7 @@ def add_words(verbs: Any, seconds: Any) -> None:
     """The verbs `keys` and `quarantine`; `seconds` reads a length of time."""
     keys = verbs.add_parser("keys", help="what lets programs in: list, create, rotate, revoke (a key of scope admin)")
     words = keys.add_subparsers(dest="word", required=True)
-    words.add_parser("list", help="every key of the environment, without its secret")
+    add_paging(words.add_parser("list", help="the keys of the environment, without their secrets"))
     create = words.add_parser("create", help="make a key; its secret is said once, alone on the last line")
     create.add_argument("name", help="what or whom it is for")
     create.add_argument("--scope", required=True, help="ingest,desired,read,act,settings,admin")
@@ -28,7 +28,7 @@ def add_words(verbs: Any, seconds: Any) -> None:
     revoke.add_argument("prefix", help="how the key begins")
     quarantine = verbs.add_parser("quarantine", help="records that could not be taken in: list, replay, drop")
     lines = quarantine.add_subparsers(dest="word", required=True)
-    lines.add_parser("list", help="what is set aside and why, the newest first")
+    add_paging(lines.add_parser("list", help="what is set aside and why, the newest first"))
     replay = lines.add_parser("replay", help="take them in once more, after a fix")
     drop = lines.add_parser("drop", help="forget them for good")
     for one in (replay, drop):
@@ -43,8 +43,7 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     if options.verb == "quarantine":
         return _quarantine(console, options, say)
     if options.word == "list":
-        for one in every(console, _KEYS, "keys"):
-            say(_key(one))
+        say_rows(console, _KEYS, "keys", options, lambda one: [_key(one)], say)
         return DONE
     body: dict[str, object] = {"reason": options.reason, "dry_run": options.dry_run}
     if options.word == "create":
@@ -63,10 +62,7 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _quarantine(console: Asking, options: argparse.Namespace, say: Say) -> int:
     if options.word == "list":
-        for one in every(console, _QUARANTINE, "lines"):
-            say(
-                f"{one['number']} {one['received_at'][:19]} {one['signal']}, {one['size_bytes']} bytes: {one['reason']}"
-            )
+        say_rows(console, _QUARANTINE, "lines", options, lambda one: [_set_aside(one)], say)
         return DONE
     body: dict[str, object] = {"reason": options.reason, "dry_run": options.dry_run}
     done = console.ask(
@@ -78,6 +74,10 @@ def _quarantine(console: Asking, options: argparse.Namespace, say: Say) -> int:
     else:
         say(f"{done['settled']} taken in, {done['stored']} new facts, {done['left']} still cannot be{tried}")
     return DONE
+
+
+def _set_aside(one: Mapping[str, Any]) -> str:
+    return f"{one['number']} {one['received_at'][:19]} {one['signal']}, {one['size_bytes']} bytes: {one['reason']}"
 
 
 def _key(one: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from recovery_ops.cli.words import DONE, Asking, Say, every
+from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
 from recovery_ops.rules.feedback import WORDS, Want
 
 _GOLDEN = "/api/v1/policies/golden"
@@ -17,7 +17,7 @@ def add_words(verbs: Any) -> None:
     """The verbs `golden` and `feedback`, and what can be done with each."""
     golden = verbs.add_parser("golden", help="runs that every proposal is tried on: list, show, mark, drop")
     words = golden.add_subparsers(dest="word", required=True)
-    words.add_parser("list", help="the golden runs, newest first")
+    add_paging(words.add_parser("list", help="the golden runs, newest first"))
     words.add_parser("show", help="one, with what was decided in it").add_argument("number", type=int)
     mark = words.add_parser("mark", help="keep a run, so that every proposal shows what it does to it")
     mark.add_argument("run", help="the run's id")
@@ -27,8 +27,7 @@ def add_words(verbs: Any) -> None:
     drop.add_argument("number", type=int)
     feedback = verbs.add_parser("feedback", help="failures that were handled badly: list, say, propose, close")
     words = feedback.add_subparsers(dest="word", required=True)
-    shown = words.add_parser("list", help="the newest entries")
-    shown.add_argument("--limit", type=int, default=50, help="at most so many (50)")
+    add_paging(words.add_parser("list", help="the newest entries"))
     say = words.add_parser("say", help="note that something was handled badly")
     say.add_argument("operation")
     wanted = ", ".join(f"{want}: {WORDS[want]}" for want in Want)
@@ -51,11 +50,8 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _golden(console: Asking, options: argparse.Namespace, say: Say) -> int:
     if options.word == "list":
-        cases = list(every(console, _GOLDEN, "golden"))
-        for one in cases:
-            say(_case(one))
-        if not cases:
-            say("No run is golden yet: `golden mark RUN` keeps one.")
+        nothing = "No run is golden yet: `golden mark RUN` keeps one."
+        say_rows(console, _GOLDEN, "golden", options, lambda one: [_case(one)], say, nothing=nothing)
     elif options.word == "show":
         found = console.ask("GET", f"{_GOLDEN}/{options.number}")
         say(_case(found["golden"]))
@@ -72,11 +68,8 @@ def _golden(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _feedback(console: Asking, options: argparse.Namespace, say: Say) -> int:
     if options.word == "list":
-        found = console.ask("GET", f"{_FEEDBACK}?limit={options.limit}")["feedback"]
-        for one in found:
-            say(_entry(one))
-        if not found:
-            say("Nobody has said that something was handled badly.")
+        nothing = "Nobody has said that something was handled badly."
+        say_rows(console, _FEEDBACK, "feedback", options, lambda one: [_entry(one)], say, nothing=nothing)
         return DONE
     if options.word == "propose":
         done = console.ask("POST", f"{_FEEDBACK}/{options.number}/propose", _why(options))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from recovery_ops.cli.words import DONE, Asking, Say, every
+from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
 
 _PATH = "/api/v1/notifications"
 _NOUNS = ("channel", "rule", "chain")
@@ -16,9 +17,9 @@ def add_words(verbs: Any) -> None:
     """The verb `notifications` and what can be done with it."""
     notifications = verbs.add_parser("notifications", help="who is told what: list, log, test, on, off")
     words = notifications.add_subparsers(dest="word", required=True)
-    words.add_parser("list", help="channels, what they are told, and who is asked when")
+    add_paging(words.add_parser("list", help="channels, what they are told, and who is asked when"))
     log = words.add_parser("log", help="the newest messages, and what became of each")
-    log.add_argument("--limit", type=int, default=20, help="how many, to 200 (20)")
+    add_paging(log, 20)
     _acting(words.add_parser("test", help="send a channel something that says it is a test"))
     for word, brief in (("on", "switch one on"), ("off", "switch one off; what it is stays")):
         one = words.add_parser(word, help=brief)
@@ -29,7 +30,7 @@ def add_words(verbs: Any) -> None:
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     """Carry out one of the words."""
     if options.word == "list":
-        return _list(console, say)
+        return _list(console, options, say)
     if options.word == "log":
         return _log(console, options, say)
     body = {"reason": options.reason, "dry_run": options.dry_run}
@@ -52,20 +53,24 @@ def _acting(one: argparse.ArgumentParser) -> None:
     one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
 
 
-def _list(console: Asking, say: Say) -> int:
+def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
     for noun in _NOUNS:
-        for one in every(console, f"{_PATH}/{noun}s", f"{noun}s"):
-            say(_line(noun, one))
-            for step in one.get("steps", ()):
-                say(f"  after {step['after_s']:g} s {step['who']}")
+        say_rows(console, f"{_PATH}/{noun}s", f"{noun}s", options, partial(_lines, noun), say)
     return DONE
+
+
+def _lines(noun: str, one: Mapping[str, Any]) -> list[str]:
+    return [_line(noun, one), *(f"  after {step['after_s']:g} s {step['who']}" for step in one.get("steps", ()))]
 
 
 def _log(console: Asking, options: argparse.Namespace, say: Say) -> int:
-    for one in console.ask("GET", f"{_PATH}/deliveries?limit={options.limit}")["deliveries"]:
-        why = f": {one['problem']}" if one["problem"] else ""
-        say(f"{one['made_at']} {one['state']} channel {one['channel']} “{one['title']}”{why}")
+    say_rows(console, f"{_PATH}/deliveries", "deliveries", options, _delivery, say)
     return DONE
+
+
+def _delivery(one: Mapping[str, Any]) -> list[str]:
+    why = f": {one['problem']}" if one["problem"] else ""
+    return [f"{one['made_at']} {one['state']} channel {one['channel']} “{one['title']}”{why}"]
 
 
 def _line(noun: str, one: Mapping[str, Any]) -> str:

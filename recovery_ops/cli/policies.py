@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from recovery_ops.cli.words import DONE, REFUSED, Asking, Say
+from recovery_ops.cli.words import DONE, PAGE, REFUSED, Asking, Say, add_paging, say_rows
 
 _PATH = "/api/v1/policies"
 _POLL_S = 0.5
@@ -34,6 +34,28 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
         ("diff", "how a document differs from the live policy"),
     ):
         words.add_parser(word, help=brief).add_argument("file", help="a JSON file, or - for standard input")
+    for word, brief in (
+        ("proposals", "the open proposals, the newest first"),
+        ("releases", "the versions of the policy, the newest first"),
+        ("rollouts", "proposals that went to some first, the newest first"),
+        ("replays", "what was decided again, the newest first"),
+    ):
+        listed = words.add_parser(word, help=brief)
+        add_paging(listed)
+        if word == "proposals":
+            listed.add_argument("--ended", action="store_true", help="also those that are live, rejected …")
+    words.add_parser("proposal", help="one, with what it changes and what was said").add_argument("number", type=int)
+    moves = [
+        words.add_parser(word, help=brief)
+        for word, brief in (
+            ("submit", "send a draft to review"),
+            ("comment", "say something about a proposal, as its reason"),
+            ("return", "send a proposal back to its author"),
+            ("reject", "end a proposal"),
+        )
+    ]
+    for one in moves:
+        one.add_argument("number", type=int)
     push = words.add_parser("push", help="propose a document")
     push.add_argument("file", help="a JSON file, or - for standard input")
     push.add_argument("--title", required=True, help="what changes, in a few words")
@@ -59,7 +81,7 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     replay.add_argument("what", help="a proposal's number, or a JSON file")
     replay.add_argument("--back", type=seconds, default=86_400.0, metavar="TIME", help="how far to look back (24h)")
     release.add_argument("--accept-golden", action="store_true", help="that golden runs change is meant")
-    for one in (push, release, back):
+    for one in (push, release, back, *moves):
         one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
         one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
 
@@ -76,7 +98,58 @@ def run(console: Asking, options: argparse.Namespace, say: Say, sleep: Callable[
         "release": _release,
         "rollback": _roll_back,
         "rollout": _rollout,
+        "proposal": _proposal,
+        **dict.fromkeys(_LISTS, _list),
+        **dict.fromkeys(_MOVES, _move),
     }[options.word](console, options, say)
+
+
+def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    every_state = "?state=all" if getattr(options, "ended", False) else ""
+    path, nothing = f"{_PATH}/{options.word}{every_state}", f"There are no {options.word} yet."
+    if options.word == "proposals" and not every_state:
+        nothing = "No proposal is open: --ended has the others."
+    say_rows(console, path, options.word, options, lambda one: [_LISTS[options.word](one)], say, nothing=nothing)
+    return DONE
+
+
+def _proposed(one: Mapping[str, Any]) -> str:
+    state = one["state"].replace("_", " ")
+    return f"proposal {one['number']}: {state}, {one['title']} (by {one['by']}, from policy {one['base_version']})"
+
+
+def _proposal(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    found = console.ask("GET", f"{_PATH}/proposals/{options.number}")
+    say(_proposed(found["proposal"]))
+    for change in found["changes"]:
+        say(f"  {change['words']}")
+    for finding in found["findings"]:
+        say(f"  {finding['level']}: {finding['path']} {finding['message']}")
+    for case in found["golden"]:
+        does = {True: "stays as it is", False: case["difference"]}.get(case["is_same"], "is not known yet")
+        say(f"  golden run {case['number']} “{case['name']}”: {does}")
+    for note in found["notes"]:
+        say(f"  {note['at'][:19]} {note['by']} ({note['verb']}): {note['text']}")
+    return DONE
+
+
+def _move(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    done = console.ask("POST", f"{_PATH}/proposals/{options.number}/{options.word}", _why(options))
+    say(("Nothing was changed. It would be: " if done["dry_run"] else "") + _proposed(done["proposal"]))
+    return DONE
+
+
+def _released(one: Mapping[str, Any]) -> str:
+    of = "" if one["proposal"] is None else f", proposal {one['proposal']}"
+    glass = ", without approval" if one["is_break_glass"] else ""
+    return (
+        f"policy {one['version']}: {one['summary']}{of}{glass} ({one['by']}, {one['created_at'][:19]}: {one['reason']})"
+    )
+
+
+def _replayed(one: Mapping[str, Any]) -> str:
+    of = "a document" if one["proposal"] is None else f"proposal {one['proposal']}"
+    return f"replay {one['number']} of {of}: {one['state']}, {one['start'][:19]} to {one['end'][:19]} (by {one['by']})"
 
 
 def _show(console: Asking, options: argparse.Namespace, say: Say) -> int:
@@ -243,12 +316,22 @@ def _replay(console: Asking, options: argparse.Namespace, say: Say, sleep: Calla
     return DONE
 
 
-def follow(console: Asking, *, is_following: bool, say: Say, sleep: Callable[[float], None], limit: int = 20) -> int:
-    """What people and the console did, oldest first; and, while followed, what they do."""
+_LISTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "proposals": _proposed,
+    "releases": _released,
+    "rollouts": _about,
+    "replays": _replayed,
+}
+_MOVES = ("submit", "comment", "return", "reject")
+
+
+def follow(
+    console: Asking, *, is_following: bool, say: Say, sleep: Callable[[float], None], limit: int | None = 20
+) -> int:
+    """What people and the console did, oldest first: the last `limit`, or all; and, while followed, what they do."""
     seen = 0
     while True:
-        entries = console.ask("GET", f"/api/v1/audit?limit={limit if not seen else 200}")["entries"]
-        for entry in reversed([one for one in entries if one["number"] > seen]):
+        for entry in _entries(console, seen=seen, most=None if seen else limit):
             result = "" if entry["result"] == "ok" else f" ({entry['result']}: {entry['code']})"
             revision = f", revision {entry['revision']}" if entry["revision"] is not None else ""
             what = f"{entry['actor']['name']} {entry['verb']} {entry['object']}{result}{revision}"
@@ -257,6 +340,18 @@ def follow(console: Asking, *, is_following: bool, say: Say, sleep: Callable[[fl
         if not is_following:
             return DONE
         sleep(_POLL_S)
+
+
+def _entries(console: Asking, *, seen: int, most: int | None) -> list[dict[str, Any]]:
+    """The entries of the audit log behind the one that was seen, oldest first; of many the newest `most`."""
+    found: list[dict[str, Any]] = []
+    further: str | None = f"/api/v1/audit?limit={PAGE if most is None else min(most, PAGE)}"
+    while further is not None and (most is None or len(found) < most):
+        page = console.ask("GET", further)
+        fresh = [one for one in page["entries"] if one["number"] > seen]
+        found += fresh
+        further = page["next"] if len(fresh) == len(page["entries"]) else None
+    return found[:most][::-1]
 
 
 def _checked(console: Asking, file: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from recovery_ops.cli.words import DONE, Asking, Say, every
+from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
 
 _PATH = "/api/v1/resets"
 
@@ -15,7 +15,7 @@ def add_words(verbs: Any) -> None:
     """The verb `resets` and what can be done with them."""
     resets = verbs.add_parser("resets", help="resets of many, which go in steps: list, show, continue, cancel")
     words = resets.add_subparsers(dest="word", required=True)
-    words.add_parser("list", help="the newest first")
+    add_paging(words.add_parser("list", help="the newest first"))
     words.add_parser("show", help="how far one has come, and what it waits for").add_argument("number", type=int)
     for word, brief in (
         ("continue", "take the next step without waiting for more evidence"),
@@ -30,8 +30,7 @@ def add_words(verbs: Any) -> None:
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     """Carry out one of the words."""
     if options.word == "list":
-        for one in every(console, _PATH, "resets"):
-            say(line_of(one))
+        say_rows(console, _PATH, "resets", options, lambda one: [line_of(one)], say)
         return DONE
     if options.word == "show":
         found = console.ask("GET", f"{_PATH}/{options.number}")

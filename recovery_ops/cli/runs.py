@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from recovery_ops.cli.words import DONE, Asking, Say
+from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
 
 _SHOWS = ("troubled", "failed", "asked", "running", "all")
 
@@ -20,6 +20,7 @@ def add_words(verbs: Any) -> None:
     listed.add_argument("--show", choices=_SHOWS, default="troubled", help="which (troubled: those that met a failure)")
     listed.add_argument("--operation", help="only those in which this operation failed")
     listed.add_argument("--fingerprint", help="only those that met this cause")
+    add_paging(listed)
     words.add_parser("show", help="one run, step by step").add_argument("run")
     ask = words.add_parser("ask", help="ask a queue of people about a run")
     ask.add_argument("run")
@@ -53,13 +54,8 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
     asked = {"show": options.show, "operation": options.operation, "fingerprint": options.fingerprint}
     query = urlencode({name: value for name, value in asked.items() if value})
-    found = console.ask("GET", f"/api/v1/runs?{query}")
-    for one in found["runs"]:
-        say(_line(one))
-    if not found["runs"]:
-        say("No run matches in the last 24 hours.")
-    elif found["next"]:
-        say(f"Only the newest {len(found['runs'])}; the page of runs has the older ones.")
+    nothing = "No run matches in the last 24 hours."
+    say_rows(console, f"/api/v1/runs?{query}", "runs", options, lambda one: [_line(one)], say, nothing=nothing)
     return DONE
 
 

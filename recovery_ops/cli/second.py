@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
-from recovery_ops.cli.words import DONE, Asking, Say, every
+from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
 
 _PATH = "/api/v1/requests"
 
@@ -16,6 +17,7 @@ def add_words(verbs: Any) -> None:
     requests = verbs.add_parser("requests", help="what waits for a second person: list, show, withdraw")
     words = requests.add_subparsers(dest="word", required=True)
     listed = words.add_parser("list", help="the newest first")
+    add_paging(listed)
     listed.add_argument("--state", help="only those that are waiting, glass …")
     words.add_parser("show", help="what was asked for, and what became of it").add_argument("number", type=int)
     one = words.add_parser("withdraw", help="take back what was asked for with this key")
@@ -26,8 +28,8 @@ def add_words(verbs: Any) -> None:
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     """Carry out one of the words."""
     if options.word == "list":
-        for one in every(console, _PATH + (f"?state={options.state}" if options.state else ""), "requests"):
-            say(line_of(one))
+        path = _PATH + (f"?{urlencode({'state': options.state})}" if options.state else "")
+        say_rows(console, path, "requests", options, lambda one: [line_of(one)], say)
         return DONE
     if options.word == "show":
         one = console.ask("GET", f"{_PATH}/{options.number}")["request"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from recovery_ops.cli.words import DONE, Asking, Say, every
+from recovery_ops.cli.words import DONE, Asking, Say, add_paging, every, say_rows
 from recovery_ops.rules.classification import MAY_BE_SAID, PATTERNS
 
 _UNCLASSIFIED = "/api/v1/failures/unclassified"
@@ -17,7 +17,7 @@ def add_words(verbs: Any) -> None:
     """The verb `unclassified`, and what can be done with a cause."""
     words = verbs.add_parser("unclassified", help="unknown failures: list, propose, dismiss, reopen")
     words = words.add_subparsers(dest="word", required=True)
-    words.add_parser("list", help="unknown causes of the last seven days, the most frequent first")
+    add_paging(words.add_parser("list", help="unknown causes of the last seven days, the most frequent first"))
     propose = words.add_parser("propose", help="draft a proposal with a rule; shows what it would match")
     dismiss = words.add_parser("dismiss", help="leave it unknown, knowingly")
     reopen = words.add_parser("reopen", help="let a dismissed one wait again")
@@ -35,11 +35,8 @@ def add_words(verbs: Any) -> None:
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     """Carry out one of the words."""
     if options.word == "list":
-        found = list(every(console, _UNCLASSIFIED, "causes"))
-        for one in found:
-            say(_cause(one))
-        if not found:
-            say("No failure of the last 7 days is unknown.")
+        nothing = "No failure of the last 7 days is unknown."
+        say_rows(console, _UNCLASSIFIED, "causes", options, lambda one: [_cause(one)], say, nothing=nothing)
         return DONE
     address = f"{_UNCLASSIFIED}/{quote(options.fingerprint, safe='')}"
     why = {"reason": options.reason} | ({"dry_run": True} if options.dry_run else {})

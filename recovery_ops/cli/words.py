@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 DONE, REFUSED, NO_ANSWER, NOT_APPLIED, WAITS = 0, 1, 3, 4, 5
+
+USUAL = 50
+"""How many rows a list says that is not told how many."""
+PAGE = 200
+"""The most that the console gives at once."""
 
 Say = Callable[[str], None]
 
@@ -27,6 +33,51 @@ def every(console: Asking, path: str, name: str) -> Iterator[dict[str, Any]]:
         found = console.ask("GET", further)
         yield from found[name]
         further = found["next"]
+
+
+def add_paging(one: argparse.ArgumentParser, usual: int = USUAL) -> None:
+    """`--limit` and `--all`, by which every list says how much it says."""
+    how_many = one.add_mutually_exclusive_group()
+    how_many.add_argument("--limit", type=_count, default=usual, metavar="N", help=f"at most so many ({usual})")
+    how_many.add_argument("--all", action="store_true", help="every one, page after page")
+
+
+def say_rows(
+    console: Asking,
+    path: str,
+    name: str,
+    options: argparse.Namespace,
+    lines: Callable[[dict[str, Any]], Iterable[str]],
+    say: Say,
+    *,
+    nothing: str = "",
+) -> dict[str, Any]:
+    """Say the rows called `name` of a list, each as its `lines`, and that there are more where that is so; `nothing`
+    where there is none. Returns the first page, for what it says besides. Raises Refusal.
+    """
+    left: int | None = None if options.all else options.limit
+    first: dict[str, Any] | None = None
+    further: str | None = f"{path}{'&' if '?' in path else '?'}limit={PAGE if left is None else min(left, PAGE)}"
+    while further is not None and left != 0:
+        found = console.ask("GET", further)
+        first = first or found
+        rows = found[name][:left]
+        for row in rows:
+            for line in lines(row):
+                say(line)
+        left = None if left is None else left - len(rows)
+        further = found["next"] if len(rows) == len(found[name]) else further
+    if first is not None and not first[name] and nothing:
+        say(nothing)
+    if further is not None:
+        say("There are more: --all, or a higher --limit.")
+    return first or {}
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
 
 
 class Unconfirmed(Exception):

@@ -1,0 +1,88 @@
+"""The command line about outages: list, show, merge, split, set apart, take back; over HTTP."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from recovery_ops.cli.looking import range_of
+from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
+
+_PATH = "/api/v1/capacity"
+
+
+def add_words(verbs: Any) -> None:
+    """The verb `capacity` and what can be done with outages."""
+    capacity = verbs.add_parser("capacity", help="outages and overloads: list, show, merge, split, apart, undo")
+    words = capacity.add_subparsers(dest="word", required=True)
+    listed = words.add_parser("list", help="those of the last day, the newest first")
+    add_paging(listed)
+    listed.add_argument("--going-on", action="store_true", help="only what is not over")
+    for part in ("provider", "region"):
+        listed.add_argument(f"--{part}", help=f"only those of this {part}")
+    for name, told in (("from", "a moment in ISO 8601 (a day ago)"), ("to", "a moment in ISO 8601 (now)")):
+        listed.add_argument(f"--{name}", dest=f"{name}_", metavar="MOMENT", help=told)
+    words.add_parser("show", help="one, with what it reached").add_argument("number", type=int)
+    merge = words.add_parser("merge", help="make one outage of several; the lowest number names it")
+    merge.add_argument("numbers", type=int, nargs="+", metavar="number")
+    split = words.add_parser("split", help="what failed from a moment on is an outage of its own")
+    split.add_argument("--at", required=True, metavar="MOMENT", help="in ISO 8601: 2026-01-31T14:05:00Z")
+    apart = words.add_parser("apart", help="what the rule joined to others is an outage of its own")
+    undo = words.add_parser("undo", help="take a merge, a split or what was set apart back; see show")
+    for one in (split, apart, undo):
+        one.add_argument("number", type=int)
+    for one in (merge, split, apart, undo):
+        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
+        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+
+
+def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    """Carry out one of the words."""
+    if options.word == "list":
+        asked = {part: said for part in ("provider", "region") if (said := getattr(options, part))}
+        asked |= range_of(options) | ({"going_on": "true"} if options.going_on else {})
+        path = f"{_PATH}/events" + (f"?{urlencode(asked)}" if asked else "")
+        say_rows(console, path, "events", options, lambda one: [_line(one)], say, nothing="No outage in this range.")
+        return DONE
+    if options.word == "show":
+        return _show(console, options, say)
+    body: dict[str, object] = {"reason": options.reason} | ({"dry_run": True} if options.dry_run else {})
+    path = f"{_PATH}/events/{getattr(options, 'number', 0)}/{options.word}"
+    if options.word == "merge":
+        path, body = f"{_PATH}/events/merge", body | {"numbers": options.numbers}
+    elif options.word == "split":
+        body["at"] = options.at
+    elif options.word == "undo":
+        path = f"{_PATH}/arrangements/{options.number}/undo"
+    done = console.ask("POST", path, body)
+    noted = "Nothing was changed. It would be: " if done["dry_run"] else ""
+    noted = noted or ("It was so already: " if done["was_already"] else "")
+    say(f"{noted}{options.word} CE-{done['event']}")
+    return DONE
+
+
+def _show(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    found = console.ask("GET", f"{_PATH}/events/{options.number}")
+    say(_line(found["event"]))
+    for part in found["parts"]:
+        say(f"  part {_line(part)}")
+    for one in found["arrangements"]:
+        about = "" if one["other"] is None else f" and CE-{one['other']}"
+        say(f"  {one['kind']} {one['number']}: CE-{one['event']}{about}, by {one['made_by']}: {one['reason']}")
+    for name in ("operations", "breakers_opened", "services"):
+        if told := found["event"][name]:
+            say(f"  {name.replace('_', ' ')}: {', '.join(f'{one} {count}' for one, count in told.items())}")
+    return DONE
+
+
+def _line(one: Mapping[str, Any]) -> str:
+    """`CE-3 helios large: provider, 14 min, over; 1,204 failures in 31 runs`."""
+    over = "over" if one["is_over"] else "so far"
+    what = "not read yet" if one["failures"] is None else f"{one['failures']} failures in {one['runs']} runs"
+    least = "at least " if one["is_partial"] else ""
+    return (
+        f"CE-{one['number']} {one['name']}: {one['owner_words']}; from {one['started'][:19]}, "
+        f"{one['lasted_s'] / 60:.0f} min, {over}; {least}{what}"
+    )

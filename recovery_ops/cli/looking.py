@@ -1,0 +1,126 @@
+"""The command line about what stands: agents, overrides, which rule wins, and any address of the API; over HTTP."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from recovery_ops.cli.policies import read_document
+from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
+
+_PLACE = ("breaker", "service", "instance", "group", "kind")
+_RANGE = (("from", "a moment in ISO 8601 (a day ago)"), ("to", "a moment in ISO 8601 (now)"))
+
+
+def add_words(verbs: Any) -> None:
+    """The verbs that only look, and `api` for what has no verb of its own."""
+    add_paging(verbs.add_parser("agents", help="who reports, and what each obeys"))
+    add_paging(verbs.add_parser("overrides", help="what people impose on breakers, what holds before what is to begin"))
+    explain = verbs.add_parser("explain", help="which override and which rule wins at a place, and why")
+    explain.add_argument("operation")
+    for part in _PLACE:
+        explain.add_argument(f"--{part}", help=f"at this {part}")
+    for verb, brief in (
+        ("degradations", "what was reduced, since when, to what"),
+        ("amplification", "attempts for each call, those that spend most first"),
+    ):
+        one = verbs.add_parser(verb, help=brief)
+        add_paging(one)
+        _add_range(one)
+    api = verbs.add_parser("api", help="any address of the API, as JSON: what has no verb of its own")
+    api.add_argument("method", type=str.upper, choices=("GET", "POST", "PUT", "PATCH", "DELETE"))
+    api.add_argument("path", help="such as /api/v1/views")
+    api.add_argument("--body", metavar="FILE", help="a JSON file, or - for standard input")
+
+
+def _add_range(one: argparse.ArgumentParser) -> None:
+    for name, told in _RANGE:
+        one.add_argument(f"--{name}", dest=f"{name}_", metavar="MOMENT", help=told)
+
+
+def range_of(options: argparse.Namespace) -> dict[str, str]:
+    """What was said of `--from` and `--to`, as the API is asked."""
+    return {name: said for name, _ in _RANGE if (said := getattr(options, f"{name}_", None))}
+
+
+def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    """Carry out one of the verbs."""
+    if options.verb == "api":
+        body = None if options.body is None else read_document(options.body)
+        path = options.path if options.path.startswith("/") else f"/api/v1/{options.path}"
+        answer = console.ask(options.method, path, body if isinstance(body, dict) or body is None else {"body": body})
+        say(json.dumps(answer, indent=2, ensure_ascii=False))
+        return DONE
+    if options.verb == "explain":
+        return _explain(console, options, say)
+    if options.verb == "overrides":
+        return _overrides(console, options, say)
+    path, name, lines, nothing = {
+        "agents": ("/api/v1/fleet", "agents", _agent, "Nobody has reported within a day."),
+        "degradations": ("/api/v1/degradations", "degradations", _reduction, "Nothing was reduced."),
+        "amplification": ("/api/v1/amplification", "rows", _amplified, "No call was counted."),
+    }[options.verb]
+    asked = urlencode(range_of(options))
+    say_rows(console, path + (f"?{asked}" if asked else ""), name, options, lines, say, nothing=nothing)
+    return DONE
+
+
+def _overrides(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    found: dict[str, Any] = {"next": "/api/v1/overrides"}
+    rows: list[dict[str, Any]] = []
+    while found["next"] is not None and (options.all or len(rows) < options.limit):
+        found = console.ask("GET", found["next"])
+        rows += [*found["overrides"], *found["ahead"]]
+    for one in rows if options.all else rows[: options.limit]:
+        for line in _override(one):
+            say(line)
+    if not rows:
+        say("Nothing is imposed, and nothing is planned: the rules decide.")
+    elif not options.all and (found["next"] is not None or len(rows) > options.limit):
+        say("There are more: --all, or a higher --limit.")
+    return DONE
+
+
+def _explain(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    asked = {name: said for name in ("operation", *_PLACE) if (said := getattr(options, name))}
+    found = console.ask("GET", f"/api/v1/explain?{urlencode(asked)}")
+    for one in found["overrides"]:
+        say(f"{'* ' if one['wins'] else '  '}{one['name']} ({one['scope']}), {one['what']}; {one['why']}")
+    if not found["overrides"]:
+        say("No override speaks of this place: the rules decide.")
+    for one in found["rules"]:
+        say(f"{'* ' if one['wins'] else '  '}rule {one['name']} ({one['scope']}): {one['what']}; {one['why']}")
+    for knob in found["knobs"]:
+        if knob["by"].startswith("rule "):
+            say(f"  {knob['name']} {knob['value']}: {knob['by']}")
+    return DONE
+
+
+def _agent(one: Mapping[str, Any]) -> Iterable[str]:
+    standing = "reports" if one["is_reachable"] else f"unreachable since {one['last_seen'][:19]}"
+    refused = (
+        f"; refused revision {one['rejected_revision']}: {one['rejected_reason']}" if one["rejected_reason"] else ""
+    )
+    yield f"{one['service']}/{one['instance']} {one['version'] or '-'}: {standing}, revision {one['revision']}{refused}"
+
+
+def _override(one: Mapping[str, Any]) -> Iterable[str]:
+    scope = ", ".join(f"{part} {name}" for part, name in one["scope"].items()) or "every breaker"
+    window = f"{one['starts_at'][:19]} to {one['expires_at'][:19]}"
+    yield f"{one['id']} {one['mode']}: {scope}; {window} UTC, {one['by']}: {one['reason']}"
+
+
+def _reduction(one: Mapping[str, Any]) -> Iterable[str]:
+    until = "so far" if one["ended"] is None else f"until {one['ended'][:19]}"
+    to = f" to {one['to']}" if one["to"] else ""
+    yield f"{one['operation']}: {one['kind']}{to}, {one['started'][:19]} {until}, {one['runs']} runs; {one['reason']}"
+
+
+def _amplified(one: Mapping[str, Any]) -> Iterable[str]:
+    yield (
+        f"{one['operation']} ({one['source'] or 'no source'}): {one['attempts']} attempts for "
+        f"{one['calls']} calls, {one['attempts_per_call']:.2f} each"
+    )

@@ -1,0 +1,51 @@
+"""People's accounts on the operator's command line, against a running console."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth import get_user_model
+
+from recovery_ops import cli
+from recovery_ops.control.models import RoleGrant
+from tests.control.test_cli import WHY, Operator, operator
+from tests.control.test_cli_keys import admin
+
+__all__ = ["admin", "operator"]  # the fixtures
+
+
+def granted(name: str) -> list[tuple[str, str, str]]:
+    return list(RoleGrant.objects.filter(user__username=name).values_list("environment", "group", "role"))
+
+
+def test_somebody_is_let_in_given_another_role_and_loses_it(admin: Operator) -> None:
+    assert admin.run("accounts", "create", "li", "--role", "viewer", *WHY, "--dry-run") == cli.DONE
+    assert admin.said == ["Nothing was changed. It would be: account (none yet) li: viewer; never signed in"]
+    assert not get_user_model().objects.filter(username="li").exists()
+    assert admin.run("accounts", "create", "li", "--role", "viewer", *WHY) == cli.DONE
+    line, password = admin.said
+    li = get_user_model().objects.get(username="li")
+    assert (line, li.check_password(password)) == (f"account {li.pk} li: viewer; never signed in", True)
+    assert admin.run("accounts", "list") == cli.DONE
+    assert admin.said == [line]
+    assert password not in admin.said
+    assert admin.run("accounts", "role", str(li.pk), "--role", "operator", *WHY) == cli.DONE
+    assert admin.said == [f"account {li.pk} li: operator; never signed in"]
+    assert admin.run("accounts", "role", str(li.pk), "--role", "editor", "--group", "canary", *WHY) == cli.DONE
+    assert set(granted("li")) == {("dev", "*", "operator"), ("dev", "canary", "editor")}
+    assert admin.run("accounts", "take-role", str(li.pk), "--group", "canary", *WHY) == cli.DONE
+    assert granted("li") == [("dev", "*", "operator")]
+    assert admin.run("accounts", "show", str(li.pk)) == cli.DONE
+    assert admin.said == [f"account {li.pk} li: operator; never signed in"]
+
+
+@pytest.mark.parametrize("word", ["reset", "disable", "enable"])
+def test_a_whole_account_is_the_business_of_who_rules_every_environment(admin: Operator, word: str) -> None:
+    """As by the API: a key is of one environment."""
+    assert admin.run("accounts", "create", "li", "--role", "viewer", *WHY) == cli.DONE
+    li = get_user_model().objects.get(username="li")
+    assert admin.run("accounts", word, str(li.pk), *WHY) == cli.REFUSED
+
+
+def test_a_key_without_the_scope_lets_nobody_in(operator: Operator) -> None:
+    assert operator.run("accounts", "create", "li", "--role", "viewer", *WHY) == cli.REFUSED
+    assert not get_user_model().objects.filter(username="li").exists()
