@@ -10,7 +10,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Self
+from typing import Protocol, Self
 from weakref import WeakSet
 
 from django.db import close_old_connections, connections
@@ -22,6 +22,16 @@ Snapshot = Mapping[str, int]
 logger = logging.getLogger(__name__)
 
 
+class Follower(Protocol):
+    """Whoever is told of changes. Both are called on the event loop on which it joined, and have to return soon."""
+
+    def stir(self) -> None:
+        """There is a newer snapshot."""
+
+    def end(self) -> None:
+        """There will be no more of them."""
+
+
 class Changes:
     """What one follower sees: an async iterator over snapshots, which skips what it was too slow for."""
 
@@ -30,15 +40,14 @@ class Changes:
         self._loop = asyncio.get_running_loop()
         self._waiting: asyncio.Future[None] | None = None
         self._seen = 0
-        self._is_nudged = False
         self._is_over = False
 
     async def __aenter__(self) -> Self:
-        self._pulse._join(self, self._loop)
+        self._pulse.join(self)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._pulse._leave(self, self._loop)
+        self._pulse.leave(self)
 
     def __aiter__(self) -> Self:
         return self
@@ -47,8 +56,8 @@ class Changes:
         """Wait for a snapshot that differs from the last one. May be cancelled (a timeout): nothing is lost by it."""
         while not self._is_over:
             version, snapshot = self._pulse._newest
-            if snapshot is not None and (version != self._seen or self._is_nudged):
-                self._seen, self._is_nudged = version, False
+            if snapshot is not None and version != self._seen:
+                self._seen = version
                 return snapshot
             # Nothing runs between the look and the wait, so a stir falls before the look or wakes the wait.
             self._waiting = self._loop.create_future()
@@ -61,11 +70,6 @@ class Changes:
     def end(self) -> None:
         """End the iteration. To be called on the follower's own event loop."""
         self._is_over = True
-        self.stir()
-
-    def nudge(self) -> None:
-        """Give the newest snapshot once more though it is the same. To be called on the follower's own event loop."""
-        self._is_nudged = True
         self.stir()
 
     def stir(self) -> None:
@@ -95,7 +99,7 @@ class Pulse:
         self._lock = threading.Lock()
         self._awake = threading.Event()
         self._thread: threading.Thread | None = None
-        self._followers: dict[asyncio.AbstractEventLoop, set[Changes]] = {}
+        self._followers: dict[asyncio.AbstractEventLoop, set[Follower]] = {}
         self._ended: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
         self._newest: tuple[int, Snapshot | None] = (0, None)
         self._is_failing = False
@@ -106,6 +110,41 @@ class Pulse:
         To be called on the event loop that will iterate.
         """
         return Changes(self)
+
+    def join(self, follower: Follower) -> None:
+        """Tell it of every change from now on, or of the end at once. What is known already it asks for: `newest`.
+
+        To be called on the event loop on which it is to be told.
+        """
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            is_over = loop in self._ended
+            if not is_over:
+                self._followers.setdefault(loop, set()).add(follower)
+                if self._thread is None:
+                    # What an earlier poller saw may be hours old.
+                    self._newest = (self._newest[0], None)
+                    self._thread = threading.Thread(target=self._poll, name="pulse", daemon=True)
+                    self._thread.start()
+        if is_over:
+            follower.end()
+
+    def leave(self, follower: Follower) -> None:
+        """Tell it nothing more. To be called on the event loop on which it joined."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            group = self._followers.get(loop)
+            if group is not None:
+                group.discard(follower)
+                if not group:
+                    del self._followers[loop]
+            if not self._followers:
+                self._awake.set()
+
+    @property
+    def newest(self) -> Snapshot | None:
+        """The newest snapshot; None before the first read."""
+        return self._newest[1]
 
     def wake(self) -> None:
         """Read now. May be called from any thread; many calls at once cause one or two reads."""
@@ -135,28 +174,6 @@ class Pulse:
     def is_closed(self) -> bool:
         """Whether `close` was called for the running event loop."""
         return asyncio.get_running_loop() in self._ended
-
-    def _join(self, changes: Changes, loop: asyncio.AbstractEventLoop) -> None:
-        with self._lock:
-            if loop in self._ended:
-                changes.end()
-                return
-            self._followers.setdefault(loop, set()).add(changes)
-            if self._thread is None:
-                # What an earlier poller saw may be hours old.
-                self._newest = (self._newest[0], None)
-                self._thread = threading.Thread(target=self._poll, name="pulse", daemon=True)
-                self._thread.start()
-
-    def _leave(self, changes: Changes, loop: asyncio.AbstractEventLoop) -> None:
-        with self._lock:
-            group = self._followers.get(loop)
-            if group is not None:
-                group.discard(changes)
-                if not group:
-                    del self._followers[loop]
-            if not self._followers:
-                self._awake.set()
 
     def _poll(self) -> None:
         with self._listening():
@@ -217,14 +234,14 @@ class Pulse:
                     self._followers.pop(loop, None)
 
 
-def _stir(group: tuple[Changes, ...]) -> None:
-    for changes in group:
-        changes.stir()
+def _stir(group: tuple[Follower, ...]) -> None:
+    for follower in group:
+        follower.stir()
 
 
-def _end(group: tuple[Changes, ...]) -> None:
-    for changes in group:
-        changes.end()
+def _end(group: tuple[Follower, ...]) -> None:
+    for follower in group:
+        follower.end()
 
 
 def let_go() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -25,6 +26,41 @@ class _TooLarge(Exception):
 
 class _Gone(Exception):
     """The client left before its request was whole."""
+
+
+class Begun:
+    """An awaitable that has run as far as it could without waiting; `is_done` where that was to its end.
+
+    A server's `send` mostly hands bytes to a socket and waits for nothing. Whoever sends to a thousand clients at once
+    can then do so in one step of the event loop, where a task for each of them would cost more than the sending.
+    What has to wait is awaited, from any task of the same loop, and goes on where it stands. Raises what it raises.
+    """
+
+    __slots__ = ("_steps", "_waits_for", "is_done")
+
+    def __init__(self, work: Awaitable[None]) -> None:
+        self._steps = work.__await__()
+        self._waits_for: Any = None
+        self.is_done = False
+        try:
+            self._waits_for = next(self._steps)
+        except StopIteration:
+            self.is_done = True
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        while not self.is_done:
+            try:
+                yield self._waits_for
+            except BaseException as error:  # above all a cancellation: it belongs where the work stands
+                self._go_on(partial(self._steps.throw, error))
+            else:
+                self._go_on(partial(next, self._steps))
+
+    def _go_on(self, step: Callable[[], Any]) -> None:
+        try:
+            self._waits_for = step()
+        except StopIteration:
+            self.is_done = True
 
 
 class WsgiDoor:

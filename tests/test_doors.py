@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from recovery_ops.doors import Message, WsgiDoor
+from recovery_ops.doors import Begun, Message, WsgiDoor
 
 LIMIT = 1000
 
@@ -96,3 +96,77 @@ def scope() -> Message:
 
 async def swallow(message: Message) -> None:
     """Take an answer that nobody reads."""
+
+
+# -- what is begun in the caller's own step ----------------------------------------------------------------------------
+def test_what_waits_for_nothing_is_done_where_it_is_begun() -> None:
+    sent: list[str] = []
+
+    async def send() -> None:
+        sent.append("all")
+
+    assert (Begun(send()).is_done, sent) == (True, ["all"])  # no event loop runs here
+
+
+def test_what_has_to_wait_goes_on_where_it_stands() -> None:
+    async def send(room: asyncio.Event, steps: list[str]) -> None:
+        steps.append("first")
+        await room.wait()
+        steps.append("second")
+        await asyncio.sleep(0)
+        steps.append("third")
+
+    async def ask() -> list[str]:
+        room, steps = asyncio.Event(), list[str]()
+        begun = Begun(send(room, steps))
+        assert (begun.is_done, steps) == (False, ["first"])
+        rest = asyncio.ensure_future(_awaited(begun))
+        await asyncio.sleep(0)
+        assert steps == ["first"]
+        room.set()
+        await rest
+        assert begun.is_done
+        return steps
+
+    assert asyncio.run(ask()) == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize("room_comes", [False, True], ids=["cancelled before its task ran", "cancelled while it waits"])
+def test_a_cancellation_reaches_what_was_begun(room_comes: bool) -> None:
+    ended: list[str] = []
+
+    async def send() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    async def ask() -> None:
+        rest = asyncio.ensure_future(_awaited(Begun(send())))
+        if room_comes:
+            await asyncio.sleep(0)
+        rest.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await rest
+
+    asyncio.run(ask())
+    assert ended == (["cancelled"] if room_comes else [])
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_it_raises_is_raised(waits: bool) -> None:
+    async def send() -> None:
+        if waits:
+            await asyncio.sleep(0)
+        raise OSError("the connection is gone")
+
+    async def ask() -> None:
+        await Begun(send())
+
+    with pytest.raises(OSError, match="gone"):
+        asyncio.run(ask())
+
+
+async def _awaited(begun: Begun) -> None:
+    await begun

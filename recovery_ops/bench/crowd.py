@@ -7,7 +7,7 @@ import multiprocessing
 import random
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -31,7 +31,10 @@ class NotReached(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """How a crowd came back that was cut off: seconds from when the server answered again, and tries in a second."""
+    """How a crowd came back that was cut off: seconds from when the server answered again, and tries in a second.
+
+    A try is answered when its stream is opened; one that is turned away (503) is in vain, like one that reaches nobody.
+    """
 
     after_s: list[float]
     in_vain: int
@@ -42,8 +45,9 @@ class Returned:
 class Crowd:
     """So many streams to one server, read by an event loop in a thread of its own. Times are `time.perf_counter`."""
 
-    def __init__(self, server: Server, size: int) -> None:
+    def __init__(self, server: Server, size: int, chance: Callable[[], float] = random.random) -> None:
         self.size = size
+        self._chance = chance
         self._address = urlsplit(server.url)
         self._key = server.key
         self._loop = uvloop.new_event_loop()
@@ -59,9 +63,9 @@ class Crowd:
 
     @classmethod
     @contextmanager
-    def of(cls, server: Server, size: int) -> Iterator[Self]:
-        """A crowd that is connected, each with its first document."""
-        crowd = cls(server, size)
+    def of(cls, server: Server, size: int, chance: Callable[[], float] = random.random) -> Iterator[Self]:
+        """A crowd that waits to be told what to do; `chance` says how long it waits before it comes back alone."""
+        crowd = cls(server, size, chance)
         crowd._thread.start()
         try:
             yield crowd
@@ -87,7 +91,7 @@ class Crowd:
         times = Timing()
         for number in range(self.size):
             self._paces[number] = Pace(
-                floor_s=times.floor_s, first_s=times.first_s, cap_s=times.cap_s, chance=random.random
+                floor_s=times.floor_s, first_s=times.first_s, cap_s=times.cap_s, chance=self._chance
             )
 
     def returned(self, up_at: float) -> Returned:
@@ -116,8 +120,12 @@ class Crowd:
         except OSError:
             self.lost(number, None)
         else:
-            self._answered_at.append(time.perf_counter())
             self._transports.append(transport)
+
+    def answered(self) -> None:
+        """A client that came back alone has its stream."""
+        if self._returns:
+            self._answered_at.append(time.perf_counter())
 
     def listen(self) -> float:
         """From now on the next document counts; returns what time it is."""
@@ -238,6 +246,7 @@ class _Client(asyncio.Protocol):
     def __init__(self, crowd: Crowd, number: int, host: str) -> None:
         self._crowd, self._number, self._host = crowd, number, host
         self._buffer = b""
+        self._is_open = False
         self._transport: asyncio.BaseTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -249,6 +258,14 @@ class _Client(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
+        if not self._is_open:
+            if b"\r\n" not in self._buffer:
+                return
+            if self._buffer.split(maxsplit=2)[1] != b"200":  # turned away: it waits, and tries again, as a link does
+                cast("asyncio.WriteTransport", self._transport).close()
+                return
+            self._is_open = True
+            self._crowd.answered()
         *events, self._buffer = self._buffer.split(b"\n\n")
         if any(b"\ndata:" in event for event in events):
             self._crowd.note(self._number)

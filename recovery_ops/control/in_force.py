@@ -332,7 +332,9 @@ class _Comparison:
             Why.SAME: "",
             Why.CODE: "The agent’s code says so. A rule of the policy for this operation would win over it.",
             Why.NOT_APPLIED: f"Not applied yet: it obeys revision {agent.revision}, the newest is {newest}.",
-            Why.DRIFTED: f"It runs something else than revision {agent.revision} says.",
+            Why.DRIFTED: f"It runs something else than revision {agent.revision} says."
+            if agent.revision <= newest
+            else f"It obeys revision {agent.revision}; here the newest is {newest}.",
             Why.UNREACHABLE: "It cannot be reached: this is what it said last.",
             Why.ON_ITS_WAY: f"Said at revision {row.revision}; it has applied {agent.revision} and says more soon.",
             Why.HIDDEN: "Its value looked like a secret and was hidden before it was stored.",

@@ -13,7 +13,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
@@ -22,12 +22,12 @@ from django.conf import settings
 from events import keys
 from events.keys import KeyRefused, KeyStoreAway
 from events.models import AgentKey
-from events.pulse import Changes, Pulse, let_go
+from events.pulse import Pulse, let_go
 from events.wakes import ear_of
 from recovery_ops.control.alarm import Alarm
 from recovery_ops.control.desired import Reach, Snapshot, Who, read
 from recovery_ops.control.models import NAME_CHARS, Revision
-from recovery_ops.doors import Message, Receive, Scope, Send, answer
+from recovery_ops.doors import Begun, Receive, Scope, Send, answer
 
 logger = logging.getLogger(__name__)
 
@@ -178,59 +178,109 @@ class DesiredDoor:
             self._open_by_key += Counter()  # keys without a stream are let go
 
     async def _stream(self, agent: _Agent, receive: Receive, send: Send) -> None:
-        loop = asyncio.get_running_loop()
-        async with self._pulse.follow() as changes, asyncio.timeout(None) as limit:
-            with contextlib.closing(Alarm(loop, lambda: limit.reschedule(loop.time()))) as patience:
-
-                async def send_in_time(message: Message) -> None:
-                    patience.set(loop.time() + SEND_TIMEOUT_S)
-                    await send(message)
-                    patience.off()
-
-                gone = asyncio.ensure_future(_disconnected(receive))
-                gone.add_done_callback(lambda _: changes.end())
-                try:
-                    await send_in_time({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-                    await self._send_chunks(agent, changes, send_in_time)
-                except Refused:
-                    logger.info("a stream ended: its key lets it in no more")
-                finally:
-                    gone.cancel()
-                await send_in_time({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _send_chunks(self, agent: _Agent, changes: Changes, send: Send) -> None:
-        loop = asyncio.get_running_loop()
-        recheck_at = loop.time() + RECHECK_S
-        async with contextlib.aclosing(self._chunks(agent, changes)) as chunks:
-            async for chunk in chunks:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                if loop.time() >= recheck_at:
-                    recheck_at = loop.time() + RECHECK_S
-                    await _recheck(agent.authorization)
-
-    async def _chunks(self, agent: _Agent, changes: Changes) -> AsyncGenerator[bytes]:
-        # Something at once, also for an agent that is up to date: a proxy in between must not look like silence.
-        yield b": desired state\n\n"
-        loop = asyncio.get_running_loop()
-        sent = agent.last_revision
-        silent_until = loop.time() + settings.HEARTBEAT_S
-        silence = Alarm(loop, changes.nudge)
-        silence.set(silent_until)
+        async with asyncio.timeout(SEND_TIMEOUT_S):
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        stream = _Stream(agent, self._board, self._pulse, send)
+        gone = asyncio.ensure_future(_disconnected(receive))
+        gone.add_done_callback(lambda _: stream.end())
         try:
-            async for _ in changes:
-                revision, message = self._board.message(agent.environment, agent.who)
-                if revision != sent:  # also a lower one: after a restore from a backup, agents have to hear of it
-                    sent = revision
-                    yield message
-                # What happens in other environments is no sign of life for this one.
-                elif loop.time() >= silent_until:
-                    yield b": heartbeat\n\n"
-                else:
-                    continue
-                silent_until = loop.time() + settings.HEARTBEAT_S
-                silence.set(silent_until)
+            await stream.run()
+        except Refused:
+            logger.info("a stream ended: its key lets it in no more")
         finally:
-            silence.close()
+            gone.cancel()
+        async with asyncio.timeout(SEND_TIMEOUT_S):
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class _Stream:
+    """What one agent is sent, until it or the server goes. Everything happens on its event loop.
+
+    News goes out in the very step that brings it, for everybody who follows, as long as the connection takes it: to
+    wake a task for each of a thousand agents took most of the time of a click. Only who does not read gets a task, and
+    then the newest message alone.
+    """
+
+    __slots__ = ("_agent", "_board", "_loop", "_over", "_pulse", "_recheck_at", "_send", "_sent", "_silence", "_work")
+
+    def __init__(self, agent: _Agent, board: Board, pulse: Pulse, send: Send) -> None:
+        self._agent, self._board, self._pulse, self._send = agent, board, pulse, send
+        self._loop = asyncio.get_running_loop()
+        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._sent = agent.last_revision
+        self._silence = Alarm(self._loop, self._beat)
+        self._recheck_at = self._loop.time() + RECHECK_S
+        self._work: asyncio.Task[None] | None = None
+        """What could not be done at once: a message that the connection did not take, or a look at the key."""
+
+    async def run(self) -> None:
+        """Send until `end`. Raises Refused when the key lets in no more, TimeoutError when the agent does not read."""
+        # Something at once, also for an agent that is up to date: a proxy in between must not look like silence.
+        self._put(b": desired state\n\n")
+        self._pulse.join(self)
+        try:
+            self.stir()
+            await self._over
+        finally:
+            self._pulse.leave(self)
+            self._silence.close()
+            if self._work is not None:
+                self._work.cancel()
+
+    def stir(self) -> None:
+        """Send what is new for this agent, if anything is."""
+        if self._work is not None or self._over.done():
+            return  # it looks again when that is done
+        if self._pulse.newest is None:
+            return  # what is on the board may be hours old
+        try:
+            revision, message = self._board.message(self._agent.environment, self._agent.who)
+        except Exception as error:  # of this stream alone: the others are told in the same step
+            self._fail(error)
+            return
+        if revision != self._sent:  # also a lower one: after a restore from a backup, agents have to hear of it
+            self._sent = revision
+            self._put(message)
+
+    def end(self) -> None:
+        """Send nothing more."""
+        if not self._over.done():
+            self._over.set_result(None)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._over.done():
+            self._over.set_exception(error)
+
+    def _beat(self) -> None:
+        """Nothing was sent for a while."""
+        if self._work is not None:
+            self._silence.set(self._loop.time() + settings.HEARTBEAT_S)
+        elif not self._over.done():
+            self._put(b": heartbeat\n\n")
+
+    def _put(self, chunk: bytes) -> None:
+        self._silence.set(self._loop.time() + settings.HEARTBEAT_S)
+        try:
+            begun = Begun(self._send({"type": "http.response.body", "body": chunk, "more_body": True}))
+        except Exception as error:
+            self._fail(error)
+            return
+        if not begun.is_done or self._loop.time() >= self._recheck_at:
+            self._work = self._loop.create_task(self._go_on(begun))
+
+    async def _go_on(self, begun: Begun) -> None:
+        """Wait until the connection has taken it; ask whether the key is still good, where that is due."""
+        try:
+            async with asyncio.timeout(SEND_TIMEOUT_S):
+                await begun
+            if self._loop.time() >= self._recheck_at:
+                self._recheck_at = self._loop.time() + RECHECK_S
+                await _recheck(self._agent.authorization)
+        except Exception as error:
+            self._fail(error)
+        finally:
+            self._work = None
+        self.stir()
 
 
 _HEADERS = [

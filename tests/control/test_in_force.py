@@ -12,14 +12,14 @@ from recovery_ops.control import actions
 from recovery_ops.control.desired import Who, read
 from recovery_ops.control.in_force import InForce, Line, Why, in_force_of
 from recovery_ops.control.roles import Role
-from recovery_ops.rules.facts import DesiredStateRejected, SettingsInForce
+from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected, SettingsInForce
 from recovery_ops.rules.in_force import of_knobs, of_operation, of_process
 from recovery_ops.rules.policy import BUILT_IN, Knobs
 from recovery_ops.rules.scope import Place, Scope
 from recovery_ops.rules.words import State
 from tests.control.cast import asked, trip
 from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, heartbeat
+from tests.events.seeding import NOW, Story, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 PAGE = "/agents/settings?service=research&instance=r-0"
@@ -172,3 +172,46 @@ def test_an_override_that_lets_this_instance_out_is_not_desired_of_it() -> None:
     says()
     actions.trip(**asked(scope=Scope(operation="search_web", instance="r-9"), ahead=True))
     assert line("override").why is Why.SAME
+
+
+def ahead(revision: int) -> None:
+    """r-0 obeys a revision that this server, restored from a backup, does not know (any more)."""
+    Story().tell(heartbeat(revision=revision, config_hash="x"), at=1, instance="r-0").store()
+
+
+@pytest.mark.parametrize("newest", [0, 1])
+def test_who_obeys_a_later_revision_than_there_is_is_said_to_believe_the_second_word(newest: int) -> None:
+    says()
+    for _ in range(newest):
+        trip(ahead=True)
+    ahead(7)
+    told = (
+        f"obeys revision 7, of which nothing is known here: it goes back to {newest} once it was told the same on two"
+    )
+    client = signed_in(Role.VIEWER)
+    page = text_of(client.get(PAGE))
+    assert f"revision 7, the newest is {newest}: drifted, {told} connections in a row" in page
+    assert "An older revision is obeyed after a newer one only where two connections in a row tell the same" in page
+    fleet = text_of(client.get("/agents"))
+    assert f"drifted: {told} connections in a row" in fleet
+    assert "1 obeys a later revision than there is here." in fleet
+    assert "under the same number" not in fleet
+
+
+def test_who_goes_on_under_a_lower_revision_that_it_believed_is_as_desired() -> None:
+    says()
+    trip(ahead=True)
+    ahead(7)
+    applied = DesiredStateApplied(revision=1, config_hash=document_of(1))
+    Story().tell(applied, at=0, instance="r-0").store()
+    assert "nothing is known here" not in text_of(signed_in(Role.VIEWER).get(PAGE))
+    assert ">applied<" in signed_in(Role.VIEWER).get("/agents").content.decode()
+
+
+def test_a_breakers_page_says_so_too() -> None:
+    says()
+    Story().tell(moved(State.OPEN), at=3, instance="r-0").store()
+    trip(ahead=True)
+    ahead(7)
+    page = text_of(signed_in(Role.VIEWER).get("/breakers/search_web"))
+    assert page.count("7, of which nothing is known here: it goes back to 1 once it was told the same on two") == 2

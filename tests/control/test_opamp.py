@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -298,17 +299,81 @@ class Callbacks(OpAMPCallbacks):
     def __init__(self) -> None:
         self.documents: list[dict[str, Any]] = []
         self.refusal = ""
+        self.answers: list[float] = []
+        self.answers_before: list[int] = []
+        """How many answers had come when each document did."""
 
     def on_message(self, agent: OpAMPAgent, client: OpAMPClient, message: MessageData) -> None:
         if message.remote_config is None:
             return
         self.documents += [dict(one) for _, one in client.decode_remote_config(message.remote_config)]
+        self.answers_before.append(len(self.answers))
         status = FAILED if self.refusal else APPLIED
         if status == APPLIED:
             client.update_effective_config({"desired.json": self.documents[-1]}, "application/json")
         told = client.update_remote_config_status(message.remote_config.config_hash, status, self.refusal)
         if told is not None:
             agent.send(client.build_remote_config_status_response_message(told))
+
+
+@dataclass
+class Counting(Moving):
+    """Counts the messages that were answered, and notes when each answer was there."""
+
+    answers: list[float] = field(default_factory=list)
+
+    def send(self, **rest: Any) -> Any:
+        answer = super().send(**rest)
+        self.answers.append(time.monotonic())
+        return answer
+
+
+def test_the_first_answer_brings_the_policy_and_what_it_applies_is_shown_with_its_hash(url: str, key: str) -> None:
+    """Within one interval, however long that is: nothing but the first message has been answered by then."""
+    stock, callbacks = Stock(url, key), Callbacks()
+    stock.client._transport = counting = Counting(url)
+    callbacks.answers = counting.answers
+    agent = OpAMPAgent(interval=3600, callbacks=callbacks, client=stock.client)
+    agent.start()
+    try:
+        applied = Agent.objects.filter(instance="r-9", applied_us__gt=0)
+        eventually(applied.exists, what="what it applies")
+        (document,) = callbacks.documents
+        assert applied.get().config_hash == document["config_hash"]
+        assert callbacks.answers_before == [1]
+        assert len(counting.answers) <= 3  # all of it, its word that it applies it, and what it runs
+    finally:
+        agent.stop()
+
+
+def test_an_edit_is_there_with_the_first_message_after_it_and_within_a_second_of_that(url: str, key: str) -> None:
+    stock, callbacks, interval_s = Stock(url, key), Callbacks(), 0.5
+    stock.client._transport = counting = Counting(url)
+    callbacks.answers = counting.answers
+    agent = OpAMPAgent(interval=interval_s, callbacks=callbacks, client=stock.client)
+    agent.start()
+    try:
+        eventually(lambda: Agent.objects.filter(instance="r-9", applied_us__gt=0).exists(), what="the first document")
+        for revision in (1, 2, 3):
+            trip(reason=f"edit {revision} of a measurement", ahead=True)
+            edited, before = time.monotonic(), len(counting.answers)
+            eventually(lambda: callbacks.documents[-1]["revision"] == revision, what="the edit")  # noqa: B023
+            # One message may have been on its way while the edit was committed.
+            assert callbacks.answers_before[-1] - before <= 2
+            assert counting.answers[callbacks.answers_before[-1] - 1] - edited <= interval_s + 1.0
+    finally:
+        agent.stop()
+
+
+def test_who_stops_is_said_to_have_stopped_when_it_has(url: str, key: str) -> None:
+    """Nothing has to be waited for: the stock agent says good-bye before `stop` returns."""
+    agent = OpAMPAgent(interval=3600, callbacks=Callbacks(), client=Stock(url, key).client)
+    agent.start()
+    eventually(lambda: Agent.objects.filter(instance="r-9", status="running").exists(), what="its first message")
+    assert "r-9" in signed_in().get("/agents").content.decode()
+    agent.stop()
+    assert Agent.objects.get(instance="r-9").status == "stopped"
+    assert "r-9" not in signed_in(name="vera").get("/agents").content.decode()
 
 
 def test_the_stock_agent_lives_with_it(url: str, key: str) -> None:

@@ -12,7 +12,10 @@ from events import keys
 from recovery_ops.control import actions
 from recovery_ops.control.models import PolicyProposal, Replay
 from recovery_ops.control.replay import job
+from recovery_ops.control.replay.loop import DECIDED_GUARDS, UNDECIDED_GUARDS
 from recovery_ops.control.roles import Role
+from recovery_ops.control.views.replays import UNDECIDED
+from recovery_ops.rules.budget import GUARD_KNOBS
 from tests.control.cast import asked
 from tests.control.taping import Studio
 from tests.control.test_api import Program
@@ -134,3 +137,39 @@ def test_the_cost_is_a_row_or_a_doubt_and_a_number_or_null(
     _, found = Program().get("policies/replays/1")
     new = found["result"]["measures"]["new"]["cost_usd"]
     assert new == (0.02 if cost_usd else None)
+
+
+@pytest.mark.usefixtures("later")
+@pytest.mark.parametrize(
+    ("guards", "said"),
+    [
+        ({"input_share": 0.5}, "a request keeps when it is cut: 0.75 under the old policy, 0.5 under the new"),
+        ({"outside_chars": 100}, "from outside that the model sees: 300 under the old policy, 100 under the new"),
+        ({"errors_before_abort": 4}, "Failures in all that end a run: 10 under the old policy, 4 under the new"),
+    ],
+)
+def test_a_guard_that_no_fact_tells_of_stands_among_what_cannot_be_known(guards: dict[str, Any], said: str) -> None:
+    document = {**BUILT_IN_DOCUMENT, "guards": {**BUILT_IN_DOCUMENT["guards"], **guards}}
+    made = actions.propose(**asked(title="other guards", document=document)).object
+    client = signed_in(Role.EDITOR)
+    client.post(f"/policies/proposals/{made.number}/replay", {"window": "3600"})
+    found = done()
+    assert found.result is not None
+    assert list(found.result["undecided_guards"]) == list(guards)
+    page = text_of(client.get("/policies/replays/1"))
+    assert page.index("What cannot be known") < page.index(said) < page.index("Result")
+
+
+@pytest.mark.usefixtures("later")
+def test_guards_that_stay_as_they_are_are_no_doubt() -> None:
+    client, made = signed_in(Role.EDITOR), proposed()
+    client.post(f"/policies/proposals/{made.number}/replay", {"window": "3600"})
+    found = done()
+    assert found.result is not None
+    assert found.result["undecided_guards"] == {}
+    assert "that the model sees" not in text_of(client.get("/policies/replays/1"))
+
+
+def test_every_guard_is_decided_again_or_has_words_for_why_not() -> None:
+    assert {*DECIDED_GUARDS, *UNDECIDED} == set(GUARD_KNOBS)
+    assert set(UNDECIDED) == set(UNDECIDED_GUARDS)

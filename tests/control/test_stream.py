@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from events import keys
+from events.pulse import Pulse
 from recovery_ops import wire
 from recovery_ops.control import actions, desired, stream
 from recovery_ops.control.models import Revision
@@ -212,3 +214,101 @@ def test_a_full_process_says_so(key: str) -> None:
         follower.next()
         status, problem = answer(server, authorization=f"Bearer {key}")
         assert (status, problem["detail"]) == (503, "This process serves 1 streams and has no place left.")
+
+
+# -- who does not read ------------------------------------------------------------------------------------------------
+class Connection:
+    """One request as a server passes it to the door; from the `stuck_from`th message on, it waits for room."""
+
+    def __init__(self, key: str, stuck_from: int) -> None:
+        self.scope = {
+            "type": "http",
+            "method": "GET",
+            "query_string": b"service=research&instance=r-0",
+            "headers": [(b"authorization", f"Bearer {key}".encode())],
+        }
+        self.sent: list[bytes] = []
+        self.tried = 0
+        self.room, self.gone = asyncio.Event(), asyncio.Event()
+        self._stuck_from = stuck_from
+
+    async def receive(self) -> dict[str, Any]:
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        self.tried += 1
+        if self.tried >= self._stuck_from:
+            await self.room.wait()
+        self.sent.append(message.get("body", b""))
+
+    @property
+    def revisions(self) -> list[str]:
+        return [one.split(b"\n")[0].decode() for one in self.sent if one.startswith(b"id: ")]
+
+
+async def until(claim: Callable[[], bool]) -> None:
+    async with asyncio.timeout(15):
+        while not claim():
+            await asyncio.sleep(0.002)
+
+
+def test_who_was_slow_gets_the_newest_alone(key: str) -> None:
+    door = door_of()
+
+    async def follow() -> list[str]:
+        connection = Connection(key, stuck_from=4)  # the headers, a sign of life and the first document find room
+        stream = asyncio.ensure_future(door(connection.scope, connection.receive, connection.send))
+        await until(lambda: connection.revisions == ["id: 0"])
+        await asyncio.to_thread(change, 1)
+        await until(lambda: connection.tried == 4)
+        for number in (2, 3):
+            await asyncio.to_thread(change, number)
+        await until(lambda: door._pulse.newest == {"dev": 3})
+        assert connection.tried == 4, "nothing is put behind what waits"
+        connection.room.set()
+        await until(lambda: connection.revisions[-1] == "id: 3")
+        connection.gone.set()
+        await stream
+        return connection.revisions
+
+    assert asyncio.run(follow()) == ["id: 0", "id: 1", "id: 3"]
+
+
+def test_who_takes_nothing_any_more_is_let_go(
+    key: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(stream, "SEND_TIMEOUT_S", 0.02)
+    caplog.set_level("INFO", "recovery_ops.control.stream")
+    door = door_of()
+
+    async def follow() -> None:
+        connection = Connection(key, stuck_from=3)
+        await door(connection.scope, connection.receive, connection.send)
+
+    asyncio.run(follow())
+    assert "its agent does not read" in caplog.text
+    assert door.open_streams == 0
+
+
+def test_what_cannot_be_said_to_one_agent_ends_its_stream_alone(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    board = stream.Board()
+    told = board.message
+
+    def message(environment: str, who: Any) -> tuple[int, bytes]:
+        found = told(environment, who)
+        if who.instance == "r-1" and found[0] == 1:
+            raise ValueError("no document for it")
+        return found
+
+    monkeypatch.setattr(board, "message", message)
+    door = stream.DesiredDoor(board, Pulse(board.read, 0.005))
+    with served(door) as server, contextlib.ExitStack() as stack:
+        first, second, third = (
+            stack.enter_context(following(server.url, key, instance=f"r-{one}")) for one in range(3)
+        )
+        for one in (first, second, third):
+            one.next()
+        change(0)
+        assert (first.next().id, third.next().id) == ("1", "1")
+        assert second.has_ended.wait(10)

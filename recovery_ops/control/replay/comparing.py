@@ -10,7 +10,7 @@ from typing import Any
 
 from recovery_ops.control.replay.classifying import Changes
 from recovery_ops.control.replay.deciding import ANSWERED, REFUSED, Decided, Replayed
-from recovery_ops.control.replay.loop import LoopDecided, decide_loop
+from recovery_ops.control.replay.loop import UNDECIDED_GUARDS, LoopDecided, decide_loop
 from recovery_ops.control.replay.measures import Measures
 from recovery_ops.control.replay.recorded import Call, Recording
 from recovery_ops.control.replay.splitting import replay_both
@@ -165,6 +165,11 @@ class Comparison:
             "unknown": {which: dict(found) for which, found in self.unknown.items()},
             "loop": {which: dict(found.counts) for which, found in self.loops.items()},
             "loop_unknown": {which: dict(+found.unknown) for which, found in self.loops.items()},
+            "undecided_guards": {
+                name: {"old": getattr(self.old.guards, name), "new": getattr(self.new.guards, name)}
+                for name in UNDECIDED_GUARDS
+                if getattr(self.old.guards, name) != getattr(self.new.guards, name)
+            },
             "classification": self.classification.as_document(),
             "endings": [{"old": old, "new": new, "calls": count} for (old, new), count in self.endings.most_common()],
             "examples": self.examples,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from recovery_ops.rules.budget import COMPACTION, DENIALS, TOOL_FAILURES, TURNS
+from recovery_ops.rules.budget import COMPACTION, DENIALS, GUARD_KNOBS, TOOL_FAILURES, TURNS
 from recovery_ops.rules.policy import Policy
 from recovery_ops.rules.scope import Place
 from recovery_ops.rules.tools.caution import Caution, tightened
@@ -23,6 +23,12 @@ TURNS_STOP, DEADLINE_STOP, TOOLS_STOP, DENIALS_ASK, COMPACTION_STOP, PERMISSION 
     "runs_without_compaction",
     "calls_asking_permission",
 )
+DECIDED_GUARDS = (
+    *("tool_failures", "turns", "denials_in_a_row", "denials_in_all", "compaction_failures", "run_deadline_s"),
+)
+"""Guards whose counts facts tell."""
+UNDECIDED_GUARDS = tuple(name for name in GUARD_KNOBS if name not in DECIDED_GUARDS)
+"""Guards of which no fact tells what they would have changed: that they differ is all that can be said."""
 _VERDICTS = frozenset(Verdict)
 COMPENSATED = "compensated: "
 """Before the word of a compensation."""

@@ -87,7 +87,7 @@ def _cells(row: Row) -> tuple[Cell, ...]:
 
 def _row(agent: AgentRow, standing: Standing) -> Row:
     apply = standing.status_of(agent, standing.revision)
-    obeys = "applied" if apply is ApplyStatus.APPLIED else f"{apply}: {note_of(apply, agent)}"
+    obeys = "applied" if apply is ApplyStatus.APPLIED else f"{apply}: {note_of(apply, agent, standing.revision)}"
     if apply is ApplyStatus.APPLIED and agent.clamped:
         obeys = f"applied, held back by its own ceilings: {', '.join(agent.clamped)}"
     return Row(agent=agent, apply=apply, obeys=obeys)

@@ -47,6 +47,8 @@ class Applying:
 
     revision: int
     agents: dict[ApplyStatus, Sequence[AgentRow]]
+    newest: int
+    """The newest revision there is, which may be a later one."""
     waited_s: float | None = None
     """How long ago the revision was made: how long what is pending has been so."""
     what: str = ""
@@ -107,7 +109,7 @@ class Applying:
         for status, rows in self.agents.items():
             if status is ApplyStatus.APPLIED or not rows:
                 continue
-            named = [Named(instance=row.instance, note=note_of(status, row)) for row in rows[:_MOST_NAMED]]
+            named = [Named(instance=row.instance, note=note_of(status, row, self.newest)) for row in rows[:_MOST_NAMED]]
             found.append((status.capitalize(), named, max(0, len(rows) - _MOST_NAMED)))
         return found
 
@@ -116,24 +118,32 @@ def applying(
     revision: int,
     agents: dict[ApplyStatus, Sequence[AgentRow]],
     *,
+    newest: int,
     waited_s: float | None = None,
     what: str = "",
 ) -> Applying:
     """An `Applying` with the stretches of its bar laid out in percent."""
     kept = {status: agents[status] for status in _FILLS if agents.get(status)}
     parts = list(_parts(kept.items()))
-    return Applying(revision=revision, agents=kept, waited_s=waited_s, what=what, parts=parts)
+    return Applying(revision=revision, agents=kept, newest=newest, waited_s=waited_s, what=what, parts=parts)
 
 
-def note_of(status: ApplyStatus, row: AgentRow) -> str:
-    """Why an instance is not where it should be, as far as it has said."""
+def note_of(status: ApplyStatus, row: AgentRow, newest: int) -> str:
+    """Why an instance is not where it should be, as far as it has said. `newest`: the newest revision there is."""
     if status is ApplyStatus.FAILED:
         return row.rejected_reason or "refused it"
     if status is ApplyStatus.UNREACHABLE:
         return f"last seen {timezone.localtime(row.last_seen):%H:%M:%S}"
+    if status is ApplyStatus.DRIFTED and row.revision > newest:
+        return f"obeys revision {row.revision}, of which nothing is known here: {lower_words(newest)}"
     if status is ApplyStatus.DRIFTED:
         return f"reports revision {row.revision} with other contents"
     return f"on revision {row.revision}" if row.revision else "has applied nothing yet"
+
+
+def lower_words(newest: int) -> str:
+    """When an instance goes back to an older revision (`runtime/desired/acceptance.py`)."""
+    return f"it goes back to {newest} once it was told the same on two connections in a row"
 
 
 def _parts(agents: Iterable[tuple[ApplyStatus, Sequence[AgentRow]]]) -> Iterable[Part]:

@@ -34,7 +34,7 @@ def agent_settings(request: HttpRequest, *, environment: str) -> HttpResponse:
         "now": now,
         "found": found,
         "agent": agent,
-        "note": note_of(found.status, agent) if found.status != "applied" else "",
+        "note": note_of(found.status, agent, found.revision) if found.status != "applied" else "",
         "differing": differing[:MOST_DIFFERENT],
         "more": max(0, len(differing) - MOST_DIFFERENT),
         "chosen": chosen,

@@ -56,7 +56,8 @@ def instances_of(
     query: str,
 ) -> Instances:
     """Those that did not apply first. `asked` holds `show`, a status, and `all`, to see more than the first ones."""
-    rows = [_row(one, standing.status_of(one.agent, revision), revision, made_at) for one in found]
+    newest = standing.revision
+    rows = [_row(one, standing.status_of(one.agent, revision), revision, made_at, newest) for one in found]
     rows.sort(key=lambda row: (_ORDER.index(row.status), row.agent.service, row.agent.instance))
     chosen = asked.get("show", "")
     counts = {status.value: sum(row.status is status for row in rows) for status in _ORDER}
@@ -73,11 +74,13 @@ def instances_of(
     )
 
 
-def _row(one: InstanceState, status: ApplyStatus, revision: int, made_at: datetime | None) -> Row:
+def _row(one: InstanceState, status: ApplyStatus, revision: int, made_at: datetime | None, newest: int) -> Row:
     # Of an instance that has gone on to a later revision, only the moment of that one is known.
     is_told = status is ApplyStatus.APPLIED and one.agent.revision == revision
     lag_s = _lag_s(one.agent, made_at) if is_told else None
-    return Row(agent=one.agent, state=one.state, since=one.since, status=status, lag_s=lag_s, note=_note(one, status))
+    return Row(
+        agent=one.agent, state=one.state, since=one.since, status=status, lag_s=lag_s, note=_note(one, status, newest)
+    )
 
 
 def _lag_s(agent: AgentRow, made_at: datetime | None) -> float | None:
@@ -88,12 +91,12 @@ def _lag_s(agent: AgentRow, made_at: datetime | None) -> float | None:
     return (agent.applied_at - made_at).total_seconds() if began_at < made_at else None
 
 
-def _note(one: InstanceState, status: ApplyStatus) -> str:
+def _note(one: InstanceState, status: ApplyStatus, newest: int) -> str:
     agent = one.agent
     if status is ApplyStatus.UNREACHABLE:
         return f"Last said {one.reported_state}. It applies when it comes back"
     if status is not ApplyStatus.APPLIED:
-        note = note_of(status, agent)
+        note = note_of(status, agent, newest)
         return note[:1].upper() + note[1:]
     clamped = [said for said in agent.clamped if _is_about(said.rpartition(".")[0], one)]
     return f"Held back by its own ceilings: {', '.join(clamped)}" if clamped else ""

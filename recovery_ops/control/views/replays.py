@@ -47,6 +47,24 @@ DOUBTS = {
     ),
 }
 """What cannot be known, in words."""
+_IN_BETWEEN = "Facts do not tell when a tool went well, so how many failures came in a row is not recorded."
+_AFTERWARDS = "What a run that ends sooner would have left undone, or one that goes on have come to, is not recorded."
+_STEPS = "How long steps took is recorded of those alone that failed, so how many would be cut is not known."
+UNDECIDED = {
+    "errors_before_warning": ("Failures in a row before the model must change its approach", _IN_BETWEEN),
+    "errors_before_abort": ("Failures in all that end a run", _AFTERWARDS),
+    "step_floor_s": ("The least a step may take, in seconds", _STEPS),
+    "step_factor": ("How many times its call deadline a step may take", _STEPS),
+    "input_share": (
+        "The share of its input that a request keeps when it is cut",
+        "How long inputs were, and whether a shorter one would have been answered, is not recorded.",
+    ),
+    "outside_chars": (
+        "Characters of a message from outside that the model sees",
+        "What a model would have made of more or less of a message is not recorded.",
+    ),
+}
+"""Guards that are not decided again, in words."""
 NOT_TOLD = (
     "failures of which a classification rule asks for a code or a message that their records do not tell",
     "Older agents told no code. They are taken not to match.",
@@ -133,6 +151,7 @@ def replay(request: HttpRequest, *, environment: str, number: int) -> HttpRespon
         "lines": lines_of(found.old_document, found.new_document),
         "rows": rows_of(result.get("measures")),
         "doubts": doubts_of(result),
+        "undecided": undecided_of(result),
         "loop": loop_rows(result),
         "renamed": renamed_of(result),
         "endings": result.get("endings", []),
@@ -270,6 +289,16 @@ def doubts_of(result: Mapping[str, Any]) -> list[tuple[int, str, str]]:
     found = [(unknown[name], *words) for name, words in DOUBTS.items() if unknown.get(name)]
     not_told = result.get("classification", {}).get("not_told", 0)
     return [*found, (not_told, *NOT_TOLD)] if not_told else found
+
+
+def undecided_of(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Limits that the two policies state otherwise, and of which no fact tells what that changes: what, and why."""
+    guards = result.get("undecided_guards", {})
+    return [
+        (f"{what}: {guards[name]['old']:g} under the old policy, {guards[name]['new']:g} under the new", why)
+        for name, (what, why) in UNDECIDED.items()
+        if name in guards
+    ]
 
 
 def renamed_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -91,7 +91,7 @@ class Standing:
             by_status.setdefault(self.status_of(agent, revision), []).append(agent)
         waited_s = (self.now - made_at).total_seconds() if made_at is not None else None
         rows: Mapping[ApplyStatus, Sequence[AgentRow]] = by_status
-        return applying(revision, dict(rows), waited_s=waited_s, what=what)
+        return applying(revision, dict(rows), newest=self.revision, waited_s=waited_s, what=what)
 
 
 class Newest(NamedTuple):

@@ -195,8 +195,9 @@ class Acceptance:
         beside = self._store.with_name(f"{self._store.name}.{os.getpid()}-{id(self):x}.new")
         try:
             self._store.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            text = json.dumps(kept)  # not `dump`: piece by piece, in Python, it takes four times as long
             with open(beside, "w", encoding="utf-8") as file:
-                json.dump(kept, file)
+                file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, self._store)
