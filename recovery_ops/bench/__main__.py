@@ -34,6 +34,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--engine", choices=ingest.ENGINES, help="where they are stored; default: wherever possible")
     parser.add_argument("--clients", type=int, default=1000, help="streams that hear of a click; default: %(default)s")
     parser.add_argument("--runtimes", type=int, default=40, help="runtimes that obey it; default: %(default)s")
+    parser.add_argument("--opamp", type=int, default=1000, help="OpAMP agents that ask for it; default: %(default)s")
     parser.add_argument(
         "--facts", type=int, help=f"that are asked about, or replayed; default: {queries.FACTS} or {replays.FACTS}"
     )
@@ -67,7 +68,7 @@ def _measured(name: str, said: argparse.Namespace, screen: Console) -> list[Repo
         if name == "pages":
             return pages.measure(pages.SCALES[said.scale])
         if name == "control":
-            return control.measure(control.Size(said.clients, said.runtimes, said.clicks), said.engine)
+            return control.measure(control.Size(said.clients, said.runtimes, said.clicks, said.opamp), said.engine)
         if name == "outages":
             return [outages.measure(), *detection.measure(said.engine)]
         return [guarded.measure()]

@@ -190,5 +190,10 @@ def _message_classes() -> dict[str, Any]:
     return {name: GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in _FIELDS}
 
 
+def empty(name: str) -> Any:
+    """An empty message of the protocol, for whoever speaks to this server: `AgentToServer`, `ServerToAgent`."""
+    return _classes[name]()
+
+
 _classes = _message_classes()
 _AgentToServer, _ServerToAgent = _classes["AgentToServer"], _classes["ServerToAgent"]
