@@ -411,7 +411,10 @@ PATTERNS = """() => [...document.querySelectorAll("#figure .bars path")]
   .filter((one) => one?.tagName === "pattern" && one.querySelector("path, circle"))
   .map((one) => one.innerHTML)"""
 
-FITS = "document.querySelector('#figure .main-svg').clientWidth <= document.querySelector('#figure').clientWidth"
+FITS = """() => {
+  const [figure, drawn] = ["#figure", "#figure .main-svg"].map((one) => document.querySelector(one));
+  return drawn !== null && drawn.clientWidth <= figure.clientWidth; // while it is drawn anew there is none
+}"""
 DARKEST_PAPER = """() => Math.min(...["html", "body", "main", "main .panel", "#figure"].map((place) => {
   const one = document.querySelector(place);
   const [red, green, blue, alpha = 1] = getComputedStyle(one).backgroundColor.match(/[\\d.]+/g).map(Number);
@@ -438,9 +441,7 @@ def test_scenario_7_a_print_of_timelines_is_readable_in_shades_of_grey(
     page.set_viewport_size({"width": 794, "height": 1123})  # A4 at 96 dots an inch
     page.emulate_media(media="print")
     page.evaluate("document.documentElement.style.filter = 'grayscale(1)'")
-    page.wait_for_function(
-        "document.querySelector('#figure').clientWidth >= document.querySelector('#figure .main-svg').clientWidth"
-    )
+    page.wait_for_function(FITS, timeout=PATIENCE_MS)
     assert page.evaluate(DARKEST_PAPER) > 0.9, "paper is white, whatever the theme"
     for name in ("grey.open", "grey.half", "grey.forced"):
         expect(page.locator("#figure")).to_contain_text(name)
