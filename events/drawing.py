@@ -191,15 +191,26 @@ def bullet(rate: float | None, threshold: float | None = None) -> SafeString:
 
 def ticks(start: datetime, end: datetime) -> list[Tick]:
     """At most eight round moments of the window; labels have the day where the window is longer than one."""
+    length = end - start
+    return [Tick(x=_percent(100 * ((at - start) / length)), words=words) for at, words in tick_moments(start, end)]
+
+
+def tick_moments(start: datetime, end: datetime) -> list[tuple[datetime, str]]:
+    """The same as moments: round for whoever reads them, also where their clock was put forward or back on the way."""
     length = (end - start).total_seconds()
     step = next((one for one in _TICK_STEPS_S if length / one <= _MOST_TICKS), _TICK_STEPS_S[-1])
     step *= max(1, -(-int(length / step) // _MOST_TICKS))
-    ahead_s = int((timezone.localtime(end).utcoffset() or timedelta()).total_seconds())  # round for whoever reads it
+    ahead_s = _ahead_s(end)
     first = -(-(int(start.timestamp()) + ahead_s) // step) * step - ahead_s
-    moments = [datetime.fromtimestamp(at, UTC) for at in range(first, int(end.timestamp()) + 1, step)]
-    return [
-        Tick(x=_percent(100 * (at - start).total_seconds() / length), words=_tick_words(at, step)) for at in moments
-    ]
+    even = [datetime.fromtimestamp(at, UTC) for at in range(first - step, int(end.timestamp()) + step, step)]
+    # By the least way to what is round on the clock of then; an hour that was left out has no such moment.
+    moved = [at + timedelta(seconds=(ahead_s - _ahead_s(at) + step // 2) % step - step // 2) for at in even]
+    found = [at for at in dict.fromkeys(moved) if (int(at.timestamp()) + _ahead_s(at)) % step == 0]
+    return [(at, _tick_words(at, step)) for at in found if start <= at <= end]
+
+
+def _ahead_s(moment: datetime) -> int:
+    return int((timezone.localtime(moment).utcoffset() or timedelta()).total_seconds())
 
 
 def grid(start: datetime, end: datetime) -> SafeString:

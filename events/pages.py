@@ -25,9 +25,9 @@ def fragment_of(request: HttpRequest) -> str:
     return request.headers.get(FRAGMENT_HEADER, "")
 
 
-def has_drawn(request: HttpRequest) -> bool:
-    """Whether the asker's script has drawn the figure of this page, so that a refresh need not draw it again."""
-    return DRAWN_HEADER in request.headers
+def has_drawn(request: HttpRequest, figure: str) -> bool:
+    """Whether the asker's script has drawn this figure (its id), so that a refresh need not draw it again."""
+    return figure in request.headers.get(DRAWN_HEADER, "").split()
 
 
 def render_page(

@@ -85,8 +85,7 @@ def _rows(band: Band, scale: _Scale, grid: SafeString) -> Iterator[Row]:
 def _lanes(band: Band, scale: _Scale, grid: SafeString) -> Iterator[Row]:
     drawn: dict[str, list[SafeString]] = {}
     for trace in band.traces:
-        parts = _cells(trace, scale) if trace["type"] == "heatmap" else _bars(trace, scale)
-        for name, part in parts:
+        for name, part in _DRAWN_BY[trace["type"]](trace, scale):
             drawn.setdefault(name, []).append(part)
     middle = (len(band.lanes) - 1) // 2
     for place, lane in enumerate(band.lanes):
@@ -118,6 +117,27 @@ def _bars(trace: Trace, scale: _Scale) -> Iterator[tuple[str, SafeString]]:
             width = max(end - begin, _LEAST_WIDTH)
             place = (_percent(min(begin, 100 - width)), _percent(width), _px((LANE_PX - height) / 2), _px(height))
             yield name, format_html('<rect {} x="{}" width="{}" y="{}" height="{}"/>', paint, *place)
+
+
+_PATHS = {
+    "square": "M-4.5 7.5h9v9h-9z",
+    "diamond": "M0 6 6 12 0 18-6 12z",
+    "triangle-up": "M0 6.500 6 17.500H-6z",
+}
+"""The glyphs of marks, around the point where they stand; the word beside each says what it is."""
+
+
+def _marks(trace: Trace, scale: _Scale) -> Iterator[tuple[str, SafeString]]:
+    """The marks of a trace, each with its word at its side where there is room."""
+    path = _PATHS[trace["marker"]["symbol"]]
+    for at, name, text, side in zip(trace["x"], trace["y"], trace["text"], trace["textposition"], strict=True):
+        x = _percent(scale.at(at))
+        place = ("-10", "end") if side == "middle left" else ("10", "start")
+        words = format_html('<text dx="{}" y="16" text-anchor="{}">{}</text>', *place, text) if text else ""
+        yield (
+            name,
+            format_html('<svg x="{}" overflow="visible"><path class="pin" d="{}"/>{}</svg>', x, path, words),
+        )
 
 
 def _merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -152,6 +172,9 @@ def _cells(trace: Trace, scale: _Scale) -> Iterator[tuple[str, SafeString]]:
         for at, step in zip(starts, steps, strict=True):
             if step:
                 yield name, _cell(step, scale.at(at), scale.at(at + bin_ms * 0.92))
+
+
+_DRAWN_BY = {"bar": _bars, "heatmap": _cells, "scatter": _marks}
 
 
 def _cell(step: int, begin: float, end: float) -> SafeString:
@@ -201,6 +224,10 @@ def _line(trace: Trace, top: float, scale: _Scale) -> SafeString:
         else:
             runs[-1].append((scale.at(at) * _PAPER / 100, PLOT_PX - (PLOT_PX - 2) * value / top))
     drawn = [(_points(run), f"{run[0][0]:.1f}", f"{run[-1][0]:.1f}") for run in runs if run]
+    if "dash" in trace["line"]:
+        lines = format_html_join("", '<polyline class="limit" points="{}"/>', ((points,) for points, _, _ in drawn))
+        text = '<svg viewBox="0 0 {} {}" preserveAspectRatio="none">{}</svg>'
+        return format_html(text, _PAPER, PLOT_PX, lines)
     return format_html(
         '<svg viewBox="0 0 {} {}" preserveAspectRatio="none">{}</svg>',
         _PAPER,

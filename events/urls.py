@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from django.http import HttpResponse
 from django.urls import URLPattern, path
 
-from events import views
+from events import moves, views
+from events.views import MarksOf
 
 Page = Callable[..., HttpResponse]
 
 
-def pages(door: Callable[[Page], Page]) -> list[URLPattern]:
-    """The pages, each behind a `door` that hands it the `environment` which the person may see."""
+def pages(door: Callable[[Page], Page], marks_of: MarksOf) -> list[URLPattern]:
+    """The pages, each behind a `door` that hands it the `environment` which the person may see.
+
+    `marks_of` says what people did: this app remembers what happened, and must not ask who wanted what.
+    """
     return [
-        path("timelines", door(views.timelines), name="timelines"),
-        path("timelines/figure", door(views.figure), name="timelines-figure"),
+        path("timelines", door(partial(views.timelines, marks_of=marks_of)), name="timelines"),
+        path("timelines/figure", door(partial(views.figure, marks_of=marks_of)), name="timelines-figure"),
+        path("moves/<int:fact_id>", door(moves.move), name="move"),
     ]

@@ -1,12 +1,15 @@
 """The timelines: everything that happened in one window over one axis, as a figure, as tables and as one sentence.
 
-Who may look at an environment is not for this app to know: `recovery_ops.control` mounts these views behind its door
-and hands them the `environment`.
+Who may look at an environment is not for this app to know, nor what people want: `recovery_ops.control` mounts these
+views behind its door, hands them the `environment`, and says what to draw beside the facts (`marks_of`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from urllib.parse import urlencode
 
 import orjson
 from django.http import Http404, HttpRequest, HttpResponse
@@ -15,29 +18,141 @@ from django.utils import timezone
 from events import queries
 from events.exports import MARKDOWN, is_asked, markdown_answer, rows_answer
 from events.pages import has_drawn, render_page, with_tag
+from events.queries.fleet import reporting_spans
+from events.queries.sums import Sums, sums_earlier
+from events.rows import Fleet
 from events.stills import still_of
-from events.timelines import Chart, timeline
-from events.timelines.zones import on_clock
+from events.timelines import Chart, Choice, Earlier, Mark, timeline
+from events.timelines.choosing import BANDS, EVERYTHING
+from events.timelines.counts import By
+from events.timelines.zones import as_read
 from events.window import PRESETS, Window, window_in
+from events.wording import count_text
+
+MarksOf = Callable[[str, Window, str], Sequence[Mark]]
+"""What was done in an environment in a window, with all breakers or with one."""
 
 
-def timelines(request: HttpRequest, *, environment: str) -> HttpResponse:
+def no_marks(environment: str, window: Window, breaker: str) -> Sequence[Mark]:
+    """For a store of facts that stands alone."""
+    del environment, window, breaker
+    return ()
+
+
+COMPARED = {"before": "just before", "day": "a day earlier", "week": "a week earlier"}
+"""With what a range is compared, and how that is called."""
+_SHIFTS = {"day": timedelta(days=1), "week": timedelta(weeks=1)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What an address asks to be drawn: one breaker or all, which lanes, compared with what."""
+
+    breaker: str = ""
+    choice: Choice = EVERYTHING
+    compare: str = ""
+
+    @staticmethod
+    def of(request: HttpRequest) -> Asked:
+        """As the address says; what it says wrongly is not said."""
+        given = request.GET
+        compare = given.get("compare", "")
+        return Asked(
+            breaker=given.get("breaker", ""),
+            choice=Choice.of(given.getlist("band"), given.getlist("lane"), given.get("match", "")),
+            compare=compare if compare in COMPARED else "",
+        )
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """What an address, or a form, has to say to ask for the same."""
+        choice = self.choice
+        said = [("breaker", self.breaker), ("compare", self.compare), ("match", choice.match)]
+        return [
+            *((name, value) for name, value in said if value),
+            *(("band", band) for band in BANDS if band in choice.bands),
+            *(("lane", f"{band}:{name}") for band, name in sorted(choice.lanes)),
+        ]
+
+    @property
+    def words(self) -> str:
+        """What was chosen, beside the form that is folded away."""
+        choice = self.choice
+        bands = [word for band, word in BANDS.items() if band in choice.bands]
+        parts = [
+            ", ".join(bands) if bands else "all bands",
+            count_text(len(choice.lanes), "chosen lane") if choice.lanes else "",
+            f"lanes with “{choice.match}”" if choice.match else "",
+            f"compared with {COMPARED[self.compare]}" if self.compare else "",
+        ]
+        return "; ".join(part for part in parts if part)
+
+    def address(self, window: Window) -> str:
+        """The part of an address that asks for the same in the same window."""
+        parts = [part for part in (urlencode(self.pairs), window.query) if part]
+        return f"?{'&'.join(parts)}" if parts else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A band, or one of its lanes, to be ticked."""
+
+    name: str
+    value: str
+    words: str
+    is_ticked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picker:
+    """What the form of lanes offers: the bands, and by band the lanes there are."""
+
+    bands: Sequence[Box]
+    lanes: Sequence[tuple[str, Sequence[Box]]]
+
+    @staticmethod
+    def of(choice: Choice, lanes: Iterable[tuple[str, Iterable[str]]]) -> Picker:
+        """What was chosen is ticked; what was chosen and is not there now can still be let go of."""
+        groups = []
+        for band, names in lanes:
+            kept = {name for of, name in choice.lanes if of == band}
+            boxes = [
+                Box(name="lane", value=f"{band}:{name}", words=name, is_ticked=name in kept)
+                for name in sorted({*names, *kept})
+            ]
+            if boxes:
+                groups.append((BANDS[band], boxes))
+        ticked = [
+            Box(name="band", value=band, words=word, is_ticked=band in choice.bands) for band, word in BANDS.items()
+        ]
+        return Picker(bands=ticked, lanes=groups)
+
+
+def timelines(request: HttpRequest, *, environment: str, marks_of: MarksOf = no_marks) -> HttpResponse:
     """The page, its figure as rows that plotly replaces when it is there; `view=table` unfolds the tables."""
     now = timezone.now()
     window = window_in(request, environment, now=now)
-    breaker = request.GET.get("breaker", "")
-    chart = chart_of(environment, window, breaker=breaker, now=now)
+    asked = Asked.of(request)
+    story = _Story.read(environment, window, asked, now=now)
+    chart = story.chart(marks_of(environment, window, asked.breaker))
     if is_asked(request) or is_asked(request, MARKDOWN):
         return _file(request, environment, chart, window)
+    breakers = chart.band("breakers")
     context = {
         "now": now,
         "window": window,
         "presets": PRESETS,
-        "breaker": breaker,
+        "asked": asked,
+        "breaker": asked.breaker,
         "chart": chart,
-        "still": None if has_drawn(request) else still_of(chart),
-        "sentence": chart.captions[1],  # the breakers'
-        "breakers": list(dict.fromkeys(str(row[0]) for row in chart.tables[1].rows)),
+        "still": None if has_drawn(request, "figure") else still_of(chart),
+        "sentence": breakers.caption if breakers is not None else " ".join(chart.captions),
+        "breakers": sorted(story.fleet),
+        "picker": Picker.of(asked.choice, story.lanes()),
+        "compared": COMPARED,
+        "figure_query": asked.address(window),
+        "link_query": urlencode(asked.pairs),
+        "has_marks": chart.band("changes") is not None,
         "is_table": request.GET.get("view") == "table",
     }
     return render_page(request, "events/timelines", context)
@@ -49,26 +164,32 @@ def _file(request: HttpRequest, environment: str, chart: Chart, window: Window) 
     if is_asked(request, MARKDOWN):
         title = f"Timelines of {environment}, {window.words}"
         return markdown_answer(request, name, title, chart.captions, chart.tables)
-    number = request.GET.get("table", "1")
+    usual = next((place for place, band in enumerate(chart.bands) if band.key == "breakers"), 0)
+    number = request.GET.get("table", str(usual))
     if number not in {str(place) for place in range(len(chart.tables))}:
         raise Http404(f"There are {len(chart.tables)} tables, from 0 on.")
     table = chart.tables[int(number)]
     return rows_answer(request, f"{name} {table.title}", table.columns, table.rows)
 
 
-def figure(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """The same as JSON for plotly: `figure`, `caption`, `height_px`."""
+def figure(request: HttpRequest, *, environment: str, marks_of: MarksOf = no_marks) -> HttpResponse:
+    """The same as JSON for plotly: `figure`, `caption`, `legend`, `height_px`."""
     now = timezone.now()
     window = window_in(request, environment, now=now)
-    chart = chart_of(environment, window, breaker=request.GET.get("breaker", ""), now=now)
-    return figure_answer(request, chart)
+    asked = Asked.of(request)
+    marks = marks_of(environment, window, asked.breaker)
+    return figure_answer(request, _Story.read(environment, window, asked, now=now).chart(marks))
 
 
 def figure_answer(request: HttpRequest, chart: Chart) -> HttpResponse:
     """A chart as JSON on the reader's clock, or 304 for whoever has it."""
-    ahead = timezone.localtime(chart.end).utcoffset() or timedelta()
     body = orjson.dumps(
-        {"figure": on_clock(chart.figure, ahead), "caption": chart.caption, "height_px": chart.height_px}
+        {
+            "figure": as_read(chart.figure, chart.start, chart.end),
+            "caption": chart.caption,
+            "legend": chart.legend,
+            "height_px": chart.height_px,
+        }
     )
     answer = HttpResponse(body, content_type="application/json")
     answer["Cache-Control"] = "private, no-cache"
@@ -77,16 +198,65 @@ def figure_answer(request: HttpRequest, chart: Chart) -> HttpResponse:
 
 def chart_of(environment: str, window: Window, *, breaker: str, now: datetime) -> Chart:
     """Everything in the window, or only what concerns one breaker. At most eleven queries."""
-    start, end = window.start, window.end
-    lanes = queries.fleet_lanes(environment, start=start, end=end, breaker=breaker or None, now=now)
-    sums = queries.sums_per_bin(environment, start=start, end=end, breaker=breaker or None)
-    reduced = queries.degradations(environment, start=start, end=end)
-    return timeline(
-        lanes,
-        capacity=sums.capacity(),
-        failures=sums.failures("category" if breaker else "family"),
-        rejections=sums.rejections(),
-        degradations=[row for row in reduced if breaker in ("", row.operation, row.from_name)],
-        by="category" if breaker else "family",
-        began=window.began,
-    )
+    return _Story.read(environment, window, Asked(breaker=breaker), now=now).chart(None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Story:
+    """What was found in a window, before anybody chose among it."""
+
+    asked: Asked
+    window: Window
+    fleet: Fleet
+    sums: Sums
+    reduced: Sequence[queries.DegradationRow]
+    earlier: Sums | None
+
+    @staticmethod
+    def read(environment: str, window: Window, asked: Asked, *, now: datetime) -> _Story:
+        """At most eleven queries, one more to compare."""
+        start, end, breaker = window.start, window.end, asked.breaker or None
+        fleet = queries.fleet_lanes(environment, start=start, end=end, breaker=breaker, now=now)
+        shift = _SHIFTS.get(asked.compare, window.length) if asked.compare else timedelta()
+        reporting = reporting_spans(environment, start=start - shift, end=end)
+        sums = queries.sums_per_bin(environment, start=start, end=end, breaker=breaker, reporting=reporting)
+        reduced = queries.degradations(environment, start=start, end=end)
+        return _Story(
+            asked=asked,
+            window=window,
+            fleet=fleet,
+            sums=sums,
+            reduced=[row for row in reduced if asked.breaker in ("", row.operation, row.from_name)],
+            earlier=sums_earlier(environment, sums, shift, breaker=breaker, reporting=reporting) if shift else None,
+        )
+
+    def lanes(self) -> list[tuple[str, Iterable[str]]]:
+        """The lanes that can be picked, by band."""
+        return [
+            ("capacity", self.sums.capacity().series),
+            ("breakers", self.fleet),
+            ("fallbacks", {row.operation for row in self.reduced}),
+        ]
+
+    def chart(self, marks: Sequence[Mark] | None) -> Chart:
+        by: By = "category" if self.asked.breaker else "family"
+        began = self.window.began
+        then = None
+        if self.earlier is not None:
+            words = COMPARED[self.asked.compare]
+            then = (
+                Earlier(bins=self.earlier.failures(by).since(began), words=words),
+                Earlier(bins=self.earlier.rejections().since(began), words=words),
+            )
+        return timeline(
+            self.fleet,
+            capacity=self.sums.capacity(),
+            failures=self.sums.failures(by),
+            rejections=self.sums.rejections(),
+            degradations=self.reduced,
+            by=by,
+            began=began,
+            choice=self.asked.choice,
+            marks=marks,
+            earlier=then,
+        )

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from django.db.models import Count, F, Q, QuerySet, Sum
 
 from events.models import VIEWS, Fact, MinuteSum, SpanSum, View
-from events.moments import MINUTE_S, US_PER_S, Grid, bin_width_s
+from events.moments import MINUTE_S, US_PER_S, Grid, Span, bin_width_s
 from events.queries.fleet import reporting_spans
 from events.queries.readings import category_or_none
 from events.rows import Bins, CapacityBins
@@ -113,13 +113,32 @@ def sums_per_bin(
     operation: str | None = None,
     breaker: str | None = None,
     bin_s: int | None = None,
+    reporting: Sequence[Span] | None = None,
 ) -> Sums:
     """Everything the sums know of a window. Two queries; index `span_sum_once`, of a breaker `…_by_subject`.
 
-    `bin_s` is a multiple of 60; without it the width follows from the window.
+    `bin_s` is a multiple of 60; without it the width follows from the window. With `reporting`, what `reporting_spans`
+    says of the window, it is one query less.
     """
     grid = Grid.over(start, end, bin_s or bin_width_s(end - start))
-    unknown = grid.outside(reporting_spans(environment, start=start, end=end))
+    known = reporting_spans(environment, start=start, end=end) if reporting is None else reporting
+    return _sums(environment, grid, grid.outside(known), operation, breaker)
+
+
+def sums_earlier(
+    environment: str, sums: Sums, by: timedelta, *, breaker: str | None, reporting: Sequence[Span]
+) -> Sums:
+    """What was counted so much earlier, in whole bins, so that each lies under one of `sums`. One query.
+
+    `reporting` is what `reporting_spans` says of that time.
+    """
+    now = sums.grid
+    back_s = round(by.total_seconds() / now.bin_s) * now.bin_s
+    grid = Grid(now.start_s - back_s, now.bin_s, now.length)
+    return _sums(environment, grid, grid.outside(reporting), None, breaker)
+
+
+def _sums(environment: str, grid: Grid, unknown: list[bool], operation: str | None, breaker: str | None) -> Sums:
     if operation is None and breaker is None:
         rows = _rows_of_all(environment, grid)
     else:

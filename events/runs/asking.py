@@ -87,6 +87,7 @@ def runs(
     end: datetime,
     show: Show = Show.TROUBLED,
     operation: str = "",
+    breaker: str = "",
     fingerprint: str = "",
     grouping: Grouping = AS_SENT,
     narrow: Narrow = _ANY,
@@ -98,10 +99,12 @@ def runs(
 
     `most` are on a page (else `PAGE`), and whichever was named in the same microsecond as the last of them.
 
-    `operation` is that of a failure, `fingerprint` the name of its cause, which `grouping` says of each. Indexes:
-    `fact_by_event`, `fact_by_run`.
+    `operation` and `breaker` are those of a failure, `fingerprint` the name of its cause, which `grouping` says of
+    each. Indexes: `fact_by_event`, `fact_by_run`.
     """
-    is_wanted = _Wanted(show, operation, grouping.head(fingerprint), grouping, narrow.category, narrow.model.lower())
+    is_wanted = _Wanted(
+        show, operation, breaker, grouping.head(fingerprint), grouping, narrow.category, narrow.model.lower()
+    )
     until_us = min(to_us(end), before_us) if before_us is not None else to_us(end)
     most = PAGE if most is None else most
     found = _found(environment, is_wanted, to_us(start), until_us, most)
@@ -163,6 +166,7 @@ class _Wanted:
 
     show: Show
     operation: str
+    breaker: str
     cause: str
     grouping: Grouping
     category: str = ""
@@ -175,20 +179,22 @@ class _Wanted:
             return names.attribute_of(RunFinished, "status")
         return names.attribute_of(FailureClassified, "fingerprint") if self.cause else ""
 
-    def of(self, mark: str | None, category: str, operation: str, provider: str, model: str) -> bool:
+    def of(self, mark: str | None, breaker: str, category: str, operation: str, provider: str, model: str) -> bool:
         """Whether a fact with these is one of them."""
         if self.show is Show.FAILED:
             return mark in _ENDED_BADLY
         if self.show is not Show.TROUBLED:
             return True
-        if self.operation not in ("", operation) or self.category not in ("", category):
+        if self.operation not in ("", operation) or self.breaker not in ("", breaker):
+            return False
+        if self.category not in ("", category):
             return False
         if self.model and self.model not in capacity_name(provider, model, "").lower():
             return False
         return not self.cause or self.cause == cause_of(self.grouping, mark, category, operation, provider, model)
 
 
-_OF_FAILURE = ("category", "operation", "provider", "model")
+_OF_FAILURE = ("breaker", "category", "operation", "provider", "model")
 
 
 def _naming(

@@ -1,6 +1,8 @@
 """Figures for Plotly out of the rows that the queries give: pure, each with its tables and its sentence."""
 
 from events.timelines.charts import MARGIN, NARROW_MARGIN, Chart, Table
+from events.timelines.choosing import Choice
+from events.timelines.counts import Earlier
 from events.timelines.figures import (
     breaker_lanes,
     capacity_heat,
@@ -10,6 +12,7 @@ from events.timelines.figures import (
     rejections_line,
     timeline,
 )
+from events.timelines.marks import Kind, Mark
 from events.timelines.states import Bar
 
 __all__ = [
@@ -17,6 +20,10 @@ __all__ = [
     "NARROW_MARGIN",
     "Bar",
     "Chart",
+    "Choice",
+    "Earlier",
+    "Kind",
+    "Mark",
     "Table",
     "breaker_lanes",
     "capacity_heat",

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from events.wording import NOT_YET
+from events.rows import WORST_FIRST
+from events.timelines.durations import TimeInState
+from events.wording import NOT_YET, share_text, span_text, state_word
+from recovery_ops.rules.words import State
 
 MARGIN = {"l": 172, "r": 92, "t": 8, "b": 28}
 NARROW_MARGIN = {"l": 136, "r": 16, "t": 8, "b": 28}
@@ -33,12 +36,24 @@ Trace = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trail:
+    """Where a row or a drawn span leads: to its time, to what it is about, to the fact that began it, to a page."""
+
+    start: datetime | None = None
+    end: datetime | None = None
+    breaker: str = ""
+    fact_id: int | None = None
+    href: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The same numbers as the figure's, as rows."""
+    """The same numbers as the figure's, as rows; `trails` has one for each row, or none at all."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
+    trails: tuple[Trail, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +71,25 @@ class Chart:
     end: datetime
     began: datetime | None = None
     """The first sign of life, before which nothing is drawn."""
+    times: TimeInState | None = None
+    """How long its breakers were in each state, all lanes added up; None where it shows no states."""
 
     @property
     def table(self) -> Table:
         """The table of a chart that has one band."""
         return self.tables[0]
+
+    @property
+    def legend(self) -> list[tuple[str, str]]:
+        """Each state and how long it lasted: `closed`, `5h 12m 04s, 87 %`; empty words where it never did."""
+        if self.times is None:
+            return []
+        known = [(state_word(state), _lasted(self.times, state)) for state in reversed(WORST_FIRST)]
+        return [*known, (state_word(None), span_text(self.times.unknown) if self.times.unknown else "")]
+
+    def band(self, key: str) -> Band | None:
+        """The band of this name; None where it was left out."""
+        return next((band for band in self.bands if band.key == key), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +105,8 @@ class Band:
     """Traces that share a heading and a vertical axis; with `lanes`, one category per lane, the first on top."""
 
     title: str
+    key: str = ""
+    """What it is called in an address."""
     traces: tuple[Trace, ...]
     lanes: tuple[Lane, ...] = ()
     top: float = 0.0
@@ -92,6 +123,11 @@ class Band:
     def height_px(self) -> int:
         """How high its plot is, without the heading."""
         return LANE_PX * max(1, len(self.lanes)) if self.lanes or not self.top else PLOT_PX
+
+
+def _lasted(times: TimeInState, state: State) -> str:
+    spent = times.by_state.get(state)
+    return f"{span_text(spent)}, {share_text(times.share(state))}" if spent else ""
 
 
 def plain(text: str) -> str:
@@ -117,10 +153,12 @@ def compose(
     has_headings: bool = True,
     hover: str = "closest",
     began: datetime | None = None,
+    times: TimeInState | None = None,
+    more: Sequence[Table] = (),
 ) -> Chart:
     """The bands below each other over one time axis, each under its heading; a single one is named by its panel.
 
-    Left of `began`, the first sign of life, stands that nothing was there yet.
+    Left of `began`, the first sign of life, stands that nothing was there yet. `more` are tables without a band.
     """
     plot_px = sum(band.height_px + (HEADING_PX if has_headings else 0) for band in bands)
     height_px = plot_px + MARGIN["t"] + MARGIN["b"]
@@ -142,7 +180,7 @@ def compose(
     caption = " ".join(band.caption for band in bands if band.caption)
     return Chart(
         figure={"data": data, "layout": layout},
-        tables=tuple(band.table for band in bands),
+        tables=(*(band.table for band in bands), *more),
         caption=caption,
         captions=tuple(band.caption for band in bands if band.caption),
         height_px=height_px,
@@ -150,6 +188,7 @@ def compose(
         start=start,
         end=end,
         began=began,
+        times=times,
     )
 
 

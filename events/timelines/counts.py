@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Literal
 
 from events.rows import Bins, CapacityBins
-from events.timelines.charts import AT, Band, Lane, Table, Trace, Value, plain, to_ms
+from events.timelines.charts import AT, Band, Lane, Table, Trace, Trail, Value, plain, to_ms
 from events.wording import bin_text, clock_text, count_text, listing
 from recovery_ops.rules.words import Family
 
@@ -31,32 +32,44 @@ _FAMILY_INK = {
 }
 
 
-def failures_band(bins: Bins, *, label: str = "all operations", by: By = "family") -> Band:
-    """Stacked bars per bin, the largest series at the bottom; few series, the rest as `other`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """The same bins of an earlier time, to be compared with; `words` say which: `a day earlier`."""
+
+    bins: Bins
+    words: str
+
+
+def failures_band(
+    bins: Bins, *, label: str = "all operations", by: By = "family", earlier: Earlier | None = None
+) -> Band:
+    """Stacked bars per bin, the largest series at the bottom; few series, the rest as `other`. `earlier` is a line."""
     series = _fewer(bins.series)
     total = bins.total()
-    top = float(max([*total, 1]))
+    top = _top(total, earlier)
     title = f"Failures per {bin_text(bins.bin_s)}, by {by}"
     traces = [
         _bars(name, values, bins, colour=_FAMILY_INK.get(name) or INKS[place % len(INKS)])
         for place, (name, values) in enumerate(series.items())
     ]
     return Band(
+        key="failures",
         title=title,
         label=label,
         top=top,
         value=_newest(total, bins),
         has_scale=any(total),
-        traces=(*traces, *_unknown_columns(bins, top)),
-        table=_counts_table(title, replace(bins, series=series)),
-        caption=_counts_caption([_words(name) for name in series], total, bins, "failure"),
+        traces=(*traces, *_unknown_columns(bins, top), *_earlier_line(earlier, bins)),
+        table=_counts_table(title, replace(bins, series=series), earlier=earlier),
+        caption=_counts_caption([_words(name) for name in series], total, bins, "failure")
+        + _earlier_words(earlier, total),
     )
 
 
-def rejections_band(bins: Bins, *, label: str = "calls not made") -> Band:
+def rejections_band(bins: Bins, *, label: str = "calls not made", earlier: Earlier | None = None) -> Band:
     """A step line of the calls that were refused, all breakers together; each breaker in the table."""
     total = bins.total()
-    top = float(max([*total, 1]))
+    top = _top(total, earlier)
     title = f"Calls not made per {bin_text(bins.bin_s)}"
     moments, values = _steps(total, bins)
     line: Trace = {
@@ -73,15 +86,47 @@ def rejections_band(bins: Bins, *, label: str = "calls not made") -> Band:
         "hovertemplate": f"%{{y:,}} calls not made{AT}<extra></extra>",
     }
     return Band(
+        key="rejections",
         title=title,
         label=label,
         top=top,
         value=_newest(total, bins),
         has_scale=any(total),
-        traces=(line, *_unknown_columns(bins, top)),
-        table=_counts_table(title, bins),
-        caption=_counts_caption(list(bins.series), total, bins, "refused call"),
+        traces=(line, *_unknown_columns(bins, top), *_earlier_line(earlier, bins)),
+        table=_counts_table(title, bins, earlier=earlier),
+        caption=_counts_caption(list(bins.series), total, bins, "refused call") + _earlier_words(earlier, total),
     )
+
+
+def _top(total: Sequence[int], earlier: Earlier | None) -> float:
+    return float(max([*total, *(earlier.bins.total() if earlier is not None else ()), 1]))
+
+
+def _earlier_line(earlier: Earlier | None, bins: Bins) -> list[Trace]:
+    """What was counted then, where it would lie now; nothing where nobody lived to report it."""
+    if earlier is None:
+        return []
+    moments, values = _steps(earlier.bins.total(), replace(bins, unknown=earlier.bins.unknown))
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": earlier.words,
+            "x": moments,
+            "y": values,
+            "meta": bins.bin_s * 1000,
+            "line": {"color": "token:--ink", "width": 1.5, "dash": "dot", "shape": "hv"},
+            "connectgaps": False,
+            "hovertemplate": f"{earlier.words}: %{{y:,}}{AT}<extra></extra>",
+        }
+    ]
+
+
+def _earlier_words(earlier: Earlier | None, total: Sequence[int]) -> str:
+    if earlier is None:
+        return ""
+    words = f" {earlier.words.capitalize()} (dotted) it was {sum(earlier.bins.total()):,} instead of {sum(total):,}"
+    return f"{words}{_unknown_words(earlier.bins)}."
 
 
 def capacity_band(bins: CapacityBins) -> Band:
@@ -89,6 +134,7 @@ def capacity_band(bins: CapacityBins) -> Band:
     names = list(bins.series)
     title = f"Capacity, 429 and 529 per {bin_text(bins.bin_s)}"
     return Band(
+        key="capacity",
         title=title,
         lanes=tuple(Lane(name=name, value=_newest(bins.series[name], bins)) for name in names),
         traces=(_heat(bins), *_unknown_cells(bins)) if names else (),
@@ -232,20 +278,31 @@ def _kinds(bins: CapacityBins) -> dict[str, list[int]]:
     }
 
 
-def _counts_table(title: str, bins: Bins, series: dict[str, list[int]] | None = None) -> Table:
+def _counts_table(
+    title: str, bins: Bins, series: dict[str, list[int]] | None = None, *, earlier: Earlier | None = None
+) -> Table:
     """One row per bin in which something was counted or nothing is known; what is left out is zero."""
     shown = bins.series if series is None else series
     rows: list[tuple[Value, ...]] = []
+    trails: list[Trail] = []
     starts = bins.starts()
     for index, start in enumerate(starts):
-        counts = [values[index] for values in shown.values()]
-        if index < bins.absent:
+        counts: list[Value] = [values[index] for values in shown.values()]
+        then = _then(earlier, index)
+        if index < bins.absent or not (bins.unknown[index] or any(counts) or any(then)):
             continue
-        if bins.unknown[index]:
-            rows.append((clock_text(start, today=starts[-1]), *("unknown" for _ in counts)))
-        elif any(counts):
-            rows.append((clock_text(start, today=starts[-1]), *counts))
-    return Table(title=title, columns=("From", *shown), rows=tuple(rows))
+        told = ["unknown"] * len(counts) if bins.unknown[index] else counts
+        rows.append((clock_text(start, today=starts[-1]), *told, *then))
+        trails.append(Trail(start=start, end=start + timedelta(seconds=bins.bin_s)))
+    columns = ("From", *shown, *([earlier.words] if earlier is not None else ()))
+    return Table(title=title, columns=columns, rows=tuple(rows), trails=tuple(trails))
+
+
+def _then(earlier: Earlier | None, index: int) -> list[Value]:
+    """What was counted in the bin that lies where this one does."""
+    if earlier is None:
+        return []
+    return ["unknown" if earlier.bins.unknown[index] else earlier.bins.total()[index]]
 
 
 def _counts_caption(names: Sequence[str], total: Sequence[int], bins: Bins, what: str) -> str:

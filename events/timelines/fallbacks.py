@@ -10,7 +10,7 @@ from itertools import groupby
 from django.utils import timezone
 
 from events.rows import DegradationRow
-from events.timelines.charts import Band, Lane, Table, Trace, plain, to_ms
+from events.timelines.charts import Band, Lane, Table, Trace, Trail, plain, to_ms
 from events.wording import clock_text, count_text, listing, span_text
 
 FILL = 10 / 24
@@ -89,6 +89,7 @@ def fallbacks_band(rows: Iterable[DegradationRow], *, start: datetime, end: date
     )
     title = "Fallbacks and reduced service"
     return Band(
+        key="fallbacks",
         title=title,
         lanes=lanes,
         traces=tuple(trace for kind in sorted({span.kind for span in spans}) for trace in _traces(kind, spans, end)),
@@ -158,6 +159,7 @@ def _table(title: str, spans: Sequence[Reduced], end: datetime) -> Table:
             )
             for span in spans
         ),
+        trails=tuple(Trail(start=span.start, end=span.end or end, breaker=span.operation) for span in spans),
     )
 
 

@@ -8,10 +8,22 @@ from datetime import datetime
 
 from events.majority import majority
 from events.rows import Bins, CapacityBins, DegradationRow, Fleet, Lanes
-from events.timelines.charts import Chart, Lane, compose
-from events.timelines.counts import By, capacity_band, failures_band, rejections_band
+from events.timelines.charts import Band, Chart, Lane, compose
+from events.timelines.choosing import EVERYTHING, Choice
+from events.timelines.counts import By, Earlier, capacity_band, failures_band, rejections_band
+from events.timelines.durations import TimeInState, time_in_state
 from events.timelines.fallbacks import fallbacks_band
-from events.timelines.states import Bar, bars_of, breakers_band, majority_bars, standing, state_band
+from events.timelines.marks import Mark, marks_band
+from events.timelines.states import (
+    Bar,
+    bars_of,
+    breakers_band,
+    fleet_times,
+    majority_bars,
+    standing,
+    state_band,
+    times_table,
+)
 from events.wording import count_text, state_word
 
 LANES_MOST = 40
@@ -21,7 +33,16 @@ OBSERVED = "Observed, majority"
 
 def breaker_lanes(lanes: Fleet | Lanes) -> Chart:
     """A lane per breaker: what most of the fleet was in (`fleet_lanes`, or what exact `segments` add up to)."""
-    return compose([breakers_band(_fleet(lanes))], start=lanes.start, end=lanes.end, has_headings=False)
+    fleet = _fleet(lanes)
+    times = fleet_times(fleet)
+    return compose(
+        [breakers_band(fleet)],
+        start=lanes.start,
+        end=lanes.end,
+        has_headings=False,
+        times=sum(times.values(), TimeInState()),
+        more=[times_table(times, "Breaker")],
+    )
 
 
 def _fleet(lanes: Fleet | Lanes) -> Fleet:
@@ -58,8 +79,18 @@ def instance_lanes(
         title = f"{len(shown)} of {count_text(len(instances), 'instance')}, those that moved most"
     caption = _instances_caption(breaker, lanes)
     whole = state_band("Desired and observed", rows, end=lanes.end, caption=caption, is_named_empty=False)
+    observed = time_in_state(fleet, end=lanes.end)
+    times = {name: time_in_state(segments, end=lanes.end) for name, segments in instances.items()}
     return compose(
-        [whole, state_band(title, each, end=lanes.end, caption="")], start=lanes.start, end=lanes.end, began=began
+        [whole, state_band(title, each, end=lanes.end, caption="")],
+        start=lanes.start,
+        end=lanes.end,
+        began=began,
+        times=observed,
+        more=[
+            times_table({OBSERVED: observed}, "Observed"),
+            times_table(times, "Instance", title="Time in state by instance"),
+        ],
     )
 
 
@@ -107,17 +138,44 @@ def timeline(
     degradations: Iterable[DegradationRow],
     by: By = "family",
     began: datetime | None = None,
+    choice: Choice = EVERYTHING,
+    marks: Sequence[Mark] | None = None,
+    earlier: tuple[Earlier, Earlier] | None = None,
 ) -> Chart:
     """Everything that went on in one window, band under band, so that one glance down a moment tells the story.
 
-    Before `began`, the environment's first sign of life, nothing is drawn, because nothing could be known.
+    Before `began`, the environment's first sign of life, nothing is drawn, because nothing could be known. `marks` are
+    what people did, `earlier` the failures and the refused calls to compare with. What `choice` leaves out is not
+    drawn; a band of lanes none of which has what is looked for in its name is left out whole.
     """
     start, end = lanes.start, lanes.end
-    bands = (
-        capacity_band(capacity.since(began)),
-        breakers_band(_fleet(lanes)),
-        failures_band(failures.since(began), by=by),
-        rejections_band(rejections.since(began)),
-        fallbacks_band(degradations, start=start, end=end),
+    fleet = choice.fleet(_fleet(lanes))
+    then = earlier or (None, None)
+    bands = [
+        capacity_band(choice.capacity(capacity.since(began))),
+        breakers_band(fleet),
+        failures_band(failures.since(began), by=by, earlier=then[0]),
+        rejections_band(rejections.since(began), earlier=then[1]),
+        fallbacks_band([row for row in degradations if choice.holds("fallbacks", row.operation)], start=start, end=end),
+    ]
+    if marks is not None:
+        bands.append(marks_band(marks, start=start, end=end))
+    times = fleet_times(fleet)
+    has_breakers = choice.has_band("breakers")
+    return compose(
+        [band for band in bands if _is_shown(band, choice)],
+        start=start,
+        end=end,
+        began=began,
+        times=sum(times.values(), TimeInState()) if has_breakers else None,
+        more=[times_table(times, "Breaker")] if has_breakers else [],
     )
-    return compose(bands, start=start, end=end, began=began)
+
+
+def _is_shown(band: Band, choice: Choice) -> bool:
+    """A band without a lane that has what is looked for would say that there was none."""
+    is_left_empty = bool(choice.match) and band.key in _WITH_LANES and not band.lanes
+    return choice.has_band(band.key) and not is_left_empty
+
+
+_WITH_LANES = {"capacity", "breakers", "fallbacks"}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import quote
 
 from events.rows import Fleet, MajoritySegment, Segment
-from events.timelines.charts import TRANSPARENT, Band, Lane, Table, Trace, plain, to_ms
-from events.wording import bin_text, cause_sentence, clock_text, count_text, listing, span_text, state_word
+from events.timelines.charts import TRANSPARENT, Band, Lane, Table, Trace, Trail, Value, plain, to_ms
+from events.timelines.durations import TimeInState, time_in_state
+from events.wording import bin_text, cause_sentence, clock_text, count_text, listing, share_text, span_text, state_word
 from recovery_ops.rules.words import State
 
 RAIL = 4 / 24
@@ -47,6 +49,8 @@ class Bar:
     instances: str = ""
     """`28 of 40` where the lane speaks for many."""
     fact_id: int | None = None
+    """The fact that began it, where it is known."""
+    breaker: str = ""
     is_auto: bool = False
     """What is desired while nobody holds it: the rules decide, so no state is."""
 
@@ -66,6 +70,7 @@ def bars_of(lane: str, segments: Sequence[Segment]) -> list[Bar]:
             end=segment.end,
             why=cause_sentence(segment.cause, state=segment.state),
             fact_id=segment.cause.fact_id if segment.cause is not None else None,
+            breaker=segment.breaker,
         )
         for segment in segments
     ]
@@ -81,6 +86,8 @@ def majority_bars(lane: str, segments: Sequence[MajoritySegment], end: datetime)
             end=None if segment.end >= end else segment.end,
             why=_fleet_words(segment),
             instances=f"{segment.most} of {segment.instances}" if segment.state is not None else "",
+            fact_id=segment.cause.fact_id if segment.cause is not None else None,
+            breaker=segment.breaker,
         )
         for segment in segments
         if segment.is_there
@@ -114,10 +121,12 @@ def state_band(
     end: datetime,
     caption: str,
     is_named_empty: bool = True,
+    key: str = "",
 ) -> Band:
     """Lanes of states. Bars end at `end` at the latest, which is now for those that go on."""
     bars = [bar for _, drawn in lanes for bar in drawn]
     return Band(
+        key=key,
         title=title,
         lanes=tuple(lane for lane, _ in lanes),
         traces=(*(trace for state in COLOURS for trace in _traces(state, bars, end)), *_auto(bars, end)),
@@ -184,11 +193,19 @@ def _marker(state: State | None) -> dict[str, object]:
 
 
 def _said(bar: Bar, end: datetime) -> list[object]:
-    """What hover and click show: start, end, duration, why, fact, and how many instances."""
+    """What hover and click show: start, end, duration, why, fact, how many instances, and the breaker in an address."""
     until = "so far" if bar.end is None else clock_text(bar.end, today=end)
     count = f" on {bar.instances}" if bar.instances else ""
     length = span_text((bar.end or end) - bar.start)
-    return [clock_text(bar.start, today=end), until, length, plain(bar.why), bar.fact_id, count]
+    return [
+        clock_text(bar.start, today=end),
+        until,
+        length,
+        plain(bar.why),
+        bar.fact_id,
+        count,
+        quote(bar.breaker, safe=""),
+    ]
 
 
 def _table(title: str, bars: Sequence[Bar], end: datetime) -> Table:
@@ -207,7 +224,39 @@ def _table(title: str, bars: Sequence[Bar], end: datetime) -> Table:
             )
             for bar in bars
         ),
+        trails=tuple(
+            Trail(start=bar.start, end=bar.end or end, breaker=bar.breaker, fact_id=bar.fact_id) for bar in bars
+        ),
     )
+
+
+def times_table(lanes: Mapping[str, TimeInState], what: str, *, title: str = "Time in state") -> Table:
+    """How long each lane was in each state, all of them added up first; `what` a lane is.
+
+    A share is one of the time in which the state was known; how long nobody knew stands beside it.
+    """
+    total = sum(lanes.values(), TimeInState())
+    shown = {"all together": total, **lanes} if len(lanes) > 1 else lanes
+    return Table(
+        title=title,
+        columns=(what, "State", "Time", "Seconds", "Share of the known time"),
+        rows=tuple(row for name, times in shown.items() for row in _times_rows(name, times)),
+    )
+
+
+def _times_rows(name: str, times: TimeInState) -> list[tuple[Value, ...]]:
+    rows: list[tuple[Value, ...]] = [
+        (name, state_word(state), span_text(spent), round(spent.total_seconds(), 3), share_text(times.share(state)))
+        for state, spent in times.by_state.items()
+    ]
+    if times.unknown:
+        rows.append((name, state_word(None), span_text(times.unknown), round(times.unknown.total_seconds(), 3), "–"))
+    return rows
+
+
+def fleet_times(fleet: Fleet) -> dict[str, TimeInState]:
+    """By breaker, how long most of the fleet was in each state."""
+    return {name: time_in_state(segments, end=fleet.end) for name, segments in fleet.items()}
 
 
 def breakers_band(fleet: Fleet) -> Band:
@@ -221,6 +270,7 @@ def breakers_band(fleet: Fleet) -> Band:
         rows,
         end=fleet.end,
         caption=_fleet_caption(fleet),
+        key="breakers",
     )
 
 

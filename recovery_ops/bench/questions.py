@@ -14,6 +14,7 @@ from events.capacity import asking as capacity
 from events.degradations.asking import degradations_in
 from events.failures import asking as failures
 from events.queries.counted import counted
+from events.queries.evidence import evidence_of
 from events.runs import asking as runs
 from recovery_ops.control.impact import impact_of
 from recovery_ops.rules.scope import Scope
@@ -80,11 +81,17 @@ def _lists(place: Place, span: dict[str, Any]) -> Iterator[_Asked]:
     yield "newest failures of one operation", lambda: queries.recent_failures(environment, **span, operation=one)
     yield "moves", lambda: queries.transitions(environment, **span)
     yield "moves of one breaker", lambda: queries.transitions(environment, **span, breaker=one)
+    yield "evidence of a move", lambda: _evidence(environment, one, span)
     yield "causes of failures", lambda: _causes(environment, span)
     yield "causes of failures before", lambda: failures.counts_before(environment, **span)
     for show in runs.Show:
         yield f"runs: {show.value}", partial(runs.runs, environment, **span, show=show)
     yield "capacity events", lambda: capacity.capacity_events(environment, **span, now=place.now)
+
+
+def _evidence(environment: str, breaker: str, span: dict[str, Any]) -> Any:
+    newest = queries.transitions(environment, **span, breaker=breaker, limit=1)
+    return [evidence_of(environment, one.fact_id) for one in newest if one.fact_id is not None]
 
 
 def _causes(environment: str, span: dict[str, Any]) -> Any:

@@ -9,6 +9,7 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from events import urls as events_urls
 from recovery_ops.control import notification_urls, policy_urls, run_urls, settings_urls, sign_in_urls
+from recovery_ops.control.marks import marks_in
 from recovery_ops.control.opamp.view import opamp
 from recovery_ops.control.own.prometheus import metrics
 from recovery_ops.control.views import (
@@ -65,7 +66,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("breakers/<path:name>/figure", seeing(figures.figure), name="breaker-figure"),
     path("breakers/<path:name>/tables", seeing(figures.tables), name="breaker-tables"),
     path("breakers/<path:name>", seeing(breaker.breaker), name="breaker"),
-    *events_urls.pages(seeing),
+    *events_urls.pages(seeing, marks_in),
     *run_urls.pages(seeing),
     path("capacity", seeing(capacity.capacity), name="capacity"),
     path("capacity/arrange/<str:verb>", seeing(arranging.arrange), name="capacity-arrange"),

@@ -122,7 +122,8 @@
 
   async function answered(element, url) {
     const headers = { "X-Fragment": element.id };
-    if (element.querySelector(".js-plotly-plot")) headers["X-Drawn"] = "yes"; // the server need not draw it again
+    const drawn = [...element.querySelectorAll(".js-plotly-plot")].map(({ id }) => id);
+    if (drawn.length) headers["X-Drawn"] = drawn.join(" "); // the server need not draw them again
     if (tags.has(url)) headers["If-None-Match"] = tags.get(url);
     const stop = new AbortController();
     const patience = setTimeout(() => stop.abort(), PATIENCE_MS);

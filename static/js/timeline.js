@@ -6,9 +6,17 @@
   const ops = (globalThis.recoveryOps ??= {});
   const NARROW_PX = 640;
   const STEPS = 1800; // a figure is fetched again no sooner than this share of its range has passed …
+  const LEAST_ZOOM_MS = 10_000;
   const LONGEST_GAP_MS = 10_000; // … but within ten seconds
   const NARROW = { l: 136, r: 16 };
   const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, showTips: false };
+
+  // Plotly hands a moment back as a number or as a text without a zone, which means UTC.
+  function momentOf(x) {
+    if (typeof x === "number") return x;
+    return Date.parse(`${x.includes(":") ? x.replace(" ", "T") : `${x}T00:00`}Z`);
+  }
+
   const charts = [...document.querySelectorAll("[data-figure-url]")];
   let plotly = null;
 
@@ -76,6 +84,33 @@
     return { ...layout, width, annotations, margin: { ...layout.margin, ...NARROW }, xaxis: { ...layout.xaxis, nticks: 4 } };
   }
 
+  // Beside the marks of people's acts there is no room for words there; the popover and the table have them.
+  function unworded(data, width) {
+    if (width >= NARROW_PX) return data;
+    return data.map((one) => (one.mode === "markers+text" ? { ...one, mode: "markers" } : one));
+  }
+
+  // -- where the reader's clock changes, each label says what it showed at that moment ---------------------------------
+  const STEPS_MS = [1, 5, 10, 30, 60, 180, 360, 720, 1440].map((minutes) => minutes * 60_000);
+
+  const aheadOf = (ms) => Date.parse(`${new Intl.DateTimeFormat("sv-SE", { timeZone: ops.zone, dateStyle: "short", timeStyle: "medium" }).format(ms).replace(" ", "T")}Z`) - Math.floor(ms / 1000) * 1000;
+
+  // The axis is `aheadMs` ahead of true time all along; ticks are round on the clock of their own moment.
+  function ticksIn([from, to], aheadMs) {
+    const step = STEPS_MS.find((one) => (to - from) / one <= 8) ?? STEPS_MS.at(-1);
+    const ticks = { "xaxis.tickmode": "array", "xaxis.tickvals": [], "xaxis.ticktext": [] };
+    for (let at = Math.ceil(from / step) * step - step; at <= to; at += step) {
+      const late = (((aheadMs - aheadOf(at - aheadMs) + step / 2) % step) + step) % step - step / 2;
+      const place = at + late; // the least way to what is round on the clock of then; an hour left out has no such moment
+      const isRound = (place - aheadMs + aheadOf(place - aheadMs)) % step === 0;
+      if (place < from || place > to || !isRound || ticks["xaxis.tickvals"].at(-1) === place) continue;
+      const text = ops.clock(place - aheadMs);
+      ticks["xaxis.tickvals"].push(place);
+      ticks["xaxis.ticktext"].push(step < 86_400_000 ? text.slice(0, 5) : ops.day(place - aheadMs).slice(5));
+    }
+    return ticks;
+  }
+
   // What the inks of stacked bars stand for, where the page has a place for it.
   const INKS = { 22: "n1", 42: "n2", 62: "n3", 85: "n4" };
 
@@ -94,6 +129,14 @@
     );
   }
 
+  // How long each state lasted, beside its word in the legend of the page.
+  function tellTimes(host, legend) {
+    for (const [word, text] of legend ?? []) {
+      const place = document.querySelector(`[data-times="${host.id}"] [data-word="${word}"] small`);
+      if (place) place.textContent = text;
+    }
+  }
+
   // -- one chart -------------------------------------------------------------------------------------------------------
   class Chart {
     constructor(host) {
@@ -104,8 +147,7 @@
       this.isZoomed = false;
       this.asking = null;
       this.fetchedAt = -Infinity;
-      this.reset = document.querySelector(`[data-zoom-reset="${host.id}"]`);
-      this.reset?.addEventListener("click", () => this.zoomOut());
+      this.seen = null; // the change that was shown last
       const place = host.closest("figure") ?? host;
       for (const sign of ["pointerover", "focusin", "touchstart"]) {
         place.addEventListener(sign, () => this.wake(), { once: true, passive: true });
@@ -124,7 +166,7 @@
 
     // What is younger than a fraction of a pixel cannot be seen, and a figure is the dearest thing to ask for.
     isDue() {
-      const range = this.answer?.figure.layout.xaxis.range.map((text) => momentOf(text));
+      const range = this.answer?.figure.layout.xaxis.range.map(momentOf);
       const gap = range ? Math.min(LONGEST_GAP_MS, (range[1] - range[0]) / STEPS) : 0;
       return performance.now() - this.fetchedAt >= gap;
     }
@@ -152,6 +194,7 @@
         const caption = document.querySelector(`[data-caption="${this.host.id}"]`);
         if (caption) caption.textContent = this.answer.caption;
         explain(this.host, this.answer.figure.data);
+        tellTimes(this.host, this.answer.legend);
         await this.draw();
         this.tag = answer.headers.get("ETag") ?? ""; // not before it is drawn: what was not, is asked for again
       } else if (answer.status >= 400 && answer.status !== 401) throw new Error(`the figure was answered ${answer.status}`);
@@ -166,11 +209,14 @@
       if (this.isZoomed) layout.xaxis.range = [...this.host.layout.xaxis.range];
       const isFirst = !this.isDrawn();
       if (isFirst) {
-        this.host.dataset.keep = ""; // from here on it is plotly's, and no refresh may morph it
+        // From here on it is plotly's, and so is what is said of it: no refresh may morph them.
+        const said = document.querySelectorAll(`[data-caption="${this.host.id}"], [data-times="${this.host.id}"]`);
+        for (const one of [this.host, ...said]) one.dataset.keep = "";
         this.host.replaceChildren();
       }
-      await library.react(this.host, data, fitted(layout, width), CONFIG);
+      await library.react(this.host, unworded(data, width), fitted(layout, width), CONFIG);
       if (isFirst) this.listen();
+      if (this.isZoomed) await this.relabel();
       this.host.setAttribute("aria-hidden", "true"); // the caption and the table say the same
       this.host.dispatchEvent(new CustomEvent("ops:drawn", { bubbles: true }));
     }
@@ -179,110 +225,97 @@
       this.host.on("plotly_relayout", (change) => {
         if (!Object.keys(change).some((key) => key.startsWith("xaxis.range"))) return;
         this.isZoomed = true;
-        if (this.reset) this.reset.hidden = false;
+        this.showReset();
+        this.relabel();
       });
       this.host.on("plotly_doubleclick", () => this.zoomOut());
-      this.host.on("plotly_click", ({ points, event }) => showEvidence(this.host, points[0], event));
+      this.host.on("plotly_click", ({ points, event }) => ops.showEvidence(this.host, points[0], event));
+    }
+
+    showReset() {
+      const reset = document.querySelector(`[data-zoom-reset="${this.host.id}"]`);
+      if (reset) reset.hidden = !this.isZoomed;
+    }
+
+    range() {
+      return this.host.layout.xaxis.range.map(momentOf);
+    }
+
+    // Plotly makes its own ticks for a zoom, except where they have to be words.
+    async relabel() {
+      const { is_clock_changed: isClockChanged, ahead_ms: aheadMs } = this.host.layout.meta;
+      if (isClockChanged) await (await load()).relayout(this.host, ticksIn(this.range(), aheadMs));
     }
 
     async zoomOut() {
       const library = await load();
-      await library.relayout(this.host, { "xaxis.range": [...this.answer.figure.layout.xaxis.range] });
+      const { range, tickvals, ticktext } = this.answer.figure.layout.xaxis;
+      await library.relayout(this.host, { "xaxis.range": [...range], ...(tickvals && { "xaxis.tickvals": tickvals, "xaxis.ticktext": ticktext }) });
       this.isZoomed = false;
-      if (this.reset) this.reset.hidden = true;
+      this.showReset();
     }
-  }
 
-  // -- what a click shows: the same facts as the row in the table, with links -------------------------------------------
-  const popover = document.getElementById("evidence");
-
-  function line(tag, text, parent) {
-    const element = document.createElement(tag);
-    element.textContent = text;
-    parent.append(element);
-    return element;
-  }
-
-  function link(text, href, parent) {
-    const element = line("a", text, parent);
-    element.className = "button";
-    element.dataset.size = "small";
-    element.href = href;
-  }
-
-  const STATES = new Set(["closed", "half_open", "open", "forced_open", "disabled", "metrics_only", "unknown"]);
-
-  // Plotly hands a moment back as a number or as a text without a zone, which means UTC.
-  function momentOf(x) {
-    if (typeof x === "number") return x;
-    return Date.parse(`${x.includes(":") ? x.replace(" ", "T") : `${x}T00:00`}Z`);
-  }
-
-  // What is known of a mark: its title, its rows, its span in milliseconds, and the breaker it speaks of.
-  // The figure is on the reader's clock, so many milliseconds ahead of the true moments.
-  function factsOf({ data, pointNumber, customdata: said, x, y }, aheadMs) {
-    if (data.orientation === "h" && Array.isArray(said)) {
-      // A span: [start, end, duration, why, fact, " on n of m"], see events/timelines/states.py.
-      const rows = [["From", said[0]], ["To", said[1]], ["Duration", said[2]], ["Why", said[3]]];
-      const title = `${y}: ${data.name}${said[5] ?? ""}`;
-      return { title, rows, start: data.base[pointNumber] - aheadMs, length: data.x[pointNumber], breaker: STATES.has(data.name) ? y : "" };
+    // Shows `factor` times as much around the middle, never more than was asked for.
+    async zoomBy(factor) {
+      await this.wake();
+      if (!this.isDrawn()) return;
+      const whole = this.answer.figure.layout.xaxis.range.map(momentOf);
+      const [from, to] = this.range();
+      const half = Math.max(LEAST_ZOOM_MS, (to - from) * factor) / 2;
+      await this.show((from + to) / 2 - half, (from + to) / 2 + half, whole);
     }
-    const isHeat = data.type === "heatmap";
-    const binMs = Number(data.meta ?? data.width?.[pointNumber] ?? 60_000);
-    const place = isHeat ? data.x[pointNumber[1]] : data.dx ? data.x0 + data.dx * pointNumber : momentOf(x);
-    const start = place - aheadMs;
-    const rows = [["At", `${ops.clock(start)} ${ops.zone}`]];
-    if (isHeat) rows.push(["429", String(said?.[0] ?? "–")], ["529", String(said?.[1] ?? "–")]);
-    else rows.push(["Count", String(y)]);
-    return { title: isHeat ? y : data.name, rows, start, length: binMs, breaker: "" };
-  }
 
-  const instant = (moment) => new Date(moment).toISOString().replace(/\.\d+Z$/, "Z");
-
-  // What went on in a span, as whole seconds around it.
-  function runsIn(start, length) {
-    const end = Math.max(start + 60_000, start + length + 999);
-    return new URLSearchParams({ show: "all", from: instant(start), to: instant(end) });
-  }
-
-  // The address of this page for a span, with a little of what came before and after it.
-  function around(start, length) {
-    const room = Math.max(60_000, length * 0.1);
-    const query = new URLSearchParams(location.search);
-    query.delete("range");
-    query.set("from", instant(start - room));
-    query.set("to", instant(start + length + room));
-    return query;
-  }
-
-  function showEvidence(host, point, event) {
-    if (!popover) return;
-    const { title, rows, start, length, breaker } = factsOf(point, host.layout.meta.ahead_ms);
-    const head = popover.querySelector("h3");
-    head.textContent = title;
-    const facts = popover.querySelector("dl");
-    facts.replaceChildren();
-    for (const [word, value] of rows) {
-      line("dt", word, facts);
-      line("dd", value, facts);
+    async show(from, to, [first, last]) {
+      const length = to - from;
+      if (length >= last - first) return this.zoomOut();
+      const start = Math.min(Math.max(from, first), last - length);
+      const range = [start, start + length].map((ms) => new Date(ms).toISOString().replace("T", " ").replace("Z", ""));
+      await (await load()).relayout(this.host, { "xaxis.range": range });
     }
-    const buttons = popover.querySelector("[data-links]");
-    buttons.replaceChildren();
-    const query = around(Number(start), Number(length));
-    link("Zoom to it", `${location.pathname}?${query}`, buttons);
-    link("Runs in this span", `/runs?${runsIn(Number(start), Number(length))}`, buttons);
-    if (breaker && !host.dataset.breaker) {
-      query.delete("breaker");
-      link("Open breaker", `/breakers/${encodeURIComponent(breaker)}?${query}`, buttons);
+
+    // Every change that is drawn, in the order of time: where a state began, and what somebody did.
+    changes() {
+      const [first] = this.answer.figure.layout.xaxis.range.map(momentOf);
+      const found = this.host.data.flatMap((data) => {
+        const isState = data.orientation === "h" && Array.isArray(data.customdata);
+        if (!isState && data.meta !== "marks") return [];
+        const starts = isState ? data.base : data.x;
+        return starts.map((at, place) => ({ at, key: `${data.y[place]} ${data.name}`, data, pointNumber: place, customdata: data.customdata[place], x: data.x[place], y: data.y[place] }));
+      });
+      const later = found.filter(({ at }) => at > first);
+      return later.sort((one, other) => one.at - other.at || (one.key < other.key ? -1 : 1));
     }
-    popover.showPopover();
-    const { width, height } = popover.getBoundingClientRect();
-    popover.style.left = `${Math.max(12, Math.min(event.clientX + 12, innerWidth - width - 12))}px`;
-    popover.style.top = `${Math.max(12, Math.min(event.clientY + 12, innerHeight - height - 12))}px`;
-    popover.querySelector("button")?.focus();
+
+    async nextChange() {
+      await this.wake();
+      if (!this.isDrawn()) return;
+      const changes = this.changes();
+      if (!changes.length) return ops.say("Nothing changed in this range.");
+      const isLater = ({ at, key }) => at > this.seen.at || (at === this.seen.at && key > this.seen.key);
+      const next = changes.find((one) => !this.seen || isLater(one)) ?? changes[0];
+      this.seen = next;
+      const [from, to] = this.range();
+      const whole = this.answer.figure.layout.xaxis.range.map(momentOf);
+      if (next.at < from || next.at > to) await this.show(next.at - (to - from) / 2, next.at + (to - from) / 2, whole);
+      const box = this.host.getBoundingClientRect();
+      const { l, r } = this.host.layout.margin;
+      const [start, end] = this.range();
+      const share = Math.max(0, Math.min(1, (next.at - start) / (end - start)));
+      this.host.scrollIntoView({ block: "nearest" });
+      ops.showEvidence(this.host, next, { clientX: box.left + l + share * (box.width - l - r), clientY: Math.max(80, box.top + 40) });
+    }
   }
 
   const drawn = charts.map((host) => new Chart(host));
+  const chartOf = (id) => drawn.find(({ host }) => host.id === id);
+  document.addEventListener("click", ({ target }) => {
+    const button = target.closest?.("[data-zoom], [data-zoom-reset], [data-next-change]");
+    if (!button) return;
+    const chart = chartOf(button.dataset.of ?? button.dataset.zoomReset);
+    if (button.matches("[data-zoom-reset]")) chart?.zoomOut();
+    else if (button.matches("[data-zoom]")) chart?.zoomBy(Number(button.dataset.zoom));
+    else chart?.nextChange();
+  });
   const redraw = () => drawn.forEach((chart) => chart.draw());
   // The page shows its other colours first: a figure takes longer than a click may.
   const repaint = () => requestAnimationFrame(() => drawn.forEach((chart) => setTimeout(() => chart.draw())));
@@ -295,4 +328,5 @@
     resizing = setTimeout(redraw, 150);
   });
   ops.charts = drawn;
+  ops.momentOf = momentOf;
 }

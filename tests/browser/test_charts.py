@@ -58,7 +58,7 @@ def test_new_facts_change_a_figure_and_leave_the_zoom_alone(visit: Visit, stage:
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 10, steps=5)
     page.mouse.up()
-    reset = page.get_by_role("button", name="Zoom out")
+    reset = page.get_by_role("button", name="Whole range")
     expect(reset).to_be_visible()
     zoomed = page.evaluate(RANGE)
     page.evaluate("window.bars = document.getElementById('figure').data.length")

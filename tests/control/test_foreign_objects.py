@@ -23,7 +23,8 @@ from events.capacity.detection import look
 from events.capacity.models import CapacityArrangement, CapacityEvent
 from events.capacity.reach import read_reach
 from events.keys import create_key
-from events.models import Quarantine
+from events.models import Fact, Quarantine
+from events.queries.readings import MOVED
 from recovery_ops.control import actions
 from recovery_ops.control.actions.capacity import merge_events
 from recovery_ops.control.actions.failures import merge_failures
@@ -59,6 +60,7 @@ OBJECTS = {
     "failures/<path:fingerprint>": "cause",
     "failures/groupings/<number:number>": "grouping",
     "runs/<path:run>": "run",
+    "moves/<int:fact_id>": "move",
     "quarantine/<number:number>": "quarantined record",
     "capacity/<int:number>": "capacity event",
     "capacity/events/<number:number>": "capacity event",
@@ -143,6 +145,7 @@ def world() -> dict[str, str]:
     key, _ = create_key("research", ["ingest"], "dev")
     made: dict[str, Any] = {"key": key.prefix, "breaker": "search_web", "run": "run-1", "cause": "one"}
     made["unknown cause"] = "badcafe"
+    made["move"] = Fact.objects.filter(environment="dev", event=MOVED).latest("pk").pk
     made["quarantined record"] = Quarantine.objects.create(
         environment="dev", received_us=1, reason="is broken", size_bytes=1, content="x", signal="logs"
     ).pk

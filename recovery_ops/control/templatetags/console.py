@@ -6,19 +6,23 @@ The script in `static/js/console.js` ticks the times on; its words are those of 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django import template
 from django.conf import settings
 from django.template.context import RequestContext
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from events.rows import Derivation
 from events.timelines import Table
+from events.timelines.charts import Trail
+from events.window import Window
 from events.wording import (
     clock_text,
     count_text,
@@ -240,6 +244,31 @@ def is_number(value: object) -> bool:
 def columns(table: Table) -> list[tuple[str, bool]]:
     """The columns of a table, and whether they hold numbers."""
     return [(name, any(is_number(row[place]) for row in table.rows)) for place, name in enumerate(table.columns)]
+
+
+@register.filter
+def led(table: Table) -> list[tuple[tuple[object, ...], list[tuple[str, str, str]]]]:
+    """The rows of a table, each with where it leads: words, address, and what it is about, for who only hears it."""
+    trails = table.trails or (Trail(),) * len(table.rows)
+    return [
+        (row, list(_links(trail, " ".join(map(str, row[:2]))))) for row, trail in zip(table.rows, trails, strict=True)
+    ]
+
+
+def _links(trail: Trail, about: str) -> Iterator[tuple[str, str, str]]:
+    """The same links as the popover of `static/js/evidence.js` has."""
+    if trail.href:
+        yield "Open", trail.href, about
+    if trail.fact_id is not None:
+        yield "Evidence", reverse("move", args=[trail.fact_id]), about
+    if trail.start is None or trail.end is None:
+        return
+    room = max(timedelta(minutes=1), (trail.end - trail.start) * 0.1)
+    span = Window(start=trail.start - room, end=trail.end + room).absolute_query
+    yield "Zoom", f"{reverse('timelines')}?{span}", about
+    exact = Window(start=trail.start, end=max(trail.end, trail.start + timedelta(minutes=1))).absolute_query
+    kind = urlencode({"breaker": trail.breaker}) if trail.breaker else "show=all"
+    yield "Runs", f"{reverse('runs')}?{kind}&{exact}", about
 
 
 @register.filter

@@ -64,7 +64,7 @@ def breaker(request: HttpRequest, *, environment: str, name: str) -> HttpRespons
         "window": window,
         "presets": PRESETS,
         "name": name,
-        **({} if has_drawn(request) else _stills(environment, name, window, now, reported, read)),
+        **_stills(request, environment, name, window, now, reported, read),
         "row": row,
         "ratio": ratio_of(row),
         "states": _states(row),
@@ -83,17 +83,27 @@ def breaker(request: HttpRequest, *, environment: str, name: str) -> HttpRespons
 
 
 def _stills(
-    environment: str, name: str, window: Window, now: datetime, reported: Sequence[BreakerState], read: Sequence[Move]
+    request: HttpRequest,
+    environment: str,
+    name: str,
+    window: Window,
+    now: datetime,
+    reported: Sequence[BreakerState],
+    read: Sequence[Move],
 ) -> Mapping[str, Any]:
-    """The figures as the page shows them until plotly has loaded, and where it never does."""
-    states = states_of(environment, name, window, now, standing=reported, moves=read)
-    counts = counts_of(environment, name, window)
-    return {
-        "states_still": still_of(states),
-        "states_caption": states.caption,
-        "counts_still": still_of(counts),
-        "counts_caption": counts.caption,
-    }
+    """The figures as the page shows them until plotly has drawn them, and where it never does."""
+    found: dict[str, Any] = {}
+    if not has_drawn(request, "states"):
+        states = states_of(environment, name, window, now, standing=reported, moves=read)
+        found |= {
+            "states_still": still_of(states),
+            "states_caption": states.caption,
+            "states_legend": states.legend,
+        }
+    if not has_drawn(request, "counts"):
+        counts = counts_of(environment, name, window)
+        found |= {"counts_still": still_of(counts), "counts_caption": counts.caption}
+    return found
 
 
 def as_observed(row: BreakerRow, found: Sequence[InstanceState]) -> BreakerRow:

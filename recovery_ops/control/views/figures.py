@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 
 from events import queries
+from events.exports import is_asked, rows_answer
 from events.models import BreakerState
 from events.pages import render_page
 from events.queries.transitions import Move
@@ -41,7 +42,14 @@ def tables(request: HttpRequest, *, environment: str, name: str) -> HttpResponse
     now = timezone.now()
     window = window_in(request, environment, now=now)
     charts = [states_of(environment, name, window, now), counts_of(environment, name, window)]
-    context = {"now": now, "window": window, "presets": PRESETS, "name": name, "charts": charts}
+    every = [table for chart in charts for table in chart.tables]
+    if is_asked(request):
+        number = request.GET.get("table", "0")
+        if number not in {str(place) for place in range(len(every))}:
+            raise Http404(f"There are {len(every)} tables, from 0 on.")
+        table = every[int(number)]
+        return rows_answer(request, f"{name} {environment} {table.title}", table.columns, table.rows)
+    context = {"now": now, "window": window, "presets": PRESETS, "name": name, "charts": charts, "tables": every}
     return render_page(request, "control/breaker_tables", context)
 
 
@@ -95,7 +103,9 @@ def desired_bars(overrides: Iterable[Override], name: str, *, start: datetime, e
             bars.append(_auto(at, begin))
         goes_on = until >= end and one.ended_at is None
         why = f"{one.by}: {one.reason}"
-        bars.append(Bar(lane=name, state=State(one.mode), start=begin, end=None if goes_on else until, why=why))
+        bars.append(
+            Bar(lane=name, state=State(one.mode), start=begin, end=None if goes_on else until, why=why, breaker=name)
+        )
         at = until
     return [*bars, *_rest(at, end)]
 

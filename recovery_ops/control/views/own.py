@@ -63,6 +63,8 @@ SHORTCUTS = (
         (
             ("1 to 6", "a tile of the overview, a tab of a run"),
             (".", "the next thing that went wrong"),
+            ("+ -", "zoom into a figure, and out"),
+            ("n", "the next change in a figure"),
             ("v", "saved views"),
             ("l", "copy its link"),
             ("Shift d", "compact or comfortable rows"),

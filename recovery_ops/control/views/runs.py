@@ -60,13 +60,13 @@ class Chip:
 
 
 def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """The newest runs of a kind that meet what is asked for; `operation` and `fingerprint` narrow those that met a
-    failure."""
+    """The newest runs of a kind that meet what is asked for; `operation`, `breaker` and `fingerprint` narrow those that
+    met a failure."""
     now = timezone.now()
     window = window_in(request, environment, now=now)
     asked = request.GET.get("show", "")
     show = Show(asked) if asked in set(Show) else Show.TROUBLED
-    narrowed = {name: request.GET.get(name, "")[:200] for name in ("operation", "fingerprint")}
+    narrowed = {name: request.GET.get(name, "")[:200] for name in ("operation", "breaker", "fingerprint")}
     narrowed = narrowed if show is Show.TROUBLED else dict.fromkeys(narrowed, "")
     before = request.GET.get("before", "")
     before_us = int(before) if before.isascii() and before.isdigit() and len(before) < 18 else None
@@ -81,6 +81,7 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
         grouping=grouping,
         narrow=narrow,
         operation=narrowed["operation"],
+        breaker=narrowed["breaker"],
         fingerprint=narrowed["fingerprint"],
     )
     narrowing = narrowing_of(request, _filters(found.looked), _said(request.GET, narrow))
@@ -216,7 +217,7 @@ def _chips(request: HttpRequest, show: Show) -> Iterator[Chip]:
     """The kinds, each with what else is asked for; what narrows failures alone goes with another kind."""
     for one, word in _CHIPS.items():
         query = from_the_start(request)
-        for name in ("operation", "fingerprint"):
+        for name in ("operation", "breaker", "fingerprint"):
             query.pop(name, None)
         query["show"] = one.value
         yield Chip(word=word, href=f"?{query.urlencode()}", is_current=one is show)

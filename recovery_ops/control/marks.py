@@ -1,0 +1,158 @@
+"""What people, and the policy by itself, did in a window: the marks that timelines show beside the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db.models import CharField, F, Model, QuerySet, Value
+from django.db.models.functions import Cast
+from django.urls import reverse
+
+from events.timelines import Kind, Mark
+from events.window import Window
+from recovery_ops.control.actions import words_of
+from recovery_ops.control.models import Escalation, LoadShed, Override, PolicyRelease, PolicyRollout, Reset
+from recovery_ops.rules.scope import ANY, Place, Scope
+
+MOST = 500
+"""The newest so many acts of a window are read."""
+
+_TEXT = CharField()
+
+
+class _Row(NamedTuple):
+    """One act as each table tells it; `ref` is the number or id of what it was done to."""
+
+    at: datetime
+    what: str
+    ref: str
+    operation: str
+    service: str
+    instance: str
+    group: str
+    text: str
+    by: str
+    why: str
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(service=self.service, operation=self.operation, instance=self.instance, group=self.group)
+
+
+_SCOPED = {name: F(name) for name in ("operation", "service", "instance", "group")}
+
+
+def marks_in(environment: str, window: Window, breaker: str) -> list[Mark]:
+    """The acts of a window, newest first: releases and rollouts of the policy, overrides, resets, shed load and
+    escalations; with a `breaker` those that concern it. One query.
+    """
+    first, *others = (_acts(kind, environment, window, what, at, said) for kind, what, at, said in _ARMS)
+    rows = first.union(*others, all=True).order_by("-told_at")[:MOST]
+    acts = map(_Row._make, rows)
+    return [_mark(act, window) for act in acts if not breaker or _concerns(act, breaker)]
+
+
+def _acts(
+    kind: type[Model], environment: str, window: Window, what: str, at: str, said: Mapping[str, Any]
+) -> QuerySet[Any, Any]:
+    """The acts of one table, in the columns of `_Row`."""
+    inside = {"environment": environment, f"{at}__gte": window.start, f"{at}__lt": window.end}
+    found: QuerySet[Any, Any] = kind._default_manager.filter(**inside)
+    told: dict[str, Any] = {"at": F(at), "what": Value(what), **dict.fromkeys(_Row._fields[2:], Value("")), **said}
+    columns = {f"told_{name}": value if name == "at" else Cast(value, _TEXT) for name, value in told.items()}
+    rows: QuerySet[Any, Any] = (
+        found.order_by().annotate(**columns).values_list(*(f"told_{name}" for name in _Row._fields))
+    )
+    return rows
+
+
+_ARMS: tuple[tuple[type[Model], str, str, dict[str, Any]], ...] = (
+    (
+        Override,
+        "override",
+        "starts_at",
+        {"ref": F("id"), "text": F("mode"), "by": F("by"), "why": F("reason")} | _SCOPED,
+    ),
+    (
+        *(Override, "release", "ended_at"),
+        {"ref": F("id"), "text": F("mode"), "by": F("ended_by"), "why": F("end_reason")} | _SCOPED,
+    ),
+    (Reset, "reset", "at", {"ref": F("revision"), "by": F("by"), "why": F("reason")} | _SCOPED),
+    (LoadShed, "shed", "starts_at", {"ref": F("id"), "text": F("least"), "by": F("by"), "why": F("reason")}),
+    (LoadShed, "unshed", "ended_at", {"ref": F("id"), "by": F("ended_by"), "why": F("end_reason")}),
+    (PolicyRelease, "policy", "created_at", {"ref": F("version"), "by": F("by"), "why": F("summary")}),
+    (PolicyRollout, "rollout", "started_at", {"ref": F("number"), "by": F("by"), "why": F("reason")}),
+    (
+        *(PolicyRollout, "rolled", "ended_at"),
+        {"ref": F("number"), "text": F("state"), "by": F("ended_by"), "why": F("end_reason")},
+    ),
+    (
+        *(Escalation, "asked", "opened_at"),
+        {"ref": F("id"), "operation": F("operation"), "text": F("queue"), "by": F("service"), "why": F("reason")},
+    ),
+    (
+        *(Escalation, "answered", "resolved_at"),
+        {"ref": F("id"), "operation": F("operation"), "text": F("resolution"), "by": F("resolved_by")},
+    ),
+)
+_KINDS = {
+    "policy": Kind.POLICY,
+    "rollout": Kind.POLICY,
+    "rolled": Kind.POLICY,
+    "asked": Kind.ESCALATION,
+    "answered": Kind.ESCALATION,
+}
+
+
+def _concerns(act: _Row, breaker: str) -> bool:
+    """Whether an act reaches one breaker: what changes the policy or sheds load may reach every one."""
+    kind = _KINDS.get(act.what, Kind.OVERRIDE)
+    if kind is Kind.ESCALATION:
+        return act.operation == breaker
+    if kind is Kind.POLICY or act.what in ("shed", "unshed"):
+        return True
+    return Scope(operation=act.operation).holds(Place(service="", instance="", breaker=breaker))
+
+
+def _mark(act: _Row, window: Window) -> Mark:
+    return Mark(
+        at=act.at,
+        kind=_KINDS.get(act.what, Kind.OVERRIDE),
+        word=_word(act),
+        by=act.by,
+        why=act.why.replace("_", " ") if act.what == "asked" else act.why,
+        href=_href(act, window),
+    )
+
+
+def _word(act: _Row) -> str:
+    """What was done, in two or three words."""
+    words = {
+        "policy": f"policy {act.ref}",
+        "rollout": f"rollout {act.ref} began",
+        "rolled": f"rollout {act.ref} {act.text.replace('_', ' ')}",
+        "override": f"{act.text} {words_of(act.scope)}",
+        "release": f"auto {words_of(act.scope)}",
+        "reset": f"reset {words_of(act.scope)}",
+        "shed": f"shed below {act.text}",
+        "unshed": "shed no more",
+        "asked": f"ESC-{act.ref} opened",
+        "answered": f"ESC-{act.ref} {act.text or 'resolved'}",
+    }
+    return words[act.what]
+
+
+def _href(act: _Row, window: Window) -> str:
+    if act.what in ("asked", "answered"):
+        return reverse("escalation", args=[int(act.ref)])
+    if act.what == "policy":
+        return reverse("release", args=[int(act.ref)])
+    if act.what in ("rollout", "rolled"):
+        return reverse("rollout", args=[int(act.ref)])
+    if act.what in ("shed", "unshed"):
+        return reverse("shed")
+    if ANY in act.operation:
+        return reverse("breakers")
+    return f"{reverse('breaker', args=[act.operation])}?{window.absolute_query}#history"

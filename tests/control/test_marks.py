@@ -1,0 +1,122 @@
+"""What people did stands beside the facts: on the page, in the figure, in files, each with the way to it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from html import unescape
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from events.window import Window
+from recovery_ops.control.marks import marks_in
+from recovery_ops.control.models import Escalation, Override
+from recovery_ops.control.roles import Role
+from tests.control.visiting import HOSTILE, REASON, edited, held, signed_in, troubled_fleet
+from tests.events.seeding import NOW
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+HOUR = Window(start=NOW - timedelta(hours=1), end=NOW + timedelta(seconds=1))
+RANGE = "from=2026-11-21T13:26:19Z&to=2026-11-21T14:26:19Z"
+
+
+def asked(operation: str = "search_web", **changed: Any) -> Escalation:
+    given: dict[str, Any] = {
+        "environment": "dev",
+        "key": operation,
+        "reason": "retries_exhausted",
+        "operation": operation,
+        "service": "research",
+        "opened_at": NOW - timedelta(minutes=5),
+        "seen_at": NOW,
+        "acknowledge_by": NOW,
+        "resolve_by": NOW,
+    } | changed
+    return Escalation.objects.create(**given)
+
+
+def busy() -> Escalation:
+    """Somebody tripped search_web and called that off, released a policy, and an escalation was opened."""
+    troubled_fleet()
+    client = signed_in(Role.EDITOR)
+    held(client)
+    edited(client, seen="1", max_retries="5")
+    Override.objects.update(ended_at=NOW, ended_by="ben", end_reason="it works again")
+    return asked()
+
+
+def test_acts_are_read_in_one_query_newest_first_with_their_pages() -> None:
+    escalation = busy()
+    with CaptureQueriesContext(connection) as queries:
+        found = marks_in("dev", HOUR, "")
+    assert len(queries) == 1
+    assert [one.at for one in found] == sorted((one.at for one in found), reverse=True)
+    told = {one.word: (one.kind, one.by, one.why, one.href.partition("?")[0]) for one in found}
+    assert told == {
+        "forced_open search_web": ("override", "ana", REASON, "/breakers/search_web"),
+        "auto search_web": ("override", "ben", "it works again", "/breakers/search_web"),
+        "policy 1": ("policy", "ana", told["policy 1"][2], "/policies/releases/1"),
+        f"ESC-{escalation.pk} opened": ("escalation", "research", "retries exhausted", f"/escalations/{escalation.pk}"),
+    }
+    client = signed_in(Role.EDITOR)
+    for one in found:
+        assert client.get(one.href.partition("#")[0]).status_code == 200, one.href
+
+
+def test_an_answer_is_a_mark_of_its_own_and_other_environments_and_times_have_theirs() -> None:
+    one = asked(resolved_at=NOW - timedelta(minutes=1), resolved_by="ben", resolution="approved")
+    asked("elsewhere", environment="prod")
+    asked("long ago", opened_at=NOW - timedelta(days=3))
+    assert [mark.word for mark in marks_in("dev", HOUR, "")] == [f"ESC-{one.pk} approved", f"ESC-{one.pk} opened"]
+
+
+def test_of_one_breaker_only_what_reaches_it_is_marked() -> None:
+    busy()
+    asked("calm")
+    words = [one.word for one in marks_in("dev", HOUR, "calm")]
+    assert [word.partition(" ")[0] for word in sorted(words)] == [sorted(words)[0].split()[0], "policy"]
+    assert not [word for word in words if "search_web" in word]
+    Override.objects.update(operation="*")
+    assert any("every breaker" in one.word for one in marks_in("dev", HOUR, "calm"))
+
+
+def test_the_page_draws_them_and_its_table_leads_to_them() -> None:
+    escalation = busy()
+    client = signed_in(Role.VIEWER)
+    page = unescape(client.get(f"/timelines?{RANGE}&view=table").content.decode())
+    drawing = page.partition('id="figure"')[2].partition("</figure>")[0]
+    assert drawing.count('class="pin"') >= 3
+    table = page.partition('aria-label="Policy, overrides and escalations"')[2].partition("</section>")[0]
+    for href in ("/breakers/search_web?", "/policies/releases/1", f"/escalations/{escalation.pk}"):
+        assert f'href="{href}' in table
+    assert REASON in table
+    figure = client.get(f"/timelines/figure?{RANGE}").json()["figure"]
+    marks = [one for one in figure["data"] if one.get("meta") == "marks"]
+    assert {one["name"] for one in marks} == {"policy", "override", "escalation"}
+    assert {line[3] for one in marks for said in one["customdata"] for line in said[2]} >= {"/policies/releases/1"}
+
+
+def test_files_have_them_too() -> None:
+    busy()
+    client = signed_in(Role.VIEWER)
+    said = client.get(f"/timelines?{RANGE}&format=md").content.decode()
+    assert "## Policy, overrides and escalations" in said
+    assert "forced\\_open search\\_web" in said
+    assert "## Time in state" in said
+    rows = client.get(f"/timelines?{RANGE}&format=csv&table=5").content.decode().splitlines()
+    assert rows[0].startswith("At,Kind,What,By,Why,")
+    assert any(f"override,forced_open search_web,ana,{REASON}" in row for row in rows)
+    times = client.get(f"/timelines?{RANGE}&format=csv&table=6").content.decode().splitlines()
+    assert times[0].startswith("Breaker,State,Time,Seconds,Share of the known time,")
+    assert any(row.startswith("search_web,closed,") for row in times)
+
+
+def test_what_was_typed_stays_text() -> None:
+    busy()
+    Override.objects.update(reason=HOSTILE, end_reason=HOSTILE)
+    client = signed_in(Role.VIEWER)
+    assert "<img" not in client.get(f"/timelines?{RANGE}&view=table").content.decode()
+    assert "<img" not in str(client.get(f"/timelines/figure?{RANGE}").json())
