@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from recovery_ops.drill.catalogue import FAULTS
+from recovery_ops.drill.poisons import POISONS
 from recovery_ops.drill.room import beside_the_others
+from recovery_ops.drill.work_world import LONGEST_SILENCE_S
 from tests.processes import ROOT, clean_environment, copy_migrated_sqlite
 
 IN_CI = os.environ.get("CI") == "true"
@@ -24,6 +26,7 @@ WINDOW = re.compile(
     r"3 kills caught \d+ facts that were told and in no file yet, \d+ at most; "
     r"from telling to the outbox \d+ ms at the median and \d+ ms at most, for transitions \d+ and \d+ ms"
 )
+RATIO = re.compile(r"p99 \d+\.\d\d s beside them, \d+\.\d\d s without: \d+\.\d ×")
 
 
 def drill(*words: str) -> subprocess.CompletedProcess[str]:
@@ -67,10 +70,15 @@ def facts_arrive_once(faults: list[dict[str, Any]]) -> None:
     for engine in WAYS:
         names = [one["fault"] for one in faults if one["engine"] == engine]
         assert names == [fault.name for fault in FAULTS if engine == "postgresql" or not fault.needs_postgres]
-    said = {
-        name: [one["note"] for one in faults if one["fault"] == name] for name in ("J4", "J11", "J12", "J13", "J17")
-    }
-    assert all("100 reading slowly" in note for note in said["J12"])
+    said = {fault.name: [one["note"] for one in faults if one["fault"] == fault.name] for fault in FAULTS}
+    assert ["every child gone" in note for note in said["J1"]] == [way == "postgresql" for way in WAYS]
+    assert all("4 questions decided once by silence, an override ended once" in note for note in said["J9"])
+    poisons = [sum(one.protobuf is not None for one in POISONS), sum(one.is_of_json for one in POISONS)]
+    words = f"{poisons[0]} poisons in protobuf and {poisons[1]} in JSON"
+    assert all(words in note for note in said["J10"])
+    assert min(poisons) > 30
+    assert all("100 reading slowly" in note and RATIO.search(note) for note in said["J12"])
+    assert all("3 stock OpAMP clients that took on" in note for note in said["J15"])
     assert all("two wrong lengths" in note for note in said["J11"])
     assert all("no name of another environment was folded" in note for note in said["J13"])
     assert all(("a volume of its own was full" in note) == bool(beside_the_others()[0]) for note in said["J4"])
@@ -88,6 +96,10 @@ def work_is_done_once_whatever_is_killed(told: dict[str, Any]) -> None:
         assert (way["outages"], way["questions"]) == (2, 6)
     services, embedded = told["ways"]["services"], told["ways"]["embedded"]
     assert services["facts"] == embedded["facts"]
+    beside = services["beside"]
+    assert beside["sent"] == beside["acknowledged"] > 0
+    assert (beside["lost"], beside["doubled"]) == (0, 0)
+    assert beside["silent_s"] < LONGEST_SILENCE_S
     # One message is held while its worker dies; the other worker, which dies too, may have been about to send one.
     assert services["counts"]["in_doubt"] in (1, 2)
     assert embedded["counts"]["in_doubt"] == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from recovery_ops.drill import deliveries, deploying, faults, floods, intent, poisoning
+from recovery_ops.drill import clocks, deliveries, deploying, faults, floods, intent, poisoning
 from recovery_ops.drill.faults import Drill
 from recovery_ops.drill.history import History
 
@@ -33,7 +33,7 @@ FAULTS = (
     Fault("J4", "disk full", faults.full_disk, is_outage=True),
     Fault("J7", "answers lost", deliveries.lost_answers),
     Fault("J8", "copies, shuffled and late", deliveries.shuffled_copies, is_small=True),
-    Fault("J9", "clocks wrong", deliveries.wrong_clocks),
+    Fault("J9", "clocks wrong", clocks.wrong_clocks),
     Fault("J10", "records poisoned", poisoning.poisoned_records),
     Fault("J11", "bodies that explode", floods.bombs, is_small=True),
     Fault("J12", "senders that drip", floods.dripping_senders),

@@ -71,7 +71,7 @@ def _attempt(name: str, act: Callable[..., Any], *, environment: str, seen: int,
     scope, reason = Scope(operation=_OPERATION, instance="i-0"), "Drilled: two people at once."
     try:
         done = act(
-            by=_person(name), environment=environment, reason=reason, scope=scope, seen=seen, key=f"{name}-{number}"
+            by=person(name), environment=environment, reason=reason, scope=scope, seen=seen, key=f"{name}-{number}"
         )
     except Refused as refused:
         return "refused" if refused.status == 409 else f"refused as {refused.code}"
@@ -86,7 +86,7 @@ def _let_go(environment: str) -> int:
     held = list(Override.objects.filter(environment=environment, ended_at=None))
     for one in held:
         reason = "Drilled: the next two come."
-        actions.release(by=_person("eva"), environment=environment, reason=reason, override_id=one.pk)
+        actions.release(by=person("eva"), environment=environment, reason=reason, override_id=one.pk)
     return len(held)
 
 
@@ -111,7 +111,8 @@ def _at_once(calls: Sequence[Callable[[], str]]) -> list[str]:
     return found
 
 
-def _person(name: str) -> Any:
+def person(name: str) -> Any:
+    """Somebody who may do anything."""
     from recovery_ops.control.actors import Actor
 
     return Actor(name=name, kind="person", channel="web", may=lambda permission, environment: True, user_id=None)
@@ -183,7 +184,7 @@ def _edit(drill: Drill, place: str, server: Server) -> int:
     revision = 0
     for number in range(1, EDITS + 1):
         done = actions.set_operation_policy(
-            by=_person("ana"),
+            by=person("ana"),
             environment=place,
             reason="Drilled: edited while agents follow.",
             operation=_OPERATION,

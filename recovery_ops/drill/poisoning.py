@@ -44,7 +44,7 @@ def poisoned_records(drill: Drill, history: History) -> None:
     """
     story, wrong = Story(drill.chance.randrange(2**40)), list[str]()
     given = [(poison, kind) for poison in POISONS for kind in (PROTOBUF, JSON) if _can_say(poison, kind)]
-    around = max(_FEWEST, drill.records // len(given))
+    around = max(_FEWEST, -(-drill.records // len(given)))
     for number, (poison, kind) in enumerate(given):
         address = drill.addresses[number % len(drill.addresses)]
         fault = _give(drill, history, story.batch(around), poison, kind, address)

@@ -30,7 +30,7 @@ from recovery_ops.drill.questions import ASKED, BOUNDS, Plot, Said, plot
 from recovery_ops.drill.receiving import Receiver
 from recovery_ops.drill.senders import Senders, deliver
 from recovery_ops.drill.story import body_of
-from recovery_ops.drill.workers import Program, Redis, embedded, scheduler, worker
+from recovery_ops.drill.workers import Program, Redis, address_of, embedded, scheduler, worker
 from recovery_ops.drill.world import Postgres, Server, wait_until
 
 ENVIRONMENT = "drill"
@@ -175,9 +175,7 @@ def _embedded(stack: ExitStack, folder: Path, given: str) -> World:
     program: Program = embedded(folder, folder)
     stack.callback(program.kill)
     program.start()
-    wait_until(lambda: "Ctrl-C ends everything" in program.log, "manage.py up")
-    line = next(line for line in program.log.splitlines() if line.split()[:1] == ["console"])
-    return World(line.split()[1].removeprefix("http://").rstrip("/"), None)
+    return World(address_of(program), None)
 
 
 def _play(world: World, receiver: Receiver, seed: int, questions: int, rounds: int) -> dict[str, Any]:

@@ -112,3 +112,10 @@ def embedded(folder: Path, data: Path) -> Program:
     """`manage.py up`: web, worker and scheduler in one process."""
     words = ["up", "--no-demo", "--data", str(data), "--host", "127.0.0.1", "--port", "0"]
     return Program("embedded", [sys.executable, str(ROOT / "manage.py"), *words], folder)
+
+
+def address_of(program: Program) -> str:
+    """Host and port of a `manage.py up`, once it says that it runs."""
+    wait_until(lambda: "Ctrl-C ends everything" in program.log, "manage.py up")
+    line = next(line for line in program.log.splitlines() if line.split()[:1] == ["console"])
+    return line.split()[1].removeprefix("http://").rstrip("/")
