@@ -1,7 +1,6 @@
-"""What bandit or pip-audit has found, less what was looked at; ends with 1 where something is left.
+"""What bandit has found, less what was looked at; ends with 1 where something is left. And what pip-audit tells.
 
 python .ci/findings.py bandit report.json
-python .ci/findings.py pip-audit report.json recovery_ops/locks/server.txt
 """
 
 from __future__ import annotations
@@ -51,10 +50,8 @@ def of_pip_audit(report: dict[str, Any], lock: str) -> Iterator[str]:
 
 def main() -> int:
     """Print what is left."""
-    kind, report = sys.argv[1], json.loads(Path(sys.argv[2]).read_text())
-    found = list(of_bandit(report) if kind == "bandit" else of_pip_audit(report, sys.argv[3]))
-    if found or kind == "bandit":
-        print("\n".join(found) if found else "bandit: nothing found")
+    found = list(of_bandit(json.loads(Path(sys.argv[2]).read_text())))
+    print("\n".join(found) if found else "bandit: nothing found")
     return 1 if found else 0
 
 

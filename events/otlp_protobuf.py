@@ -7,7 +7,7 @@ each record decoded by itself.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -37,7 +37,7 @@ _MOST_OTHERS = 10_000
 
 def read_logs(body: bytes, cleaner: Cleaner = PLAIN) -> list[Batch]:
     """The log records of an ExportLogsServiceRequest, their attributes cleaned. Raises Malformed."""
-    pair_of = _pairs_of(cleaner).__getitem__
+    pairs = _pairs_of(cleaner)
     try:
         request = LogsRequest.FromString(body)
         _check_parts(len(request.resource_logs))
@@ -50,10 +50,10 @@ def read_logs(body: bytes, cleaner: Cleaner = PLAIN) -> list[Batch]:
                 batch = Batch(resource, InstrumentationScope.FromString(scope.scope).name)
                 head = Head(part.resource, scope.scope)
                 for record in scope.log_records:
-                    _take(batch, record, head, pair_of)
+                    _take(batch, record, head, pairs)
                 batches.append(batch)
     except DecodeError as error:
-        return _salvage(body, error, pair_of)
+        return _salvage(body, error, pairs)
     return batches
 
 
@@ -95,7 +95,7 @@ def _field(number: int, content: bytes) -> bytes:
     return bytes([number << 3 | 2, *size]) + content
 
 
-def _salvage(body: bytes, cause: DecodeError, pair_of: _PairOf) -> list[Batch]:
+def _salvage(body: bytes, cause: DecodeError, pairs: _Pairs) -> list[Batch]:
     """The records that can be read by themselves, where one bad record (or more) spoils the request."""
     batches = []
     try:
@@ -103,7 +103,7 @@ def _salvage(body: bytes, cause: DecodeError, pair_of: _PairOf) -> list[Batch]:
             batch = Batch(*origin(head))
             for content in contents:
                 try:
-                    _take(batch, LogRecord.FromString(content), head, pair_of)
+                    _take(batch, LogRecord.FromString(content), head, pairs)
                 except DecodeError as error:
                     reason = f"is no LogRecord in protobuf: {error}"
                     batch.unreadable.append(Unreadable(reason, head.alone(content)))
@@ -177,8 +177,12 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
     raise DecodeError("a number does not end")
 
 
-def _take(batch: Batch, record: Any, head: Head, pair_of: _PairOf) -> None:
+def _take(batch: Batch, record: Any, head: Head, pairs: _Pairs) -> None:
     try:
+        attributes = Cleaned(map(pairs.__getitem__, record.attributes))
+        arrived = None
+        if pairs.before is not None and not attributes.get(names.UID):
+            arrived = Cleaned(map(pairs.before.__getitem__, record.attributes))
         batch.records.append(
             Sent(
                 record.event_name,
@@ -186,9 +190,10 @@ def _take(batch: Batch, record: Any, head: Head, pair_of: _PairOf) -> None:
                 record.observed_time_unix_nano,
                 record.severity_number,
                 _bodies[record.body],
-                Cleaned(map(pair_of, record.attributes)),
+                attributes,
                 hex_id(record.trace_id, 16),
                 hex_id(record.span_id, 8),
+                arrived,
             )
         )
     except DecodeError as error:
@@ -204,6 +209,8 @@ class _Pairs(dict[bytes, tuple[str, object]]):
     def __init__(self, cleaner: Cleaner) -> None:
         super().__init__()
         self._cleaned = cleaner.pair
+        self.before: _Pairs | None = _pairs_of(PLAIN) if cleaner.masking else None
+        """What they say before the environment's own rules hide anything."""
 
     def __missing__(self, given: bytes) -> tuple[str, object]:
         fresh = _read_fresh(given)
@@ -244,7 +251,6 @@ _CONTAINERS = frozenset({list, dict})
 """What somebody could change after it was looked up."""
 _FRESH = frozenset({names.UID, names.SEQUENCE_NUMBER})
 """Attributes that never say the same twice: remembering them would crowd out the rest."""
-_PairOf = Callable[[bytes], tuple[str, object]]
 _bodies = _Bodies()
 _STRING, _VALUE, _WHOLE, _SHORT = 0x0A, 0x12, 0x18, 0x80
 """Tags of a text in field 1, a message in field 2 and an integer in field 3; and what is too long for one byte."""

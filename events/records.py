@@ -6,7 +6,9 @@ The choices, in one place:
   and said to the sender, not kept. An exception is a failure, too, beside its `log`.
 - The uid is log.record.uid: a UUID as its 16 bytes, any other text as a digest. A record without one gets a digest of
   its resource, scope, time, event, attributes and body, behind its time in milliseconds, so that a resend is recognised
-  and the index grows at its end. Two records that are equal in all of that are one.
+  and the index grows at its end. Two records that are equal in all of that are one. It is made of them before the
+  environment's own rules hide anything, so that a change of those makes no second fact of one; and with a key, so that
+  nobody who reads the table finds out by trying what was hidden.
 - A time of 0 is unknown: the observed time counts, then the moment of receipt. No fact is later than its receipt: a
   state from the future would hide what really follows it. A clock that is more than a year behind is wrong, too;
   anything younger is an outbox that was offline. `stated_us` keeps what was said. Records whose clock runs ahead keep
@@ -28,6 +30,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
+from django.conf import settings
 
 from events.cleaning import MESSAGE_CHARS, PLAIN, Cleaner
 from events.derived import Keys, Rules, derive_from_log, is_exception
@@ -148,6 +151,8 @@ class _Origin:
 
     agent: AgentName
     attributes: dict[str, object]
+    arrived: dict[str, object]
+    """The same before the environment's own rules hid anything of it; only a digest is made of it."""
     digest: bytes
     region: str | None
     """Where its failures happen that say no region of their own."""
@@ -193,43 +198,47 @@ def _origin(batch: Batch, environment: str, cleaner: Cleaner) -> _Origin:
     resource = cleaner.map(batch.resource, ATTRIBUTES)
     service = _name(resource.get(names.SERVICE_NAME)) or "unknown_service"
     instance = next((name for key in _INSTANCE_NAMES if (name := _name(resource.get(key)))), "")
-    attributes = {
-        key: value
-        for key in (names.SERVICE_VERSION, names.GROUP)
-        if (value := _name(resource.get(key)))  # kept with each fact, so that an agent can be rebuilt from its facts
-    }
-    stated_environment = _name(resource.get(names.ENVIRONMENT_NAME))
-    if stated_environment not in ("", environment):
-        attributes[names.ENVIRONMENT_NAME] = stated_environment
-    described = orjson.dumps([resource, batch.scope], option=orjson.OPT_SORT_KEYS)
+    arrived = PLAIN.map(batch.resource, ATTRIBUTES) if cleaner.masking else resource
+    described = orjson.dumps([arrived, batch.scope], option=orjson.OPT_SORT_KEYS)
     return _Origin(
         AgentName(environment, service, instance),
-        dict(attributes),
+        _of_each(resource, environment),
+        _of_each(arrived, environment),
         hashlib.sha256(described).digest(),
         _name(resource.get(_REGION)) or None,
     )
 
 
+def _of_each(resource: dict[str, object], environment: str) -> dict[str, object]:
+    """What is kept of a resource with each of its facts, so that an agent can be rebuilt from its facts."""
+    found: dict[str, object] = {
+        key: value for key in (names.SERVICE_VERSION, names.GROUP) if (value := _name(resource.get(key)))
+    }
+    stated_environment = _name(resource.get(names.ENVIRONMENT_NAME))
+    if stated_environment not in ("", environment):
+        found[names.ENVIRONMENT_NAME] = stated_environment
+    return found
+
+
 def _row(sent: Sent, origin: _Origin, intake: Intake) -> Row | None:
-    given = sent.attributes
-    if not _ALIASES.isdisjoint(given):
-        given = canonical(given)
-    if len(given) > ATTRIBUTES:
-        given = _fewer(given)
+    given = _given(sent.attributes)
     stated_name = sent.event_name or str(given.get(NOT_OURS) or "")
     event = _event_of(stated_name[:NAME_CHARS])
     if event is None:
         if not stated_name and sent.severity < names.INFO and not is_exception(given):
             return None
         event = LOG
-    attributes = _attributes(given, origin, intake.cleaner)
+    attributes = _attributes(given, origin.attributes, intake.cleaner)
     take = attributes.pop
     take(names.UID, None)
     if event is LOG:
         attributes[NOT_OURS] = intake.cleaner.text(stated_name, NAME_CHARS)
     body = _body(sent.body, intake.cleaner)
     at_us, stated_us = _moment(sent, intake.received_us)
-    uid = _uid(given.get(names.UID)) or _digest_uid(sent, origin, attributes, body)
+    uid = _uid(given.get(names.UID))
+    if uid is None:
+        is_masked = bool(intake.cleaner.masking)
+        uid = _digest_uid(sent, origin, *(_arrived(sent, origin, event) if is_masked else (attributes, body)))
     operation = _name(take(names.OPERATION, ""))
     breaker = _name(take(_BREAKER, ""))
     row = Row(
@@ -262,10 +271,16 @@ def _row(sent: Sent, origin: _Origin, intake: Intake) -> Row | None:
     return row
 
 
-def _attributes(given: dict[str, object], origin: _Origin, cleaner: Cleaner) -> dict[str, Any]:
+def _given(attributes: dict[str, object]) -> dict[str, object]:
+    """What counts of the attributes of a record, under our names."""
+    given = attributes if _ALIASES.isdisjoint(attributes) else canonical(attributes)
+    return _fewer(given) if len(given) > ATTRIBUTES else given
+
+
+def _attributes(given: dict[str, object], of_origin: dict[str, object], cleaner: Cleaner) -> dict[str, Any]:
     """All that is to be stored, cleaned."""
     cleaned = cleaner.map(given, ATTRIBUTES)
-    found: dict[str, Any] = origin.attributes | cleaned if origin.attributes else cleaned.copy()
+    found: dict[str, Any] = of_origin | cleaned if of_origin else cleaned.copy()
     message = found.get(_MESSAGE)
     if type(message) is str and len(message) > MESSAGE_CHARS:
         found[_MESSAGE] = message[: MESSAGE_CHARS - 1] + "…"
@@ -325,11 +340,27 @@ def _uid(given: object) -> bytes | None:
     return hashlib.sha256(given.encode(errors="replace")).digest()[:16]
 
 
+def _arrived(sent: Sent, origin: _Origin, event: str) -> tuple[dict[str, Any], str]:
+    """The attributes and the body as they are where the environment has no rules of its own."""
+    given = _given(sent.attributes if sent.arrived is None else sent.arrived)
+    attributes = _attributes(given, origin.arrived, PLAIN)
+    attributes.pop(names.UID, None)
+    if event is LOG:
+        attributes[NOT_OURS] = PLAIN.text(sent.event_name or str(given.get(NOT_OURS) or ""), NAME_CHARS)
+    return attributes, _body(sent.body, PLAIN)
+
+
 def _digest_uid(sent: Sent, origin: _Origin, attributes: dict[str, Any], body: str) -> bytes:
     time_ns = sent.time_ns or sent.observed_ns
     content = [str(time_ns), sent.event_name, sent.severity, attributes, body, sent.trace_id, sent.span_id]
-    digest = hashlib.sha256(origin.digest + _canonical(content)).digest()
-    return (time_ns // 1_000_000 & 0xFFFF_FFFF_FFFF).to_bytes(6, "big") + digest[:10]
+    key = _key_of(settings.SECRET_KEY)
+    digest = hashlib.blake2b(origin.digest + _canonical(content), key=key, digest_size=10).digest()
+    return (time_ns // 1_000_000 & 0xFFFF_FFFF_FFFF).to_bytes(6, "big") + digest
+
+
+@lru_cache(maxsize=4)
+def _key_of(secret: str) -> bytes:
+    return hashlib.sha256(b"the uid of a record that has none" + secret.encode()).digest()
 
 
 def _canonical(content: list[Any]) -> bytes:

@@ -54,6 +54,10 @@ class Sent(NamedTuple):
     attributes: dict[str, object]
     trace_id: str
     span_id: str
+    arrived: dict[str, object] | None = None
+    """The attributes before the environment's own rules hid anything of them, where `attributes` no longer say it and
+    the record has no uid. Only a digest is made of them.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,11 @@ _PRIVATE_KEY = compiled(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[^-]{0,20}-----.*?(?:-----END [^-]{0,60}-----|\Z)", re.DOTALL
 )
 
-# The value of a header goes up to the end of its line or of its quotes; quotes after "=" are part of it (Digest).
+# The value of a header goes up to the end of its line or of its quotes; quotes after "=" are part of it (Digest,
+# cookies), also escaped ones, and ones that nobody closes: the end of the text may be where somebody cut it.
 _HEADER = compiled(
     r"""\b((?:proxy-)?authorization|(?:set-)?cookie|x-api-key|api-key|x-goog-api-key|x-auth-token|x-amz-security-token)
-    (\\*['"]?\s*[:=,]\s*(?:b(?=['"]))?\\*['"]?)(?:[^'"\r\n]|(?<==)"[^"\r\n]*")+""",
+    (\\*['"]?\s*[:=,]\s*(?:b(?=['"]))?\\*['"]?)(?:(?<==)\\*"[^"\r\n]*"?|[^'"\r\n])+""",
     re.IGNORECASE | re.VERBOSE,
 )
 # "Bearer authentication" and "Basic Auth" are prose.
@@ -52,7 +53,7 @@ _PAIR = compiled(
     r"""((?:password|passwd|passphrase|secret|token(?!s)|credential|api[ _-]?key(?:\ provided)?|access[_-]?key
         |private[_-]?key|account[_-]?key|signature|session[_-]?id|(?<![a-z])(?:pwd|sig|key|auth))s?
       \\*['"]?\s*(?:=>|[:=])\s*)
-      (?:\\*"[^"]{1,512}"|\\*'[^']{1,512}'|[^\s,;&|<>()\[\]{}'"]+)""",
+      (?:\\*"(?:[^"]{1,512}"|[^"\r\n]+"?)|\\*'(?:[^']{1,512}'|[^'\r\n]+'?)|[^\s,;&|<>()\[\]{}'"]+)""",
     re.IGNORECASE | re.VERBOSE,
 )
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from recovery_ops.rules.masking_rules import Masking
 from recovery_ops.runtime.clock import Clock
 from recovery_ops.runtime.delivery.outbox import Outbox
 from recovery_ops.runtime.delivery.sender import Sender
@@ -18,8 +16,8 @@ if TYPE_CHECKING:
     from recovery_ops.runtime.recovery import Recovery
 
 
-def open_telemetry(identity: Identity, clock: Clock, masking: Callable[[], Masking]) -> Telemetry:
-    """Facts go through an outbox on disk to `<url>/v1/logs`, without what `masking` says at that moment."""
+def open_telemetry(identity: Identity, clock: Clock) -> Telemetry:
+    """Facts go through an outbox on disk to `<url>/v1/logs`."""
     path = default_path(identity.instance, identity.url, directory=identity.directory)
     return Telemetry(
         identity.instance,
@@ -27,7 +25,6 @@ def open_telemetry(identity: Identity, clock: Clock, masking: Callable[[], Maski
         clock=clock,
         send=Sender(identity.url, identity.key, clock=clock),
         group=identity.group,
-        masking=masking,
     )
 
 

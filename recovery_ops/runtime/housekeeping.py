@@ -48,7 +48,7 @@ class Housekeeper:
         if identity.url and own_sink:
             from recovery_ops.runtime.connection import open_link, open_telemetry
 
-            self._telemetry = open_telemetry(identity, recovery.clock, lambda: recovery.desired.policy.masking)
+            self._telemetry = open_telemetry(identity, recovery.clock)
             recovery.use_sink(self._telemetry)
             self._link = open_link(identity, recovery, self._telemetry)
         self._start()

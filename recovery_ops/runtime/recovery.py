@@ -111,7 +111,9 @@ class Recovery(Guards):
         self._shared: dict[str, _Shared] = {}
         self._clamped: dict[str, None] = {}
         self._housekeeper = Housekeeper(self)
-        self._sink = sink
+        self._sink: Sink | None = None
+        if sink is not None:
+            self.use_sink(sink)
         self._is_closed = False
         self._is_held_for_fork = False
         forks.follow(self)
@@ -298,7 +300,10 @@ class Recovery(Guards):
             _OPEN.remove(self)
 
     def use_sink(self, sink: Sink) -> None:
-        """Where facts go from now on."""
+        """Where facts go from now on. A `Telemetry` hides what the policy in force says, whoever made it."""
+        hide_by = getattr(sink, "hide_by", None)
+        if hide_by is not None:
+            hide_by(lambda: self.desired.policy.masking)
         self._sink = sink
 
     def before_fork(self) -> None:

@@ -91,7 +91,7 @@ class Telemetry:
     without an outbox they wait in memory; without either they only go to the readers. `through_global_provider`
     gives them to the application's own OpenTelemetry logger provider instead of the outbox and the sender: then the
     application's exporter decides what becomes of them, and its resource says who sent them. `masking` is asked for
-    each fact what is hidden of it before it leaves the process.
+    each fact what is hidden of it before it leaves the process, and so is each `Recovery` that sends by it (`hide_by`).
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Telemetry:
         through_global_provider: bool = False,
         masking: Callable[[], Masking] = lambda: NOTHING_MORE,
     ) -> None:
-        self._masking = masking
+        self._maskings: tuple[Callable[[], Masking], ...] = (masking,)
         self._base, self.instance = instance, instance
         self._group = group
         self._clock = clock
@@ -192,6 +192,10 @@ class Telemetry:
         """Have each record read as it is made, in the background thread."""
         self._readers = (*self._readers, read)
 
+    def hide_by(self, masking: Callable[[], Masking]) -> None:
+        """Hide what these rules say, too, of each fact that has not been written yet."""
+        self._maskings = (*self._maskings, masking)
+
     def before_fork(self) -> None:
         """The outbox's files are closed, so that two processes never share a connection."""
         if self._outbox is not None:
@@ -213,6 +217,16 @@ class Telemetry:
             self._send.after_fork_in_child()
         if self._outbox is not None:
             self._outbox.after_fork_in_child(forks.process_mark())
+
+    def _masking(self) -> Masking:
+        """All that is hidden at this moment."""
+        found = [rules for rules in (ask() for ask in self._maskings) if rules]
+        if len(found) < 2:
+            return found[0] if found else NOTHING_MORE
+        return Masking(
+            rules=tuple(dict.fromkeys(rule for one in found for rule in one.rules)),
+            attributes=tuple(dict.fromkeys(name for one in found for name in one.attributes)),
+        )
 
     def _lose(self, kind: type[Fact], count: int = 1) -> None:
         with self._losing:

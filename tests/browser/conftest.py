@@ -44,9 +44,9 @@ def visit(browser: Browser, stage: Stage) -> Iterator[Callable[..., Page]]:
 @pytest.fixture(scope="module")
 def office(browser: Browser, stage: Stage) -> Iterator[Page]:
     """One page for an administrator's screens: a policy was proposed, replayed and rolled out, a reset of two goes on,
-    and load is shed.
+    load is shed, a run is golden, people are told of things, and a trip of everything waits for a second person.
     """
-    chief, key = "account create chief --role admin --generate", "key create --name eva --scope read,act"
+    chief, key = "account create chief --role admin --generate", "key create --name eva --scope read,act,settings"
     stage.passwords["chief"], key = manage_each(stage.data, chief, key)
     with browser.new_context(reduced_motion="reduce") as context:
         page = stage.sign_in(context, "chief")
@@ -69,4 +69,14 @@ def office(browser: Browser, stage: Stage) -> Iterator[Page]:
         stage.tell(moved(State.OPEN, breaker="search_web"), instance="r-1")
         post("breakers/search_web/reset")
         post("shed", confirm="dev")
+        post("policies/golden", run="run-1", name="diligence", must="It ends without asking anybody.")
+        post("notifications/channels", name="day", kind="slack", address="https://hooks.example.org/y")
+        post("notifications/rules", name="day", channel=1, triggers=["capacity"])
+        post("notifications/chains", name="day", steps=[{"after_s": 0, "channel": 1}])
+        page.goto(f"{stage.server.url}/policies/releases")
+        two = page.locator("form", has=page.locator("input[name=is_second_needed]"))
+        two.locator("[name=reason]").fill("something to look at")
+        with page.expect_navigation():
+            two.get_by_role("button").first.click()
+        post("breakers/*/trip", confirm="dev")
         yield page

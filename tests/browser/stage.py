@@ -41,6 +41,11 @@ class Stage:
     obeyed: dict[str, int] = field(default_factory=dict)
     """The revision that each instance says it obeys."""
 
+    @property
+    def prefix(self) -> str:
+        """By what the key of the instances is called."""
+        return self.key[: len("ro_12345678")]
+
     def open_doors(self) -> Stage:
         """Make a key, an operator and a viewer."""
         roles = ("operator", "viewer")

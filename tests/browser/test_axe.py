@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +98,45 @@ ADMINS = {
     "api": "/docs/api",
 }
 """What only some people see, or only after somebody has done something."""
+FORMS = {
+    "run by operation": "/runs/run-1?tab=timeline",
+    "run and its trace": "/runs/run-1?tab=trace",
+    "run and what was said": "/runs/run-1?tab=messages",
+    "run and its attributes": "/runs/run-1?tab=attributes",
+    "run and what people did": "/runs/run-1?tab=audit",
+    "ask about a run": "/runs/run-1/ask",
+    "requests": "/requests",
+    "merge events": "/capacity/arrange/merge?number=1",
+    "split an event": "/capacity/arrange/split?number=1",
+    "disable": "/breakers/search_web/disable",
+    "snooze": "/escalations/act/snooze?number=1",
+    "assign a cause": "/failures/act/assign?fingerprint=f00d",
+    "one's own sign-in": "/settings/you/sign-in",
+    "one's own password": "/settings/you/password",
+    "an app": "/settings/you/sign-in/app",
+    "a security key": "/settings/you/sign-in/keys/add",
+    "sign in again": "/sign-in/again",
+}
+OFFICE_FORMS = {
+    "request": "/requests/1",
+    "golden run": "/policies/golden/1",
+    "start a replay": "/policies/proposals/1/replay",
+    "start a rollout": "/policies/proposals/1/roll-out",
+    "new channel": "/settings/notifications/channels/new/webhook",
+    "channel": "/settings/notifications/channels/1",
+    "test a channel": "/settings/notifications/channels/1/test",
+    "new rule": "/settings/notifications/rules/new",
+    "rule": "/settings/notifications/rules/1",
+    "remove a rule": "/settings/notifications/rules/1/remove",
+    "new chain": "/settings/notifications/chains/new",
+    "chain": "/settings/notifications/chains/1",
+    "log of messages": "/settings/notifications/log",
+    "replace a key": "/settings/keys/{prefix}/replace",
+    "revoke a key": "/settings/keys/{prefix}/revoke",
+    "role of somebody": "/settings/access/3/role",
+    "password of somebody": "/settings/access/3/reset",
+}
+"""Tabs and forms whose parts are those of the screens above: looked at light and wide, and dark and narrow."""
 WRONG = {
     "no such breaker": "/breakers/nothing",
     "no such escalation": "/escalations/999",
@@ -132,6 +171,9 @@ REFUSED = {
         *("trip", "reset", "approve", "new proposal", "mark as golden", "say what was bad", "shed"),
         *("many breakers", "new key", "new person", "new channel to people"),
     )
+}
+REFUSED_FORMS = {"ask about a run": FORMS["ask about a run"]} | {
+    name: OFFICE_FORMS[name] for name in ("new rule", "new chain", "new channel")
 }
 """Forms that are sent as they are first seen: their answer says at each field what is missing."""
 EMPTY = {
@@ -252,13 +294,26 @@ def faults_of(page: Page, name: str) -> list[str]:
     return faults
 
 
-def faults_on(page: Page, origin: str, name: str, path: str) -> list[str]:
+def faults_of_form(page: Page, name: str) -> list[str]:
+    """What is wrong with a screen that is made of the parts of others."""
+    faults = []
+    for size, scheme in ((WIDE, "light"), (NARROW, "dark")):
+        page.set_viewport_size(size)
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of the two words
+        faults += [f"{name}, {scheme}: {one}" for one in found_by_axe(page, EVERYTHING)]
+    page.set_viewport_size(NARROWEST)
+    return faults + [f"{name}, sticks out: {one}" for one in page.evaluate(STICKING_OUT)]
+
+
+def faults_on(
+    page: Page, origin: str, name: str, path: str, look: Callable[[Page, str], list[str]] = faults_of
+) -> list[str]:
     """The faults of the screen at an address, and what the browser says of it: blocked, missing, or broken."""
     page.set_viewport_size(WIDE)
     with hearing(page) as said:
         answer = page.goto(origin + path)
         settled(page, name)
-        faults = faults_of(page, name)
+        faults = look(page, name)
     # Of an answer like this every browser tells.
     told = f"status of {answer.status}" if answer is not None and answer.status in (400, 403, 404) else None
     return faults + [f"{name} says: {one}" for one in said if told is None or told not in one]
@@ -320,16 +375,35 @@ def test_axe_finds_nothing_on_any_screen(name: str, desk: Page, stage: Stage) ->
     assert faults_on(desk, stage.server.url, name, (SCREENS | WRONG)[name]) == []
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", FORMS)
+def test_axe_finds_nothing_on_a_form(name: str, desk: Page, stage: Stage) -> None:
+    assert faults_on(desk, stage.server.url, name, FORMS[name], faults_of_form) == []
+    assert is_there(desk, stage.server.url + FORMS[name])
+
+
+@pytest.mark.parametrize("name", OFFICE_FORMS)
+def test_axe_finds_nothing_on_a_form_of_an_administrator(name: str, office: Page, stage: Stage) -> None:
+    path = OFFICE_FORMS[name].format(prefix=stage.prefix)
+    assert faults_on(office, stage.server.url, name, path, faults_of_form) == []
+    assert is_there(office, stage.server.url + path)
+
+
+def is_there(page: Page, address: str) -> bool:
+    """Whether that screen was looked at, and no error in its place."""
+    return page.url == address and page.locator("main form, main .panel, .card").count() > 0
+
+
+@pytest.mark.parametrize("name", [*REFUSED, *REFUSED_FORMS])
 def test_axe_finds_nothing_on_a_form_that_was_refused(name: str, office: Page, stage: Stage) -> None:
     page = office
     page.set_viewport_size(WIDE)
-    page.goto(stage.server.url + REFUSED[name])
+    page.goto(stage.server.url + (REFUSED | REFUSED_FORMS)[name])
     with page.expect_navigation() as answered:
         page.evaluate(SEND)
     assert answered.value.status in (400, 422), "it says what is missing"
     expect(page.locator("main [aria-invalid=true], main [role=alert]").first).to_be_visible()
-    assert faults_of(page, f"{name}, refused") == []
+    look = faults_of if name in REFUSED else faults_of_form
+    assert look(page, f"{name}, refused") == []
 
 
 @pytest.mark.parametrize("name", ADMINS)

@@ -13,6 +13,8 @@ SECRETS = {
     TOKEN: "CUST-0",
     "https://ann:hunter2hunter2@example.org": "hunter",
     f'password="{"correct horse " * 30}"': "horse",
+    f'; Cookie: prefs="{"battery staple " * 60}"; session=1': "staple",
+    f'secret="{"battery staple " * 60}"': "staple",
 }
 """Secrets, and what is in them that may not be kept."""
 

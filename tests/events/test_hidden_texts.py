@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -152,6 +153,38 @@ def test_what_is_replayed_from_the_quarantine_is_masked_by_the_rules_of_today(do
     keep_masking("dev", section(RULES))
     assert replay([line], now_us=line.received_us).stored == 1
     assert Fact.objects.get().attributes["k"] == "[customer]"
+
+
+def without_uid() -> dict[str, Any]:
+    """What an SDK sends that gives its records no uid: an event of ours, and one of somebody else's."""
+    at = str(time.time_ns() // 10**12 * 10**12)
+    given = {"k": TOKENS[0], "customer.email": HIDDEN_WHOLE, "recovery.operation.name": TOKENS[1]}
+    records = []
+    for name in ("recovery.exhausted", f"their {TOKENS[0]}"):
+        one = record(name, given=given, body={"stringValue": f"of {TOKENS[0]}"}, timeUnixNano=at, severityNumber=17)
+        one["attributes"] = [pair for pair in one["attributes"] if pair["key"] != "log.record.uid"]
+        records.append(one)
+    return request(*records, resource={**RESOURCE, "service.version": TOKENS[1]})
+
+
+@pytest.mark.parametrize("encoding", [JSON, PROTOBUF])
+def test_a_record_without_a_uid_that_is_sent_again_is_one_whatever_rules_came_between(
+    door: Door, encoding: str
+) -> None:
+    content = without_uid()
+    for rules in ({}, RULES, {"rules": RULES["rules"][:1]}, {"attributes": ["customer.email", "k"]}):
+        keep_masking("dev", section(rules))
+        sent = door.post(json=content) if encoding == JSON else door.post(protobuf(content))
+        assert sent.status_code == 200
+        assert Fact.objects.count() == 2
+
+
+def test_whoever_reads_the_table_cannot_try_out_what_was_hidden(door: Door, settings: Any) -> None:
+    content = without_uid()
+    assert door.post(json=content).status_code == 200
+    settings.SECRET_KEY = "another"
+    assert door.post(json=content).status_code == 200
+    assert Fact.objects.count() == 4, "without the key nobody makes the same digest"
 
 
 def test_rules_that_cannot_be_read_store_nothing(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:

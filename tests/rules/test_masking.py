@@ -27,6 +27,10 @@ SECRETS: dict[str, str] = {
     "can@ry:hun@ter2": "amqp://can@ry:hun@ter2@mq.test//",
     "session=canary; csrftoken=canary2": "Cookie: session=canary; csrftoken=canary2",
     "id=canary": "Set-Cookie: id=canary; HttpOnly",
+    "canary-in-quotes": 'Cookie: theme="canary-in-quotes"; session=1',
+    "canary-in-json": r'{"cookie": "theme=\"canary-in-json\"; session=1"}',
+    "canary-without-end": 'Set-Cookie: theme="canary-without-end',
+    "canary hunter 5": 'password="canary hunter 5',
     "canaryhunter2": "password=canaryhunter2 host=db",
     "canary hunter 2": '{"user": "ann", "password": "canary hunter 2"}',
     "canaryhunter3": r"{\"password\": \"canaryhunter3\"}",
@@ -79,6 +83,16 @@ def test_a_secret_is_masked_in_any_surroundings(secret: str, before: str, after:
 def test_invisible_characters_hide_no_secret(secret: str, invisible: str) -> None:
     torn = secret[:6] + invisible + secret[6:]
     assert secret[8:] not in masked(f"key {torn} leaked")
+
+
+@pytest.mark.parametrize("before", ["Cookie: a=", "password=", "secret: ", "Authorization: Digest username="])
+@pytest.mark.parametrize("quote", ['"', "'"])
+@pytest.mark.parametrize("chars", [100, 511, 513, 5000])
+def test_a_long_secret_in_quotes_is_masked_to_its_end(before: str, quote: str, chars: int) -> None:
+    if quote == "'" and "=" in before and not before.startswith("p"):
+        quote = '"'  # what stands in single quotes in a header is a piece of somebody's source: its value ends there
+    for end in (quote, "", f"{quote}\nHost: x"):
+        assert "canary" not in masked(f"{before}{quote}canary {'x' * chars} canary{end}")
 
 
 @pytest.mark.parametrize("text", HARMLESS)

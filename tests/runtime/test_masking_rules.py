@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from recovery_ops import wire
+from recovery_ops.rules.facts import HookFailed, Instance
 from recovery_ops.runtime import Recovery, RecoveryExhausted
+from recovery_ops.runtime.clock import Clock
+from recovery_ops.runtime.delivery.outbox import Outbox
+from recovery_ops.runtime.delivery.sender import Sender
+from recovery_ops.runtime.telemetry import Telemetry
 from tests.runtime.servers import Request, answer, attributes, serving
 
 SECRET, ADDRESS = "CUST-0123456789", "ann@example.org"
@@ -32,6 +37,35 @@ def desired(policy: dict[str, Any]) -> dict[str, Any]:
 
 def said(requests: list[Request]) -> list[dict[str, Any]]:
     return [attributes(record) for one in requests if one.path == "/v1/logs" for _, record in one.exported]
+
+
+def test_a_telemetry_that_the_application_made_hides_as_well(tmp_path: Path) -> None:
+    """Two recoveries send by it: what either of their policies names leaves the process by neither."""
+    clock, outbox = Clock(), Outbox(tmp_path / "own.outbox", clock=Clock())
+    other = {"rules": [{"name": "address", "pattern": r"ann@example\.org"}]}
+    with serving() as server:
+        own = Telemetry(
+            Instance(service="billing", instance="b-1"), outbox=outbox, clock=clock, send=Sender(server.url, "k")
+        )
+        first, second = (
+            Recovery("billing", sink=own, desired=wire.parse_desired(desired({"masking": section})), url="")
+            for section in (SECTION, other)
+        )
+        for one in (first, second):
+            one.emit(
+                HookFailed(
+                    operation="pay", hook="after", error_type="ValueError", message=f"no account {SECRET} of {ADDRESS}"
+                )
+            )
+        assert own.flush(20.0)
+        kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+        facts = said(server.requests)
+        for one in (first, second, own):
+            one.close()
+    told = [one["recovery.message"] for one in facts if "recovery.message" in one]
+    assert told == ["no account [customer] of [masked]"] * 2
+    assert SECRET.encode() not in kept
+    assert ADDRESS.encode() not in kept
 
 
 @pytest.mark.parametrize("is_told", [True, False])
