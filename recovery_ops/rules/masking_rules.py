@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -110,6 +110,17 @@ class Masking:
 
 NOTHING_MORE = Masking()
 """Only what is hidden anyway."""
+
+
+def together(several: Sequence[Masking]) -> Masking:
+    """What any of them hides."""
+    found = [one for one in several if one]
+    if len(found) < 2:
+        return found[0] if found else NOTHING_MORE
+    return Masking(
+        rules=tuple(dict.fromkeys(rule for one in found for rule in one.rules)),
+        attributes=tuple(dict.fromkeys(name for one in found for name in one.attributes)),
+    )
 
 
 @lru_cache(maxsize=64)

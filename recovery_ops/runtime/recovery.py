@@ -111,9 +111,7 @@ class Recovery(Guards):
         self._shared: dict[str, _Shared] = {}
         self._clamped: dict[str, None] = {}
         self._housekeeper = Housekeeper(self)
-        self._sink: Sink | None = None
-        if sink is not None:
-            self.use_sink(sink)
+        self.use_sink(sink)
         self._is_closed = False
         self._is_held_for_fork = False
         forks.follow(self)
@@ -299,8 +297,8 @@ class Recovery(Guards):
         if self in _OPEN:
             _OPEN.remove(self)
 
-    def use_sink(self, sink: Sink) -> None:
-        """Where facts go from now on. A `Telemetry` hides what the policy in force says, whoever made it."""
+    def use_sink(self, sink: Sink | None) -> None:
+        """Where facts go from now on; None is nowhere. A `Telemetry` hides what the policy says, whoever made it."""
         hide_by = getattr(sink, "hide_by", None)
         if hide_by is not None:
             hide_by(lambda: self.desired.policy.masking)

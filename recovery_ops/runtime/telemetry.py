@@ -37,7 +37,7 @@ from recovery_ops.rules.facts import (
     Instance,
     Record,
 )
-from recovery_ops.rules.masking_rules import NOTHING_MORE, Masking
+from recovery_ops.rules.masking_rules import NOTHING_MORE, Masking, together
 from recovery_ops.runtime import forks
 from recovery_ops.runtime.clock import Clock, uuid7
 from recovery_ops.runtime.delivery.intake import Intake
@@ -220,13 +220,7 @@ class Telemetry:
 
     def _masking(self) -> Masking:
         """All that is hidden at this moment."""
-        found = [rules for rules in (ask() for ask in self._maskings) if rules]
-        if len(found) < 2:
-            return found[0] if found else NOTHING_MORE
-        return Masking(
-            rules=tuple(dict.fromkeys(rule for one in found for rule in one.rules)),
-            attributes=tuple(dict.fromkeys(name for one in found for name in one.attributes)),
-        )
+        return together([ask() for ask in self._maskings])
 
     def _lose(self, kind: type[Fact], count: int = 1) -> None:
         with self._losing:

@@ -120,8 +120,6 @@ FORMS = {
 OFFICE_FORMS = {
     "request": "/requests/1",
     "golden run": "/policies/golden/1",
-    "start a replay": "/policies/proposals/1/replay",
-    "start a rollout": "/policies/proposals/1/roll-out",
     "new channel": "/settings/notifications/channels/new/webhook",
     "channel": "/settings/notifications/channels/1",
     "test a channel": "/settings/notifications/channels/1/test",
