@@ -60,8 +60,9 @@ def test_a_telemetry_that_the_application_made_hides_as_well(tmp_path: Path) -> 
         assert own.flush(20.0)
         kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
         facts = said(server.requests)
-        for one in (first, second, own):
-            one.close()
+        first.close()
+        second.close()
+        own.close()
     told = [one["recovery.message"] for one in facts if "recovery.message" in one]
     assert told == ["no account [customer] of [masked]"] * 2
     assert SECRET.encode() not in kept
