@@ -138,6 +138,8 @@ class BreakerRow:
     """When the first instance that is in a state now got into it, by state."""
     quarter: Quarter | None = None
     """Where it was asked for."""
+    groups: tuple[str, ...] = ()
+    """The groups of its instances; those that are in none have no word for it."""
 
     @property
     def is_flowing(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -47,6 +47,7 @@ class _Tally:
     unknown: int = 0
     operations: set[str] = field(default_factory=set)
     services: set[str] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
     measured: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_MEASURES, 0))
     evidence: Mapping[str, Any] = field(default_factory=dict)
     attempts: int = 0
@@ -94,6 +95,7 @@ def breaker(
                 "instances": 1,
                 "since_us": row.at_us,
                 "agent__service": row.agent.service,
+                "agent__group": row.agent.group,
                 "operation": row.operation,
             },
         )
@@ -130,6 +132,22 @@ def states_of(
         rows = rows.filter(state__in=[state.value for state in states])
     ordered = rows.select_related("agent").order_by("breaker", "agent__service", "agent__instance")
     return [_instance_state(row, now) for row in ordered]
+
+
+def counts_among(environment: str, first: Collection[int], second: Collection[int]) -> dict[str, tuple[int, int]]:
+    """How many of these agents (ids of `AgentRow`) have each breaker, by its name: of the first, of the second.
+
+    One query, none where both are empty.
+    """
+    if not first and not second:
+        return {}
+    among = BreakerState.objects.filter(environment=environment, agent_id__in={*first, *second})
+    counted = (
+        among.order_by()
+        .values_list("breaker")
+        .annotate(first=Count("id", filter=Q(agent_id__in=first)), second=Count("id", filter=Q(agent_id__in=second)))
+    )
+    return {name: (of_first, of_second) for name, of_first, of_second in counted}
 
 
 @dataclass(slots=True)
@@ -227,7 +245,7 @@ def _counted(standing: QuerySet[BreakerState], now: datetime) -> Iterable[Mappin
         default=Value(False),
         output_field=BooleanField(),
     )
-    grouped = standing.values("breaker", "state", "operation", "agent__service", is_reached=is_reached)
+    grouped = standing.values("breaker", "state", "operation", "agent__service", "agent__group", is_reached=is_reached)
     return grouped.annotate(instances=Count("id"), since_us=Min("at_us")).order_by()
 
 
@@ -240,6 +258,7 @@ def _add_state(tally: _Tally, found: Mapping[str, Any]) -> None:
     else:
         tally.unknown += found["instances"]
     tally.services.add(found["agent__service"])
+    tally.groups.update({found["agent__group"]} - {""})
     tally.operations.update({found["operation"]} - {""})
 
 
@@ -319,6 +338,7 @@ def _row(name: str, tally: _Tally, minutes: float, first_span: int) -> BreakerRo
         name=name,
         operations=tuple(sorted(tally.operations)) or (name,),
         services=tuple(sorted(tally.services)),
+        groups=tuple(sorted(tally.groups)),
         counts=dict(sorted(tally.counts.items(), key=lambda item: -RANK[item[0]])),
         unknown=tally.unknown,
         instances=sum(tally.counts.values()) + tally.unknown,

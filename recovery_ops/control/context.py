@@ -21,6 +21,7 @@ from events.window import carried
 from recovery_ops.control.actors import Actor, Channel, wish_of
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.escalations.asking import unacknowledged
+from recovery_ops.control.heard import unheard
 from recovery_ops.control.models import EVERYWHERE, NAME_CHARS, HeldAct, Revision
 from recovery_ops.control.roles import Grants, Role, grants_of
 from recovery_ops.control.sign_in.sessions import is_fresh
@@ -129,7 +130,8 @@ def console(request: HttpRequest) -> dict[str, Any]:
     `may.trip` and so on are the permissions of `roles.LEAST_ROLE`. `nav.breakers` counts those that do not flow,
     `nav.agents` those that do not report, `nav.capacity` the outages that go on, `nav.escalations` what nobody has
     taken, `nav.requests` what waits for a second person. `carried` is the range the address asks for, for links to
-    other screens. What a page does not print is not asked for.
+    other screens, `unheard` the words of the address that the page did not ask for. What a page does not print is
+    not asked for.
     """
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return {}
@@ -142,6 +144,7 @@ def console(request: HttpRequest) -> dict[str, Any]:
         "revision": SimpleLazyObject(partial(current_revision, visit.environment)),
         "nav": SimpleLazyObject(partial(_nav, visit)),
         "carried": carried(request),
+        "unheard": unheard(request),
     }
 
 

@@ -109,6 +109,11 @@
     next?.scrollIntoView({ block: "center" });
   });
 
+  // The item before and the next one, where the page is one of many; else the range before and the next one.
+  const step = (key, arrow) => () => (pressed(key) ?? document.querySelector(`a[data-range-key="${arrow}"]`))?.click();
+  ops.onKey("[", step("[", "ArrowLeft"));
+  ops.onKey("]", step("]", "ArrowRight"));
+
   // A key that stands on a button or a link presses it.
   const pressed = (key) => document.querySelector(`main [data-press="${CSS.escape(key)}"]:not([hidden])`);
 

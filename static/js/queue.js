@@ -1,9 +1,10 @@
-// Clears a queue by keyboard: a current row, chosen rows, and the keys that stand on the buttons. What a key does is
-// what its button does; anything that needs a word more opens its form over the page.
+// A list by keyboard: a current row, chosen rows, and the keys that stand on the buttons. What a key does is what its
+// button does; anything that needs a word more opens its form over the page.
 "use strict";
 {
   const ops = globalThis.recoveryOps;
-  const rows = () => [...document.querySelectorAll("table[data-queue] tbody tr")];
+  const list = () => document.querySelector("main table[data-queue]") ?? document.querySelector("main table:has([data-rows])");
+  const rows = () => [...(list()?.querySelectorAll("tbody tr[data-key]") ?? [])];
   let currentKey = "";
   let anchorKey = "";
 
@@ -30,6 +31,15 @@
     row.querySelector("a")?.focus({ preventScroll: true });
     row.scrollIntoView({ block: "nearest" });
     show();
+    document.dispatchEvent(new CustomEvent("ops:row", { detail: row }));
+  }
+
+  // `J` and `K` choose the row and go on.
+  function chooseAndGo(step) {
+    const box = boxOf(rows()[indexOf(currentKey)]);
+    if (box) box.checked = true;
+    anchorKey ||= currentKey;
+    go(step);
   }
 
   function choose() {
@@ -60,10 +70,15 @@
 
   function openForm(button) {
     const asked = new URLSearchParams();
-    for (const box of boxes()) asked.append(box.name, box.value);
-    if (![...asked.keys()].length) return ops.say("Choose at least one row first.");
+    const meant = boxes();
+    for (const box of meant) asked.append(box.name, box.value);
+    if (!meant.length) return ops.say("Choose at least one row first.");
+    if (button.name) asked.set(button.name, button.value);
     asked.set("back", location.pathname + location.search);
-    const link = Object.assign(document.createElement("a"), { href: `${button.formAction}?${asked}`, hidden: true });
+    const { page } = button.dataset; // what is done to many has a page of its own, to one a form
+    if (page && meant.length > 1) return location.assign(`${button.formAction}?${asked}`);
+    const alone = page && `${meant[0].closest("tr").querySelector("th a").pathname}/${page}`;
+    const link = Object.assign(document.createElement("a"), { href: alone || `${button.formAction}?${asked}`, hidden: true });
     link.dataset.dialog = "";
     document.body.append(link);
     link.click();
@@ -84,6 +99,8 @@
 
   ops.onKey("j", () => go(1));
   ops.onKey("k", () => go(-1));
+  ops.onKey("J", () => chooseAndGo(1));
+  ops.onKey("K", () => chooseAndGo(-1));
   ops.onKey("x", choose);
   ops.onKey("X", chooseAsFar);
   // Where no button has the key, `d` shows or hides what stands folded in the row: its differences.
@@ -95,7 +112,7 @@
   }
 
   ops.onKey("o", () => rows()[indexOf(currentKey)]?.querySelector("a")?.click());
-  for (const key of ["a", "i", "s", "d", "y", "r", "e", "m", "n"])
+  for (const key of "aisdyremnfcuw")
     ops.onKey(key, (event) => {
       const button = document.querySelector(`main [data-press="${key}"]:is(button, a)`);
       if (!button) return key === "d" && unfold(event);
@@ -109,8 +126,8 @@
       event.preventDefault();
       openForm(button);
     }
-    const row = event.target.closest("table[data-queue] tbody tr");
-    if (row) {
+    const row = event.target.closest("tbody tr[data-key]");
+    if (row && list()?.contains(row)) {
       currentKey = row.dataset.key;
       if (event.target.matches("input[type=checkbox]")) anchorKey = currentKey;
       show();

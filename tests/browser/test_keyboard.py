@@ -18,7 +18,7 @@ Visit = Callable[..., Page]
 def test_the_palette_finds_opens_and_gives_the_focus_back(visit: Visit) -> None:
     page = visit("/breakers")
     page.keyboard.press("Control+k")
-    field = page.get_by_role("searchbox")
+    field = page.get_by_role("dialog").get_by_role("searchbox")
     expect(field).to_be_focused()
     page.keyboard.type("crm")
     expect(page.get_by_role("dialog").get_by_role("link", name="crm.update breaker")).to_be_visible()
@@ -70,10 +70,46 @@ def test_a_view_is_saved_by_keyboard_and_opened_from_the_list(visit: Visit) -> N
     page.wait_for_url("**/failures?range=1h")
 
 
+def test_a_row_is_looked_into_beside_the_list_and_the_address_keeps_it(visit: Visit) -> None:
+    page = visit("/breakers?sort=name")
+    page.keyboard.press("j")
+    page.keyboard.press(" ")
+    pane = page.get_by_role("complementary", name="Peek")
+    expect(pane.get_by_role("heading", level=1)).to_contain_text("crm.update")
+    page.keyboard.press("j")
+    expect(pane.get_by_role("heading", level=1)).to_contain_text("model:large")
+    assert "peek=breaker-model%3Alarge" in page.url
+    page.reload()
+    expect(pane.get_by_role("heading", level=1)).to_contain_text("model:large")
+    page.keyboard.press("Escape")
+    expect(pane).to_be_hidden()
+    assert "peek" not in page.url
+
+
+def test_breakers_are_chosen_by_keys_and_taken_to_one_form(visit: Visit) -> None:
+    page = visit("/breakers?sort=name")
+    for key in ("j", "J", "x"):
+        page.keyboard.press(key)
+    expect(page.locator("[data-chosen]")).to_have_text("2 chosen")
+    page.keyboard.press("f")
+    page.wait_for_url("**/bulk?name=crm.update&name=model*")
+    expect(page.get_by_role("checkbox", checked=True)).to_have_count(2)
+    page.get_by_role("link", name="Cancel").click()
+    expect(page.get_by_role("checkbox", name="Choose", checked=True)).to_have_count(2)
+    page.keyboard.press("Escape")
+
+
+def test_brackets_go_to_the_range_before_and_after(visit: Visit) -> None:
+    page = visit("/breakers?range=1h")
+    with page.expect_navigation():
+        page.keyboard.press("[")
+    assert re.search(r"from=.*&to=", page.url)
+
+
 def test_without_script_one_searches_on_a_page(visit: Visit) -> None:
     page = visit("/breakers", java_script_enabled=False)
     page.get_by_role("link", name="Find or do").click()
-    page.get_by_role("searchbox").fill("search")
+    page.get_by_role("main").get_by_role("searchbox").fill("search")
     page.get_by_role("button", name="Find").click()
     page.get_by_role("link", name="search_web breaker").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("search_web")

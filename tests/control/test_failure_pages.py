@@ -153,3 +153,72 @@ def test_another_choice_of_what_to_see_begins_with_its_first_row() -> None:
     ranges = re.findall(r'<nav class="segments" aria-label="Time range">(.*?)</nav>', runs)
     assert len(ranges) == 1
     assert "before=" not in ranges[0]
+
+
+def test_failures_over_time_are_bars_and_rows_that_lead_to_their_range() -> None:
+    met(times=3)
+    met("beef", times=1, operation="search_web")
+    page = signed_in().get("/failures?range=15m").content.decode()
+    [bars] = re.findall(r'<svg class="histogram".*?</svg>', page, re.DOTALL)
+    assert bars.count("<a href=") == 15  # no bar is shorter than the shortest range
+    rows = re.findall(
+        r'<tr><th scope="row"><a href="(\?from=[^"]+)">.*?<td class="num">(\d+)</td></tr>', page, re.DOTALL
+    )
+    assert sum(int(count) for _, count in rows) == 4
+    for href, count in rows:
+        told = text_of(signed_in().get(f"/failures{unescape(href)}"))
+        assert f"{count} failed attempt" in told, "the range of a bar holds what the bar shows"
+
+
+def test_bars_show_what_is_chosen_and_nothing_where_nobody_was() -> None:
+    met(times=3)
+    met("beef", times=1, operation="search_web")
+    said = text_of(signed_in().get("/failures?range=1h&operation=crm"))
+    assert "3 failures, most of them from" in said
+    page = signed_in().get("/failures?range=1h").content.decode()
+    assert "not known" in page, "before the first sign of life nothing is known"
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("timed", ["beef"]),
+        ('"read timed"', ["beef"]),
+        ('"timed read"', []),
+        ("-timed", ["f00d"]),
+        ("operation:crm", ["f00d"]),
+        ("-operation:crm out", ["beef"]),
+        ("status:529 helios", ["beef", "f00d"]),
+        ("helios:", ["f00d"]),
+    ],
+)
+def test_a_search_knows_exact_words_fields_and_what_is_not_meant(typed: str, found: list[str]) -> None:
+    met(message="helios: says 529")
+    met("beef", times=1, message="Read timed out by helios", operation="search_web")
+    page = signed_in().get("/failures", {"q": typed}).content.decode()
+    assert sorted(set(re.findall(r'data-key="failure-([^"]+)"', page))) == found
+
+
+def test_one_failure_of_a_cause_has_neighbours_and_the_one_that_tells_most_comes_first() -> None:
+    Story().tell(failed(Category.OVERLOADED, "crm", fingerprint="f00d"), at=70, instance="r-0").store()
+    met(times=2)
+    client = signed_in()
+    page = client.get("/failures/f00d").content.decode()
+    assert "2 of the newest 3, the one that tells most" in text_of(client.get("/failures/f00d"))
+    [newer], [older] = (re.findall(rf'href="([^"]+)" data-press="\{key}"', page) for key in "[]")
+    assert "1 of the newest 3" in text_of(client.get(f"/failures/f00d{unescape(newer)}"))
+    last = client.get(f"/failures/f00d{unescape(older)}").content.decode()
+    assert 'data-press="]"' not in last
+    assert "2 of the newest 3" in text_of(client.get("/failures/f00d?one=moon"))
+
+
+def test_the_log_of_a_cause_tells_who_did_what_and_why() -> None:
+    met()
+    client = signed_in()
+    assert "Nobody has done anything about it yet" in text_of(client.get("/failures/f00d?tab=log"))
+    archived = {"fingerprint": "f00d", "until": "3600", "reason": "helios mends it", "version": "0"}
+    client.post("/failures/act/archive", archived)
+    said = text_of(client.get("/failures/f00d?tab=log"))
+    assert "ana archived f00d" in said
+    assert "helios mends it" in said
+    assert "Over time" not in said

@@ -157,7 +157,7 @@ def test_the_list_shows_one_state_and_says_so_when_there_is_none() -> None:
     assert "calm" not in text_of(signed_in().get("/breakers?show=open"))
     said = text_of(signed_in().get("/breakers?show=disabled"))
     assert "0 of 2 breakers" in said
-    assert "None is disabled right now" in said
+    assert "Most are kept out by “disabled”: without it there would be 2 breakers" in said
 
 
 @pytest.mark.parametrize("path", ["/", "/breakers", "/agents", "/policies", "/timelines?view=table", "/audit"])

@@ -53,6 +53,7 @@ PAGES = {
     "runs": "/runs",
     "run": "/runs/run-1",
     "policies": "/policies",
+    "playbook": "/policies?tab=playbook",
     "policy": "/policies/operations/search_web",
     "releases": "/policies/releases",
     "release": "/policies/releases/0",

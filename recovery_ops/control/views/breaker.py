@@ -151,10 +151,14 @@ def _desired_and_observed(
         "apply": applying,
         "missing": applying.missing(),
         "instances": instances_of(
-            found, standing, revision=revision, made_at=made_at, asked=request.GET.dict(), query=query
+            found, standing, revision=revision, made_at=made_at, asked=_asked_of(request), query=query
         ),
         "configuration": configuration_of(in_force(standing.policy, operation)),
     }
+
+
+def _asked_of(request: HttpRequest) -> Mapping[str, str]:
+    return {name: request.GET[name] for name in ("show", "all") if name in request.GET}
 
 
 def _entries(environment: str, name: str) -> list[AuditEntry]:

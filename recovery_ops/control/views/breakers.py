@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -12,20 +12,24 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from events import drawing, queries
-from events.empties import Empty, Why, nobody_yet
+from events.empties import Clause, Empty, Why, nobody_yet, relaxed
 from events.exports import Cell, is_asked, rows_answer
 from events.pages import render_page
-from events.rows import BreakerRow, MajoritySegment
+from events.queries.breakers import counts_among
+from events.rows import RANK, AgentRow, BreakerRow, MajoritySegment
 from events.window import PRESETS, Window, window_in
 from events.wording import count_text
+from recovery_ops.control.context import visit_of
 from recovery_ops.control.stuck import stuck_among
 from recovery_ops.control.views import sentences
+from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.facets import Facet, facets_of
+from recovery_ops.control.views.paging import from_the_start
 from recovery_ops.control.views.resting import MOST_ELSEWHERE, elsewhere
 from recovery_ops.control.views.shedding import sentence_of
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.intent import Override
-from recovery_ops.rules.words import State
+from recovery_ops.rules.words import ApplyStatus, State
 
 SOON = timedelta(hours=1)
 _STATES = (State.FORCED_OPEN, State.OPEN, State.HALF_OPEN, State.DISABLED, State.METRICS_ONLY, State.CLOSED)
@@ -59,20 +63,65 @@ class Row:
     held: Held | None
     narrower: int
     is_stuck: bool
+    drifted: int
+    late: int
+    """Instances that obey another desired state than the newest, and those that have not applied it yet."""
+    is_chosen: bool
     bullet: SafeString
     strip: SafeString | str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What of the list an address asks for, beside the state: words, a service, a group of instances."""
+
+    text: str
+    service: str
+    group: str
+
+    @staticmethod
+    def by(request: HttpRequest) -> Asked:
+        """What this request asks for."""
+        text, service, group = (request.GET.get(name, "").strip()[:_ASKED_CHARS] for name in _CLAUSES)
+        return Asked(text=text, service=service, group=group)
+
+    def keeps(self, row: BreakerRow, *, but: str = "") -> bool:
+        """Whether a row is one of these; `but` is a clause that does not count."""
+        found = " ".join((row.name, *row.operations)).lower()
+        return (
+            (but == "q" or self.text.lower() in found)
+            and (but == "service" or not self.service or self.service in row.services)
+            and (but == "group" or not self.group or self.group in row.groups)
+        )
+
+    @property
+    def words(self) -> dict[str, str]:
+        """Each clause that is asked for, by its name in addresses."""
+        words = {"q": f"“{self.text}”", "service": f"service {self.service}", "group": f"group {self.group}"}
+        given = zip(_CLAUSES, (self.text, self.service, self.group), strict=True)
+        return {name: words[name] for name, value in given if value}
+
+
+_ACTS = (("trip", "f", "Trip"), ("disable", "c", "Disable"), ("release", "u", "Return to auto"))
+"""What is done to the chosen ones: the verb, its key, its word. Each opens a form; a key alone does nothing."""
+_CLAUSES = ("q", "service", "group")
+_ASKED_CHARS = 100
+
+
 def breakers(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """All breakers, or those of one state."""
+    """All breakers, or those of one state, service or group, or with some words in their names."""
     now = timezone.now()
     window = window_in(request, environment, now=now)
     found = queries.breakers(environment, now=now)
     standing = Standing(environment, now=now)
     stuck = stuck_among(found, standing.policy, now=now)
-    tests = _tests(found, standing) | {"stuck": set(stuck)}
-    chosen = request.GET.get("show", "")
-    shown = [row for row in found if chosen not in tests or row.name in tests[chosen]]
+    off = _off(environment, queries.fleet(environment, now=now), standing)
+    tests = _tests(found, standing, off) | {"stuck": set(stuck)}
+    may_choose = visit_of(request).grants.may_in_part("trip", environment)
+    chosen, asked = request.GET.get("show", ""), Asked.by(request)
+    columns = Columns(request, _HEADS, before=int(may_choose))
+    among = [row for row in found if asked.keeps(row)]
+    shown = columns.in_order(row for row in among if chosen not in tests or row.name in tests[chosen])
     if is_asked(request):
         return rows_answer(request, f"breakers {environment}", _COLUMNS, (_cells(row, standing) for row in shown))
     resting = elsewhere(standing)
@@ -83,10 +132,24 @@ def breakers(request: HttpRequest, *, environment: str) -> HttpResponse:
         "presets": PRESETS,
         "sentence": sentences.breakers(found),
         "total": len(found),
-        "empty": None if found else _empty(window),
-        "facets": _facets(tests, len(found), chosen, window),
-        "facet_word": _WORDS.get(chosen, chosen),
-        "rows": [_row(row, standing, fleet.get(row.name, []), window, is_stuck=row.name in stuck) for row in shown],
+        "empty": _empty(request, window, found, asked, tests.get(chosen)) if not shown else None,
+        "facets": list(_facets(request, tests, {row.name for row in among}, chosen)),
+        **_narrowing(request, found, asked),
+        "columns": columns,
+        "may_choose": may_choose,
+        "acts": _ACTS,
+        "rows": [
+            _row(
+                row,
+                standing,
+                fleet.get(row.name, []),
+                window,
+                is_stuck=row.name in stuck,
+                off=off.get(row.name, (0, 0)),
+                is_chosen=row.name in request.GET.getlist("chosen"),
+            )
+            for row in shown
+        ],
         "shed": None if standing.shed is None else sentence_of(standing.shed, now=now),
         "elsewhere": resting[:MOST_ELSEWHERE],
         "more_elsewhere": len(resting) - MOST_ELSEWHERE,
@@ -96,8 +159,33 @@ def breakers(request: HttpRequest, *, environment: str) -> HttpResponse:
     return render_page(request, "control/breakers", context)
 
 
-def _empty(window: Window) -> Empty:
-    """No breaker at all: nobody reports, or nobody guards a call."""
+def _narrowing(request: HttpRequest, found: Sequence[BreakerRow], asked: Asked) -> Mapping[str, object]:
+    """What the form above the list offers, and what it keeps of the address."""
+    kept = from_the_start(request).items()
+    return {
+        "asked": asked,
+        "let_go": [(words, _without(request, name)) for name, words in asked.words.items()],
+        "services": sorted({one for row in found for one in row.services}),
+        "groups": sorted({one for row in found for one in row.groups}),
+        "kept": [(name, value) for name, value in kept if name not in (*_CLAUSES, "chosen")],
+    }
+
+
+def _empty(
+    request: HttpRequest, window: Window, found: Sequence[BreakerRow], asked: Asked, of_state: Collection[str] | None
+) -> Empty:
+    """No breaker at all: nobody reports, or nobody guards a call. Of those there are: what keeps them out."""
+    if found:
+        names = {row.name for row in found} if of_state is None else set(of_state)
+        clauses = []
+        for name, words in asked.words.items():
+            without = sum(asked.keeps(row, but=name) and row.name in names for row in found)
+            clauses.append(Clause(words, without, _without(request, name)))
+        if of_state is not None:
+            show = request.GET.get("show", "")
+            words = f"“{_WORDS.get(show, show).replace('_', ' ')}”"
+            clauses.append(Clause(words, sum(asked.keeps(row) for row in found), _without(request, "show")))
+        return relaxed(clauses, total=len(found), what="breaker")
     if window.began is None:
         return nobody_yet()
     text = "Agents report, and none of them has called a guarded operation. That is not the same as all good."
@@ -110,12 +198,32 @@ def _empty(window: Window) -> Empty:
     )
 
 
-_WORDS = {"incomplete": "not fully known", "expiring": "expiring within 1 h"}
+_WORDS = {
+    "held": "held by a person",
+    "drifted": "drifted",
+    "late": "not applied everywhere",
+    "incomplete": "not fully known",
+    "expiring": "expiring within 1 h",
+}
 
 
 _COLUMNS = (
     *("breaker", "operations", "services", "worst state", "instances", "instances not reachable", "since"),
     *("failure rate", "limit", "calls per min", "failures per min", "refused per min", "held by", "held until"),
+)
+
+
+_HEADS: tuple[Column[BreakerRow], ...] = (
+    Column(name="name", word="Breaker", key=lambda row: row.name, is_fixed=True),
+    Column(name="state", word="Observed", key=lambda row: RANK[row.worst], is_most_first=True),
+    Column(name="desired", word="Desired"),
+    Column(name="since", word="Since", key=lambda row: row.since, is_most_first=True),
+    Column(name="rate", word="Failure rate", key=lambda row: row.failure_rate, is_most_first=True),
+    Column(name="calls", word="Calls / min", key=lambda row: row.calls_per_min, is_number=True, is_most_first=True),
+    Column(
+        name="refused", word="Refused / min", key=lambda row: row.rejected_per_min, is_number=True, is_most_first=True
+    ),
+    Column(name="strip", word="State in range"),
 )
 
 
@@ -136,10 +244,25 @@ def _cells(row: BreakerRow, standing: Standing) -> tuple[Cell, ...]:
     )
 
 
-def _tests(rows: Sequence[BreakerRow], standing: Standing) -> dict[str, set[str]]:
+def _off(environment: str, agents: Iterable[AgentRow], standing: Standing) -> Mapping[str, tuple[int, int]]:
+    """Of each breaker: instances that drifted or refused, and those that have not applied the newest state yet."""
+    drifted, late = [], []
+    for agent in agents:
+        status = standing.status_of(agent, standing.revision) if agent.is_follower else ApplyStatus.APPLIED
+        if status in (ApplyStatus.DRIFTED, ApplyStatus.FAILED):
+            drifted.append(agent.id)
+        elif status is ApplyStatus.PENDING:
+            late.append(agent.id)
+    return counts_among(environment, drifted, late)
+
+
+def _tests(rows: Sequence[BreakerRow], standing: Standing, off: Mapping[str, tuple[int, int]]) -> dict[str, set[str]]:
     """Which breakers each choice shows."""
     tests = {state.value: {row.name for row in rows if row.worst is state} for state in _STATES}
     tests["unknown"] = {row.name for row in rows if row.worst is None}
+    tests["held"] = {row.name for row in rows if standing.override_of(row.name) is not None}
+    tests["drifted"] = {row.name for row in rows if off.get(row.name, (0, 0))[0]}
+    tests["late"] = {row.name for row in rows if off.get(row.name, (0, 0))[1]}
     tests["incomplete"] = {row.name for row in rows if row.unknown}
     soon = (standing.now + SOON).timestamp()
     tests["expiring"] = {
@@ -148,11 +271,22 @@ def _tests(rows: Sequence[BreakerRow], standing: Standing) -> dict[str, set[str]
     return tests
 
 
-def _facets(tests: Mapping[str, set[str]], total: int, chosen: str, window: Window) -> Iterable[Facet]:
-    counts = {name: len(names) for name, names in tests.items() if names or name == chosen}
+def _facets(
+    request: HttpRequest, tests: Mapping[str, set[str]], among: Collection[str], chosen: str
+) -> Iterable[Facet]:
+    """A chip for each choice, with how many it shows of those that the other clauses leave."""
+    counts = {name: len(names & set(among)) for name, names in tests.items() if names or name == chosen}
+    query = _without(request, "show").removeprefix("?")
     return facets_of(
-        counts, total=total, chosen=chosen, words=_WORDS, states=set(_STATES) | {"unknown"}, query=window.query
+        counts, total=len(among), chosen=chosen, words=_WORDS, states=set(_STATES) | {"unknown"}, query=query
     )
+
+
+def _without(request: HttpRequest, name: str) -> str:
+    query = from_the_start(request)
+    for one in (name, "chosen"):
+        query.pop(one, None)
+    return f"?{query.urlencode()}"
 
 
 def _href(row: BreakerRow, window: Window) -> str:
@@ -160,7 +294,14 @@ def _href(row: BreakerRow, window: Window) -> str:
 
 
 def _row(
-    row: BreakerRow, standing: Standing, segments: Sequence[MajoritySegment], window: Window, *, is_stuck: bool
+    row: BreakerRow,
+    standing: Standing,
+    segments: Sequence[MajoritySegment],
+    window: Window,
+    *,
+    is_stuck: bool,
+    off: tuple[int, int],
+    is_chosen: bool,
 ) -> Row:
     return Row(
         breaker=row,
@@ -169,6 +310,9 @@ def _row(
         held=Held.of(standing.override_of(row.name)),
         narrower=len(standing.narrower_of(row.name)),
         is_stuck=is_stuck,
+        drifted=off[0],
+        late=off[1],
+        is_chosen=is_chosen,
         bullet=drawing.bullet(row.failure_rate, _limit(row)),
         strip=drawing.strip(segments, start=window.start, end=window.end, label=row.name) if segments else "–",
     )

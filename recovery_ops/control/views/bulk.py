@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
@@ -144,11 +145,26 @@ def _page(
         "services": sorted({one.service for one in agents}),
         "groups": sorted({one.group for one in agents} - {""}),
         "instances": sorted({one.instance for one in agents}),
-        "back": reverse("breakers"),
+        "back": _back(request, chosen),
+        "came_from": _came_from(request),
         "is_second_needed": is_second_needed(environment),
         "ramp": next((one for one in map(_object_of, results) if isinstance(one, ResetRamp)), None),
     }
     return render_page(request, "control/bulk", context, status=status)
+
+
+def _came_from(request: HttpRequest) -> str:
+    """The list as it was narrowed, where the form names it; else the whole list."""
+    given, home = (request.POST or request.GET).get("back", ""), reverse("breakers")
+    return given if given.startswith(f"{home}?") else home
+
+
+def _back(request: HttpRequest, names: Iterable[str]) -> str:
+    """The list that one came from, with these chosen."""
+    path, _, query = _came_from(request).partition("?")
+    kept = [(name, value) for name, value in parse_qsl(query) if name != "chosen"]
+    asked = urlencode([*kept, *(("chosen", name) for name in names)])
+    return f"{path}?{asked}" if asked else path
 
 
 def _impact(environment: str, names: Iterable[str], where: Mapping[str, str]) -> Impact:

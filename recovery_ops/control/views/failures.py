@@ -36,7 +36,10 @@ from events.wording import category_text, clock_text, count_text, listing
 from recovery_ops.control.cursors import after_place
 from recovery_ops.control.failures import Standing, cases_of, grouping_of, groupings_in_force, standing_of
 from recovery_ops.control.models import FailureCase
+from recovery_ops.control.views.brushing import histogram_of
+from recovery_ops.control.views.occurrences import log_of, occurrence_of
 from recovery_ops.control.views.paging import from_the_start, page, place_asked
+from recovery_ops.control.views.wanted import words_of
 from recovery_ops.rules.words import FAMILY_OF, Category, RunStatus
 
 FIELD_WORDS = {
@@ -102,7 +105,8 @@ def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
     me = request.user.get_username()
     counts = {name: sum(_is_in(name, standing, me) for standing in standings.values()) for name in TABS}
     of_tab = [one for one in found if _is_in(tab, standings[one.fingerprint], me)]
-    matching = [one for one in of_tab if search.lower() in _searched(one)]
+    looked_for = words_of(search)
+    matching = [one for one in of_tab if looked_for.fits(_told_of(one))]
     if is_asked(request):
         rows = (_cells(one, standings[one.fingerprint]) for one in matching)
         return rows_answer(request, f"failures {environment}", _COLUMNS, rows)
@@ -113,6 +117,7 @@ def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
         "presets": PRESETS,
         "empty": None if shown else _empty(request, environment, window, everything, chosen, search, tab, now),
         "sentence": _sentence(sample, matching),
+        "histogram": histogram_of(request, sample, window) if sample.seen else None,
         "cut": _cut_words(everything, window),
         "facets": [(FIELD_WORDS[name], list(_choices(request, sample, everything, name, chosen))) for name in Field],
         "chosen": [(FIELD_WORDS[name].lower(), value, _without(request, name)) for name, value in chosen.items()],
@@ -156,7 +161,8 @@ def _empty(
     def left(fields: Mapping[Field, str], words: str, of_tab: str) -> int:
         found = fingerprints(everything.matching(fields), start=window.start, end=window.end, before=None, limit=READ)
         standings = ((one, standing_of(cases.get(one.fingerprint), last=one.last, now=now)) for one in found)
-        return sum(_is_in(of_tab, how, me) and words.lower() in _searched(one) for one, how in standings)
+        looked_for = words_of(words)
+        return sum(_is_in(of_tab, how, me) and looked_for.fits(_told_of(one)) for one, how in standings)
 
     clauses = [Clause(f"“{search}”", left(chosen, "", tab), _without_word(request, "q"))] if search else []
     for name, value in chosen.items():
@@ -236,6 +242,9 @@ def failure(request: HttpRequest, *, environment: str, fingerprint: str) -> Http
         "endings": list(_endings(stories_of(environment, ids))),
         "runs_read": len(ids),
         "newest": newest,
+        "tab": "log" if request.GET.get("tab") == "log" else "",
+        "one": occurrence_of(request, newest),
+        "log": log_of(environment, parts) if request.GET.get("tab") == "log" else [],
         "trend": drawing.spark(found.bins),
         "runs_href": f"{reverse('runs')}?fingerprint={quote(fingerprint, safe='')}{window.also}",
         "is_grouped": len(parts) > 1 or bool(split_from),
@@ -265,8 +274,17 @@ def _before(environment: str, window: Window, grouping: Grouping) -> Mapping[str
     return counts_before(environment, start=window.start, end=window.end, grouping=grouping)
 
 
-def _searched(one: Fingerprint) -> str:
-    return " ".join((one.fingerprint, one.message, one.error_type, one.category, *one.operations)).lower()
+def _told_of(one: Fingerprint) -> Mapping[str, str]:
+    """What is looked for in a cause, by the words that may stand in front of a colon."""
+    return {
+        "cause": one.fingerprint,
+        "message": one.message,
+        "type": one.error_type,
+        "category": one.category,
+        "operation": " ".join(one.operations),
+        "backend": " ".join(one.backends),
+        "status": str(one.status_code or ""),
+    }
 
 
 def _row(one: Fingerprint, window: Window, standing: Standing) -> Row:

@@ -47,7 +47,14 @@ SHORTCUTS = (
     ),
     (
         "In a list",
-        (("j k", "next, previous"), ("x", "choose"), ("Shift x", "choose as far"), ("o", "open")),
+        (
+            ("j k", "next, previous"),
+            ("J K", "choose and go on"),
+            ("x", "choose"),
+            ("Shift x", "choose as far"),
+            ("o", "open"),
+            ("Space", "look into it beside the list"),
+        ),
     ),
     (
         "Range: t, then",
@@ -62,6 +69,7 @@ SHORTCUTS = (
         "This page",
         (
             ("1 to 6", "a tile of the overview, a tab of a run"),
+            ("[ ]", "the item, or the range, before and after"),
             (".", "the next thing that went wrong"),
             ("+ -", "zoom into a figure, and out"),
             ("n", "the next change in a figure"),

@@ -37,6 +37,7 @@ from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.configuration import in_force, set_by
 from recovery_ops.control.views.paging import newest_of
+from recovery_ops.control.views.playbook import playbook
 from recovery_ops.control.views.rollouts import rollout_row
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.knobs import KNOBS
@@ -68,7 +69,9 @@ class Row:
 
 
 def policies(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """Every operation that was called lately or has a rule, and how far the live policy has come."""
+    """Every operation that was called lately or has a rule, and how far the live policy has come; or the playbook."""
+    if request.GET.get("tab") == "playbook":
+        return playbook(request, environment=environment)
     now = timezone.now()
     standing = Standing(environment, now=now)
     fleet = queries.fleet(environment, now=now)

@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_http_methods
 
+from events import drawing
 from events.pages import render_page
 from events.wording import category_text, count_text, share_text
 from recovery_ops.control.actions import Refused
@@ -155,6 +156,7 @@ def replay(request: HttpRequest, *, environment: str, number: int) -> HttpRespon
         "loop": loop_rows(result),
         "renamed": renamed_of(result),
         "endings": result.get("endings", []),
+        "sankey": _sankey(result.get("endings", [])),
         "operations": operations_of(result.get("operations", [])),
         "examples": examples_of(result.get("examples", [])),
         "is_outdated": found.proposal is not None and found.proposal.edition != found.edition,
@@ -164,6 +166,12 @@ def replay(request: HttpRequest, *, environment: str, number: int) -> HttpRespon
     if found.is_unfinished:
         answer["Refresh"] = str(REFRESH_S)
     return answer
+
+
+def _sankey(endings: Sequence[Mapping[str, Any]]) -> str:
+    """How affected calls end under the one policy and under the other, as a drawing; nothing where none is affected."""
+    flows = [(str(one["old"]), str(one["new"]), int(one["calls"])) for one in endings]
+    return drawing.sankey(flows) if flows else ""
 
 
 def _cancelled(request: HttpRequest, found: Replay) -> HttpResponse:

@@ -1,0 +1,156 @@
+"""The playbook that is in force: what answers each verdict, what it was asked for lately, and how that ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from events import drawing
+from events.empties import none_in
+from events.pages import render_page
+from events.queries.plays import READ, PlayedRow, played
+from events.window import PRESETS, window_in
+from events.wording import category_text, count_text, lasted_text, listing
+from recovery_ops.control.views.standing import Standing
+from recovery_ops.rules.verdicts import ADVICE, UNPROVEN, Play
+from recovery_ops.rules.words import VERDICT_OF, Compensation, CompensationOutcome, Verdict
+
+_ENDED = {
+    CompensationOutcome.SUCCEEDED_AFTER_COMPENSATION: "succeeded",
+    CompensationOutcome.DEPRECATED: "left out",
+    CompensationOutcome.ESCALATED: "put to a person",
+    CompensationOutcome.REVERSED: "undone",
+    CompensationOutcome.EXHAUSTED: "exhausted",
+}
+_NOT_PROVEN = "not proven"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One verdict: what leads to it, what answers it and how, what the agent does next, and what came of it lately."""
+
+    verdict: str
+    causes: str
+    compensation: str
+    how: str
+    advice: str
+    count: int
+    ended: str
+    last: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """So often a verdict went to a compensation; `is_other` where the playbook in force would answer otherwise."""
+
+    verdict: str
+    compensation: str
+    count: int
+    ended: str
+    is_other: bool
+
+
+def playbook(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """The playbook and what was done by it in a range."""
+    now = timezone.now()
+    window = window_in(request, environment, now=now)
+    standing = Standing(environment, now=now)
+    found = played(environment, start=window.start, end=window.end)
+    flows = _flows(found.rows, standing)
+    empty = None
+    if not flows:
+        text = "No failure in this range was answered by the playbook; agents reported all through it."
+        empty = none_in(environment, window, now=now, title="Nothing was compensated in this range", text=text)
+    is_built_in = not standing.snapshot.policy.document.get("playbook")
+    context = {
+        "now": now,
+        "window": window,
+        "presets": PRESETS,
+        "lines": [*_lines(found.rows, standing), _unproven(found.rows)],
+        "flows": flows,
+        "sankey": drawing.sankey([(one.verdict, one.compensation, one.count) for one in flows]) if flows else "",
+        "sentence": _sentence(flows, is_cut=found.is_cut),
+        "source": "the built-in one" if is_built_in else f"of policy {standing.snapshot.policy.version}",
+        "empty": empty,
+    }
+    return render_page(request, "control/playbook", context)
+
+
+def _lines(rows: Sequence[PlayedRow], standing: Standing) -> Iterable[Line]:
+    for verdict, play in standing.policy.playbook.plays.items():
+        causes = [category_text(category) for category, one in VERDICT_OF.items() if one is verdict]
+        mine = [row for row in rows if row.verdict == verdict]
+        yield _line(_words(verdict), ", ".join(causes), play, ADVICE[verdict], mine)
+
+
+def _unproven(rows: Sequence[PlayedRow]) -> Line:
+    mine = [row for row in rows if not row.verdict]
+    return _line(_NOT_PROVEN, "what nobody can name", UNPROVEN, "Wait for a person.", mine)
+
+
+def _line(word: str, causes: str, play: Play, advice: str, rows: Sequence[PlayedRow]) -> Line:
+    return Line(
+        verdict=word,
+        causes=causes,
+        compensation=_words(play.compensation),
+        how=_how(play),
+        advice=advice,
+        count=sum(row.count for row in rows),
+        ended=_ended(rows),
+        last=max((row.last for row in rows), default=None),
+    )
+
+
+def _how(play: Play) -> str:
+    if play.delays_s:
+        return f"after {listing([lasted_text(one) for one in play.delays_s], most=6)}"
+    if play.compensation is Compensation.ESCALATE_TO_HUMAN:
+        return f"asks {play.queue}"
+    return f"leaves a ticket with {play.queue}" if play.queue else ""
+
+
+def _flows(rows: Sequence[PlayedRow], standing: Standing) -> list[Flow]:
+    """What went where, the most frequent first."""
+    sums: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        sums[row.verdict, row.compensation] += row.count
+    plays = standing.policy.playbook.plays
+    known = set(Verdict)
+    return [
+        Flow(
+            verdict=_words(verdict) if verdict else _NOT_PROVEN,
+            compensation=_words(compensation),
+            count=count,
+            ended=_ended([row for row in rows if (row.verdict, row.compensation) == (verdict, compensation)]),
+            is_other=verdict in known and plays[Verdict(verdict)].compensation != compensation,
+        )
+        for (verdict, compensation), count in sums.most_common()
+    ]
+
+
+def _ended(rows: Iterable[PlayedRow]) -> str:
+    """`12 succeeded, 3 exhausted`; empty for nothing."""
+    sums: Counter[str] = Counter()
+    for row in rows:
+        known = row.outcome in set(CompensationOutcome)
+        sums[_ENDED[CompensationOutcome(row.outcome)] if known else row.outcome or "not said"] += row.count
+    return ", ".join(f"{count:,} {word}" for word, count in sums.most_common())
+
+
+def _sentence(flows: Sequence[Flow], *, is_cut: bool) -> str:
+    if not flows:
+        return "What is done about a failure, by what it was found to be."
+    total = sum(one.count for one in flows)
+    least = f"Of the newest {READ:,}: " if is_cut else ""
+    most = flows[0]
+    told = f"{least}{count_text(total, 'failure')} answered; most often {most.verdict} with {most.compensation}"
+    return f"{told} ({most.count:,})."
+
+
+def _words(word: str) -> str:
+    return word.replace("_", " ") or "not said"
