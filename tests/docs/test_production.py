@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import socket
 import subprocess
+import sys
+from fnmatch import fnmatch
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from recovery_ops import environment
-from tests.processes import ROOT
+from tests.processes import ROOT, Running, clean_environment, copy_migrated_sqlite
 
 EXAMPLES = ROOT / "docs" / "production"
+CONTAINER = (EXAMPLES / "Containerfile").read_text()
 UNITS = sorted(EXAMPLES.glob("*.service"))
 TIMERS = sorted(EXAMPLES.glob("*.timer"))
 HOME = "/opt/recovery-ops"
@@ -81,6 +86,53 @@ def test_the_environment_is_one_that_is_read(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_container_installs_what_is_locked() -> None:
-    text = (EXAMPLES / "Containerfile").read_text()
-    assert "--require-hashes -r recovery_ops/locks/server.txt" in text
+    assert "--require-hashes -r recovery_ops/locks/server.txt" in CONTAINER
     assert (ROOT / "recovery_ops" / "locks" / "server.txt").exists()
+
+
+def copied(place: Path) -> Path:
+    """What `COPY . .` puts into the image: the checkout without what `.dockerignore` names."""
+    patterns = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    at_the_top = [one for one in patterns if "/" not in one]
+    anywhere = [one.removeprefix("**/") for one in patterns if one.startswith("**/")]
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        here = [*anywhere, *(at_the_top if Path(folder) == ROOT else ())]
+        return {name for name in names if any(fnmatch(name, pattern) for pattern in here)}
+
+    shutil.copytree(ROOT, place, ignore=left_out, symlinks=True)
+    return place
+
+
+def test_nothing_of_a_checkout_gets_into_the_image_but_the_product(tmp_path: Path) -> None:
+    beside = {line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines()}
+    found = {path.name for path in copied(tmp_path / "image").rglob("*")}
+    assert found & (beside | {".git", ".venv", ".data", "db.sqlite3", "secret-key"}) == set()
+    assert {"manage.py", "recovery_ops", "events", "templates", "static", "server.txt"} <= found
+
+
+def test_what_the_container_file_says_makes_a_console_that_is_healthy(tmp_path: Path) -> None:
+    """Its steps in a fresh directory, with the packages that these tests have: no test builds the image itself."""
+    home, port = copied(tmp_path / "image"), _free_port()
+    (home / ".venv").symlink_to(sys.prefix)
+    (home / ".venv/bin/uvicorn").resolve(strict=True)
+    env = {"RECOVERY_OPS_DATA": str(tmp_path / "data"), "RECOVERY_OPS_BROKER_URL": "redis://127.0.0.1:1/0"}
+    copy_migrated_sqlite(tmp_path / "data")
+    before = re.findall(r"recovery-ops (\.venv/bin/python manage\.py .+)", CONTAINER)
+    assert [words.split()[2] for words in before] == ["migrate", "collectstatic"]
+    for words in before:
+        done = subprocess.run(words.split(), cwd=home, env=clean_environment(env), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    [command] = re.findall(r"^CMD (\[.*\])", CONTAINER, re.MULTILINE)
+    [health] = re.findall(r"^ +CMD (\[.*\])", CONTAINER, re.MULTILINE)
+    started = [word.replace("0.0.0.0", "127.0.0.1") for word in json.loads(command)]
+    with Running([port if word == "8000" else word for word in started], env=env, folder=home) as web:
+        web.said("Uvicorn running on")
+        asked = [word.replace(":8000", f":{port}").replace("timeout=2", "timeout=60") for word in json.loads(health)]
+        looked = subprocess.run(asked, cwd=home, env=clean_environment(), capture_output=True, text=True)
+        assert looked.returncode == 0, looked.stderr
+
+
+def _free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return str(probe.getsockname()[1])
