@@ -20,7 +20,9 @@ from recovery_ops.control.opamp.messages import ACCEPTS_REMOTE_CONFIG, APPLIED, 
 
 REPORTS_STATUS, REPORTS_CONFIG, REPORTS_REMOTE_CONFIG = 0x1, 0x4, 0x1000
 """Of an agent's capabilities: those that the stock client claims beside the one to take configuration."""
-PATIENCE_S = 60.0
+AGAIN_S = 1.0
+"""How long the stock client waits before it says again what was answered 503."""
+PATIENCE_S = 120.0
 """So much longer than an interval may pass until all agents have spoken."""
 
 
@@ -33,10 +35,16 @@ class Polled:
     """From an agent's first message after the change until its word that it applies it was answered."""
     since_click: list[float] = field(default_factory=list)
     """The same from the change itself: with the time until the agent spoke."""
+    put_off: int = 0
+    """Messages that were answered 503 and sent again, as the stock client does."""
 
 
 class NotAnswered(Exception):
-    """A message was answered with something else than 200, or agents never heard of a change."""
+    """A message was answered with neither 200 nor 503, or agents never heard of a change."""
+
+
+class _PutOff(Exception):
+    """A message was answered 503."""
 
 
 class Pollers:
@@ -174,17 +182,24 @@ class _Agent:
             at, is_first = max(at + self._site.interval_s, loop.time()), False
 
     async def _exchange(self, message: Any) -> None:
-        """One message and what follows of its answer, on one connection: a client keeps one for some seconds."""
-        reader, writer = await asyncio.open_connection(self._site.host, self._site.port)
-        try:
-            message_at, takes_on = time.perf_counter(), False
-            while message is not None:
-                answer = await self._ask(reader, writer, message)
-                if takes_on:
-                    self._site.applied(self._number, message_at)
-                message, takes_on = self._next(answer)
-        finally:
-            writer.close()
+        """One message and what follows of its answer."""
+        message_at, takes_on = time.perf_counter(), False
+        while message is not None:
+            answer = await self._answered(message)
+            if takes_on:
+                self._site.applied(self._number, message_at)
+            message, takes_on = self._next(answer)
+
+    async def _answered(self, message: Any) -> Any:
+        while True:
+            reader, writer = await asyncio.open_connection(self._site.host, self._site.port)
+            try:
+                return await self._ask(reader, writer, message)
+            except _PutOff:
+                self._site.polled.put_off += 1
+                await asyncio.sleep(AGAIN_S)
+            finally:
+                writer.close()
 
     def _next(self, answer: Any) -> tuple[Any, bool]:
         """What is to be said now, and whether that is the word that something is applied."""
@@ -223,6 +238,8 @@ class _Agent:
         lines = (await reader.readuntil(b"\r\n\r\n")).lower().split(b"\r\n")
         sizes = [int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:")]
         content = await reader.readexactly(sizes[0] if sizes else 0)
+        if lines[0].split()[1] == b"503":
+            raise _PutOff
         if lines[0].split()[1] != b"200":
             raise NotAnswered(f"an OpAMP message was answered {lines[0].decode()}: {content[:300]!r}")
         self._site.polled.answered.append(time.perf_counter() - began)
