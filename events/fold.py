@@ -27,9 +27,12 @@ from events.summing import (
     OVERLOADED,
     RATE_LIMITED,
     REJECTIONS,
+    LaneSpan,
+    LaneSums,
     Moves,
     SumName,
     Sums,
+    one_move,
 )
 from recovery_ops.rules.facts import BreakerStateChanged, DegradationEnded, SettingsInForce
 from recovery_ops.rules.words import State
@@ -327,6 +330,8 @@ class Folded:
     markers: dict[DegradationName, list[Marker]] = field(default_factory=dict)
     sums: Sums = field(default_factory=dict)
     moves: Moves = field(default_factory=dict)
+    lanes: LaneSums = field(default_factory=dict)
+    """By the minute."""
 
 
 def fold(rows: Sequence[Row]) -> Folded:
@@ -386,9 +391,12 @@ def _fold_breakers(folded: Folded, agent: AgentName, rows: Iterable[Row]) -> Non
             if row.event == "breaker_state_changed" and row.state:
                 known = breakers.setdefault(BreakerName(agent, breaker), BreakerFold(0, Group(b"", NEVER_MOVED)))
                 known.change.join(_change(row))
-                which = f"{left_by(row.attributes)}>{row.state}"
-                move = (agent.environment, row.at_us // _MINUTE_US, breaker, which)
+                left, minute = left_by(row.attributes), row.at_us // _MINUTE_US
+                move = (agent.environment, minute, breaker, f"{left}>{row.state}")
                 folded.moves[move] = folded.moves.get(move, 0) + 1
+                lane, moved = LaneSpan(*agent, breaker, 1, minute), one_move(row.at_us, left, row.state)
+                earlier = folded.lanes.get(lane)
+                folded.lanes[lane] = moved if earlier is None else earlier.joined(moved)
     for breaker, at_us in seen.items():
         known = breakers.setdefault(BreakerName(agent, breaker), BreakerFold(0, Group(b"", NEVER_MOVED)))
         known.seen_us = max(known.seen_us, at_us - at_us % _MINUTE_US)

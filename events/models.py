@@ -364,6 +364,39 @@ class SpanSum(_Sum):
         return f"{self.view} {self.operation or self.category} over {self.minutes} minutes"
 
 
+LANE_MINUTES = (1, 5, 15, 120)
+"""The spans over which the moves of one breaker in one instance are summed up."""
+
+
+class InstanceMoves(models.Model):
+    """How one breaker moved in one instance in a span of time: enough to draw the span as one bin of its lane. Folded.
+
+    `first` and `last` are moments with the rank of a state in the low three bits (see `events.summing.ranked`): of the
+    first move what it left, of the last what it entered. `worst` is the rank of the worst state entered.
+    """
+
+    environment = _environment()
+    breaker = _name()
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False, db_constraint=False, related_name="+")
+    minutes = models.SmallIntegerField(help_text="How long the span is.")
+    span = models.IntegerField(help_text="Which one it is: minutes since the epoch ÷ `minutes`.")
+    moves = models.BigIntegerField()
+    worst = models.SmallIntegerField()
+    first = models.BigIntegerField()
+    last = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["environment", "breaker", "minutes", "span", "agent"], name="instance_moves_once"
+            ),
+        ]
+        indexes = [models.Index(fields=["minutes", "span"], name="instance_moves_by_time")]
+
+    def __str__(self) -> str:
+        return f"{self.breaker}: {self.moves} moves over {self.minutes} minutes"
+
+
 class Quarantine(models.Model):
     """What could not be stored and why: the newest of each environment.
 

@@ -16,10 +16,12 @@ from django.db.models import QuerySet
 
 from events import partitions
 from events.models import (
+    LANE_MINUTES,
     VIEWS,
     Agent,
     BreakerState,
     Degradation,
+    InstanceMoves,
     MinuteSum,
     Quarantine,
     SettingsInForce,
@@ -173,7 +175,7 @@ def _delete_looked_up(values: tuple[Any, ...], sweep: _Sweep) -> int:
 
 
 def _old_sums(environments: list[str], before_minute: int) -> list[QuerySet[Any]]:
-    """The sums of before this minute, in questions that their unique indexes answer."""
+    """The sums of before this minute, in questions that their indexes answer."""
     found: list[QuerySet[Any]] = []
     for environment in environments:
         found.append(MinuteSum.objects.filter(environment=environment, minute__lt=before_minute))
@@ -181,7 +183,8 @@ def _old_sums(environments: list[str], before_minute: int) -> list[QuerySet[Any]
             for width in widths:
                 spans = SpanSum.objects.filter(environment=environment, view=view, minutes=width)
                 found.append(spans.filter(span__lt=before_minute // width))
-    return found
+    lanes = InstanceMoves.objects.all()
+    return [*found, *(lanes.filter(minutes=width, span__lt=before_minute // width) for width in LANE_MINUTES)]
 
 
 def _delete(old: QuerySet[Any], sweep: _Sweep) -> None:

@@ -116,6 +116,21 @@ SPANS = Merge(
     f"ON CONFLICT ({_listed(_SPAN_KEY)}) DO UPDATE SET {_added('events_spansum')}",
     order=_SPAN_KEY,
 )
+_LANE_KEY = ("environment", "breaker", "minutes", "span", "agent_id")
+
+
+def _further(column: str, sign: str) -> str:
+    mine, theirs = f'events_instancemoves."{column}"', f'excluded."{column}"'
+    return f'"{column}" = CASE WHEN {theirs} {sign} {mine} THEN {theirs} ELSE {mine} END'
+
+
+LANES = Merge(
+    "events_instancemoves",
+    (*_LANE_KEY, "moves", "worst", "first", "last"),
+    f"ON CONFLICT ({_listed(_LANE_KEY)}) DO UPDATE SET moves = events_instancemoves.moves + excluded.moves,"
+    f" {_further('worst', '>')}, {_further('first', '<')}, {_further('last', '>')}",
+    order=_LANE_KEY,
+)
 _BREAKER_KEY = ("environment", "breaker", "agent_id")
 BREAKERS = Merge(
     "events_breakerstate",

@@ -36,7 +36,7 @@ from events.fold import (
     marker_of,
 )
 from events.records import AgentName, Row
-from events.summing import Sums, dimensions_digest, over_spans
+from events.summing import Sums, dimensions_digest, over_lanes, over_spans
 
 _fact_values = attrgetter(*("attributes_json" if name == "attributes" else name for name in statements.FACT_COLUMNS))
 _DAY_US = 86_400_000_000
@@ -269,6 +269,11 @@ class _Writer:
             for name, added in over_spans(folded.sums, folded.moves).items()
         )
         self._merge(statements.SPANS, list(spans))
+        lanes = (
+            (name.environment, name.breaker, name.minutes, name.span, self.agent_ids[AgentName(*name[:3])], *moves)
+            for name, moves in over_lanes(folded.lanes).items()
+        )
+        self._merge(statements.LANES, list(lanes))
 
     def _read_by(self, select: str, keys: Sequence[tuple[Any, ...]], tail: str = "") -> Iterator[list[Any]]:
         """The rows whose key is one of these, for a statement that ends in `IN (VALUES `."""

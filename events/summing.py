@@ -12,8 +12,9 @@ from functools import lru_cache
 from operator import add, mul
 from typing import Any, NamedTuple
 
-from events.models import VIEWS, View
-from recovery_ops.rules.words import CAPACITY, Category
+from events.models import LANE_MINUTES, VIEWS, View
+from events.rows import RANK
+from recovery_ops.rules.words import CAPACITY, Category, State
 
 COUNTERS = (
     *("facts", "failures", "rate_limited", "overloaded", "retries", "fallbacks", "rejections", "exhausted"),
@@ -86,6 +87,61 @@ Sums = dict[SumName, list[int]]
 Moves = dict[tuple[str, int, str, str], int]
 """How often breakers moved, by environment, minute, breaker and `left>entered`."""
 SpanSums = dict[SpanName, list[int]]
+
+
+class LaneSpan(NamedTuple):
+    """One breaker in one instance, and the `span`-th span of so many minutes since the epoch."""
+
+    environment: str
+    service: str
+    instance: str
+    breaker: str
+    minutes: int
+    span: int
+
+
+class LaneMoves(NamedTuple):
+    """The moves in it: how many, the rank of the worst state entered, and the first and the last (see `ranked`)."""
+
+    moves: int
+    worst: int
+    first: int
+    last: int
+
+    def joined(self, other: LaneMoves) -> LaneMoves:
+        """Those of both."""
+        return LaneMoves(
+            self.moves + other.moves,
+            max(self.worst, other.worst),
+            min(self.first, other.first),
+            max(self.last, other.last),
+        )
+
+
+LaneSums = dict[LaneSpan, LaneMoves]
+_RANKS = {state.value: RANK[state] for state in State}
+
+
+def ranked(at_us: int, state: str) -> int:
+    """A moment and the rank of a state as one number, which sorts by the moment."""
+    return at_us << 3 | _RANKS.get(state, RANK[State.CLOSED])
+
+
+def one_move(at_us: int, left: str, entered: str) -> LaneMoves:
+    """What a single move adds."""
+    last = ranked(at_us, entered)
+    return LaneMoves(1, last & 7, ranked(at_us, left), last)
+
+
+def over_lanes(minutely: Mapping[LaneSpan, LaneMoves]) -> LaneSums:
+    """The same moves over every span of `LANE_MINUTES`."""
+    found: LaneSums = {}
+    for name, moves in minutely.items():
+        for minutes in LANE_MINUTES:
+            longer = name._replace(minutes=minutes, span=name.span // minutes)
+            known = found.get(longer)
+            found[longer] = moves if known is None else known.joined(moves)
+    return found
 
 
 @lru_cache(maxsize=65536)

@@ -16,11 +16,20 @@ from django.db.models import F, Value
 
 from events import statements
 from events.fold import AGENT_GROUPS, BREAKER_COLUMNS, SETTINGS_COLUMNS, Folded, fold_into, intervals
-from events.models import Agent, BreakerState, Degradation, Fact, MinuteSum, SettingsInForce, SpanSum
+from events.models import (
+    Agent,
+    BreakerState,
+    Degradation,
+    Fact,
+    InstanceMoves,
+    MinuteSum,
+    SettingsInForce,
+    SpanSum,
+)
 from events.records import AgentName, Row
 from events.retention import SHORTEST, micros
 from events.store import row_of
-from events.summing import COUNTERS, SpanName, SumName, over_spans
+from events.summing import COUNTERS, LaneMoves, SpanName, SumName, over_lanes, over_spans
 
 _MINUTE_US = 60_000_000
 _CHUNK = 2000
@@ -80,6 +89,7 @@ def stored_tables(since_us: int) -> dict[str, dict[Any, Any]]:
         "degradation": _stored_intervals(names, since_us),
         "sum": _stored_sums(since_us),
         "span": _stored_spans(since_us),
+        "lane": _stored_lanes(names, since_us),
     }
 
 
@@ -92,6 +102,7 @@ def folded_tables(folded: Folded, since_us: int) -> dict[str, dict[Any, Any]]:
         "degradation": _folded_intervals(folded, since_us),
         "sum": _folded_sums(folded, since_us),
         "span": _folded_spans(folded, since_us),
+        "lane": _folded_lanes(folded, since_us),
     }
 
 
@@ -213,3 +224,18 @@ def _folded_spans(folded: Folded, since_us: int) -> dict[Any, Any]:
     since = since_us // _MINUTE_US
     found = over_spans(folded.sums, folded.moves).items()
     return {tuple(name): tuple(counters) for name, counters in found if name.span > since // name.minutes}
+
+
+def _stored_lanes(names: dict[int, AgentName], since_us: int) -> dict[Any, Any]:
+    moves = attrgetter(*LaneMoves._fields)
+    found = InstanceMoves.objects.filter(span__gt=Value(since_us // _MINUTE_US) / F("minutes"))
+    return {
+        (*names[one.agent_id], one.breaker, one.minutes, one.span): moves(one)
+        for one in found.iterator(chunk_size=_CHUNK)
+    }
+
+
+def _folded_lanes(folded: Folded, since_us: int) -> dict[Any, Any]:
+    since = since_us // _MINUTE_US
+    found = over_lanes(folded.lanes).items()
+    return {tuple(name): tuple(moves) for name, moves in found if name.span > since // name.minutes}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -35,59 +36,80 @@ class Counter(NamedTuple):
 def counted(
     environment: str, agent_ids: Collection[int], *, start: datetime, end: datetime
 ) -> Mapping[Counter, Counts]:
-    """The sums of what these instances counted. One query; index `fact_by_event`."""
-    found: dict[Counter, Counts] = {}
-    if not agent_ids:
-        return found
-    facts = Fact.objects.filter(
-        environment=environment, event=_EVENT, at_us__gte=to_us(start), at_us__lt=to_us(end), agent_id__in=agent_ids
-    )
-    text = "attributes::text" if connection.vendor == "postgresql" else "attributes"
-    rows = facts.extra(select={"said": text}).values_list("agent_id", "operation", "said")  # noqa: S610  # our own words
-    for agent_id, operation, said in rows.iterator(chunk_size=_CHUNK):
-        attributes = orjson.loads(said)
-        whose = Counter(agent_id, str(attributes.get(names.POLICY_VERSION, "")), operation)
-        found[whose] = found.get(whose, Counts()) + _counts(attributes)
-    return found
+    """The sums of what these instances counted. One query; index `fact_by_event`.
+
+    Its price is that of what they sent in the window, whatever else is stored: one count an operation and instance each
+    ten seconds. The sums of `MinuteSum` know neither the instance nor the policy that decided.
+    """
+    found: dict[Counter, _Sum] = {}
+    for agent_id, operation, _, said in _told(environment, agent_ids, start, end):
+        whose = Counter(agent_id, str(said.get(names.POLICY_VERSION, "")), operation)
+        if (known := found.get(whose)) is None:
+            known = found[whose] = _Sum()
+        known.add(said)
+    return {whose: one.counts() for whose, one in found.items()}
 
 
 def calls_through(
     environment: str, agent_ids: Collection[int], *, start: datetime, end: datetime
 ) -> Mapping[tuple[int, str], int]:
-    """How many calls each breaker of these instances let through, by instance and breaker. One query."""
+    """How many calls each breaker of these instances let through, by instance and breaker. One query; as `counted`."""
     found: dict[tuple[int, str], int] = {}
+    for agent_id, operation, breaker, said in _told(environment, agent_ids, start, end):
+        whose = (agent_id, breaker or operation)
+        through = max(0, _whole(said.get(_A["calls"])) - _whole(said.get(_A["rejected"])))
+        found[whose] = found.get(whose, 0) + through
+    return found
+
+
+def _told(
+    environment: str, agent_ids: Collection[int], start: datetime, end: datetime
+) -> Iterator[tuple[int, str, str, dict[str, Any]]]:
+    """What these instances counted in [start, end): whose it is, operation, breaker, attributes."""
     if not agent_ids:
-        return found
+        return
     facts = Fact.objects.filter(
         environment=environment, event=_EVENT, at_us__gte=to_us(start), at_us__lt=to_us(end), agent_id__in=agent_ids
     )
     text = "attributes::text" if connection.vendor == "postgresql" else "attributes"
-    rows = facts.extra(select={"said": text}).values_list("agent_id", "breaker", "operation", "said")  # noqa: S610  # our own words
-    for agent_id, breaker, operation, said in rows.iterator(chunk_size=_CHUNK):
-        counts = _counts(orjson.loads(said))
-        whose = (agent_id, breaker or operation)
-        found[whose] = found.get(whose, 0) + max(0, counts.calls - counts.rejected)
-    return found
+    rows = facts.extra(select={"said": text}).values_list("agent_id", "operation", "breaker", "said")  # noqa: S610  # our own words
+    for agent_id, operation, breaker, said in rows.iterator(chunk_size=_CHUNK):
+        yield agent_id, operation, breaker, orjson.loads(said)
 
 
-def _counts(said: Mapping[str, Any]) -> Counts:
-    failures = said.get(_A["failures"])
-    return Counts(
-        calls=_whole(said.get(_A["calls"])),
-        failures=sum(map(_whole, failures.values())) if isinstance(failures, dict) else _whole(failures),
-        rejected=_whole(said.get(_A["rejected"])),
-        exhausted=_whole(said.get(_A["exhausted"])),
-        latencies=_latencies(said.get(_A["latency_bounds_s"]), said.get(_A["latency_counts"])),
-    )
+@dataclass(slots=True)
+class _Sum:
+    """Counts that are being added up; adding two `Counts` makes a third, and there are thousands."""
 
+    calls: int = 0
+    failures: int = 0
+    rejected: int = 0
+    exhausted: int = 0
+    latencies: dict[float, int] = field(default_factory=dict)
 
-def _latencies(bounds_s: object, counts: object) -> dict[float, int]:
-    """Buckets by their upper bounds; the last count, without one, is of what took longer than all."""
-    if not isinstance(bounds_s, list) or not isinstance(counts, list) or len(counts) != len(bounds_s) + 1:
-        return {}
-    pairs = zip((*bounds_s, math.inf), counts, strict=True)
-    return {float(bound_s): _whole(count) for bound_s, count in pairs if _whole(count)}
+    def add(self, said: Mapping[str, Any]) -> None:
+        """Add what one fact counted."""
+        self.calls += _whole(said.get(_A["calls"]))
+        self.rejected += _whole(said.get(_A["rejected"]))
+        self.exhausted += _whole(said.get(_A["exhausted"]))
+        failures = said.get(_A["failures"])
+        self.failures += sum(map(_whole, failures.values())) if isinstance(failures, dict) else _whole(failures)
+        self._time(said.get(_A["latency_bounds_s"]), said.get(_A["latency_counts"]))
+
+    def _time(self, bounds_s: object, counts: object) -> None:
+        """Buckets by their upper bounds; the last count, without one, is of what took longer than all."""
+        if not isinstance(bounds_s, list) or not isinstance(counts, list) or len(counts) != len(bounds_s) + 1:
+            return
+        for bound_s, count in zip((*bounds_s, math.inf), counts, strict=True):
+            if whole := _whole(count):
+                self.latencies[float(bound_s)] = self.latencies.get(float(bound_s), 0) + whole
+
+    def counts(self) -> Counts:
+        """The sums."""
+        return Counts(self.calls, self.failures, self.rejected, self.exhausted, self.latencies)
 
 
 def _whole(value: object) -> int:
-    return max(0, int(value)) if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    if type(value) is int:
+        return max(0, value)
+    return max(0, int(value)) if isinstance(value, float) else 0

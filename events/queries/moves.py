@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 
-from django.db.models import BigIntegerField, Case, F, Max, Min, OuterRef, QuerySet, Subquery, TextField, Value, When
+from django.db.models import Exists, F, Max, Min, OuterRef, QuerySet, Subquery, Sum, TextField
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 
-from events.models import BreakerState, Fact
-from events.moments import US_PER_S, Grid, bin_width_s, to_us
+from events.models import LANE_MINUTES, BreakerState, Fact, InstanceMoves
+from events.moments import MINUTE_S, US_PER_S, Grid, bin_width_s, to_us
 from events.queries.lives import Life
 from events.queries.readings import MOVED, state_or_none
+from events.queries.sums import widest
 from events.queries.transitions import Move, Standing, last_transition, moves_of, transition_of
 from events.rows import RANK, WORST_FIRST, Transition
 from recovery_ops.rules.facts import BreakerStateChanged
 from recovery_ops.rules.words import State
 from recovery_ops.wire import names
 
-MOVES_READ = 2_000
-"""With more moves than this in a window, the database sums them up in bins instead of handing them out."""
+MOVES_READ = 1_000
+"""With more moves than this in a window, the sums of moves are drawn, in bins, instead of each move."""
 LIGHT_MOVES_READ = 4 * MOVES_READ
 """Without their evidence moves are so much cheaper."""
 _BINS = 96
@@ -75,11 +76,11 @@ def points_of(reading: Reading, moves: Sequence[Move] | None = None) -> tuple[in
     `moves` are those of the window as `moves_within` has them, where they have been read already.
     """
     if moves is None:
-        found = list(moves_of(reading.moved().order_by("at_us", "sequence_number", "id")[: MOVES_READ + 1]))
+        found = list(moves_of(_unless_many(reading, MOVES_READ).order_by("at_us", "sequence_number", "id")))
     else:
         found = [move for move in reversed(moves) if move.at_us < to_us(reading.end)]
-    if len(found) > MOVES_READ:
-        return _binned(reading)
+    if (not found or len(found) > MOVES_READ) and (binned := _binned(reading, MOVES_READ)) is not None:
+        return binned
     points: dict[Pair, list[Point]] = {}
     for move in found:
         if (pair := (move.agent_id, move.breaker)) in reading.standing:
@@ -92,10 +93,10 @@ def points_of(reading: Reading, moves: Sequence[Move] | None = None) -> tuple[in
 def light_points_of(reading: Reading) -> tuple[int, dict[Pair, list[Point]]]:
     """The same with the facts' ids instead of their evidence: for many breakers, of which little is shown."""
     columns = ("id", "agent_id", "breaker", "at_us", "state", "previous")
-    moved = reading.moved().annotate(previous=_PREVIOUS).values_list(*columns)
-    rows = list(moved.order_by("at_us", "sequence_number", "id")[: LIGHT_MOVES_READ + 1])
-    if len(rows) > LIGHT_MOVES_READ:
-        return _binned(reading)
+    moved = _unless_many(reading, LIGHT_MOVES_READ).annotate(previous=_PREVIOUS).values_list(*columns)
+    rows = list(moved.order_by("at_us", "sequence_number", "id"))
+    if not rows and (binned := _binned(reading, LIGHT_MOVES_READ)) is not None:
+        return binned
     points: dict[Pair, list[Point]] = {}
     left: dict[Pair, Left] = {}
     for fact_id, agent_id, breaker, at_us, state, previous in rows:
@@ -104,6 +105,12 @@ def light_points_of(reading: Reading) -> tuple[int, dict[Pair, list[Point]]]:
             points.setdefault(pair, []).append(Point(at_us, state_or_none(state) or State.CLOSED, None, fact_id))
     before = _before(reading, left, wants_causes=False)
     return 0, {pair: [before[pair], *points.get(pair, ())] for pair in reading.standing}
+
+
+def _unless_many(reading: Reading, most: int) -> QuerySet[Fact]:
+    """The moves of the window, or none where there are more than so many: that is found without reading them."""
+    beyond = reading.moved().order_by("at_us").values("at_us")[most : most + 1]
+    return reading.moved().filter(~Exists(beyond))
 
 
 def _point(move: Move) -> Point:
@@ -156,48 +163,52 @@ def _newest_before(reading: Reading, ids: list[int]) -> Iterator[Move]:
     return moves_of(Fact.objects.filter(id__in=rows.values("newest")))
 
 
-def _binned(reading: Reading) -> tuple[int, dict[Pair, list[Point]]]:
-    """Points that show for each bin the worst state in it. The database groups the moves by pair and bin."""
+def _binned(reading: Reading, most: int) -> tuple[int, dict[Pair, list[Point]]] | None:
+    """Points that show for each bin the worst state in it, from the sums; None where so many moves are each drawn."""
     most_bins = max(12, min(_BINS, _CELLS // max(1, len(reading.standing))))
     bin_s = bin_width_s(reading.end - reading.start, most_bins=most_bins)
     grid = Grid.over(reading.start, reading.end, bin_s)
-    rows = [row for row in _grouped(reading, grid) if (row["agent_id"], row["breaker"]) in reading.standing]
+    rows = [row for row in _summed(reading, grid) if (row.agent_id, row.breaker) in reading.standing]
+    if sum(row.moves for row in rows) <= most:
+        return None
     left: dict[Pair, Left] = {}
     for row in rows:
-        left.setdefault((row["agent_id"], row["breaker"]), (row["first"] // 8, _STATES[row["first"] % 8]))
+        left.setdefault((row.agent_id, row.breaker), (row.first >> 3, _STATES[row.first & 7]))
     before = _before(reading, left, wants_causes=False)
     points = {pair: [before[pair]] for pair in reading.standing}
     for row in rows:
-        lane = points[row["agent_id"], row["breaker"]]
-        begin_us = (grid.start_s + row["bin"] * bin_s) * US_PER_S
-        worst = max(lane[-1].state, _STATES[row["worst"]], key=RANK.__getitem__)
+        lane = points[row.agent_id, row.breaker]
+        begin_us = (grid.start_s + row.bin * bin_s) * US_PER_S
+        worst = max(lane[-1].state, _STATES[row.worst], key=RANK.__getitem__)
         lane.append(Point(max(begin_us, to_us(reading.start)), worst))
-        lane.append(Point(begin_us + bin_s * US_PER_S, _STATES[row["last"] % 8]))
+        lane.append(Point(begin_us + bin_s * US_PER_S, _STATES[row.last & 7]))
     return bin_s, points
 
 
-def _grouped(reading: Reading, grid: Grid) -> QuerySet[Fact, Any]:
-    """By pair and bin: the worst state entered, and the first and the last move.
+class _Bin(NamedTuple):
+    """A lane's moves in one bin; see `InstanceMoves`."""
 
-    A move is one number, its moment in the high bits and a state's rank in the low three, so that Min and Max find it.
-    """
-    entered = _rank("state")
-    return (
-        reading.moved()
-        .annotate(previous=_PREVIOUS)
-        .values("agent_id", "breaker", bin=(F("at_us") - grid.start_s * US_PER_S) / (grid.bin_s * US_PER_S))
-        .annotate(
-            worst=Max(entered),
-            first=Min(F("at_us") * 8 + _rank("previous"), output_field=BigIntegerField()),
-            last=Max(F("at_us") * 8 + entered, output_field=BigIntegerField()),
-        )
-        .order_by("agent_id", "breaker", "bin")
-    )
+    agent_id: int
+    breaker: str
+    bin: int
+    moves: int
+    worst: int
+    first: int
+    last: int
 
 
-def _rank(column: str) -> Case:
-    known = (When(**{column: state.value}, then=Value(RANK[state])) for state in WORST_FIRST)
-    return Case(*known, default=Value(RANK[State.CLOSED]), output_field=BigIntegerField())
+def _summed(reading: Reading, grid: Grid) -> Iterator[_Bin]:
+    """By pair and bin, in order. A bin at an edge is whole, though the window is not. Index `instance_moves_once`."""
+    minutes = widest(LANE_MINUTES, grid.bin_s // MINUTE_S)
+    first, per_bin = grid.start_s // MINUTE_S // minutes, grid.bin_s // MINUTE_S // minutes
+    breakers = {breaker for _, breaker in reading.standing} if reading.breaker is None else {reading.breaker}
+    found = InstanceMoves.objects.filter(
+        environment=reading.environment, breaker__in=breakers, minutes=minutes, span__gte=first
+    ).filter(span__lt=first + per_bin * grid.length)
+    keys = ("agent_id", "breaker", "bin")
+    sums = {"all": Sum("moves"), "worst_of": Max("worst"), "first_of": Min("first"), "last_of": Max("last")}
+    grouped = found.values("agent_id", "breaker", bin=(F("span") - first) / per_bin).annotate(**sums)
+    return map(_Bin._make, grouped.order_by(*keys).values_list(*keys, *sums))
 
 
 # Cast, or a comparison would be one of JSON values.

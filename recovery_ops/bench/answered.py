@@ -1,8 +1,8 @@
-"""Asks one store every question some times: `answered.py NOW ENVIRONMENT BREAKER TIMES`; says a line of JSON.
+"""Asks one store every question some times: `answered.py NOW ENVIRONMENT BREAKER TIMES`; says a line of JSON for each.
 
-The line maps each question to `took_ms`, the milliseconds of each answer from the call to the rows, and to `cpu_ms`,
-what one of them took of a processor, ours and PostgreSQL's together: that stays the same while other work keeps the
-machine busy. NOW is an ISO instant. The store is the one that the environment's variables name.
+A line has the question's `name` and how many there are, `of`; `took_ms`, the milliseconds of each answer from the call
+to the rows; and `cpu_ms`, what one of them took of a processor, ours and PostgreSQL's together: that stays the same
+while other work keeps the machine busy. NOW is an ISO instant. The store is the one that the environment names.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def main(now: str, environment: str, breaker: str, times: str, *names: str) -> N
 
     place = Place(environment, datetime.fromisoformat(now), breaker)
     asked = [one for one in questions(place) if not names or one.name.startswith(names)]
-    print(json.dumps({one.name: _times_of(one.ask, int(times)) for one in asked}))
+    for one in asked:
+        print(json.dumps({"name": one.name, "of": len(asked)} | _times_of(one.ask, int(times))), flush=True)
 
 
 def _times_of(ask: Callable[[], Any], times: int) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "recovery_ops.settings")
 django.setup()
 
+from events.lanes_anew import sum_lanes_anew  # noqa: E402  (models want a Django that is set up)
 from events.moments import MINUTE_S, US_PER_S, to_us  # noqa: E402  (models want a Django that is set up)
 from events.statements import FACT_COLUMNS, INTERVAL_COLUMNS, SPANS, SUMS, Merge  # noqa: E402
 from events.summing import COUNTERS  # noqa: E402
@@ -122,7 +123,8 @@ def _make_quick() -> None:
 
 
 def _tidy() -> None:
-    """What PostgreSQL does by itself after a while."""
+    """Make the sums of lanes of the copied moves, because they hold moments; and do what PostgreSQL does by itself."""
+    sum_lanes_anew()
     with connection.cursor() as cursor:
         for table in ("fact", "degradation", "minutesum", "spansum"):
             cursor.execute(f"DROP TABLE IF EXISTS copied_{table}")

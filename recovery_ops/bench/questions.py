@@ -13,12 +13,21 @@ from events.amplification import amplification
 from events.capacity import asking as capacity
 from events.degradations.asking import degradations_in
 from events.failures import asking as failures
-from events.queries.counted import counted
+from events.failures.unknown import unknown_causes
+from events.queries.beginnings import first_sign_of_life
+from events.queries.breakers import reported, standing_of, states_of
+from events.queries.counted import calls_through, counted
 from events.queries.evidence import evidence_of
+from events.queries.moves import moves_within
+from events.queries.retrying import calls_and_retries
+from events.queries.sums import calls_between, sums_earlier
+from events.recoveries.asking import today_of, two_spans
 from events.runs import asking as runs
 from recovery_ops.control.impact import impact_of
 from recovery_ops.rules.scope import Scope
+from recovery_ops.rules.words import State
 
+NOT_CLOSED = [state for state in State if state is not State.CLOSED]
 RANGES = {
     "15 min": timedelta(minutes=15),
     "1 h": timedelta(hours=1),
@@ -28,6 +37,7 @@ RANGES = {
 }
 _ROLLOUT = timedelta(minutes=30)
 """What the gate of a rollout compares."""
+_WINDOWS_S = (300, 3_600, 86_400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +82,8 @@ def _figures(place: Place, span: dict[str, Any]) -> Iterator[_Asked]:
     yield "degradations", lambda: queries.degradations(environment, **span)
     yield "reductions", lambda: degradations_in(environment, **span, now=place.now)
     yield "amplification", lambda: amplification(environment, **span)
+    yield "calls", lambda: calls_between(environment, **span)
+    yield "sums beside those of the time before", lambda: _earlier(environment, span)
 
 
 def _lists(place: Place, span: dict[str, Any]) -> Iterator[_Asked]:
@@ -82,6 +94,8 @@ def _lists(place: Place, span: dict[str, Any]) -> Iterator[_Asked]:
     yield "moves", lambda: queries.transitions(environment, **span)
     yield "moves of one breaker", lambda: queries.transitions(environment, **span, breaker=one)
     yield "evidence of a move", lambda: _evidence(environment, one, span)
+    yield "moves of one breaker to be drawn", lambda: moves_within(environment, **span, breaker=one)
+    yield "unknown causes", lambda: unknown_causes(environment, **span)
     yield "causes of failures", lambda: _causes(environment, span)
     yield "causes of failures before", lambda: failures.counts_before(environment, **span)
     for show in runs.Show:
@@ -100,6 +114,12 @@ def _causes(environment: str, span: dict[str, Any]) -> Any:
     return found, failures.occurrences(sample.seen)
 
 
+def _earlier(environment: str, span: dict[str, Any]) -> Any:
+    sums, by = queries.sums_per_bin(environment, **span), span["end"] - span["start"]
+    reporting = queries.reporting_spans(environment, start=span["start"] - by, end=span["start"])
+    return sums_earlier(environment, sums, by, breaker=None, reporting=reporting)
+
+
 def _standing(place: Place) -> Iterator[_Asked]:
     environment, one, now = place.environment, place.breaker, place.now
     yield "overview", lambda: queries.overview_numbers(environment, now=now)
@@ -112,8 +132,36 @@ def _standing(place: Place) -> Iterator[_Asked]:
     yield "capacity events going on", lambda: capacity.count_going_on(environment, now=now)
     yield "capacity event that ended last", lambda: capacity.newest_over(environment, now=now)
     yield "impact of a trip", lambda: impact_of(environment, Scope(operation=one), now=now)
-    agents = [agent.id for agent in queries.fleet(environment, now=now)]
-    yield "gate of a rollout", lambda: counted(environment, agents, start=now - _ROLLOUT, end=now)
+    yield "one breaker where it stands", lambda: standing_of(environment, one, since=now)
+    yield "breakers that are not closed", lambda: states_of(environment, now=now, states=NOT_CLOSED)
+    yield "breakers as they are reported", lambda: reported(environment, now=now)
+    yield "calls and retries", lambda: calls_and_retries(environment, windows_s=_WINDOWS_S, now=now)
+    yield "recoveries", lambda: two_spans(environment, last=today_of(now), days=30)
+    yield "first sign of life", lambda: first_sign_of_life(environment)
+    yield from _of_instances(place)
+    yield from _of_one_event(place)
     shown = runs.runs(environment, start=now - timedelta(hours=1), end=now).rows
     run = shown[0].run if shown else ""
     yield "one run", lambda: runs.run_of(environment, run)
+
+
+def _of_instances(place: Place) -> Iterator[_Asked]:
+    environment, now = place.environment, place.now
+    agents = queries.fleet(environment, now=now)
+    ids = [agent.id for agent in agents]
+    yield "gate of a rollout", lambda: counted(environment, ids, start=now - _ROLLOUT, end=now)
+    yield "calls let through", lambda: calls_through(environment, ids, start=now - _ROLLOUT, end=now)
+    for agent in agents[:1]:
+        yield "one instance", partial(queries.agent_named, environment, agent.service, agent.instance, now=now)
+        yield "settings of one instance", partial(queries.settings_in_force, agent.id)
+
+
+def _of_one_event(place: Place) -> Iterator[_Asked]:
+    environment, now = place.environment, place.now
+    yield "capacity events that are not over", lambda: capacity.events_going_on(environment, now=now)
+    found = capacity.newest_over(environment, now=now)
+    for row in [found] if found is not None else []:
+        yield "one capacity event", partial(capacity.capacity_event, environment, row.id, now=now)
+        yield "failures of one capacity event", partial(capacity.failures_in, row, environment)
+        yield "events like one", partial(capacity.similar_before, row, environment, now=now)
+        yield "backends beside one event", partial(capacity.struck_beside, row, environment)

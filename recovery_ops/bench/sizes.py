@@ -46,7 +46,7 @@ def part_of(name: str, table: str, *, is_index: bool) -> str:
         return "ids"
     if table == "events_fact" or table.startswith("events_fact_"):
         return "indexes" if is_index else "fact"
-    return "sums" if table in {"events_minutesum", "events_spansum"} else ""
+    return "sums" if table in {"events_minutesum", "events_spansum", "events_instancemoves"} else ""
 
 
 _ON_SQLITE = """

@@ -71,6 +71,15 @@ def said(environ: Environ, module: str, *words: str) -> str:
     return subprocess.run(command, cwd=_ROOT, env=dict(environ), check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+def told_by_line(environ: Environ, module: str, *words: str) -> Iterator[str]:
+    """The same line by line, as it says them. Raises CalledProcessError where it does not come to its end."""
+    command = _command(module, words)
+    with subprocess.Popen(command, cwd=_ROOT, env=dict(environ), stdout=subprocess.PIPE, text=True) as process:
+        yield from process.stdout or ()
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+
+
 def _environ(data: Path, url: str) -> Environ:
     own = {"RECOVERY_OPS_DATA": str(data), "RECOVERY_OPS_DATABASE_URL": url}
     return os.environ | own | {"RECOVERY_OPS_ENVIRONMENT": ENVIRONMENT}

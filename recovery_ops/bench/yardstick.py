@@ -49,6 +49,10 @@ class Yardstick:
         """Processor time that was stated there, as the same work takes it here."""
         return stated_s / self.share
 
+    def time_ms(self, stated_ms: float) -> float:
+        """How long one core may take here for what was stated there, in milliseconds."""
+        return stated_ms / self.share
+
 
 def measured(rounds: int = ROUNDS, clock: Callable[[], float] = time.process_time) -> Yardstick:
     """Read the same request so often; the quickest counts, because all that disturbs makes it slower."""

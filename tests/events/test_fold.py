@@ -16,7 +16,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from events import verification
-from events.models import Agent, BreakerState, Degradation, Fact, MinuteSum, Quarantine, SettingsInForce, SpanSum
+from events.lanes_anew import sum_lanes_anew
+from events.models import (
+    Agent,
+    BreakerState,
+    Degradation,
+    Fact,
+    InstanceMoves,
+    MinuteSum,
+    Quarantine,
+    SettingsInForce,
+    SpanSum,
+)
 from events.partitions import is_partitioned
 from events.records import read_records
 from events.sent import Batch, Sent
@@ -65,7 +76,8 @@ def in_all_orders(told: Told) -> list[list[tuple[str, Sent]]]:
 
 
 def clear() -> None:
-    for model in (Fact, BreakerState, SettingsInForce, Degradation, MinuteSum, SpanSum, Quarantine, Agent):
+    states = (BreakerState, SettingsInForce, Degradation)
+    for model in (Fact, *states, MinuteSum, SpanSum, InstanceMoves, Quarantine, Agent):
         model.objects.all().delete()
     if is_partitioned():
         with connection.cursor() as cursor:
@@ -358,6 +370,7 @@ def test_the_command_is_content_with_what_was_just_stored(engine: str, capsys: p
     [
         (MinuteSum, "failures", 7),
         (SpanSum, "failures", 7),
+        (InstanceMoves, "first", 7),
         (BreakerState, "state", "closed"),
         (Degradation, "ended_us", 5),
         (SettingsInForce, "stated", "{}"),
@@ -371,6 +384,20 @@ def test_any_altered_value_is_found(model: Any, column: str, value: object) -> N
     model.objects.update(**{column: value})
     folded, _ = verification.refold()
     assert len(list(verification.differences(folded, NOW))) >= 1
+
+
+def test_lanes_that_are_summed_anew_are_those_that_were_folded(engine: str) -> None:
+    told, other = Told(), Told("a-2")
+    for number, state in enumerate(State):
+        told.tell(move(state), 40.0 * number).tell(move(state, breaker="backend"), 7000.0 * number)
+        other.tell(move(state), 3.0 * number)
+    deliver(told.records)
+    deliver(other.records)
+    folded = verification.stored_tables(0)["lane"]
+    InstanceMoves.objects.update(moves=7)
+    assert sum_lanes_anew() == 3 * len(State)
+    assert verification.stored_tables(0)["lane"] == folded
+    check()
 
 
 @pytest.mark.django_db(transaction=True)

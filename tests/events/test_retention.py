@@ -9,8 +9,20 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from events import retention, verification
-from events.models import VIEWS, Agent, BreakerState, Degradation, Fact, MinuteSum, Quarantine, SpanSum
+from events.models import (
+    LANE_MINUTES,
+    VIEWS,
+    Agent,
+    BreakerState,
+    Degradation,
+    Fact,
+    InstanceMoves,
+    MinuteSum,
+    Quarantine,
+    SpanSum,
+)
 from events.retention import KEEP, micros, sweep_facts
+from events.summing import LaneMoves
 from events.tasks import sweep
 from recovery_ops.wire import names
 
@@ -89,6 +101,15 @@ def test_sums_and_quarantine_go_too(monkeypatch: pytest.MonkeyPatch) -> None:
             for minutes in widths:
                 span = micros(NOW - timedelta(days=days)) // 60_000_000 // minutes
                 SpanSum.objects.create(environment="dev", view=view, minutes=minutes, span=span, dimensions=b"")
+        for minutes in LANE_MINUTES:
+            InstanceMoves.objects.create(
+                environment="dev",
+                breaker="search",
+                agent_id=1,
+                minutes=minutes,
+                span=micros(NOW - timedelta(days=days)) // 60_000_000 // minutes,
+                **LaneMoves(1, 1, 1, 1)._asdict(),
+            )
     for days in (29, 31):
         Quarantine.objects.create(
             environment="dev", received_us=micros(NOW - timedelta(days=days)), reason="", size_bytes=0, content=""
@@ -96,6 +117,7 @@ def test_sums_and_quarantine_go_too(monkeypatch: pytest.MonkeyPatch) -> None:
     sweep_facts(NOW)
     assert (MinuteSum.objects.count(), Quarantine.objects.count()) == (1, 1)
     assert SpanSum.objects.count() == sum(map(len, VIEWS.values()))
+    assert InstanceMoves.objects.count() == len(LANE_MINUTES)
 
 
 @pytest.mark.parametrize(("days", "agents", "states", "intervals"), [(99, 2, 1, 1), (101, 2, 0, 1), (402, 1, 0, 0)])

@@ -18,6 +18,7 @@ from django.test.utils import CaptureQueriesContext
 
 from events.degradations import asking as degradations
 from events.failures import asking as failures
+from events.failures import unknown
 from events.queries import fleet_bins, lives, moves, sums, trouble
 from events.runs import asking as runs
 from recovery_ops.bench.growing import make_denser
@@ -27,7 +28,7 @@ TIMES = 5
 MOST_TIMES = 1.5
 SPARE = {"sqlite": 20, "postgresql": 500}
 """Thousands of steps, and rows: what is too little to matter, or an index that became one level deeper."""
-GROWING = {"gate of a rollout"}
+GROWING = {"gate of a rollout", "calls let through"}
 """Reads every count of the last half hour; its price is that of what the fleet sends in that time."""
 
 
@@ -40,6 +41,8 @@ def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         (lives, "HEARTBEATS_READ", 20),
         (sums, "FACTS_READ", 20),
         (failures, "READ", 40),
+        (unknown, "READ", 40),
+        (unknown, "READ_WHOLE", 40),
         (runs, "PAGE", 5),
         (runs, "READ", 40),
         (runs, "READ_FIRST", 40),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count, pairwise
@@ -13,7 +14,19 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from events.queries import Fleet, Lanes, MajoritySegment, Segment, fleet_lanes, majority, moves, rounded_out, segments
+from events.moments import from_us, to_us
+from events.queries import (
+    RANK,
+    Fleet,
+    Lanes,
+    MajoritySegment,
+    Segment,
+    fleet_lanes,
+    majority,
+    moves,
+    rounded_out,
+    segments,
+)
 from events.queries.breakers import standing_of
 from recovery_ops.rules.words import State, Trigger
 from tests.events.seeding import NOW, Story, ago, counted, heartbeat, moved
@@ -202,6 +215,33 @@ def test_many_moves_are_summed_up_by_the_database(monkeypatch: pytest.MonkeyPatc
     assert lanes.bin_s == 60
     assert [one.state for one in only_lane(lanes)] == [State.CLOSED, State.OPEN, State.CLOSED]
     assert only_lane(lanes)[1].length(NOW) <= timedelta(seconds=1120)
+
+
+def test_sums_of_moves_draw_each_bin_as_the_worst_state_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lanes of three instances, one by one and of the sums: in every whole bin the same worst state."""
+    story, chance = Story(), random.Random(4)
+    for number in range(3):
+        who: dict[str, Any] = {"instance": f"a-{number}"}
+        living(story, since=7200, **who)
+        before = State.CLOSED
+        for at in sorted((chance.uniform(100, 3500) for _ in range(30)), reverse=True):
+            after = chance.choice([state for state in State if state is not before])
+            story.tell(moved(after, before=before), at=at, **who)
+            before = after
+    story.store()
+    exact = segments("dev", **HOUR)
+    monkeypatch.setattr(moves, "MOVES_READ", 10)
+    with CaptureQueriesContext(connection) as asked:
+        summed = segments("dev", **HOUR)
+    assert (exact.bin_s, summed.bin_s) == (0, 60)
+    assert len(asked) <= 7
+    for name, lane in exact["search_web"].items():
+        rounded = {to_us(one.start) // 60_000_000: one.state for one in summed["search_web"][name]}
+        for minute in range(to_us(HOUR["start"]) // 60_000_000 + 1, to_us(NOW) // 60_000_000):
+            span = (from_us(minute * 60_000_000), from_us((minute + 1) * 60_000_000))
+            there = [one.state for one in lane if one.start < span[1] and one.until(NOW) > span[0]]
+            shown = rounded[max(begin for begin in rounded if begin <= minute)]
+            assert shown is max(there, key=RANK.__getitem__), (name, minute)
 
 
 def test_too_many_segments_are_rounded_out_to_bins_of_the_worst_state() -> None:
