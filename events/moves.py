@@ -14,7 +14,7 @@ from events.rows import Transition
 from events.stills import still_of
 from events.timelines.charts import compose
 from events.timelines.counts import failures_band, rejections_band
-from events.window import Window
+from events.window import Window, window_in
 from events.wording import cause_sentence
 
 _AROUND = timedelta(minutes=10)
@@ -28,13 +28,14 @@ def move(request: HttpRequest, *, environment: str, fact_id: int) -> HttpRespons
     if found is None:
         raise Http404(f"No breaker of {environment} moved by a fact {fact_id}; facts are dropped when they are old.")
     one = found.move
-    around = Window(start=one.at - _AROUND, end=min(now, one.at + _AROUND))
+    began = window_in(request, environment, now=now).began
+    around = Window(start=one.at - _AROUND, end=min(now, one.at + _AROUND), began=began)
     sums = queries.sums_per_bin(environment, start=around.start, end=around.end, breaker=one.breaker)
     bands = [
-        failures_band(sums.failures("category"), label=one.breaker, by="category"),
-        rejections_band(sums.rejections()),
+        failures_band(sums.failures("category").since(began), label=one.breaker, by="category"),
+        rejections_band(sums.rejections().since(began)),
     ]
-    chart = compose(bands, start=around.start, end=around.end)
+    chart = compose(bands, start=around.start, end=around.end, began=began)
     context = {
         "now": now,
         "found": found,

@@ -133,7 +133,7 @@ def _marks(trace: Trace, scale: _Scale) -> Iterator[tuple[str, SafeString]]:
     for at, name, text, side in zip(trace["x"], trace["y"], trace["text"], trace["textposition"], strict=True):
         x = _percent(scale.at(at))
         place = ("-10", "end") if side == "middle left" else ("10", "start")
-        words = format_html('<text dx="{}" y="16" text-anchor="{}">{}</text>', *place, text) if text else ""
+        words = format_html('<text dx="{}" y="16" text-anchor="{}">{}</text>', *place, text.strip()) if text else ""
         yield (
             name,
             format_html('<svg x="{}" overflow="visible"><path class="pin" d="{}"/>{}</svg>', x, path, words),

@@ -152,6 +152,7 @@ def timelines(request: HttpRequest, *, environment: str, marks_of: MarksOf = no_
         "compared": COMPARED,
         "figure_query": asked.address(window),
         "link_query": urlencode(asked.pairs),
+        "times_of": "all shown breakers together" if breakers is not None and len(breakers.lanes) > 1 else "",
         "has_marks": chart.band("changes") is not None,
         "is_table": request.GET.get("view") == "table",
     }

@@ -125,6 +125,8 @@ def _earlier_line(earlier: Earlier | None, bins: Bins) -> list[Trace]:
 def _earlier_words(earlier: Earlier | None, total: Sequence[int]) -> str:
     if earlier is None:
         return ""
+    if earlier.bins.absent == earlier.bins.length:
+        return f" {earlier.words.capitalize()} nobody was there yet."
     words = f" {earlier.words.capitalize()} (dotted) it was {sum(earlier.bins.total()):,} instead of {sum(total):,}"
     return f"{words}{_unknown_words(earlier.bins)}."
 

@@ -109,15 +109,17 @@ def _word(group: Sequence[Mark]) -> str:
 
 
 def _texts(words: Sequence[str], shares: Sequence[float]) -> tuple[list[str], list[str]]:
-    """Each word on the side of its mark that has room for it, or none."""
+    """Each word on the side of its mark that has room for it, a little off it, or none."""
     texts, places = [], []
     taken = 0.0
     for place, (word, share) in enumerate(zip(words, shares, strict=True)):
         width = (len(word) + 3) / _CHARS
         next_one = shares[place + 1] if place + 1 < len(shares) else 1.0
-        is_left = share > _LATE and share - taken >= width
-        has_room = is_left or next_one - share >= width
-        texts.append(word if has_room else "")
+        has_room_right = next_one - share >= width
+        is_left = share - taken >= width and (share > _LATE or not has_room_right)
+        has_room = is_left or has_room_right
+        gapped = f"{word}\N{NO-BREAK SPACE}" if is_left else f"\N{NO-BREAK SPACE}{word}"
+        texts.append(gapped if has_room else "")
         places.append("middle left" if is_left else "middle right")
         taken = share if is_left or not has_room else share + width
     return texts, places

@@ -273,17 +273,21 @@
       await (await load()).relayout(this.host, { "xaxis.range": range });
     }
 
-    // Every change that is drawn, in the order of time: where a state began, and what somebody did.
+    // Every change that is drawn, in the order of time: where a state followed on another, and what somebody did.
     changes() {
-      const [first] = this.answer.figure.layout.xaxis.range.map(momentOf);
+      const begun = new Map(); // lane → when its first state began, which followed on none
+      for (const { orientation, customdata, yaxis, y, base } of this.host.data) {
+        if (orientation !== "h" || !Array.isArray(customdata)) continue;
+        y.forEach((lane, place) => begun.set(`${yaxis} ${lane}`, Math.min(base[place], begun.get(`${yaxis} ${lane}`) ?? Infinity)));
+      }
+      const isChange = ({ at, data, y }) => data.meta === "marks" || at > begun.get(`${data.yaxis} ${y}`);
       const found = this.host.data.flatMap((data) => {
         const isState = data.orientation === "h" && Array.isArray(data.customdata);
         if (!isState && data.meta !== "marks") return [];
         const starts = isState ? data.base : data.x;
         return starts.map((at, place) => ({ at, key: `${data.y[place]} ${data.name}`, data, pointNumber: place, customdata: data.customdata[place], x: data.x[place], y: data.y[place] }));
       });
-      const later = found.filter(({ at }) => at > first);
-      return later.sort((one, other) => one.at - other.at || (one.key < other.key ? -1 : 1));
+      return found.filter(isChange).sort((one, other) => one.at - other.at || (one.key < other.key ? -1 : 1));
     }
 
     async nextChange() {
@@ -301,8 +305,11 @@
       const { l, r } = this.host.layout.margin;
       const [start, end] = this.range();
       const share = Math.max(0, Math.min(1, (next.at - start) / (end - start)));
-      this.host.scrollIntoView({ block: "nearest" });
-      ops.showEvidence(this.host, next, { clientX: box.left + l + share * (box.width - l - r), clientY: Math.max(80, box.top + 40) });
+      const [low, high] = this.host.layout[next.data.yaxis.replace("y", "yaxis")].domain;
+      const place = 1 - (low + high) / 2; // how far down the band of the change lies
+      const clientY = () => this.host.getBoundingClientRect().top + place * box.height;
+      if (clientY() < 80 || clientY() > innerHeight - 80) scrollBy({ top: clientY() - innerHeight / 2, behavior: "instant" });
+      ops.showEvidence(this.host, next, { clientX: box.left + l + share * (box.width - l - r), clientY: clientY() });
     }
   }
 

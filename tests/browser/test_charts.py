@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from urllib.parse import parse_qs, urlsplit
+from zoneinfo import ZoneInfo
 
 from playwright.sync_api import Page, Route, expect
 
@@ -85,6 +87,101 @@ def test_a_click_on_a_bar_shows_its_evidence_with_links(visit: Visit) -> None:
     expect(evidence.get_by_role("link", name="Zoom to it")).to_be_visible()
     page.keyboard.press("Escape")
     expect(evidence).to_be_hidden()
+
+
+def test_keys_zoom_and_go_from_change_to_change_and_what_is_shown_leads_on(visit: Visit) -> None:
+    page = visit("/breakers/search_web?range=15m", permissions=["clipboard-read", "clipboard-write"])
+    drawn(page, "states")
+    shown = RANGE.replace("'figure'", "'states'")
+    whole = page.evaluate(shown)
+    page.keyboard.press("+")
+    page.wait_for_function(f"was => {shown}[1] - {shown}[0] < (was[1] - was[0]) * 0.6", arg=whole)
+    page.keyboard.press("-")
+    page.wait_for_function(f"was => Math.abs({shown}[0] - was[0]) < 60000", arg=whole)
+    evidence = page.locator("#evidence")
+    titles: list[str] = []
+    while not any("open" in title for title in titles):
+        page.keyboard.press("n")
+        expect(evidence).to_be_visible()
+        titles.append(evidence.locator("h3").inner_text())
+        assert len(titles) < 12, titles
+    runs = evidence.get_by_role("link", name="Runs it failed in").get_attribute("href") or ""
+    assert runs.startswith("/runs?breaker=search_web&from=")
+    evidence.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_text("Copied")).to_be_visible()
+    copied = urlsplit(page.evaluate("navigator.clipboard.readText()"))
+    begins, ends = (datetime.fromisoformat(parse_qs(copied.query)[name][0]) for name in ("from", "to"))
+    assert copied.path == "/breakers/search_web"
+    assert begins < ends
+    evidence.get_by_role("link", name="Evidence").click()
+    expect(page.get_by_role("heading", name="At that moment")).to_be_visible()
+    assert urlsplit(page.url).path.startswith("/moves/")
+
+
+def test_a_mark_of_what_somebody_did_leads_to_it(visit: Visit, stage: Stage) -> None:
+    page = visit("/breakers/crm.update/trip")
+    page.locator("textarea[name=reason]").fill("to see where it is marked")
+    page.locator("main form button").last.click()
+    page.wait_for_url("**/breakers/crm.update*")
+    page.goto(stage.server.url + "/timelines?range=15m")
+    still = page.locator("#figure .lane", has_text="Overrides")
+    expect(still.locator(".pin")).to_have_count(1)
+    drawn(page)
+    said = page.evaluate("document.getElementById('figure').data.find(({ meta }) => meta === 'marks').customdata[0]")
+    assert said[0] == "forced_open crm.update"
+    assert said[2][0][3].startswith("/breakers/crm.update?")
+    mark = page.locator("#figure .scatterlayer .points path").first.bounding_box()
+    assert mark is not None
+    page.mouse.move(mark["x"] + mark["width"] / 2, mark["y"] + mark["height"] / 2)
+    page.mouse.down()
+    page.mouse.up()
+    evidence = page.locator("#evidence")
+    expect(evidence).to_contain_text("to see where it is marked")
+    evidence.get_by_role("link", name="forced_open crm.update").click()
+    expect(page.locator("#history")).to_contain_text("to see where it is marked")
+
+
+def test_the_lanes_are_picked_without_script_and_kept_in_the_address(visit: Visit) -> None:
+    page = visit("/timelines?range=15m", java_script_enabled=False)
+    page.get_by_text("Lanes and comparison").click()
+    page.get_by_label("Find lanes").fill("search")
+    page.get_by_label("Breakers", exact=True).check()
+    page.get_by_label("Compare with").select_option("day")
+    page.get_by_role("form", name="Lanes and comparison").get_by_role("button", name="Show").click()
+    assert {"match": ["search"], "band": ["breakers"], "compare": ["day"]}.items() <= parse_qs(
+        urlsplit(page.url).query
+    ).items()
+    expect(page.locator("#figure .lane", has_text="search_web")).to_have_count(1)
+    expect(page.locator("#figure .lane", has_text="crm.update")).to_have_count(0)
+    expect(page.locator("#figure")).not_to_contain_text("Failures per")
+
+
+CHANGED = """() => {
+  const host = document.getElementById("figure");
+  const axis = host.layout.xaxis;
+  return axis.tickvals.map((at, place) => [at - host.layout.meta.ahead_ms, axis.ticktext[place]]);
+}"""
+
+
+def test_where_the_clock_was_put_back_labels_are_right_after_a_zoom_too(visit: Visit) -> None:
+    page = visit("/timelines?range=15m")
+    page.evaluate("document.querySelector('[data-own-zone]').value = 'Europe/Berlin'")
+    page.get_by_role("button", name="operator, operator: account").click()
+    page.get_by_role("button", name="Local times").click()
+    expect(page.locator("html")).to_have_attribute("data-zone", "Europe/Berlin")
+    year = datetime.now(UTC).year - 1
+    sunday = next(day for day in range(31, 24, -1) if datetime(year, 10, day, tzinfo=UTC).weekday() == 6)
+    page.goto(page.url.split("/timelines")[0] + f"/timelines?from={year}-10-{sunday}T00:00&to={year}-10-{sunday}T04:00")
+    drawn(page)
+    before = page.evaluate(CHANGED)
+    page.keyboard.press("+")
+    page.wait_for_function(
+        f"was => ({CHANGED})().length > 2 && JSON.stringify(({CHANGED})()) !== was", arg=json.dumps(before)
+    )
+    for ticks in (before, page.evaluate(CHANGED)):
+        assert len(ticks) > 2
+        for at, words in ticks:
+            assert words == datetime.fromtimestamp(at / 1000, ZoneInfo("Europe/Berlin")).strftime("%H:%M")
 
 
 def test_the_tables_say_what_the_figure_says_also_without_script(visit: Visit) -> None:

@@ -39,7 +39,8 @@ def test_each_kind_has_a_lane_a_glyph_and_a_word() -> None:
         "override": "diamond",
         "escalation": "triangle-up",
     }
-    assert [trace["text"] for trace in drawn.values()] == [["policy 4"], ["forced_open search_web"], ["ESC-7 opened"]]
+    words = [[text.strip() for text in trace["text"]] for trace in drawn.values()]
+    assert words == [["policy 4"], ["forced_open search_web"], ["ESC-7 opened"]]
     assert drawn["policy"]["x"] == [to_ms(START + (NOW - START) * 0.2)]
     assert chart.table.rows[0][1:] == ("policy", "policy 4", "ana", "less patience")
     assert [trail.href for trail in chart.table.trails] == ["/policies/releases/4"] * 3

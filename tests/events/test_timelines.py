@@ -609,6 +609,14 @@ def test_an_earlier_time_is_a_dotted_line_a_column_and_a_sentence() -> None:
     assert any("limit" in str(row.drawing) for row in still_of(chart).rows)
 
 
+def test_before_anybody_was_there_an_earlier_time_is_no_zero() -> None:
+    then = Earlier(bins=bins({}, [True] * 5).since(NOW), words="just before")
+    band = chosen(earlier=(then, then)).band("failures")
+    assert band is not None
+    assert band.caption.endswith(" Just before nobody was there yet.")
+    assert {row[-1] for row in band.table.rows} == {"unknown"}
+
+
 def test_the_legend_and_the_table_tell_the_same_times() -> None:
     chart = chosen()
     assert chart.times is not None
