@@ -166,13 +166,15 @@ SELECT_SETTINGS = (
     " WHERE (agent_id, operation) IN (VALUES "
 )
 _INTERVAL_OF = "FROM events_degradation WHERE agent_id = %s AND operation = %s AND kind = %s"
-SELECT_INTERVALS_FROM = f"SELECT id {_INTERVAL_OF} AND last_position >= %s"
+SELECT_INTERVAL_FROM = (
+    f"SELECT id, last_position, ended_us {_INTERVAL_OF} AND last_position >= %s ORDER BY last_position LIMIT 1"
+)
 SELECT_INTERVAL_BEFORE = (
     f"SELECT id, {_listed(INTERVAL_COLUMNS)} {_INTERVAL_OF} AND last_position < %s ORDER BY last_position DESC LIMIT 1"
 )
 INSERT_INTERVAL = _insert("events_degradation", ("environment", "agent_id", "operation", "kind", *INTERVAL_COLUMNS))
 # The words stand in the statement itself: SQLite uses a partial index only for a condition it can read.
 SELECT_MARKERS = (
-    f"SELECT {_listed(FACT_COLUMNS)} FROM events_fact WHERE agent_id = %s AND operation = %s AND at_us >= %s"
-    f" AND event IN ({', '.join(map(repr, DEGRADATION_EVENTS))})"
+    f"SELECT {_listed(FACT_COLUMNS)} FROM events_fact WHERE agent_id = %s AND operation = %s"
+    f" AND at_us BETWEEN %s AND %s AND event IN ({', '.join(map(repr, DEGRADATION_EVENTS))})"
 )

@@ -35,6 +35,7 @@ from events.fold import (
     intervals,
     marker_of,
 )
+from events.models import POSITION_BYTES
 from events.records import AgentName, Row
 from events.summing import Sums, dimensions_digest, over_lanes, over_spans
 
@@ -42,6 +43,8 @@ _fact_values = attrgetter(*("attributes_json" if name == "attributes" else name 
 _DAY_US = 86_400_000_000
 _CHUNK = 200
 """Keys asked for in one statement."""
+_END = b"\x7f" + b"\xff" * (POSITION_BYTES - 1)
+"""After every position."""
 _ROWS_EACH = 256
 """Rows inserted by one statement of SQLite, which takes at most 32,766 values. A power of two: see `_parts`."""
 
@@ -222,24 +225,35 @@ class _Writer:
         self._merge(statements.SETTINGS, list(rows_of))
 
     def _join_degradations(self, name: DegradationName, markers: Sequence[Marker]) -> None:
-        """Continue the open interval; where a marker comes late, shape anew from there on, out of the facts."""
+        """Continue the open interval; what comes late shapes anew what it falls into, and nothing after that."""
+        while markers:
+            markers = markers[self._shape(name, markers) :]
+
+    def _shape(self, name: DegradationName, markers: Sequence[Marker]) -> int:
+        """Take the first markers, up to the end of the interval that they fall into or precede; return how many.
+
+        That end ends what they begin, too: whatever is after it stays as it is, however much that may be.
+        """
         key = (self.agent_ids[name.agent], name.operation, name.kind)
-        first = markers[0].position
-        self._cursor.execute(statements.SELECT_INTERVALS_FROM, [*key, first])
-        touched = [row_id for (row_id,) in self._cursor.fetchall()]
-        before = self._interval_before(key, first)
-        opened = None
+        first, until, touched, opened = markers[0].position, _END, [], None
+        self._cursor.execute(statements.SELECT_INTERVAL_FROM, [*key, first])
+        within = self._cursor.fetchone()
+        if within is not None and within[2] is not None:
+            until = bytes(within[1])
+        taken = [marker for marker in markers if marker.position < until]
+        before, shaping = self._interval_before(key, first), taken
         if before is not None and before[1].ended_us is None:
             touched, opened = [before[0]], before[1]
-        elif touched:
-            markers = self._stored_markers(name, before)
+        elif within is not None:
+            touched, shaping = [within[0]], self._stored_markers(name, before, until)
         after_us = before[1].ended_us if before is not None else None
-        shaped = intervals(markers, opened, after_us or 0)
+        shaped = intervals(shaping, opened, after_us or 0)
         self._cursor.executemany("DELETE FROM events_degradation WHERE id = %s", [(row_id,) for row_id in touched])
         start: tuple[Any, ...] = (name.agent.environment, *key)
         values: Callable[[Interval], tuple[Any, ...]] = attrgetter(*statements.INTERVAL_COLUMNS)
         rows = [(*start, *values(one)) for one in shaped]
         self._cursor.executemany(statements.INSERT_INTERVAL, rows)
+        return len(taken)
 
     def _interval_before(self, key: tuple[int, str, str], position: bytes) -> tuple[int, Interval] | None:
         """The last interval of which all is known by this position; if it is open, it goes on."""
@@ -250,13 +264,13 @@ class _Writer:
         columns = dict(zip(statements.INTERVAL_COLUMNS, found[1:], strict=True))
         return found[0], Interval(**columns | {"last_position": bytes(columns["last_position"])})
 
-    def _stored_markers(self, name: DegradationName, before: tuple[int, Interval] | None) -> list[Marker]:
-        """All markers after an interval, from the facts."""
+    def _stored_markers(self, name: DegradationName, before: tuple[int, Interval] | None, until: bytes) -> list[Marker]:
+        """The markers after an interval, up to a position and with it, from the facts."""
         after_us, after = (before[1].ended_us or 0, before[1].last_position) if before is not None else (0, b"")
-        agent_id = self.agent_ids[name.agent]
-        self._cursor.execute(statements.SELECT_MARKERS, [agent_id, name.operation, after_us])
+        bounds = after_us, int.from_bytes(until[:8])
+        self._cursor.execute(statements.SELECT_MARKERS, [self.agent_ids[name.agent], name.operation, *bounds])
         found = (marker_of(row_of(values, name.agent)) for values in self._cursor.fetchall())
-        return [marker for whose, marker in found if whose == name and marker.position > after]
+        return [marker for whose, marker in found if whose == name and after < marker.position <= until]
 
     def _add_sums(self, folded: Folded) -> None:
         minutes = (

@@ -209,6 +209,17 @@ class TestEachOrder:
             ("fallback", "default", NOW_US - 20_000_000, None, 0),
         ]
 
+    def test_one_that_comes_late_leaves_what_follows_its_neighbour_as_it_stands(self, tell: Any) -> None:
+        told, begins = Told(), range(100, 0, -10)
+        for ago in begins:
+            told.tell(started(), ago).tell(ended(5.0), ago - 5)
+        tell(told)
+        rows = dict(Degradation.objects.values_list("started_us", "pk"))
+        tell(told.tell(ended(1.0), 72))
+        changed = dict(Degradation.objects.values_list("started_us", "pk"))
+        assert changed.keys() - rows.keys() == {NOW_US - 73_000_000}
+        assert {start for start, pk in rows.items() if changed[start] != pk} == {NOW_US - 70_000_000}
+
     def test_a_second_start_prolongs(self, tell: Any) -> None:
         tell(Told().tell(started(to_name="a"), 100).tell(started(to_name="b"), 80).tell(ended(50.0), 50))
         row = Degradation.objects.get()
