@@ -82,7 +82,7 @@ def not_yet(share: float) -> SafeString | str:
     """The words over the first `share` of a lane, in which nobody was there yet; nothing where they would not fit."""
     if share < _LEAST_EMPTY:
         return ""
-    return format_html('<text x="{}" y="16" text-anchor="middle">{}</text>', _percent(50 * share), NOT_YET)
+    return format_html('<text x="{}" y="16" text-anchor="middle">{}</text>', percent(50 * share), NOT_YET)
 
 
 def heat_row(
@@ -107,8 +107,8 @@ def heat_row(
         is_unknown = index < len(unknown) and unknown[index]
         at = clock_text(start + timedelta(seconds=index * bin_s), today=start)
         words = f"{at}: unknown" if is_unknown else f"{at}: {value:,} per {bin_text(bin_s)}"
-        paint = _UNKNOWN if is_unknown else format_html('class="h{}"', heat_step(value, top))
-        cells.append((paint, _percent(index * width), _percent(width * 0.91), words))
+        paint = UNKNOWN if is_unknown else format_html('class="h{}"', heat_step(value, top))
+        cells.append((paint, percent(index * width), percent(width * 0.91), words))
     return format_html(
         '<svg height="24" role="img" aria-label="{}">{}{}</svg>',
         f"{label}, {sum(values):,} in all",
@@ -144,7 +144,7 @@ def cells(words: Sequence[str]) -> SafeString | str:
     for word, count in parts:
         paint = format_html('class="{}"' if word == "wait" else 'fill="url(#p-{})"', word)
         width = max(0.5, 100 * count / total - (gap if len(parts) > 1 else 0))
-        found.append((paint, _percent(100 * at / total), _percent(width)))
+        found.append((paint, percent(100 * at / total), percent(width)))
         at += count
     return format_html(
         '<svg class="cells" aria-hidden="true">{}</svg>',
@@ -167,9 +167,9 @@ def stacked(rows: Sequence[tuple[str, Sequence[int]]], patterns: Sequence[str], 
             height = _STACK_PX * value / top
             y -= height
             if value:
-                bars.append((_percent(place * width), f"{y:.1f}", _percent(width * 0.82), f"{height:.1f}", pattern))
+                bars.append((percent(place * width), f"{y:.1f}", percent(width * 0.82), f"{height:.1f}", pattern))
         if place % every == 0:
-            names.append((_percent((place + 0.41) * width), _STACK_PX + 16, name))
+            names.append((percent((place + 0.41) * width), _STACK_PX + 16, name))
     return format_html(
         '<svg class="stacked" role="img" aria-label="{}">{}{}</svg>',
         f"{label}: {sum(sum(values) for _, values in rows):,} in all, {top:,} at most",
@@ -278,7 +278,7 @@ def bullet(rate: float | None, threshold: float | None = None) -> SafeString:
     bar = "" if rate is None else _rect("wait", _clamped(rate))
     tick: SafeString | str = ""
     if threshold is not None:
-        x = _percent(100 * _clamped(threshold))
+        x = percent(100 * _clamped(threshold))
         tick = format_html('<line class="cursor" x1="{}" x2="{}" y1="0" y2="12"/>', x, x)
     return format_html(
         '<svg class="bullet" role="img" aria-label="{}">{}{}{}</svg>', known + limit, _rect("track", 1.0), bar, tick
@@ -288,7 +288,7 @@ def bullet(rate: float | None, threshold: float | None = None) -> SafeString:
 def ticks(start: datetime, end: datetime) -> list[Tick]:
     """At most eight round moments of the window; labels have the day where the window is longer than one."""
     length = end - start
-    return [Tick(x=_percent(100 * ((at - start) / length)), words=words) for at, words in tick_moments(start, end)]
+    return [Tick(x=percent(100 * ((at - start) / length)), words=words) for at, words in tick_moments(start, end)]
 
 
 def tick_moments(start: datetime, end: datetime) -> list[tuple[datetime, str]]:
@@ -324,7 +324,8 @@ def axis(start: datetime, end: datetime) -> SafeString:
     )
 
 
-_UNKNOWN = mark_safe('fill="url(#p-unknown)"')  # nosec B308  # a constant
+UNKNOWN = mark_safe('fill="url(#p-unknown)"')  # nosec B308  # a constant
+"""How a cell is painted of which nothing is known."""
 
 
 def _tick_words(at: datetime, step: int) -> str:
@@ -373,7 +374,7 @@ def _bars(spans: Sequence[_Span], *, top_px: int) -> SafeString:
 def _bar(span: _Span, top_px: int) -> SafeString:
     is_rail = span.state in (State.CLOSED, State.DISABLED)
     width = max(span.end - span.begin, 0 if span.state is State.CLOSED else 1 / _CELLS)
-    x, wide = _percent(100 * min(span.begin, 1 - width)), _percent(100 * width)
+    x, wide = percent(100 * min(span.begin, 1 - width)), percent(100 * width)
     bar = format_html(
         '<rect x="{}" y="{}" width="{}" height="{}" fill="url(#p-{})"><title>{}</title></rect>',
         x,
@@ -417,7 +418,7 @@ def _in_words(segments: Sequence[Drawn], end: datetime) -> str:
 
 
 def _rect(name: str, share: float) -> SafeString:
-    width = _percent(100 * share)
+    width = percent(100 * share)
     return format_html('<rect class="{}" y="3" width="{}" height="6" rx="1"/>', name, width)
 
 
@@ -429,5 +430,6 @@ def _clamped(share: float) -> float:
     return max(0.0, min(1.0, share))
 
 
-def _percent(number: float) -> str:
+def percent(number: float) -> str:
+    """A place or a width in a drawing that stretches."""
     return f"{number:.2f}".rstrip("0").rstrip(".") + "%"

@@ -70,6 +70,16 @@ class SettingsRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionMove:
+    """An instance came to obey a revision of the desired state, or refused it (`is_refused`) for a `reason`."""
+
+    at: datetime
+    revision: int | None
+    is_refused: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceState:
     """One breaker in one instance. `state` is None while the instance is unreachable; it last said `reported_state`."""
 

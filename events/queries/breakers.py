@@ -113,7 +113,7 @@ def instance_states(
 ) -> list[InstanceState]:
     """Each remembered instance's state of one breaker: unknown first, then the worst. One query, or `standing`."""
     rows = standing_of(environment, name, since=now) if standing is None else standing
-    found = [_instance_state(row, now) for row in rows if _is_remembered(row.agent, now)]
+    found = [instance_state(row, now) for row in rows if _is_remembered(row.agent, now)]
 
     def place(one: InstanceState) -> tuple[bool, int, str, str]:
         return one.state is not None, -RANK[one.state], one.agent.service, one.agent.instance
@@ -131,7 +131,7 @@ def states_of(
     if states is not None:
         rows = rows.filter(state__in=[state.value for state in states])
     ordered = rows.select_related("agent").order_by("breaker", "agent__service", "agent__instance")
-    return [_instance_state(row, now) for row in ordered]
+    return [instance_state(row, now) for row in ordered]
 
 
 def counts_among(environment: str, first: Collection[int], second: Collection[int]) -> dict[str, tuple[int, int]]:
@@ -190,7 +190,8 @@ def _is_remembered(agent: Agent, now: datetime) -> bool:
     return agent.status != STOPPED and agent.last_seen_us >= to_us(now - FORGOTTEN_AFTER)
 
 
-def _instance_state(row: BreakerState, now: datetime) -> InstanceState:
+def instance_state(row: BreakerState, now: datetime) -> InstanceState:
+    """One breaker in one instance, which has been read with it."""
     agent = agent_row(row.agent, now)
     reported = state_or_none(row.state) or State.CLOSED
     return InstanceState(

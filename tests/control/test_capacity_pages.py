@@ -15,11 +15,14 @@ from events.capacity.following import follow_runs
 from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
 from events.capacity.rows import OWNER_CHIPS, OWNER_WORDS, Owner, owner_of
+from events.queries.weekly import capacity_week
+from events.wording import rate_text
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import RetryScheduled, RunFinished
 from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
+from tests.control.test_api import Program
 from tests.control.visiting import HOSTILE, REASON, signed_in, text_of
-from tests.events.seeding import NOW, Story, moved
+from tests.events.seeding import NOW, Story, heartbeat, moved
 from tests.events.test_capacity import storm
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
@@ -279,3 +282,67 @@ def test_an_outage_that_goes_on_says_how_its_breakers_stand_also_those_that_open
     assert "Breakers now model:large is open on 1 of" in text_of(client.get(f"/capacity/{event.pk}"))
     Story().tell(moved(State.HALF_OPEN, before=State.OPEN, breaker="model:large"), at=0).store()
     assert "Breakers now model:large is half_open on 1 of" in text_of(client.get(f"/capacity/{event.pk}"))
+
+
+# -- narrowed, and folded onto a week ----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("query", "is_there"),
+    [
+        ("", True),
+        ("provider=helios", True),
+        ("provider=moon", False),
+        ("model=large", True),
+        ("model=lar", False),
+        ("code=529", True),
+        ("code=429", False),
+        ("owner=provider", True),
+        ("owner=quota", False),
+        ("state=going_on", True),
+        ("state=over", False),
+        ("breaker=model:large", True),
+        ("service=moon", False),
+        ("runs=100000", False),
+        ("lasted_s=200", True),
+        ("lasted_s=4000", False),
+        ("runs=nan&owner=moon&state=moon", True),
+    ],
+)
+def test_events_are_narrowed_on_the_page_in_files_and_for_programs_alike(query: str, is_there: bool) -> None:
+    made = outage(status_code=529)
+    page = signed_in(Role.VIEWER).get(f"/capacity?{query}")
+    assert (f'data-key="event-{made.pk}"' in page.content.decode()) is is_there
+    assert ('data-why="nothing matches"' in page.content.decode()) is not is_there
+    told = signed_in(Role.VIEWER).get(f"/capacity?{query}&format=json").json()["rows"]
+    assert len(told) == is_there
+    assert len(Program("read").get(f"capacity/events?{query}")[1]["events"]) == is_there
+
+
+def test_a_chip_goes_with_what_narrows_the_list() -> None:
+    outage()
+    page = signed_in().get("/capacity?provider=helios&range=1h").content.decode()
+    assert 'href="?show=provider&amp;provider=helios&amp;range=1h"' in page
+
+
+def test_four_weeks_are_folded_onto_one_and_what_nobody_told_is_unknown() -> None:
+    week = 7 * 86_400
+    story = Story()
+    for ago_s in (2 * week, week, 0):  # three Saturdays, the span from 14 h
+        storm(story, since=ago_s + 300, until=ago_s)
+        story.tell(heartbeat(), at=ago_s + 400, instance="a-1").tell(heartbeat(), at=ago_s + 10, instance="a-1")
+    story.store()
+    found = capacity_week("dev", end=NOW)
+    saturday, span = 5, 14 // 2
+    total = sum(map(sum, found.counts))
+    assert total == found.counts[saturday][span] > 0
+    assert found.per_week(saturday, span) == total / found.known[saturday][span]
+    page = signed_in().get("/capacity?heat=week")
+    said = text_of(page)
+    assert "Worst on Saturday 14–16 h" in said
+    assert page.content.decode().count("<rect") >= 7 * 12
+    assert f"Saturday 14–16 h: {rate_text(total / found.known[saturday][span])} a week" in page.content.decode()
+
+
+def test_a_week_of_which_nothing_is_known_says_so() -> None:
+    said = text_of(signed_in().get("/capacity?heat=week"))
+    assert "as far as it is known: 0 of 84 spans" in said
+    assert "0 in all" not in said

@@ -16,6 +16,8 @@ from events.amplification import amplification
 from events.capacity.arranging import arrangements_of, steps_of
 from events.capacity.asking import capacity_event, capacity_page, failures_in, similar_before
 from events.capacity.models import CapacityEvent
+from events.capacity.narrowing import ASKS as NARROWED_BY
+from events.capacity.narrowing import Narrow
 from events.degradations.asking import degradations_in
 from events.degradations.rows import PLACE as REDUCED
 from recovery_ops.control.actions import Done
@@ -33,22 +35,18 @@ RANGE = {"from": "a moment in ISO 8601 (a day ago)", "to": "a moment in ISO 8601
 
 
 class CapacityEvents(Api):
-    """`GET /api/v1/capacity/events`: the outages that touch a range, newest first; `going_on=true` for those alone."""
+    """`GET /api/v1/capacity/events`: the outages that touch a range, newest first; `going_on=true` for those alone.
 
-    asks = (
-        paged()
-        | RANGE
-        | {
-            "going_on": "true: only what is not over",
-            "provider": "only what is an outage of this provider",
-            "region": "only what failed in this region",
-        }
-    )
+    A page may hold fewer than `limit`, or none, while `next` goes on: it is narrowed after it was read.
+    """
+
+    asks = paged() | RANGE | {"going_on": "true: only what is not over"} | NARROWED_BY
 
     def get(self, request: Request) -> Response:
         now = timezone.now()
         start, end = range_of(request, now)
         limit, after = asked_for(request, (int, int))
+        narrow = Narrow.of(request.query_params)
         is_going_on = request.query_params.get("going_on") in ("true", "1")
         found = capacity_page(
             self.environment,
@@ -58,13 +56,13 @@ class CapacityEvents(Api):
             after=after,
             most=limit,
             is_going_on=is_going_on,
-            provider=request.query_params.get("provider", ""),
-            region=request.query_params.get("region", ""),
+            provider=narrow.provider,
+            region=narrow.region,
         )
         answer = {
             "environment": self.environment,
             "step": steps_of(self.environment),
-            "events": [documents_capacity.of_capacity_event(row, now) for row in found.rows],
+            "events": [documents_capacity.of_capacity_event(row, now) for row in found.rows if narrow.keeps(row, now)],
             "next": next_page(request, cursor_of(found.last) if found.last else "", span=(start, end)),
         }
         return Response(answer)

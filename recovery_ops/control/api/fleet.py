@@ -21,6 +21,8 @@ from recovery_ops.control.audit_asking import ASKS, conditions_in, entries_of, m
 from recovery_ops.control.desired import apply_status, current_revision, live_policy, read
 from recovery_ops.control.documents import in_force as documents_in_force
 from recovery_ops.control.documents import intent as documents_intent
+from recovery_ops.control.fleet_filter import ASKS as FLEET_ASKS
+from recovery_ops.control.fleet_filter import FleetFilter
 from recovery_ops.control.impact import impact_of_all
 from recovery_ops.control.in_force import in_force_of
 from recovery_ops.control.models import LoadShed, Override
@@ -61,12 +63,13 @@ class Status(Api):
 
 
 class Fleet(Api):
-    """`GET /api/v1/fleet`: every instance that reported within a day, by service and name."""
+    """`GET /api/v1/fleet`: the instances that reported within a day, by service and name."""
 
-    asks = paged()
+    asks = paged() | FLEET_ASKS
 
     def get(self, request: Request) -> Response:
-        found = fleet(self.environment, now=timezone.now())
+        now, asked = timezone.now(), FleetFilter.of(request.query_params)
+        found = [one for one in fleet(self.environment, now=now) if asked.keeps(one, now)]
         rows, further = page_of(request, found, lambda row: (row.service, row.instance, row.id), (str, str, int))
         return Response(
             {

@@ -1,31 +1,59 @@
-"""The fleet: who reports, which revision each obeys, and what waits in its outbox."""
+"""The fleet: who reports, which revision each obeys, and what waits in its outbox; as a table, cells, or by version."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlencode
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.urls import reverse
 from django.utils import timezone
 
 from events import queries
-from events.empties import no_agent
+from events.capacity.asking import events_going_on
+from events.drawing import cells
+from events.empties import no_agent, relaxed
 from events.exports import Cell, is_asked, rows_answer
 from events.pages import render_page
 from events.rows import AgentRow
+from events.wording import listing
+from recovery_ops.control.fleet_filter import STATES, UNREACHABLE, FleetFilter, status_of
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.applying import note_of
 from recovery_ops.control.views.facets import facets_of
+from recovery_ops.control.views.narrowing import Filter, narrowing_of
 from recovery_ops.control.views.standing import Standing
+from recovery_ops.control.views.tiles import Tile
 from recovery_ops.rules.words import ApplyStatus
 
 MOST = 100
+MOST_CELLS = 2_000
+VIEWS = {"table": "Table", "grid": "Grid", "versions": "By version"}
+_YOUNG_S = 600
 _ORDER = (
     ApplyStatus.UNREACHABLE,
     ApplyStatus.FAILED,
     ApplyStatus.DRIFTED,
     ApplyStatus.PENDING,
     ApplyStatus.APPLIED,
+)
+_MARKS = {
+    ApplyStatus.UNREACHABLE: "unknown",
+    ApplyStatus.FAILED: "open",
+    ApplyStatus.DRIFTED: "open",
+    ApplyStatus.PENDING: "half_open",
+    ApplyStatus.APPLIED: "closed",
+}
+"""With which mark an instance stands in the grid; the word is in its label."""
+_LEGEND = (
+    ("closed", "applied"),
+    ("half_open", "pending"),
+    ("open", "failed or drifted"),
+    ("unknown", "unreachable"),
 )
 
 
@@ -39,32 +67,74 @@ class Row:
 
     @property
     def status(self) -> str:
-        """What it says of itself; silence counts more than its last word."""
-        return (self.agent.status or "reporting") if self.agent.is_reachable else "unreachable"
+        """What it says of itself."""
+        return status_of(self.agent)
+
+    @property
+    def mark(self) -> str:
+        """The mark of its standing."""
+        return _MARKS[self.apply]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionLine:
+    """What runs one version of one service."""
+
+    service: str
+    version: str
+    instances: int
+    reporting: int
+    applied: int
+    breakers_open: int
+    first_seen: datetime
+    href: str
 
 
 def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """Every instance of the last day, or those of one kind."""
+    """Every instance of the last day that is asked for, silent ones first."""
     now = timezone.now()
     standing = Standing(environment, now=now)
     fleet = queries.fleet(environment, now=now)
     rows = sorted((_row(agent, standing) for agent in fleet), key=_place)
-    counts = {status.value: sum(row.apply is status for row in rows) for status in _ORDER}
+    asked = FleetFilter.of(request.GET)
+    kept = [row for row in rows if asked.keeps(row.agent, now)]
+    counts = {status.value: sum(row.apply is status for row in kept) for status in _ORDER}
     chosen = request.GET.get("show", "")
     counts = {name: number for name, number in counts.items() if number or name == chosen}
-    matching = [row for row in rows if chosen not in counts or row.apply == chosen]
+    matching = [row for row in kept if chosen not in counts or row.apply == chosen]
     if is_asked(request):
         return rows_answer(request, f"agents {environment}", _COLUMNS, map(_cells, matching))
+    view = request.GET.get("view", "")
+    view = view if view in VIEWS else "table"
+    narrowing = narrowing_of(request, _filters(fleet), asked.said)
+
+    def left(name: str) -> int:
+        less = asked.without(name)
+        return sum(less.keeps(row.agent, now) for row in rows)
+
+    empty = no_agent(environment) if not rows else None
+    if rows and not kept:
+        empty = relaxed(narrowing.clauses(left), total=len(rows), what="instance")
     context = {
         "now": now,
-        "rows": matching if "all" in request.GET else matching[:MOST],
+        "rows": matching if "all" in request.GET or view != "table" else matching[:MOST],
         "matching": len(matching),
-        "all_href": f"?show={chosen}&all=1" if chosen in counts else "?all=1",
         "total": len(rows),
-        "empty": None if rows else no_agent(environment),
-        "facets": list(facets_of(counts, total=len(rows), chosen=chosen, words={})),
+        "kept": len(kept),
+        "empty": empty,
+        "narrowing": narrowing,
+        "facets": list(facets_of(counts, total=len(kept), chosen=chosen, words={}, query=_rest(request))),
         "facet_word": chosen,
-        "sentence": sentences.agents(fleet, standing.revision, drifted=counts.get(ApplyStatus.DRIFTED.value, 0)),
+        "tiles": _tiles(rows, standing, environment, now) if rows else [],
+        "view": view,
+        "views": [(name, word, _with(request, view=name)) for name, word in VIEWS.items()],
+        "groups": _groups(matching[:MOST_CELLS]) if view == "grid" else [],
+        "versions": _versions(request, matching) if view == "versions" else [],
+        "marks": _LEGEND,
+        "most_cells": MOST_CELLS,
+        "sentence": sentences.agents(
+            fleet, standing.revision, drifted=sum(row.apply is ApplyStatus.DRIFTED for row in rows)
+        ),
         "newest_revision": standing.revision,
         "silence_s": settings.UNREACHABLE_AFTER_S,
     }
@@ -89,9 +159,151 @@ def _row(agent: AgentRow, standing: Standing) -> Row:
     apply = standing.status_of(agent, standing.revision)
     obeys = "applied" if apply is ApplyStatus.APPLIED else f"{apply}: {note_of(apply, agent, standing.revision)}"
     if apply is ApplyStatus.APPLIED and agent.clamped:
-        obeys = f"applied, held back by its own ceilings: {', '.join(agent.clamped)}"
+        obeys = f"applied, held back by its own ceilings: {listing(list(agent.clamped), most=2)}"
     return Row(agent=agent, apply=apply, obeys=obeys)
 
 
 def _place(row: Row) -> tuple[int, str, str]:
     return (_ORDER.index(row.apply), row.agent.service, row.agent.instance)
+
+
+def _filters(fleet: Sequence[AgentRow]) -> list[Filter]:
+    def names(found: Iterable[str]) -> list[tuple[str, str]]:
+        return [(name, name) for name in sorted({*found} - {""})]
+
+    services = names(agent.service for agent in fleet)
+    groups = names(agent.group for agent in fleet)
+    versions = names(agent.version for agent in fleet)
+    return [
+        Filter(name="service", label="Service", every="Any service", options=services),
+        *([Filter(name="group", label="Group", every="Any group", options=groups)] if groups else []),
+        Filter(name="version", label="Version", every="Any version", options=versions),
+        Filter(name="state", label="Status", every="Any status", options=[(one, one) for one in STATES]),
+        Filter(name="silent_s", label="Silent, s", every="at least", is_number=True, words="silent seconds from"),
+        Filter(name="q", label="Instance", every="Part of it", words="called"),
+    ]
+
+
+def _rest(request: HttpRequest) -> str:
+    """The address without what a chip decides."""
+    query = _without_place(request)
+    query.pop("show", None)
+    return query.urlencode()
+
+
+def _with(request: HttpRequest, **changed: str) -> str:
+    query = _without_place(request)
+    for name, value in changed.items():
+        query[name] = value
+    return f"?{query.urlencode()}"
+
+
+def _without_place(request: HttpRequest) -> QueryDict:
+    query = request.GET.copy()
+    for name in ("all", "format"):
+        query.pop(name, None)
+    return query
+
+
+def _tiles(rows: Sequence[Row], standing: Standing, environment: str, now: datetime) -> list[Tile]:
+    """What the fleet comes to, each a link to the instances that it counts. One query."""
+    reporting = [row for row in rows if row.agent.is_reachable]
+    followers = [row for row in rows if row.agent.is_follower]
+    waiting = sum(event.waiting for event in events_going_on(environment, now=now))
+    young = [row for row in reporting if row.agent.heartbeat_age_s is not None and row.agent.uptime_s < _YOUNG_S]
+    return [
+        _reporting(rows, len(reporting)),
+        *_obeying(followers, standing.revision),
+        _in_use(reporting),
+        Tile(
+            title="Runs waiting on capacity",
+            figure=str(waiting),
+            unit=f"of {sum(row.agent.runs_in_flight for row in reporting)} in flight",
+            detail="in outages that go on" if waiting else "none waits for an outage to end",
+            href=f"{reverse('runs')}?show=running",
+        ),
+        Tile(
+            title="Started lately",
+            figure=str(len(young)),
+            unit="in 10 min",
+            detail=_named(young) or "no restart and no deploy",
+            href="?view=grid",
+        ),
+    ]
+
+
+def _reporting(rows: Sequence[Row], reporting: int) -> Tile:
+    silent = [row for row in rows if not row.agent.is_reachable]
+    return Tile(
+        title="Reporting",
+        figure=str(reporting),
+        unit=f"of {len(rows)}",
+        detail=f"{_named(silent)} silent" if silent else "nobody is silent",
+        href=f"?{urlencode({'state': UNREACHABLE})}" if silent else "?",
+        spark=cells([row.mark for row in rows]),
+    )
+
+
+def _obeying(followers: Sequence[Row], revision: int) -> Iterator[Tile]:
+    by_apply = {status: [row for row in followers if row.apply is status] for status in _ORDER}
+    pending = len(by_apply[ApplyStatus.PENDING])
+    off = [*by_apply[ApplyStatus.FAILED], *by_apply[ApplyStatus.DRIFTED]]
+    yield Tile(
+        title=f"On revision {revision}",
+        figure=str(len(by_apply[ApplyStatus.APPLIED])),
+        unit=f"of {len(followers)}",
+        detail=f"{pending} pending" if pending else "none pending",
+        href=f"?{urlencode({'show': (ApplyStatus.PENDING if pending else ApplyStatus.APPLIED).value})}",
+    )
+    yield Tile(
+        title="Drifted or refused",
+        figure=str(len(off)),
+        unit=f"of {len(followers)}",
+        detail=_named(off) or "all run what they say",
+        href=f"?{urlencode({'show': (off[0].apply if off else ApplyStatus.DRIFTED).value})}",
+    )
+
+
+def _in_use(reporting: Sequence[Row]) -> Tile:
+    versions = Counter(row.agent.version or "none said" for row in reporting)
+    common = sorted(versions.items(), key=lambda item: (-item[1], item[0]))
+    return Tile(
+        title="Versions",
+        figure=str(len(versions)),
+        unit="in use",
+        detail=listing([f"{name} ({count})" for name, count in common], most=2) or "nobody reports",
+        href="?view=versions",
+    )
+
+
+def _named(rows: Sequence[Row]) -> str:
+    return listing([row.agent.instance for row in rows], most=2)
+
+
+def _groups(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    """The instances of each service, those that need a look first."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.agent.service, []).append(row)
+    return sorted(found.items())
+
+
+def _versions(request: HttpRequest, rows: Sequence[Row]) -> list[VersionLine]:
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.agent.service, row.agent.version), []).append(row)
+    return [_version(request, *place, held) for place, held in sorted(found.items())]
+
+
+def _version(request: HttpRequest, service: str, version: str, held: Sequence[Row]) -> VersionLine:
+    named: Mapping[str, str] = {"service": service, "version": version, "view": "table"}
+    return VersionLine(
+        service=service,
+        version=version,
+        instances=len(held),
+        reporting=sum(row.agent.is_reachable for row in held),
+        applied=sum(row.apply is ApplyStatus.APPLIED for row in held),
+        breakers_open=sum(row.agent.breakers_open for row in held),
+        first_seen=min(row.agent.first_seen for row in held),
+        href=_with(request, **named),
+    )

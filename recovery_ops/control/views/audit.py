@@ -37,7 +37,7 @@ EXPORTED_MOST = 50_000
 _KINDS = (("person", "a person"), ("key", "a key"), ("system", "the system"))
 _OUTCOMES = ((AuditEntry.OK, "done"), (AuditEntry.REFUSED, "refused"))
 _SPANS = (("", "Any time"), ("1h", "1 hour"), ("24h", "24 hours"), ("7d", "7 days"), ("30d", "30 days"))
-_MOST_BARS = 48
+_LEAST_BARS, _MOST_BARS = 24, 48
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,9 +150,9 @@ def _filters(looked: Looked) -> list[Filter]:
         Filter(name="who", label="Who", every="Anybody", options=[(name, name) for name in people], words="by"),
         Filter(name="kind", label="Kind", every="Any kind", options=_KINDS, words="by"),
         Filter(name="did", label="Did", every="Anything", options=sorted(does), words=""),
-        Filter(name="object", label="To", every="Name of anything", words="to"),
+        Filter(name="object", label="To", every="Part of a name", words="to"),
         Filter(name="outcome", label="Outcome", every="Any outcome", options=_OUTCOMES, words="was"),
-        Filter(name="q", label="Reason", every="Words of the reason", words="because of"),
+        Filter(name="q", label="Reason", every="Words in it", words="because of"),
     ]
 
 
@@ -185,7 +185,7 @@ def _histogram(looked: Looked, window: Window | None) -> Histogram | None:
     if window is not None and looked.rest_before is None:
         first, last = window.start.timestamp(), window.end.timestamp()
     bin_s = bin_width_s(timedelta(seconds=last - first), most_bins=_MOST_BARS)
-    start_s = int(first // bin_s) * bin_s
+    start_s = min(int(first // bin_s), int(last // bin_s) - _LEAST_BARS + 1) * bin_s
     counts = [[0, 0] for _ in range(int((last - start_s) // bin_s) + 1)]
     for moment, one in zip(moments, wanted, strict=True):
         counts[int((moment - start_s) // bin_s)][one.is_refusal] += 1

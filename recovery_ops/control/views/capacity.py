@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
-from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -24,8 +22,9 @@ from events.capacity.asking import (
 )
 from events.capacity.bounds import bounds_of
 from events.capacity.moves import BreakerMoves
-from events.capacity.rows import OWNER_CHIPS, OWNER_WORDS, CapacityEventRow, going_on, is_about
-from events.empties import Empty, none_in
+from events.capacity.narrowing import GOING_ON, OVER, Narrow
+from events.capacity.rows import OWNER_CHIPS, OWNER_WORDS, CapacityEventRow, going_on
+from events.empties import Empty, none_in, relaxed
 from events.exports import Cell, is_asked, rows_answer
 from events.pages import render_page
 from events.window import PRESETS, Window, window_in
@@ -33,12 +32,15 @@ from events.wording import clock_text, count_text, listing, span_text, state_wor
 from recovery_ops.control.cursors import cursor_of
 from recovery_ops.control.notify.budgets import budget_rows, burn_alerts
 from recovery_ops.control.views.facets import Facet, facets_of
-from recovery_ops.control.views.paging import page, place_asked
+from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
+from recovery_ops.control.views.paging import from_the_start, page, place_asked
 from recovery_ops.control.views.strip import Strip, capacity_rows, empty_share
+from recovery_ops.control.views.week import week_of
 from recovery_ops.rules.outages import OutageBounds
 
-GOING_ON = "going_on"
 MOST = 500
+_OWNERS = tuple((owner.value, words) for owner, words in OWNER_CHIPS.items())
+_STATES = ((GOING_ON, "go on"), (OVER, "are over"))
 _WORDS = {GOING_ON: "going on", **{owner.value: words for owner, words in OWNER_CHIPS.items()}}
 _AROUND = timedelta(minutes=5)
 """What a link to the timelines shows before and after an event: where it came from, and what followed."""
@@ -55,10 +57,13 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
     )
     found = list(read.rows)
     chosen = request.GET.get("show", "")
-    narrowed = _narrowed(request, found)
-    shown = [row for row in narrowed.rows if chosen not in _WORDS or _is_chosen(row, chosen)]
+    narrow = Narrow.of(request.GET)
+    narrowed = [row for row in found if narrow.keeps(row, now)]
+    shown = [row for row in narrowed if chosen not in _WORDS or _is_chosen(row, chosen)]
     if is_asked(request):
         return rows_answer(request, f"capacity {environment}", _COLUMNS, (_cells(row, now) for row in shown))
+    narrowing = narrowing_of(request, _filters(found), narrow.said)
+    is_week = request.GET.get("heat") == "week"
     context = {
         "now": now,
         "window": window,
@@ -66,21 +71,35 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
         "budgets": budget_rows(environment, now=now),
         "burns": burn_alerts(environment, start=window.start, end=window.end),
         "sentence": _sentence(found, environment, now, bounds),
-        "heat": _heat(environment, window),
-        "facets": list(_facets(narrowed.rows, chosen, window, narrowed.query)),
-        "facet_word": _WORDS.get(chosen, "") or "of that provider and region",
-        "choices": narrowed.choices,
-        "show": chosen if chosen in _WORDS else "",
+        "heat": None if is_week else _heat(environment, window),
+        "week": week_of(environment, now=now) if is_week else None,
+        "facets": list(_facets(request, narrowed, chosen)),
+        "facet_word": _WORDS.get(chosen, ""),
+        "narrowing": narrowing,
+        "kept": len(narrowed),
         "total": len(found),
         "page": page(request, found, after, cursor_of(read.last) if read.last else ""),
-        "empty": None if found else _empty(environment, window, now),
+        "empty": None if narrowed else _empty(environment, window, now, found, narrow, narrowing),
         "rule": _rule(bounds),
         "rows": [(*_line(row, now), _WORDS[row.owner.value]) for row in shown],
     }
     return render_page(request, "control/capacity", context)
 
 
-def _empty(environment: str, window: Window, now: datetime) -> Empty:
+def _empty(
+    environment: str,
+    window: Window,
+    now: datetime,
+    found: Sequence[CapacityEventRow],
+    narrow: Narrow,
+    narrowing: Narrowing,
+) -> Empty:
+    if found:
+
+        def left(name: str) -> int:
+            return sum(narrow.without(name).keeps(row, now) for row in found)
+
+        return relaxed(narrowing.clauses(left), total=len(found), what="event")
     text = "No backend failed often enough to be an outage while agents reported."
     # The heat rows above tell whether anybody called.
     title = "No outage in this range"
@@ -161,35 +180,43 @@ def _is_chosen(row: CapacityEventRow, chosen: str) -> bool:
     return not row.is_over if chosen == GOING_ON else row.owner == chosen
 
 
-class _Narrowed(NamedTuple):
-    """The events of the provider and the region that were chosen, and what there is to choose."""
+def _filters(found: Sequence[CapacityEventRow]) -> list[Filter]:
+    """The fields, with what there is among the events of the range."""
+    parts = [part for row in found for part in row.parts or (row,)]
 
-    rows: list[CapacityEventRow]
-    choices: list[tuple[str, str, str, list[str]]]
-    """Parameter, its label, what is chosen, and the names."""
-    query: str
+    def one_of(
+        name: str, label: str, every: str, there: Iterable[str], words: str = "", *, is_more: bool = False
+    ) -> Filter:
+        options = [(word, word) for word in sorted({*there} - {""})]
+        return Filter(name=name, label=label, every=every, options=options, words=words, is_more=is_more)
 
-
-def _narrowed(request: HttpRequest, found: Sequence[CapacityEventRow]) -> _Narrowed:
-    chosen = {name: request.GET.get(name, "") for name in ("provider", "region")}
-    there = {
-        "provider": {part.provider for row in found for part in row.parts or (row,)} - {""},
-        "region": {region for row in found for region in row.regions},
-    }
-    choices = [
-        (name, f"Every {name}", chosen[name], sorted(names | {chosen[name]} - {""}))
-        for name, names in there.items()
-        if names or chosen[name]
+    return [
+        one_of("provider", "Provider", "Any", (part.provider for part in parts)),
+        one_of("model", "Model", "Any", (part.model for part in parts)),
+        one_of("region", "Region", "Any", (region for row in found for region in row.regions)),
+        one_of("code", "Code", "Any", (code for row in found for code in row.codes)),
+        one_of(
+            "breaker", "Breaker", "Any", (name for row in found for name in row.breakers), "that opened", is_more=True
+        ),
+        one_of(
+            "service", "Agent", "Any", (name for row in found for name in row.services), "that reached", is_more=True
+        ),
+        Filter(name="owner", label="Whose", every="Anybody’s", options=list(_OWNERS), words="of", is_more=True),
+        Filter(name="state", label="Open or over", every="Both", options=_STATES, words="that", is_more=True),
+        Filter(name="runs", label="Runs reached", every="at least", is_number=True, words="runs from", is_more=True),
+        Filter(
+            name="lasted_s", label="Lasted, s", every="at least", is_number=True, words="seconds from", is_more=True
+        ),
     ]
-    rows = [row for row in found if is_about(row, **chosen)]
-    return _Narrowed(rows, choices, urlencode({name: word for name, word in chosen.items() if word}))
 
 
-def _facets(rows: Sequence[CapacityEventRow], chosen: str, window: Window, narrowed: str) -> Sequence[Facet]:
+def _facets(request: HttpRequest, rows: Sequence[CapacityEventRow], chosen: str) -> Sequence[Facet]:
     counts = {name: sum(_is_chosen(row, name) for row in rows) for name in _WORDS}
-    query = "&".join(part for part in (window.query, narrowed) if part)
+    query = from_the_start(request)
+    for name in ("show", "format"):
+        query.pop(name, None)
     shown = {name: count for name, count in counts.items() if count or name == chosen}
-    return list(facets_of(shown, total=len(rows), chosen=chosen, words=_WORDS, query=query))
+    return list(facets_of(shown, total=len(rows), chosen=chosen, words=_WORDS, query=query.urlencode()))
 
 
 def _rule(bounds: OutageBounds) -> str:

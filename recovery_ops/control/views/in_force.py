@@ -1,4 +1,4 @@
-"""One instance: what it really goes by beside what is desired of it."""
+"""One instance: its breakers, its failures, its revisions, and what it goes by beside what is desired of it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from django.utils import timezone
 
 from events import queries
 from events.pages import render_page
+from events.queries.instance import breakers_in, failures_of, revisions_of
+from recovery_ops.control.fleet_filter import status_of
 from recovery_ops.control.in_force import InForce, Line, Part, in_force_of
 from recovery_ops.control.opamp.agents import is_client
 from recovery_ops.control.views.applying import note_of
@@ -40,6 +42,10 @@ def agent_settings(request: HttpRequest, *, environment: str) -> HttpResponse:
         "chosen": chosen,
         "lines": _different_first(chosen.lines) if chosen is not None else [],
         "process": PROCESS,
+        "breakers": breakers_in(agent.id, now=now),
+        "failures": failures_of(environment, agent.id, now=now),
+        "revisions": revisions_of(environment, agent.id, now=now),
+        "status": status_of(agent),
     }
     return render_page(request, "control/agent_settings", context)
 

@@ -18,7 +18,8 @@ _OF_A_FILE = "format"
 class Filter:
     """One field: one of `options` (value and word) is picked, or where there are none something is typed.
 
-    `every` is what an empty field means; `words` goes before what was chosen, where it is let go.
+    `every` is what an empty field means; `words` goes before what was chosen, where it is let go. What is asked for
+    seldom (`is_more`) is folded away until it is.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Filter:
     options: Sequence[tuple[str, str]] | None = None
     is_number: bool = False
     words: str = ""
+    is_more: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,21 @@ class Narrowing:
     fields: Sequence[Field]
     kept: Sequence[tuple[str, str]]
     clear_href: str
+
+    @property
+    def usual(self) -> list[Field]:
+        """Those that stand in sight."""
+        return [one for one in self.fields if not one.filter.is_more]
+
+    @property
+    def more(self) -> list[Field]:
+        """Those that are folded away."""
+        return [one for one in self.fields if one.filter.is_more]
+
+    @property
+    def is_more_chosen(self) -> bool:
+        """Whether one of those narrows the list."""
+        return any(one.value for one in self.more)
 
     @property
     def chosen(self) -> list[Field]:

@@ -124,15 +124,19 @@ def _filters(looked: Sequence[RunStory]) -> list[Filter]:
     rungs = [(str(place), f"{place} {RUNG_WORDS[rung]}") for place, rung in enumerate(RUNGS, 1)]
 
     def least(name: str, label: str, words: str) -> Filter:
-        return Filter(name=name, label=label, every="at least", is_number=True, words=words)
+        return Filter(name=name, label=label, every="at least", is_number=True, words=words, is_more=True)
 
     return [
         Filter(name="status", label="Status", every="Any status", options=[(one, one) for one in STATUSES], words=""),
         Filter(name="category", label="Category", every="Any", options=[(one.value, one.value) for one in Category]),
         Filter(name="model", label="Model", every="Any model", options=[(name, name) for name in models]),
-        Filter(name="policy", label="Policy", every="Any policy", options=[(name, name) for name in policies]),
+        Filter(
+            name="policy", label="Policy", every="Any policy", options=[(name, name) for name in policies], is_more=True
+        ),
         Filter(name="agent", label="Agent", every="Any agent", options=[(name, name) for name in agents]),
-        Filter(name="rung", label="Rung at least", every="Any rung", options=rungs, words="at least rung"),
+        Filter(
+            name="rung", label="Rung at least", every="Any rung", options=rungs, words="at least rung", is_more=True
+        ),
         least("failures", "Failed attempts", "failed attempts from"),
         least("waited_s", "Waited, s", "seconds waited from"),
         least("took_s", "Took, s", "seconds taken from"),
@@ -210,7 +214,7 @@ def _row(story: RunStory, now: datetime, reporting: set[tuple[str, str]]) -> Row
 
 
 def _dollars(cost_usd: float | None) -> str:
-    return "–" if cost_usd is None else f"${cost_usd:.2f}" if cost_usd >= 0.1 else f"${cost_usd:.4f}"
+    return "" if cost_usd is None else f"${cost_usd:.2f}" if cost_usd >= 0.1 else f"${cost_usd:.4f}"
 
 
 def _chips(request: HttpRequest, show: Show) -> Iterator[Chip]:
