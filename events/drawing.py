@@ -82,7 +82,7 @@ def not_yet(share: float) -> SafeString | str:
     """The words over the first `share` of a lane, in which nobody was there yet; nothing where they would not fit."""
     if share < _LEAST_EMPTY:
         return ""
-    return format_html('<text x="{}" y="16" text-anchor="middle">{}</text>', percent(50 * share), NOT_YET)
+    return format_html('<text x="{}" y="16" text-anchor="middle">{}</text>', _percent(50 * share), NOT_YET)
 
 
 def heat_row(
@@ -107,8 +107,8 @@ def heat_row(
         is_unknown = index < len(unknown) and unknown[index]
         at = clock_text(start + timedelta(seconds=index * bin_s), today=start)
         words = f"{at}: unknown" if is_unknown else f"{at}: {value:,} per {bin_text(bin_s)}"
-        paint = UNKNOWN if is_unknown else format_html('class="h{}"', heat_step(value, top))
-        cells.append((paint, percent(index * width), percent(width * 0.91), words))
+        paint = _UNKNOWN if is_unknown else format_html('class="h{}"', heat_step(value, top))
+        cells.append((paint, _percent(index * width), _percent(width * 0.91), words))
     return format_html(
         '<svg height="24" role="img" aria-label="{}">{}{}</svg>',
         f"{label}, {sum(values):,} in all",
@@ -144,7 +144,7 @@ def cells(words: Sequence[str]) -> SafeString | str:
     for word, count in parts:
         paint = format_html('class="{}"' if word == "wait" else 'fill="url(#p-{})"', word)
         width = max(0.5, 100 * count / total - (gap if len(parts) > 1 else 0))
-        found.append((paint, percent(100 * at / total), percent(width)))
+        found.append((paint, _percent(100 * at / total), _percent(width)))
         at += count
     return format_html(
         '<svg class="cells" aria-hidden="true">{}</svg>',
@@ -167,9 +167,9 @@ def stacked(rows: Sequence[tuple[str, Sequence[int]]], patterns: Sequence[str], 
             height = _STACK_PX * value / top
             y -= height
             if value:
-                bars.append((percent(place * width), f"{y:.1f}", percent(width * 0.82), f"{height:.1f}", pattern))
+                bars.append((_percent(place * width), f"{y:.1f}", _percent(width * 0.82), f"{height:.1f}", pattern))
         if place % every == 0:
-            names.append((percent((place + 0.41) * width), _STACK_PX + 16, name))
+            names.append((_percent((place + 0.41) * width), _STACK_PX + 16, name))
     return format_html(
         '<svg class="stacked" role="img" aria-label="{}">{}{}</svg>',
         f"{label}: {sum(sum(values) for _, values in rows):,} in all, {top:,} at most",
@@ -278,7 +278,7 @@ def bullet(rate: float | None, threshold: float | None = None) -> SafeString:
     bar = "" if rate is None else _rect("wait", _clamped(rate))
     tick: SafeString | str = ""
     if threshold is not None:
-        x = percent(100 * _clamped(threshold))
+        x = _percent(100 * _clamped(threshold))
         tick = format_html('<line class="cursor" x1="{}" x2="{}" y1="0" y2="12"/>', x, x)
     return format_html(
         '<svg class="bullet" role="img" aria-label="{}">{}{}{}</svg>', known + limit, _rect("track", 1.0), bar, tick
@@ -288,7 +288,7 @@ def bullet(rate: float | None, threshold: float | None = None) -> SafeString:
 def ticks(start: datetime, end: datetime) -> list[Tick]:
     """At most eight round moments of the window; labels have the day where the window is longer than one."""
     length = end - start
-    return [Tick(x=percent(100 * ((at - start) / length)), words=words) for at, words in tick_moments(start, end)]
+    return [Tick(x=_percent(100 * ((at - start) / length)), words=words) for at, words in tick_moments(start, end)]
 
 
 def tick_moments(start: datetime, end: datetime) -> list[tuple[datetime, str]]:
@@ -324,8 +324,7 @@ def axis(start: datetime, end: datetime) -> SafeString:
     )
 
 
-UNKNOWN = mark_safe('fill="url(#p-unknown)"')  # nosec B308  # a constant
-"""How a cell is painted of which nothing is known."""
+_UNKNOWN = mark_safe('fill="url(#p-unknown)"')  # nosec B308  # a constant
 
 
 def _tick_words(at: datetime, step: int) -> str:
@@ -374,7 +373,7 @@ def _bars(spans: Sequence[_Span], *, top_px: int) -> SafeString:
 def _bar(span: _Span, top_px: int) -> SafeString:
     is_rail = span.state in (State.CLOSED, State.DISABLED)
     width = max(span.end - span.begin, 0 if span.state is State.CLOSED else 1 / _CELLS)
-    x, wide = percent(100 * min(span.begin, 1 - width)), percent(100 * width)
+    x, wide = _percent(100 * min(span.begin, 1 - width)), _percent(100 * width)
     bar = format_html(
         '<rect x="{}" y="{}" width="{}" height="{}" fill="url(#p-{})"><title>{}</title></rect>',
         x,
@@ -418,7 +417,7 @@ def _in_words(segments: Sequence[Drawn], end: datetime) -> str:
 
 
 def _rect(name: str, share: float) -> SafeString:
-    width = percent(100 * share)
+    width = _percent(100 * share)
     return format_html('<rect class="{}" y="3" width="{}" height="6" rx="1"/>', name, width)
 
 
@@ -430,6 +429,35 @@ def _clamped(share: float) -> float:
     return max(0.0, min(1.0, share))
 
 
-def percent(number: float) -> str:
-    """A place or a width in a drawing that stretches."""
+def _percent(number: float) -> str:
     return f"{number:.2f}".rstrip("0").rstrip(".") + "%"
+
+
+def heat_cells(cells: Sequence[tuple[int | None, str]], *, label: str) -> SafeString:
+    """Cells of one width, each with its step of heat (0 to 5, None where nothing is known) and what it says."""
+    width = 100 / max(1, len(cells))
+    drawn = [
+        (_UNKNOWN if step is None else format_html('class="h{}"', step), _percent(place * width), words)
+        for place, (step, words) in enumerate(cells)
+    ]
+    return format_html(
+        '<svg height="24" role="img" aria-label="{}">{}</svg>',
+        label,
+        format_html_join(
+            "",
+            '<rect {} x="{}" width="{}" y="3" height="18" rx="1"><title>{}</title></rect>',
+            [(paint, x, _percent(width * 0.96), words) for paint, x, words in drawn],
+        ),
+    )
+
+
+def axis_of(labels: Sequence[tuple[float, str]]) -> SafeString:
+    """Words at shares of the width, as the last row of a group of lanes."""
+    return format_html(
+        '<svg height="20" aria-hidden="true">{}</svg>',
+        format_html_join(
+            "",
+            '<text x="{}" y="13" text-anchor="middle">{}</text>',
+            [(_percent(100 * share), words) for share, words in labels],
+        ),
+    )

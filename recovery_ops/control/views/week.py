@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import ceil
 
-from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from events.drawing import UNKNOWN, percent
+from events.drawing import axis_of, heat_cells
 from events.queries.weekly import HOURS, PER_DAY, WEEKS, CapacityWeek, capacity_week
 from events.timelines.counts import heat_step
 from events.wording import rate_text
@@ -36,7 +36,7 @@ def week_of(environment: str, *, now: datetime) -> Week:
     hottest = max((found.per_week(day, span) or 0.0 for day in range(7) for span in range(PER_DAY)), default=0.0)
     return Week(
         rows=[_row(found, day, hottest) for day in range(7)],
-        axis=_axis(),
+        axis=axis_of([(place / PER_DAY, f"{place * HOURS:02}:00") for place in range(1, PER_DAY)]),
         words=_words(found, hottest),
         table=[
             (name, [_cell_words(found.per_week(day, span)) for span in range(PER_DAY)]) for day, name in enumerate(DAYS)
@@ -45,32 +45,17 @@ def week_of(environment: str, *, now: datetime) -> Week:
 
 
 def _row(found: CapacityWeek, day: int, hottest: float) -> Row:
-    width = 100 / PER_DAY
-    cells = []
-    for span in range(PER_DAY):
-        value = found.per_week(day, span)
-        paint = UNKNOWN if value is None else format_html('class="h{}"', heat_step(-int(-value // 1), round(hottest)))
-        words = f"{DAYS[day]} {SPANS[span]}: {_cell_words(value)}"
-        cells.append((paint, percent(span * width), percent(width * 0.96), words))
-    total, is_known = sum(found.counts[day]), any(found.known[day])
-    drawing = format_html(
-        '<svg height="24" role="img" aria-label="{}">{}</svg>',
-        f"{DAYS[day]}, {total:,} in all" if is_known else f"{DAYS[day]}, unknown",
-        format_html_join("", '<rect {} x="{}" width="{}" y="3" height="18" rx="1"><title>{}</title></rect>', cells),
-    )
-    return Row(label=DAYS[day], drawing=drawing, value=f"{total:,} in all" if is_known else "unknown")
+    values = [found.per_week(day, span) for span in range(PER_DAY)]
+    cells = [
+        (None if value is None else heat_step(ceil(value), round(hottest)), f"{DAYS[day]} {name}: {_cell_words(value)}")
+        for name, value in zip(SPANS, values, strict=True)
+    ]
+    told = f"{sum(found.counts[day]):,} in all" if any(found.known[day]) else "unknown"
+    return Row(label=DAYS[day], drawing=heat_cells(cells, label=f"{DAYS[day]}, {told}"), value=told)
 
 
 def _cell_words(value: float | None) -> str:
     return "unknown" if value is None else f"{rate_text(value)} a week"
-
-
-def _axis() -> SafeString:
-    labels = [(percent(100 * place / PER_DAY), f"{place * HOURS:02}:00") for place in range(1, PER_DAY)]
-    return format_html(
-        '<svg height="20" aria-hidden="true">{}</svg>',
-        format_html_join("", '<text x="{}" y="13" text-anchor="middle">{}</text>', labels),
-    )
 
 
 def _words(found: CapacityWeek, hottest: float) -> str:
