@@ -18,6 +18,7 @@ _ACTS = {
     "snooze": "put it off",
     "escalate": "ask another queue",
     "note": "say something about it",
+    "label": "give it labels, or take some away",
     "merge": "close it in favour of another",
     "approve": "let a run that waits go on",
     "edit": "let a run that waits go on, with another input",
@@ -35,6 +36,9 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     shown.add_argument("--tab", default="open", choices=_TABS)
     shown.add_argument("--queue", help="only this queue")
     add_paging(shown)
+    shown.add_argument("--owner", help="only this person's; nobody for nobody's")
+    shown.add_argument("--label", help="only with this label")
+    shown.add_argument("--due", choices=("late", "soon"), help="only late ones, or those due within 15 minutes")
     shown.add_argument("--severity", choices=_SEVERITIES, help="only this severity")
     words.add_parser("show", help="one question with its story").add_argument("number", type=int)
     for word, brief in _ACTS.items():
@@ -46,6 +50,8 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
             one.add_argument("--to", required=True, help="a person's name" if word == "assign" else "a queue")
         if word == "snooze":
             one.add_argument("--for", dest="for_s", type=seconds, default=3600.0, metavar="TIME", help="30m, 2h … (1h)")
+        if word == "label":
+            one.add_argument("--labels", required=True, help="separated by commas; behind a minus: taken away")
         if word == "merge":
             one.add_argument("--into", required=True, type=int, help="the number of the other")
         if word in ("approve", "reject", "edit"):
@@ -62,7 +68,9 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 
 def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
-    chosen = {name: value for name in ("queue", "severity") if (value := getattr(options, name))}
+    chosen = {
+        name: value for name in ("queue", "severity", "owner", "label", "due") if (value := getattr(options, name))
+    }
     path = f"{_PATH}?{urlencode({'tab': options.tab, **chosen})}"
     found = say_rows(console, path, "escalations", options, lambda one: [_line(one)], say)
     counts = ", ".join(f"{count} {name}" for name, count in found["counts"].items())
@@ -96,7 +104,7 @@ def _asked_when(step: Mapping[str, Any]) -> str:
 
 
 def _act(console: Asking, options: argparse.Namespace, say: Say) -> int:
-    names = ("reason", "dry_run", "to", "for_s", "into", "text")
+    names = ("reason", "dry_run", "to", "for_s", "into", "text", "labels")
     body = {name: value for name in names if (value := getattr(options, name, None)) is not None and value is not False}
     found = console.ask("POST", _PATH, {**body, "verb": options.word, "numbers": options.numbers})
     for result in found["results"]:

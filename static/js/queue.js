@@ -112,7 +112,7 @@
   }
 
   ops.onKey("o", () => rows()[indexOf(currentKey)]?.querySelector("a")?.click());
-  for (const key of "aisdyremnfcuw")
+  for (const key of "aisdyremnbfcuw")
     ops.onKey(key, (event) => {
       const button = document.querySelector(`main [data-press="${key}"]:is(button, a)`);
       if (!button) return key === "d" && unfold(event);

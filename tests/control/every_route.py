@@ -55,7 +55,7 @@ FAILURES, EVENTS = ["<cause>", "<unknown cause>"], ["<capacity event>", "<other 
 CHANNEL = {"name": "day", "kind": "slack", "address": "https://hooks.example.org/y"}
 _CAUSE = {"fingerprint": "<cause>", "to": "rita", "for_s": "3600", "field": "operation", "value": "search_web"}
 _MOVES = ("submit", "comment", "approve", "return", "reject", "schedule", "release")
-_RESPONSES = ("acknowledge", "assign", "snooze", "note", "merge", "resolve", "approve", "reject")
+_RESPONSES = ("acknowledge", "assign", "snooze", "note", "label", "merge", "resolve", "approve", "reject")
 _TRIAGE = tuple({"verb": one, "grouping": "<grouping>"} | _CAUSE for one in ("archive", "assign", "resolve", "split"))
 
 SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
@@ -79,7 +79,9 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("capacity-arrange", "get"): ({"verb": "merge", "number": "<capacity event>"},),
     ("capacity-arrange", "post"): ({"verb": "merge", "number": EVENTS}, {"verb": "split", "number": EVENTS[:1]}),
     ("respond", "get"): tuple({"verb": one, "number": "<escalation>"} for one in _RESPONSES),
-    ("respond", "post"): tuple({"verb": one, "number": "<escalation>", "to": "rita"} for one in _RESPONSES),
+    ("respond", "post"): tuple(
+        {"verb": one, "number": "<escalation>", "to": "rita", "labels": "vip"} for one in _RESPONSES
+    ),
     ("new-channel", "get"): ({"verb": "slack"},),
     ("new-channel", "post"): ({"verb": "slack"},),
     ("api-breakers", "post"): tuple(
@@ -88,6 +90,7 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ),
     ("api-escalations", "post"): ({"verb": "resolve", "numbers": ["<escalation>"]},),
     ("api-escalation-assign", "post"): ({"to": "rita"},),
+    ("api-escalation-label", "post"): ({"labels": "vip"},),
     ("api-escalation-merge", "post"): ({"into": "<other escalation>"},),
     ("api-failures", "post"): ({"verb": "resolve", "fingerprints": ["<cause>"]},),
     ("api-failures-merge", "post"): ({"fingerprints": FAILURES},),

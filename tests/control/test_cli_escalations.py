@@ -44,6 +44,7 @@ def test_who_is_asked_when_is_shown(operator: Operator) -> None:
 def test_every_act_is_a_word_for_many_at_once(operator: Operator) -> None:
     get_user_model().objects.create_superuser("bob")
     more = {"assign": ("--to", "bob"), "escalate": ("--to", "payments"), "edit": ("--text", "12 EUR")}
+    more["label"] = ("--labels", "vip")
     for place, verb in enumerate(VERBS):
         numbers = [str(question(operation=f"{verb}-{name}-{place}")) for name in ("one", "two")]
         rest = more.get(verb, ("--into", str(question(operation="into"))) if verb == "merge" else ())

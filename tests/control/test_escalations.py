@@ -14,7 +14,7 @@ from recovery_ops.control.actions.escalations import RESPONSES, respond, respond
 from recovery_ops.control.actors import Actor
 from recovery_ops.control.cursors import place_of
 from recovery_ops.control.desired import current_revision, document
-from recovery_ops.control.escalations.asking import PLACE, page_of, row_of, rows_of
+from recovery_ops.control.escalations.asking import PLACE, Narrowed, page_of, row_of, rows_of
 from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.escalations.terms import then_of
@@ -478,7 +478,7 @@ def test_the_queue_goes_by_breached_then_severity_then_deadline_on_every_page_of
         after = place_of(cursor, PLACE) if cursor else None
     assert (met, after) == (order, None)
     high = [breached_high, high_soon, high_late, over]
-    assert [one.number for one in rows_of("dev", "open", by=None, now=NOW, severity="high")] == high
+    assert [one.number for one in rows_of("dev", "open", by=None, now=NOW, narrowed=Narrowed(severity="high"))] == high
 
 
 def test_that_the_state_of_a_run_is_saved_is_said_where_a_checkpoint_of_it_is_known() -> None:

@@ -69,6 +69,7 @@ CHANGED: dict[str, dict[str, Any]] = {
     "resolve": {"resolution": "resolved"},
     "reopen": {"resolution": ""},
     "note": {"resolution": ""},
+    "label": {"labels": "|billing|vip|"},
 }
 """What stands in the row afterwards; who took it and until when it sleeps is looked at below."""
 
@@ -87,6 +88,7 @@ def test_every_act_is_done_by_every_door_for_one_and_for_many(verb: str, many: i
         "assign": {"to": "bob"},
         "escalate": {"to": "payments"},
         "snooze": {"for_s": 900},
+        "label": {"labels": "VIP, billing"},
         "merge": {"into": into.pk},
         EDIT: {"text": "12 EUR"},
     }

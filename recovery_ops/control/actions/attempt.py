@@ -124,6 +124,7 @@ PAST = {
     "escalation.snooze": "snoozed",
     "escalation.escalate": "escalated",
     "escalation.note": "commented on",
+    "escalation.label": "labelled",
     "escalation.merge": "merged",
     "escalation.resolve": "resolved",
     "escalation.reopen": "reopened",

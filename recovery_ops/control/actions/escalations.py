@@ -15,7 +15,7 @@ from recovery_ops.control.actors import Actor
 from recovery_ops.control.escalations import merging
 from recovery_ops.control.escalations.terms import ACTIVE_FOR
 from recovery_ops.control.models import Escalation, EscalationNote
-from recovery_ops.control.models.escalations import ANSWER_CHARS
+from recovery_ops.control.models.escalations import ANSWER_CHARS, LABEL_CHARS, LABELS_MOST
 from recovery_ops.control.refusals import INVALID, STALE, UNKNOWN, Refused
 from recovery_ops.control.roles import grants_of
 from recovery_ops.rules.scope import Scope
@@ -28,7 +28,8 @@ class Responding(Asked):
     """What every act on an escalation is given. `number` is the escalation's; `version` the one the asker looked at.
 
     `to` is a person's name (assign) or a queue (escalate), `for_s` how long (snooze), `text` what goes back to the run
-    (approve, reject), `into` the number of another escalation (merge). An empty reason is filled in where the act says
+    (approve, reject), `into` the number of another escalation (merge), `labels` those to give, separated by commas, and
+    behind a minus those to take away (label). An empty reason is filled in where the act says
     all there is to say.
     """
 
@@ -37,6 +38,7 @@ class Responding(Asked):
     to: NotRequired[str]
     for_s: NotRequired[float]
     text: NotRequired[str]
+    labels: NotRequired[str]
     into: NotRequired[int]
 
 
@@ -102,6 +104,20 @@ def _note(one: Escalation, attempt: Attempt, asked: Responding) -> str:
     return "said"
 
 
+def _label(one: Escalation, attempt: Attempt, asked: Responding) -> str:
+    """Labels that are named come, those behind a minus go."""
+    named = _labels_in(asked.get("labels", ""))
+    gone = {name.removeprefix("-").strip() for name in named if name.startswith("-")}
+    kept = sorted({*one.label_names, *(name for name in named if not name.startswith("-"))} - gone)
+    if len(kept) > LABELS_MOST:
+        detail = f"It would have {len(kept)} labels; {LABELS_MOST} is the most."
+        raise Refused("too_many", detail, status=INVALID, fields={"labels": f"leave more than {LABELS_MOST}"})
+    if kept == one.label_names:
+        return ""
+    one.labels = f"|{'|'.join(kept)}|" if kept else ""
+    return f"labelled it {', '.join(kept)}" if kept else "took its labels away"
+
+
 def _merge(one: Escalation, attempt: Attempt, asked: Responding) -> str:
     into = _open_one(attempt.environment, asked.get("into", 0), field="into")
     if into.pk == one.pk:
@@ -163,6 +179,7 @@ RESPONSES: dict[str, Response] = {
     "snooze": Response(past="snoozed", apply=_snooze, reason="Snoozed from the queue."),
     "escalate": Response(past="escalated", apply=_escalate),
     "note": Response(past="commented on", apply=_note),
+    "label": Response(past="labelled", apply=_label, reason="Labelled in the queue."),
     "merge": Response(past="merged", apply=_merge, reason="Merged from the queue."),
     "resolve": Response(past="resolved", apply=_resolve, reason="Resolved in the queue."),
     "reopen": Response(past="reopened", apply=_reopen, is_for_open=False),
@@ -229,11 +246,25 @@ def faults_of(verb: str, asked: Mapping[str, Any]) -> dict[str, str]:
         faults["to"] = f"is a queue's name of at most {QUEUE_CHARS} characters"
     if verb == "snooze" and not 60 <= asked.get("for_s", 0.0) <= LONGEST_SNOOZE_S:
         faults["for_s"] = f"is from 60 to {LONGEST_SNOOZE_S:.0f} s (7 days)"
+    if verb == "label":
+        faults["labels"] = _fault_of_labels(str(asked.get("labels", "")))
     if len(text) > ANSWER_CHARS:
         faults["text"] = f"has at most {ANSWER_CHARS} characters"
     elif not all(one.isprintable() or one in "\n\r\t" for one in text):
         faults["text"] = "has characters that cannot be shown"
     return faults
+
+
+def _labels_in(typed: str) -> list[str]:
+    return list(dict.fromkeys(name for part in typed.split(",") if (name := " ".join(part.split()).lower())))
+
+
+def _fault_of_labels(typed: str) -> str:
+    names = [name.removeprefix("-").strip() for name in _labels_in(typed)]
+    if not names:
+        return "are words separated by commas"
+    is_good = all(name and len(name) <= LABEL_CHARS and name.isprintable() and "|" not in name for name in names)
+    return "" if is_good else f"are of at most {LABEL_CHARS} characters each, without |"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +317,8 @@ def _asked(asked: Responding, reason: str) -> Asked:
 
 
 def _is_note(kind: Response) -> bool:
-    return kind.apply is _note
+    """Whether it decides nothing, and so may be done to a closed one, too."""
+    return kind.apply in (_note, _label)
 
 
 def _close(one: Escalation, attempt: Attempt, resolution: str) -> None:
@@ -318,6 +350,7 @@ def _told(one: Escalation) -> Mapping[str, Any]:
         "acknowledged_by": one.acknowledged_by,
         "assigned_to": one.assigned_to,
         "snoozed_until": _iso(one.snoozed_until),
+        "labels": one.label_names,
         "resolution": one.resolution,
         "answer": one.answer,
     }

@@ -93,7 +93,19 @@ _BY_NAME = (
     *("proposal.reject", "proposal.schedule"),
 )
 _OF_ESCALATIONS = (
-    *("acknowledge", "assign", "snooze", "escalate", "note", "merge", "resolve", "reopen", "approve", "reject"),
+    *(
+        "acknowledge",
+        "assign",
+        "snooze",
+        "escalate",
+        "note",
+        "label",
+        "merge",
+        "resolve",
+        "reopen",
+        "approve",
+        "reject",
+    ),
 )
 _OF_FAILURES = ("assign", "unassign", "archive", "resolve", "reopen")
 

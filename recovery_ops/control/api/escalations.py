@@ -29,6 +29,7 @@ FIELDS: Mapping[str, dict[str, type]] = {
     "assign": {"to": str},
     "snooze": {"for_s": float},
     "escalate": {"to": str},
+    "label": {"labels": str},
     "merge": {"into": int},
     "approve": {"text": str},
     "reject": {"text": str},
@@ -36,6 +37,7 @@ FIELDS: Mapping[str, dict[str, type]] = {
 }
 """What an act takes beside the reason."""
 _NEEDED = {"assign": ("to",), "snooze": ("for_s",), "escalate": ("to",), "merge": ("into",), EDIT: ("text",)}
+_NEEDED |= {"label": ("labels",)}
 _EVERY_FIELD: dict[str, type] = {name: kind for fields in FIELDS.values() for name, kind in fields.items()}
 
 
@@ -45,6 +47,7 @@ _DOCS = {
     "snooze": "put it off for `for_s` seconds; it comes back by itself",
     "escalate": "ask the queue `to` instead; its clock to be taken starts anew",
     "note": "say something that everybody who looks at it reads: the reason",
+    "label": "give it the `labels` (separated by commas), and take those behind a minus away",
     "merge": "close it; its number leads to `into`",
     "resolve": "nothing more is to be done about it",
     "reopen": "its clocks start anew",
@@ -62,6 +65,8 @@ class Escalations(Api):
 
     asks = paged() | {"tab": f"one of {', '.join(asking.TABS)} (open)", "queue": "only this queue"}
     asks |= {"severity": f"only this one: {', '.join(SEVERITIES)}"}
+    asks |= {"owner": "only this person’s; `nobody` for nobody’s", "label": "only with this label"}
+    asks |= {"due": f"only those that are {' or '.join(asking.DUES)}", "q": "only with these words"}
     takes = {
         "POST": Takes(WHY | {"verb": str, "numbers": list} | _EVERY_FIELD, needed=("reason", "verb", "numbers")),
     }
@@ -72,14 +77,15 @@ class Escalations(Api):
         if tab not in asking.TABS:
             raise Refused("invalid", f"tab is one of {', '.join(asking.TABS)}.", fields={"tab": "is not known"})
         limit, after = asked_for(request, asking.PLACE)
-        queue = request.query_params.get("queue", "")
-        severity = request.query_params.get("severity", "")
+        narrowed = asking.Narrowed.of(request.query_params)
+        severity = narrowed.severity
         if severity and severity not in SEVERITIES:
             words = ", ".join(SEVERITIES)
             raise Refused("invalid", f"severity is one of {words}.", fields={"severity": "is not known"})
-        rows, cursor = asking.page_of(
-            self.environment, tab, by=me, now=now, queue=queue, severity=severity, after=after, most=limit
-        )
+        if narrowed.due and narrowed.due not in asking.DUES:
+            words = ", ".join(asking.DUES)
+            raise Refused("invalid", f"due is one of {words}.", fields={"due": "is not known"})
+        rows, cursor = asking.page_of(self.environment, tab, by=me, now=now, narrowed=narrowed, after=after, most=limit)
         return Answer(
             {
                 "environment": self.environment,

@@ -42,6 +42,7 @@ def of_escalation(row: EscalationRow) -> Document:
         "acknowledged_by": one.acknowledged_by,
         "assigned_to": one.assigned_to,
         "snoozed_until": _moment(one.snoozed_until),
+        "labels": one.label_names,
         "resolved_at": _moment(one.resolved_at),
         "resolved_by": one.resolved_by,
         "resolution": one.resolution,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Case, Count, F, IntegerField, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce, Least
@@ -21,6 +21,9 @@ TABS = ("open", "unacknowledged", "mine", "snoozed", "resolved")
 ROWS_MOST = 200
 RESOLVED_FOR = timedelta(days=7)
 SIMILAR_MOST = 5
+DUES = ("late", "soon")
+SOON = timedelta(minutes=15)
+NOBODY = "nobody"
 _PROPOSED_CHARS = 140
 
 
@@ -90,16 +93,71 @@ class EscalationRow:
         return min(running, default=self.resolving.ends)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Narrowed:
+    """What of a tab is asked for; empty for everything.
+
+    `owner` is a name, or `nobody`; `due` one of `DUES`; `q` words of what it is about, of its message or its proposal.
+    """
+
+    queue: str = ""
+    severity: str = ""
+    owner: str = ""
+    label: str = ""
+    due: str = ""
+    q: str = ""
+
+    @staticmethod
+    def of(asked: Mapping[str, str]) -> Narrowed:
+        """What the parameters of an address ask for."""
+        return Narrowed(**{name: asked.get(name, "").strip()[:_ASKED_CHARS] for name in NARROWED})
+
+    @property
+    def given(self) -> dict[str, str]:
+        """What is asked for, by its name in addresses."""
+        return {name: value for name in NARROWED if (value := getattr(self, name))}
+
+    def without(self, name: str) -> Narrowed:
+        """The same without one of them."""
+        return replace(self, **{name: ""})
+
+    def within(self, found: QuerySet[Escalation], now: datetime) -> QuerySet[Escalation]:
+        """Those of the found ones that are meant."""
+        exact = {name: getattr(self, name) for name in ("queue", "severity") if getattr(self, name)}
+        if self.owner:
+            exact["assigned_to"] = "" if self.owner == NOBODY else self.owner
+        if self.label:
+            exact["labels__contains"] = f"|{self.label.lower()}|"
+        found = found.filter(**exact)
+        if self.due in DUES:
+            late = Q(resolve_by__lt=now) | Q(acknowledged_at=None, acknowledge_by__lt=now)
+            soon = Q(resolve_by__lt=now + SOON) | Q(acknowledged_at=None, acknowledge_by__lt=now + SOON)
+            running = found.filter(default_done_at=None, resolved_at=None)
+            found = running.filter(late) if self.due == "late" else running.filter(soon).exclude(late)
+        if self.q:
+            told = ("operation", "service", "category", "reason", "message", "proposal")
+            said = Q()
+            for field in told:
+                said |= Q(**{f"{field}__icontains": self.q})
+            found = found.filter(said)
+        return found
+
+
+NARROWED = ("queue", "severity", "owner", "label", "due", "q")
+_ASKED_CHARS = 100
+_EVERYTHING = Narrowed()
+
+
 def title_of(one: Escalation) -> str:
     """What it is about, wherever it is named: `charge_card: policy_denied`, `a run of billing: error budget spent`."""
     return f"{whose_of(one.operation, one.service)}: {matter_of(one.reason, one.category)}"
 
 
 def rows_of(
-    environment: str, tab: str, *, by: int | None, now: datetime, queue: str = "", severity: str = ""
+    environment: str, tab: str, *, by: int | None, now: datetime, narrowed: Narrowed = _EVERYTHING
 ) -> list[EscalationRow]:
     """The first page of one tab: at most 200. One query."""
-    return page_of(environment, tab, by=by, now=now, queue=queue, severity=severity)[0]
+    return page_of(environment, tab, by=by, now=now, narrowed=narrowed)[0]
 
 
 def page_of(
@@ -108,8 +166,7 @@ def page_of(
     *,
     by: int | None,
     now: datetime,
-    queue: str = "",
-    severity: str = "",
+    narrowed: Narrowed = _EVERYTHING,
     after: Place | None = None,
     most: int = ROWS_MOST,
 ) -> tuple[list[EscalationRow], str]:
@@ -119,7 +176,7 @@ def page_of(
     default was carried out. Of what is resolved the newest comes first. `after` is a place of `PLACE`: every page of
     a walk goes by the moment of its first one, for by another clock what is breached would be in another place.
     """
-    found = _asked_for(environment, tab, by=by, now=now, queue=queue, severity=severity)
+    found = _asked_for(environment, tab, by=by, now=now, narrowed=narrowed)
     place: Callable[[Any], Place] = _place_in_over
     if tab == "resolved":
         ordered = _newest_first(found, after)
@@ -131,17 +188,15 @@ def page_of(
     return [row_of(one, now, notes=one.note_count) for one in read], cursor
 
 
-def count_of(environment: str, tab: str, *, by: int | None, now: datetime, queue: str = "", severity: str = "") -> int:
-    """How many stand in a tab, of this queue and severity. One query."""
-    return _asked_for(environment, tab, by=by, now=now, queue=queue, severity=severity).count()
+def count_of(environment: str, tab: str, *, by: int | None, now: datetime, narrowed: Narrowed = _EVERYTHING) -> int:
+    """How many of these stand in a tab. One query."""
+    return _asked_for(environment, tab, by=by, now=now, narrowed=narrowed).count()
 
 
 def _asked_for(
-    environment: str, tab: str, *, by: int | None, now: datetime, queue: str, severity: str
+    environment: str, tab: str, *, by: int | None, now: datetime, narrowed: Narrowed
 ) -> QuerySet[Escalation]:
-    found = _in_tab(Escalation.objects.filter(environment=environment), tab, by=by, now=now)
-    chosen = {name: value for name, value in (("queue", queue), ("severity", severity)) if value}
-    return found.filter(**chosen)
+    return narrowed.within(_in_tab(Escalation.objects.filter(environment=environment), tab, by=by, now=now), now)
 
 
 PLACE = (int, int, int, int)
@@ -202,10 +257,23 @@ def counts_of(environment: str, *, by: int | None, now: datetime) -> dict[str, i
     )
 
 
-def queues_of(environment: str) -> list[str]:
-    """The queues in which something is open. One query."""
+class Offered(NamedTuple):
+    """What of open escalations can be asked for."""
+
+    queues: list[str]
+    owners: list[str]
+    labels: list[str]
+
+
+def offered(environment: str) -> Offered:
+    """The queues, owners and labels of what is open. One query."""
     waiting = Escalation.objects.filter(environment=environment, resolved_at=None)
-    return list(waiting.order_by("queue").values_list("queue", flat=True).distinct())
+    found = list(waiting.order_by().values_list("queue", "assigned_to", "labels").distinct())
+    return Offered(
+        queues=sorted({queue for queue, _, _ in found}),
+        owners=sorted({owner for _, owner, _ in found} - {""}),
+        labels=sorted({name for _, _, labels in found for name in labels.strip("|").split("|")} - {""}),
+    )
 
 
 def unacknowledged(environment: str, now: datetime) -> int:

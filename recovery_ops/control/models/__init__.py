@@ -15,7 +15,7 @@ from recovery_ops.control.models.bases import (
     WrittenOnceQuerySet,
 )
 from recovery_ops.control.models.beats import Beat
-from recovery_ops.control.models.escalations import Escalation, EscalationNote, EscalationSource
+from recovery_ops.control.models.escalations import Escalation, EscalationLook, EscalationNote, EscalationSource
 from recovery_ops.control.models.failures import FINGERPRINT_CHARS, FailureCase, FailureGrouping
 from recovery_ops.control.models.feedback import Feedback
 from recovery_ops.control.models.golden import GoldenCase, GoldenResult
@@ -70,6 +70,7 @@ __all__ = [
     "EnvironmentRules",
     "Escalation",
     "EscalationChain",
+    "EscalationLook",
     "EscalationNote",
     "EscalationSource",
     "FailureCase",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
@@ -20,6 +22,8 @@ from recovery_ops.rules.intent import Answer
 
 MESSAGE_CHARS = 1000
 ANSWER_CHARS = 4000
+LABEL_CHARS, LABELS_MOST = 40, 10
+LABELS_CHARS = LABELS_MOST * (LABEL_CHARS + 1) + 1
 HELD_MOST = timedelta(minutes=30)
 """Whoever took a question and went away no longer holds it after this."""
 
@@ -70,6 +74,9 @@ class Escalation(models.Model):
     assignee = person_field()
     assigned_to = name_field()
     snoozed_until = models.DateTimeField(null=True)
+    labels = models.CharField(
+        max_length=LABELS_CHARS, default="", db_default="", blank=True, help_text="`|billing|vip|`; empty for none."
+    )
 
     resolved_at = models.DateTimeField(null=True)
     resolved_by = name_field()
@@ -96,6 +103,11 @@ class Escalation(models.Model):
     @property
     def is_open(self) -> bool:
         return self.resolved_at is None
+
+    @property
+    def label_names(self) -> list[str]:
+        """Its labels, in alphabetical order."""
+        return self.labels.strip("|").split("|") if self.labels else []
 
     @property
     def ends_by_default(self) -> str:
@@ -140,6 +152,23 @@ class Escalation(models.Model):
     def is_snoozed_at(self, now: datetime) -> bool:
         """Whether somebody put it off until later."""
         return self.snoozed_until is not None and now < self.snoozed_until
+
+
+class EscalationLook(models.Model):
+    """Somebody has the page of an escalation open: said again every few seconds while it is in sight."""
+
+    escalation = models.ForeignKey(Escalation, on_delete=models.CASCADE, related_name="looks")
+    user: models.ForeignKey[Any, Any] = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+"
+    )
+    since = models.DateTimeField()
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["escalation", "user"], name="escalation_look_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} at {self.escalation_id}"
 
 
 class EscalationNote(WrittenOnce):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from django import forms
+from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -28,10 +29,11 @@ from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.escalations.asking import EscalationRow
 from recovery_ops.control.escalations.merging import NAMED_MOST
+from recovery_ops.control.escalations.presence import BEAT_S, others_at
 from recovery_ops.control.escalations.terms import matter_of, then_of
 from recovery_ops.control.forms import REASON_MOST_CHARS, new_key
 from recovery_ops.control.models import Escalation
-from recovery_ops.control.models.escalations import ANSWER_CHARS
+from recovery_ops.control.models.escalations import ANSWER_CHARS, LABELS_CHARS
 from recovery_ops.control.notify.chains import plan_of
 from recovery_ops.control.notify.people import names_of_responders
 from recovery_ops.control.views.answers import changed
@@ -78,6 +80,7 @@ _WORDS = {
         title="Ask another queue about", button="Ask", lead="Its clock to be taken starts anew.", fields=("to",)
     ),
     "note": Wording(title="Comment on", button="Comment", lead="Everybody who looks at it reads this."),
+    "label": Wording(title="Label", button="Label", lead="The queue can be narrowed to a label.", fields=("labels",)),
     "merge": Wording(
         title="Merge", button="Merge", lead="It is closed, and its number leads to the other.", fields=("into",)
     ),
@@ -108,6 +111,7 @@ class RespondForm(forms.Form):
     for_s = forms.TypedChoiceField(choices=_SNOOZES, coerce=int, required=False, empty_value="3600")
     into = forms.IntegerField(min_value=1, required=False)
     text = forms.CharField(max_length=ANSWER_CHARS, required=False)
+    labels = forms.CharField(max_length=LABELS_CHARS, required=False)
     version = forms.IntegerField(min_value=1, required=False)
     key = forms.CharField(max_length=40, required=False)
 
@@ -117,50 +121,86 @@ def escalations(request: HttpRequest, *, environment: str) -> HttpResponse:
     now, me = timezone.now(), request.user.pk
     tab = request.GET.get("tab", "open")
     tab = tab if tab in asking.TABS else "open"
-    queue, severity = request.GET.get("queue", ""), request.GET.get("severity", "")
-    severity = severity if severity in SEVERITIES else ""
-    chosen = {"queue": queue, "severity": severity}
+    narrowed = asking.Narrowed.of(request.GET)
+    if narrowed.severity not in SEVERITIES:
+        narrowed = narrowed.without("severity")
     after = place_asked(request, asking.PLACE)
-    rows, cursor = asking.page_of(environment, tab, by=me, now=now, after=after, most=_NUMBERS_MOST, **chosen)
+    rows, cursor = asking.page_of(environment, tab, by=me, now=now, after=after, most=_NUMBERS_MOST, narrowed=narrowed)
     if is_asked(request):
         return rows_answer(request, f"escalations {environment} {tab}", _COLUMNS, map(_cells, rows))
     counts = asking.counts_of(environment, by=me, now=now)
-    queues = asking.queues_of(environment)
+    offered = asking.offered(environment)
     context = {
         "now": now,
         "tab": tab,
-        "tabs": [(name, _TAB_WORDS[name], counts[name], _address(name, queue, severity)) for name in asking.TABS],
-        "queue": queue,
-        "queues": [(name, _address(tab, name, severity)) for name in queues] if len(queues) > 1 or queue else [],
-        "all_queues": _address(tab, "", severity),
-        "severity": severity,
-        "severities": [(word, _address(tab, queue, word)) for word in reversed(SEVERITIES)],
-        "all_severities": _address(tab, queue, ""),
+        "tabs": [(name, _TAB_WORDS[name], counts[name], _address(name, narrowed)) for name in asking.TABS],
+        "narrowed": narrowed,
+        "choices": _choices(tab, narrowed, offered),
+        "owners": offered.owners,
+        "labels": offered.labels,
+        "let_go": [
+            (_CLAUSE_WORDS[name].format(value), _address(tab, narrowed.without(name)))
+            for name, value in narrowed.given.items()
+            if name in ("owner", "label", "q")
+        ],
         "rows": rows,
         "page": page(request, rows, after, cursor),
         "chosen": _numbers(request.GET.getlist("chosen")),
-        "empty": None if rows else _empty(environment, tab, me, queue, severity, counts, now),
+        "empty": None if rows else _empty(environment, tab, me, narrowed, counts, now),
         "sentence": _sentence(rows if tab == "open" and len(rows) == counts["open"] else None, counts, now),
     }
     return render_page(request, "control/escalations", context)
 
 
+_CLAUSE_WORDS = {
+    "queue": "queue {}",
+    "severity": "severity {}",
+    "owner": "owner {}",
+    "label": "label {}",
+    "due": "due {}",
+    "q": "“{}”",
+}
+_DUE_WORDS = {"late": "Late", "soon": "Due within 15 min"}
+
+
+def _choices(
+    tab: str, narrowed: asking.Narrowed, offered: asking.Offered
+) -> list[tuple[str, str, str, list[tuple[str, str, bool]]]]:
+    """The chips: what they choose by, the words and the address for all of them, and each with its address."""
+    queues = {name: name for name in offered.queues} if len(offered.queues) > 1 or narrowed.queue else {}
+    severities = {word: word for word in reversed(SEVERITIES)}
+    rows = (
+        ("queue", "All queues", queues),
+        ("severity", "All severities", severities),
+        ("due", "Any time", _DUE_WORDS),
+    )
+    found = []
+    for name, every, words in rows:
+        here = getattr(narrowed, name)
+        chips = [
+            (word, _address(tab, replace(narrowed, **{name: value})), value == here) for value, word in words.items()
+        ]
+        if chips and not (name == "due" and tab == "resolved"):
+            found.append((name, every, _address(tab, narrowed.without(name)), chips))
+    return found
+
+
 def _empty(
-    environment: str, tab: str, me: int | None, queue: str, severity: str, counts: Mapping[str, int], now: datetime
+    environment: str, tab: str, me: int | None, narrowed: asking.Narrowed, counts: Mapping[str, int], now: datetime
 ) -> Empty:
     """Why nothing is shown: each filter that is asked for says what it hides."""
     clauses = []
-    for word, value, rest in (("queue", queue, {"severity": severity}), ("severity", severity, {"queue": queue})):
-        if value:
-            without = asking.count_of(environment, tab, by=me, now=now, **rest)
-            href = _address(tab, rest.get("queue", ""), rest.get("severity", ""))
-            clauses.append(Clause(words=f"{word} {value}", without=without, href=href))
+    for name, value in narrowed.given.items():
+        rest = narrowed.without(name)
+        without = asking.count_of(environment, tab, by=me, now=now, narrowed=rest)
+        words = _CLAUSE_WORDS[name].format(value)
+        clauses.append(Clause(words=words, without=without, href=_address(tab, rest)))
     return no_escalation(environment, tab, clauses, counts, now=now)
 
 
 _COLUMNS = (
     *("escalation", "what", "severity", "question", "queue", "owner", "opened", "take by", "taken", "taken by"),
-    *("resolve by", "resolved", "resolved by", "resolution", "is late", "times asked", "last asked"),
+    *("resolve by", "resolved", "resolved by", "resolution", "is late", "times asked", "last asked", "labels"),
 )
 
 
@@ -170,6 +210,7 @@ def _cells(row: EscalationRow) -> tuple[Cell, ...]:
         *(str(one), row.title, one.severity, row.asks, one.queue, one.assigned_to, one.opened_at),
         *(one.acknowledge_by, one.first_acknowledged_at, one.acknowledged_by, one.resolve_by, one.resolved_at),
         *(one.resolved_by, one.resolution, row.is_breached or one.is_defaulted, one.occurrences, one.seen_at),
+        ", ".join(one.label_names),
     )
 
 
@@ -192,6 +233,8 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
         "one": one,
         "paragraph": _paragraph(row, now),
         "then": then_of(one),
+        "others": others_at(one, request.user, now) if isinstance(request.user, User) else [],
+        "beat_s": BEAT_S,
         "story": story,
         "plan": plan_of(one, story, now),
         "failures": failures,
@@ -276,6 +319,7 @@ class _Asked:
             to=cleaned["to"],
             for_s=float(cleaned["for_s"]),
             text=cleaned["text"],
+            labels=cleaned["labels"],
             into=cleaned["into"] or 0,
             version=cleaned["version"] if is_alone else None,
             key=key or None,
@@ -339,9 +383,8 @@ def _numbers(given: Sequence[str]) -> list[int]:
     return [int(text) for text in given[:_NUMBERS_MOST] if text.isascii() and text.isdigit() and len(text) < 19]
 
 
-def _address(tab: str, queue: str, severity: str = "") -> str:
-    given = {"tab": "" if tab == "open" else tab, "queue": queue, "severity": severity}
-    asked = {name: value for name, value in given.items() if value}
+def _address(tab: str, narrowed: asking.Narrowed) -> str:
+    asked = {**({} if tab == "open" else {"tab": tab}), **narrowed.given}
     return f"?{urlencode(asked)}" if asked else "?"
 
 

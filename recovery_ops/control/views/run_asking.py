@@ -16,7 +16,7 @@ from events.pages import render_page
 from recovery_ops.control.actions import Done
 from recovery_ops.control.actions.raising import QUEUE_CHARS, raise_about
 from recovery_ops.control.context import actor_of, visit_of
-from recovery_ops.control.escalations.asking import queues_of
+from recovery_ops.control.escalations.asking import offered
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
 from recovery_ops.control.models import Escalation
 from recovery_ops.control.refusals import Refused
@@ -101,7 +101,7 @@ class _Asking:
             "about": about,
             "back": reverse("run", args=[self.runs[0]]) if len(self.runs) == 1 else reverse("runs"),
             "form": form,
-            "queues": queues_of(self.environment),
+            "queues": offered(self.environment).queues,
             "problem": problem,
         }
         return render_page(self.request, "control/run_ask", context, status=status)
