@@ -25,7 +25,7 @@ LANE_PX = 24
 _RAIL_PX = 4
 _STACK_PX = 120
 _BAR_PX = 72
-_SANKEY_PX, _LEAST_NODE_PX, _NODE_GAP_PX = 180, 30, 8
+_SANKEY_PX, _USUAL_NODE_PX, _LEAST_NODE_PX, _NODE_GAP_PX = 180, 60, 30, 8
 _MOST_TOLD = 8
 _FILL_PX = 14
 _MOST_CELLS = 48
@@ -205,10 +205,10 @@ def histogram(bars: Sequence[tuple[int | None, str, str]], *, label: str) -> Saf
     )
 
 
-def sankey(flows: Sequence[tuple[str, str, int]]) -> SafeString:
+def sankey(flows: Sequence[tuple[str, str, int]], *, marks_changes: bool = False) -> SafeString:
     """What goes from where to where, as ribbons between two columns of bars, each side with its words and numbers.
 
-    What changes its name is drawn darker than what keeps it. A table says the same.
+    With `marks_changes`, what changes its name is drawn darker than what keeps it. A table says the same.
     """
     left = _column((begin, number) for begin, _, number in flows)
     right = _column((end, number) for _, end, number in flows)
@@ -223,7 +223,9 @@ def sankey(flows: Sequence[tuple[str, str, int]]) -> SafeString:
             at = used.get((side, name), top)
             used[side, name] = at + thick
             ends += [at, at + thick]
-        ribbons.append(("flow" if begin == end else "flow moved", _ribbon(*ends), f"{begin} → {end}: {number:,}"))
+        ribbons.append(
+            ("flow moved" if marks_changes and begin != end else "flow", _ribbon(*ends), f"{begin} → {end}: {number:,}")
+        )
     told = ", ".join(f"{begin} to {end} {number:,}" for begin, end, number in flows[:_MOST_TOLD])
     return format_html(
         '<svg class="sankey" height="{}" role="img" aria-label="{}">{}{}'
@@ -246,7 +248,7 @@ def _column(parts: Iterable[tuple[str, int]]) -> dict[str, tuple[float, float, i
     total, top = sum(sums.values()) or 1, 0.0
     found = {}
     for name, number in sorted(sums.items(), key=lambda item: (-item[1], item[0])):
-        length = max(_LEAST_NODE_PX, _SANKEY_PX * number / total)
+        length = max(_LEAST_NODE_PX, min(_SANKEY_PX, _USUAL_NODE_PX * len(sums)) * number / total)
         found[name] = (top, length, number)
         top += length + _NODE_GAP_PX
     return found

@@ -24,6 +24,7 @@ from recovery_ops.control.escalations.asking import unacknowledged
 from recovery_ops.control.heard import unheard
 from recovery_ops.control.models import EVERYWHERE, NAME_CHARS, HeldAct, Revision
 from recovery_ops.control.roles import Grants, Role, grants_of
+from recovery_ops.control.saved_views import in_use
 from recovery_ops.control.sign_in.sessions import is_fresh
 
 PARAMETER = "environment"
@@ -145,6 +146,7 @@ def console(request: HttpRequest) -> dict[str, Any]:
         "nav": SimpleLazyObject(partial(_nav, visit)),
         "carried": carried(request),
         "unheard": unheard(request),
+        "view_in_use": SimpleLazyObject(partial(in_use, request, visit.environment)),
     }
 
 

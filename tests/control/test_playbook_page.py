@@ -52,7 +52,7 @@ def test_nothing_done_says_which_kind_of_nothing_it_is() -> None:
 
 
 def test_ribbons_are_as_thick_as_what_they_stand_for_and_changes_are_darker() -> None:
-    drawn = drawing.sankey([("failed", "failed", 60), ("failed", "answered", 40)])
+    drawn = drawing.sankey([("failed", "failed", 60), ("failed", "answered", 40)], marks_changes=True)
     ways = re.findall(r'class="(flow[^"]*)" d="M0 ([\d.]+) C50 .*? L100 .*? 0 ([\d.]+) Z"', drawn)
     thick = {name: float(end) - float(begin) for name, begin, end in ways}
     assert thick["flow"] / thick["flow moved"] == pytest.approx(1.5, rel=0.01)

@@ -31,7 +31,7 @@ def test_a_view_is_kept_listed_and_opened_as_it_was() -> None:
     view = saved(client, query=f"{QUERY}&environment=dev&before=5&all=1")
     assert (view.query, view.is_team) == (QUERY, False)
     page = client.get(f"/views?screen=failures&query={QUERY}")
-    assert f'href="/failures?{QUERY.replace("&", "&amp;")}"' in page.content.decode()
+    assert f'href="/failures?{QUERY.replace("&", "&amp;")}&amp;view={view.pk}"' in page.content.decode()
     assert AuditEntry.objects.get().verb == "view.save"
     assert saved(client, query="range=6h").pk == view.pk, "the same name is the same view"
 
@@ -58,7 +58,7 @@ def test_a_page_opens_with_the_chosen_view_unless_its_address_says_more() -> Non
     client = signed_in()
     view = saved(client)
     act(client, "default", view=view.pk)
-    assert client.get("/failures").headers["Location"] == f"/failures?{QUERY}"
+    assert client.get("/failures").headers["Location"] == f"/failures?{QUERY}&view={view.pk}"
     for asked in ("?view=none", "?range=15m"):
         assert client.get(f"/failures{asked}").status_code == 200
     assert client.get("/failures", headers={"x-fragment": "failures"}).status_code == 200
@@ -90,3 +90,16 @@ def test_what_makes_no_sense_is_refused_with_a_word(changed: dict[str, str], sta
     answer = act(client, changed.pop("act", "save"), **changed)
     assert answer.status_code == status
     assert not SavedView.objects.exists()
+
+
+def test_a_page_says_with_which_view_it_was_opened_and_whether_it_was_changed_since() -> None:
+    client = signed_in(name="ana")
+    view = saved(client)
+    as_saved = client.get(f"/failures?provider=helios&range=1h&view={view.pk}&peek=row-1")
+    assert "mornings" in text_of(as_saved)
+    assert "modified" not in text_of(as_saved)
+    changed = client.get(f"/failures?range=6h&provider=helios&view={view.pk}")
+    assert "mornings modified" in text_of(changed)
+    assert "name=mornings" in changed.content.decode(), "the form offers to keep it under its name"
+    assert "mornings" not in text_of(signed_in(name="bob").get(f"/failures?{QUERY}&view={view.pk}"))
+    assert "mornings" not in text_of(client.get(f"/runs?{QUERY}&view={view.pk}"))

@@ -66,7 +66,7 @@ def playbook(request: HttpRequest, *, environment: str) -> HttpResponse:
     if not flows:
         text = "No failure in this range was answered by the playbook; agents reported all through it."
         empty = none_in(environment, window, now=now, title="Nothing was compensated in this range", text=text)
-    is_built_in = not standing.snapshot.policy.document.get("playbook")
+    version = standing.snapshot.policy.version
     context = {
         "now": now,
         "window": window,
@@ -75,7 +75,7 @@ def playbook(request: HttpRequest, *, environment: str) -> HttpResponse:
         "flows": flows,
         "sankey": drawing.sankey([(one.verdict, one.compensation, one.count) for one in flows]) if flows else "",
         "sentence": _sentence(flows, is_cut=found.is_cut),
-        "source": "the built-in one" if is_built_in else f"of policy {standing.snapshot.policy.version}",
+        "source": f"of policy {version}" if version.isdigit() else "of the built-in policy",
         "empty": empty,
     }
     return render_page(request, "control/playbook", context)

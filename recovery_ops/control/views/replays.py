@@ -171,7 +171,7 @@ def replay(request: HttpRequest, *, environment: str, number: int) -> HttpRespon
 def _sankey(endings: Sequence[Mapping[str, Any]]) -> str:
     """How affected calls end under the one policy and under the other, as a drawing; nothing where none is affected."""
     flows = [(str(one["old"]), str(one["new"]), int(one["calls"])) for one in endings]
-    return drawing.sankey(flows) if flows else ""
+    return drawing.sankey(flows, marks_changes=True) if flows else ""
 
 
 def _cancelled(request: HttpRequest, found: Replay) -> HttpResponse:

@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from events.pages import fragment_of, render_page
 from recovery_ops.control.actions import Refused, views
-from recovery_ops.control.context import PARAMETER, actor_of, visit_of
+from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.models import DefaultView, SavedView
-from recovery_ops.control.models.views import QUERY_CHARS
+from recovery_ops.control.saved_views import PARAMETER, lasting
 from recovery_ops.control.views.answers import changed, see_other
 from recovery_ops.control.views.paging import page_of
 
 NONE = "none"
 MOST = 200
-_PARAMETER = "view"
-_LEFT_OUT = (_PARAMETER, PARAMETER, "before", "cursor", "all")
-"""What is not part of a view: where one has paged to, and where one is."""
 UNPROCESSABLE = 422
 
 
@@ -67,19 +63,8 @@ def default_address(request: HttpRequest, environment: str) -> str:
     if not is_bare or match is None or match.view_name not in views.SCREENS or not request.user.pk:
         return ""
     place = {"user_id": request.user.pk, "environment": environment, "screen": match.view_name}
-    query = DefaultView.objects.filter(**place).values_list("view__query", flat=True).first()
-    return f"{request.path}?{query}" if query else ""
-
-
-def lasting(query: str) -> str:
-    """A query without what is not part of a view."""
-    kept = [
-        (name, value)
-        for name, values in QueryDict(query[:QUERY_CHARS]).lists()
-        if name not in _LEFT_OUT
-        for value in values
-    ]
-    return urlencode(kept, safe=":")
+    found = DefaultView.objects.filter(**place).values_list("view__query", "view_id").first()
+    return _opened(request.path, *found) if found and found[0] else ""
 
 
 def _done(request: HttpRequest, environment: str, screen: str, query: str) -> tuple[str, str]:
@@ -117,9 +102,9 @@ def _page(
         "page": page,
         "mine": [line for line in lines if line.is_mine],
         "team": [line for line in lines if not line.is_mine],
-        "bare": f"{reverse(screen)}?{_PARAMETER}={NONE}",
+        "bare": f"{reverse(screen)}?{PARAMETER}={NONE}",
         "back": _address(screen, query),
-        "name": request.POST.get("name", ""),
+        "name": request.POST.get("name", "") or request.GET.get("name", ""),
         "may_share": visit_of(request).grants.may("share_view", environment),
         "problem": problem,
     }
@@ -134,7 +119,7 @@ def _lines(request: HttpRequest, environment: str, screen: str, query: str) -> S
     return [
         Line(
             view=view,
-            href=_address(screen, view.query),
+            href=_opened(reverse(screen), view.query, view.pk),
             is_mine=view.owner_id == request.user.pk,
             is_default=view.pk == default,
             is_here=view.query == query,
@@ -152,5 +137,10 @@ def _default(request: HttpRequest, environment: str, screen: str) -> int | None:
     return DefaultView.objects.filter(**place).values_list("view_id", flat=True).first()
 
 
+def _opened(path: str, query: str, view: int) -> str:
+    """The page as a view shows it, with the view's number, by which it is known that it was opened with it."""
+    return f"{path}?{query}&{PARAMETER}={view}" if query else f"{path}?{PARAMETER}={view}"
+
+
 def _address(screen: str, query: str) -> str:
-    return f"{reverse(screen)}?{query or f'{_PARAMETER}={NONE}'}"
+    return f"{reverse(screen)}?{query or f'{PARAMETER}={NONE}'}"
