@@ -26,11 +26,11 @@ from recovery_ops.control.models import (
     Revision,
 )
 from recovery_ops.rules.cohorts import WHOLE, Cohort, Spared
-from recovery_ops.rules.intent import Answer, Probe, Shed
+from recovery_ops.rules.intent import Answer, Probe, Shed, winning_override
 from recovery_ops.rules.intent import Override as DesiredOverride
 from recovery_ops.rules.intent import Reset as DesiredReset
 from recovery_ops.rules.policy import BUILT_IN, document_of
-from recovery_ops.rules.scope import ANY, Scope
+from recovery_ops.rules.scope import ANY, Place, Scope
 from recovery_ops.rules.words import ApplyStatus
 
 RESETS_KEPT = timedelta(days=7)
@@ -154,6 +154,11 @@ class Snapshot:
         if spared is None or who.service is None or not who.instance:
             return False
         return spared.holds(service=who.service, instance=who.instance)
+
+    def winning(self, place: Place, now: float) -> DesiredOverride | None:
+        """The override that rules an instance's operation at this moment, in seconds since the epoch."""
+        who = Who(service=place.service, instance=place.instance, group=place.group)
+        return winning_override((one for one in self.overrides if not self.lets_out(one.id, who)), place, now)
 
     def _holds(self, override: DesiredOverride, who: Who) -> bool:
         return not self.lets_out(override.id, who)

@@ -89,7 +89,7 @@ def override_claims(snapshot: Snapshot, place: Place, *, now: datetime) -> list[
         elif one.id in spared:
             why = "lets this instance out: it goes by its own rules"
         elif not one.holds_at(at):
-            why = "does not hold at this moment"
+            why = "has not begun" if at < one.starts_at else "is over"
         elif winner is not None and winner.scope.rank > one.scope.rank:
             why = f"{winner.id} is more specific: it speaks of {rank_words(winner.scope)}"
         else:

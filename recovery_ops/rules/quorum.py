@@ -108,7 +108,9 @@ def _while_held(rule: QuorumRule | None, seen: Seen, now: float) -> Decision:
     if seen.opened < needed * RELEASE_PART:
         since = now if seen.fallen_since is None else seen.fallen_since
         do = Do.RELEASE if now - since >= rule.hold_s else Do.NOTHING
-        return Decision(do=do, why=f"only {seen.opened} of {seen.reporting} have it open still", fallen_since=since)
+        few = f"only {seen.opened} of {seen.reporting} have it open still"
+        none = f"none of {seen.reporting} has it open"
+        return Decision(do=do, why=few if seen.opened else none, fallen_since=since)
     ends_in_s = (seen.held_until or now) - now
     if seen.opened >= needed and ends_in_s < rule.expires_s / 2:
         return Decision(do=Do.EXTEND, why=f"{seen.opened} of {seen.reporting} instances have it open still")

@@ -79,8 +79,25 @@ def test_an_override_of_a_part_says_whether_it_wins_there(client: Client) -> Non
     actions.observe(**asked(scope=Scope(operation="search_web", instance="r-1")))
     actions.disable(**asked(scope=Scope(operation="*", group="payments"), ahead=True))
     page = said(client)
-    assert "It wins there because it is the most specific: it speaks of an instance." in page
-    assert "The override of search_web wins because it is the most specific" not in page, "r-1 is another place"
+    assert "It rules 1 of 3 instances, because it is the most specific: it speaks of an instance." in page
+    assert "No instance that has the breaker is in its part." in page
+    assert "The override of search_web rules 2 of 3 instances: those in which no narrower one wins." in page
+
+
+def test_a_part_by_a_pattern_says_so_too_and_one_that_is_beaten_everywhere_names_by_what(client: Client) -> None:
+    beaten = Scope(operation="search_*", service="research")
+    actions.trip(**asked(scope=beaten))
+    winner = actions.observe(**asked(scope=Scope(operation="search_*", instance="r-*"))).object
+    page = said(client)
+    assert (
+        "It rules 3 of 3 instances, because it is the most specific: it speaks of an instance with a wildcard" in page
+    )
+    assert f"It rules no instance: {winner.pk} is more specific: it speaks of an instance" in page
+
+
+def test_what_is_planned_is_no_longer_called_out_of_force(client: Client) -> None:
+    actions.trip(**asked(scope=Scope(operation="search_web"), starts_in_s=3600.0))
+    assert "has not begun" in explained(client)
 
 
 # -- who drifted ------------------------------------------------------------------------------------------------------

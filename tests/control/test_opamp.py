@@ -24,12 +24,12 @@ from opentelemetry._opamp.transport.requests import RequestsTransport
 from events import keys
 from events.models import Agent, Fact, SettingsInForce
 from recovery_ops.asgi import application
-from recovery_ops.control import desired
+from recovery_ops.control import actions, desired
 from recovery_ops.control.desired import read
 from recovery_ops.control.models import OpampAgent
 from recovery_ops.control.opamp import messages
 from recovery_ops.control.views import standing
-from tests.control.cast import trip
+from tests.control.cast import asked, trip
 from tests.control.visiting import signed_in, text_of
 from tests.events.conftest import store
 from tests.events.serving import served
@@ -141,6 +141,20 @@ def test_an_edit_is_offered_and_a_failure_is_told_with_its_text(url: str, key: s
     assert offered(third)["revision"] == 2
     stock.say(third.remote_config.config_hash, APPLIED)
     assert ">applied<" in signed_in().get("/agents").content.decode()
+
+
+def test_why_a_client_refused_stands_on_its_own_page_and_on_that_of_the_rollout(url: str, key: str) -> None:
+    stock = Stock(url, key)
+    stock.say(stock.connect().remote_config.config_hash, APPLIED)
+    document = {"defaults": {"operation": {"max_retries": 5}}}
+    number = actions.propose(**asked(title="more patience", document=document, now=None)).object.number
+    rollout = actions.start_rollout(**asked(number=number, share=1.0, for_s=600, now=None)).object
+    offer = stock.beat()
+    assert offered(offer)["policy"]["version"] == rollout.version
+    stock.say(offer.remote_config.config_hash, FAILED, "five retries are <too> many for me")
+    told = "five retries are &lt;too&gt; many for me"
+    for page in (f"/policies/rollouts/{rollout.number}", "/agents/settings?service=research&instance=r-9", "/agents"):
+        assert told in signed_in().get(page).content.decode(), page
 
 
 def test_a_restart_of_the_server_changes_nothing(key: str) -> None:

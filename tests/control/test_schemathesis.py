@@ -1,7 +1,16 @@
-"""Schemathesis asks every operation of the described API for what its schema allows: nothing breaks, all is as told."""
+"""Schemathesis asks every operation of the described API for what its schema allows, and for what it does not: nothing
+breaks, all is as told.
+
+Each operation gets the cases of the coverage phase (every parameter and field left out, at its bounds and beyond them,
+of another type, with other methods), and random examples. RECOVERY_OPS_SCHEMATHESIS_CASES and _EXAMPLES say how many
+of each at most: a night may take more than a change.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -12,6 +21,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.core.result import Ok
 from schemathesis.core.transport import Response
+from schemathesis.generation.drivers import CoverageGenerator
+from schemathesis.generation.feedback import FeedbackSources
+from schemathesis.generation.overrides import Override
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -26,8 +38,11 @@ from tests.control.today import today_fleet
 pytestmark = pytest.mark.django_db
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
-EXAMPLES = 3
+EXAMPLES = int(os.environ.get("RECOVERY_OPS_SCHEMATHESIS_EXAMPLES", "4"))
 """Of each operation, always the same ones: what is found once is found again."""
+CASES = int(os.environ.get("RECOVERY_OPS_SCHEMATHESIS_CASES", "24"))
+"""Of the coverage phase, spread over all that it has."""
+_MOST_CASES = 20 * CASES
 SCHEMA = schemathesis.openapi.from_dict(openapi(api_urls.urlpatterns))
 _NOT_TOLD = ("Content-Length", "Content-Type", "Accept-Encoding")
 FOUND = list(SCHEMA.get_all_operations())
@@ -50,6 +65,23 @@ def answered(case: Any, headers: dict[str, str]) -> Response:
         elapsed=0.0,
         verify=False,
     )
+
+
+def covered(operation: Any) -> Iterator[Any]:
+    """The cases of the coverage phase, at most CASES, evenly spread: those of one field follow each other."""
+    generation = SCHEMA.config.generation_for(operation=operation, phase="coverage")
+    generator = CoverageGenerator(
+        operation=operation,
+        generation_modes=generation.modes,
+        generation_config=generation,
+        auth_storage=None,
+        override=Override(),
+        feedback=FeedbackSources(),
+        hooks=None,
+    )
+    found = list(islice(generator, _MOST_CASES))
+    steps = max(1, -(-len(found) // CASES))
+    yield from found[::steps]
 
 
 def bearer(*scopes: str) -> dict[str, str]:
@@ -86,6 +118,10 @@ def test_an_operation_answers_as_it_is_described(label: str) -> None:
     operation = OPERATIONS[label]
     asked = ask(operation, {"Authorization": f"Bearer {token}"})
     assert not asked & {401, 405}
+    for case in covered(operation):
+        response = answered(case, {"Authorization": f"Bearer {token}"})
+        case.validate_response(response, checks=CHECKS)
+        assert response.status_code < 500
     unknown = ask(operation, {})
     is_open = operation.definition.raw.get("security") == []
     assert unknown <= ({200, 304, 400} if is_open else {401})

@@ -72,6 +72,8 @@ def test_without_a_rule_nothing_is_tripped_and_what_was_is_released() -> None:
 
 def test_the_sentence_is_the_evidence() -> None:
     assert decide(RULE, seen(31, met_since=0), NOW).why == "31 of 40 instances opened it"
+    assert decide(RULE, held(2), NOW).why == "only 2 of 40 have it open still"
+    assert decide(RULE, held(0), NOW).why == "none of 40 has it open"
 
 
 @pytest.mark.parametrize(

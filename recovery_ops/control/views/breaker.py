@@ -134,7 +134,7 @@ def _desired_and_observed(
     revision, made_at = _asked(override, entries)
     applying = standing.applying([one.agent for one in found], revision, made_at=made_at)
     operation = row.operations[0] if row.operations else row.name
-    ranking = ranking_of(row, standing)
+    ranking = ranking_of(row, standing, [one.agent for one in found])
     return {
         "override": Resting.of(override, row.name, standing.environment) if override is not None else None,
         "quorum": quorum_words(row, standing, override),

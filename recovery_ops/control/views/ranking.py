@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from events.rows import BreakerRow
+from events.rows import AgentRow, BreakerRow
+from events.wording import count_text
 from recovery_ops.control.precedence import Claim, override_claims, rule_claims
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.intent import Override
-from recovery_ops.rules.scope import ANY, Place, Scope
+from recovery_ops.rules.scope import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,16 +28,18 @@ class Ranking:
     """All that speaks of this breaker, one beside the other."""
 
 
-def ranking_of(row: BreakerRow, standing: Standing) -> Ranking:
-    """Why what rules a breaker does so."""
+def ranking_of(row: BreakerRow, standing: Standing, agents: Sequence[AgentRow]) -> Ranking:
+    """Why what rules a breaker does so, in which of the instances that have it."""
     operation = row.operations[0] if row.operations else row.name
     service = row.services[0] if len(row.services) == 1 else ""
     place = Place(service=service, instance="", operation=operation, breaker=row.name)
     asked = {"operation": operation, "breaker": row.name, "service": service}
+    narrower = standing.narrower_of(row.name)
+    ruled = _Ruled(place, standing, agents) if narrower else None
     return Ranking(
-        override=_of_override(_first(override_claims(standing.snapshot, place, now=standing.now))),
+        override=_of_override(_first(override_claims(standing.snapshot, place, now=standing.now)), ruled),
         rule=_of_rule(_first(rule_claims(standing.policy, place))),
-        narrower={one.id: _of_narrower(one, place, standing) for one in standing.narrower_of(row.name)},
+        narrower={one.id: _of_narrower(one, ruled) for one in narrower if ruled is not None},
         href=f"{reverse('explain')}?{urlencode({name: said for name, said in asked.items() if said})}",
     )
 
@@ -44,8 +48,34 @@ def _first(claims: list[Claim]) -> Claim | None:
     return next((one for one in claims if one.wins), None)
 
 
-def _of_override(claim: Claim | None) -> str:
-    return f"The override of {claim.scope} wins because {claim.why}." if claim is not None else ""
+class _Ruled:
+    """Which override rules each instance that has the breaker."""
+
+    def __init__(self, place: Place, standing: Standing, agents: Sequence[AgentRow]) -> None:
+        self._standing = standing
+        self._places = [replace(place, service=one.service, instance=one.instance, group=one.group) for one in agents]
+        now = standing.now.timestamp()
+        found = [standing.snapshot.winning(one, now) for one in self._places]
+        self.counts = Counter(one.id for one in found if one is not None)
+        self._first = {one.id: here for one, here in zip(found, self._places, strict=True) if one is not None}
+
+    def share(self, override_id: str) -> str:
+        """`4 of 9 instances`."""
+        return f"{self.counts[override_id]} of {count_text(len(self._places), 'instance')}"
+
+    def claim(self, override: Override) -> Claim | None:
+        """Why it wins where it does, else what beats it at the first instance of its scope; None: there is none."""
+        here = self._first.get(override.id) or next((one for one in self._places if override.scope.holds(one)), None)
+        claims = [] if here is None else override_claims(self._standing.snapshot, here, now=self._standing.now)
+        return next((said for said in claims if said.name == override.id), None)
+
+
+def _of_override(claim: Claim | None, ruled: _Ruled | None) -> str:
+    if claim is None:
+        return ""
+    if ruled is None:
+        return f"The override of {claim.scope} wins because {claim.why}."
+    return f"The override of {claim.scope} rules {ruled.share(claim.name)}: those in which no narrower one wins."
 
 
 def _of_rule(claim: Claim | None) -> str:
@@ -54,26 +84,11 @@ def _of_rule(claim: Claim | None) -> str:
     return f"Of the policy, rule {claim.name} ({claim.scope}) wins because {claim.why}."
 
 
-def _of_narrower(one: Override, place: Place, standing: Standing) -> str:
-    """Why it rules its part of the environment, or what beats it there; empty where its part is a pattern."""
-    there = _place_in(one.scope, place)
-    claims = override_claims(standing.snapshot, there, now=standing.now) if there is not None else []
-    claim = next((said for said in claims if said.name == one.id), None)
+def _of_narrower(one: Override, ruled: _Ruled) -> str:
+    """How many instances it rules and why, or what beats it in its part."""
+    claim = ruled.claim(one)
     if claim is None:
-        return ""
-    return f"It wins there because {claim.why}." if claim.wins else f"It does not win there: {claim.why}."
-
-
-def _place_in(scope: Scope, place: Place) -> Place | None:
-    """This breaker in the part that a scope names; None where a name of it is a pattern."""
-    parts = {"service": scope.service, "instance": scope.instance, "group": scope.group}
-    if any(ANY in name and name != ANY for name in parts.values()):
-        return None
-    said = {part: "" if name == ANY else name for part, name in parts.items()}
-    return Place(
-        operation=place.operation,
-        breaker=place.breaker,
-        service=said["service"] or place.service,
-        instance=said["instance"],
-        group=said["group"],
-    )
+        return "No instance that has the breaker is in its part."
+    if claim.wins:
+        return f"It rules {ruled.share(one.id)}, because {claim.why}."
+    return f"It rules no instance: {claim.why}."
