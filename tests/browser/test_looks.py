@@ -136,3 +136,11 @@ def test_the_narrow_navigation_opens_and_closes(visit: Visit) -> None:
     page.get_by_role("link", name="Agents").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Agents")
     expect(page.get_by_role("link", name="Audit", exact=True)).to_be_hidden()
+
+
+def test_a_row_with_a_name_above_its_text_is_as_high_as_both(visit: Visit) -> None:
+    page = visit("/breakers", viewport={"width": 390, "height": 844})
+    row = '<ul class="list" data-named><li><span>name</span><span class="grow">short</span></li></ul>'
+    height = f"document.querySelector('main').insertAdjacentHTML('beforeend', {row!r}),"
+    height += " document.querySelector('main > .list .grow').getBoundingClientRect().height"
+    assert page.evaluate(height) < 48, "what keeps a text wide beside a name keeps it hollow below one"
