@@ -15,10 +15,11 @@ from events.degradations.asking import degradations_in
 from events.failures import asking as failures
 from events.failures.unknown import unknown_causes
 from events.queries.beginnings import first_sign_of_life
-from events.queries.breakers import reported, standing_of, states_of
+from events.queries.breakers import counts_among, reported, standing_of, states_of
 from events.queries.counted import calls_through, counted
 from events.queries.evidence import evidence_of
 from events.queries.moves import moves_within
+from events.queries.plays import played
 from events.queries.retrying import calls_and_retries
 from events.queries.sums import calls_between, sums_earlier
 from events.recoveries.asking import today_of, two_spans
@@ -95,6 +96,7 @@ def _lists(place: Place, span: dict[str, Any]) -> Iterator[_Asked]:
     yield "moves of one breaker", lambda: queries.transitions(environment, **span, breaker=one)
     yield "evidence of a move", lambda: _evidence(environment, one, span)
     yield "moves of one breaker to be drawn", lambda: moves_within(environment, **span, breaker=one)
+    yield "the playbook as it was used", lambda: played(environment, **span)
     yield "unknown causes", lambda: unknown_causes(environment, **span)
     yield "causes of failures", lambda: _causes(environment, span)
     yield "causes of failures before", lambda: failures.counts_before(environment, **span)
@@ -150,6 +152,7 @@ def _of_instances(place: Place) -> Iterator[_Asked]:
     agents = queries.fleet(environment, now=now)
     ids = [agent.id for agent in agents]
     yield "gate of a rollout", lambda: counted(environment, ids, start=now - _ROLLOUT, end=now)
+    yield "breakers among some instances", lambda: counts_among(environment, ids[::2], ids[1::2])
     yield "calls let through", lambda: calls_through(environment, ids, start=now - _ROLLOUT, end=now)
     for agent in agents[:1]:
         yield "one instance", partial(queries.agent_named, environment, agent.service, agent.instance, now=now)
