@@ -16,6 +16,7 @@ from recovery_ops.drill.floods import Felt
 from recovery_ops.drill.history import History
 from recovery_ops.drill.intent import person
 from recovery_ops.drill.senders import deliver
+from recovery_ops.drill.stepped import taken
 from recovery_ops.drill.story import body_of, made, uid_of
 from recovery_ops.drill.workers import Program, address_of
 from recovery_ops.drill.world import wait_until
@@ -59,7 +60,7 @@ def _step(clock: Path, console: _Console) -> float:
     console.ask(_HOUR_S)
     wait_until(lambda: console.opened() == 1, "a question")
     for step_s in STEPS_S:
-        clock.write_text(str(step_s))
+        _set(clock, step_s)
         began = time.monotonic()
         if step_s == DAY_S:
             wait_until(lambda: console.decided() == 1, "silence that decides, an hour having passed at once")
@@ -72,6 +73,12 @@ def _step(clock: Path, console: _Console) -> float:
         wait_until(lambda: console.decided() == before + 1, "silence that decides after the clock was set")  # noqa: B023
         late_s.append(time.monotonic() - began - (late_s[-1] if step_s == DAY_S else 0.0) - _SOON_S)
     return max(late_s)
+
+
+def _set(clock: Path, step_s: int) -> None:
+    """Set it, and wait until the console goes by it: what came before would be of the clock as it was."""
+    clock.write_text(str(step_s))
+    wait_until(lambda: taken(clock).exists() and taken(clock).read_text() == str(step_s), "the clock to be set")
 
 
 @dataclass(slots=True)

@@ -21,6 +21,11 @@ _READERS = ("celery.app.base", "celery.worker.request", "events.keys")
 """Modules that read the class, and not what is set here."""
 
 
+def taken(file: Path) -> Path:
+    """Where the step stands that was taken."""
+    return file.with_suffix(".taken")
+
+
 class Clock:
     """The wall clock, with a step that a file says."""
 
@@ -35,9 +40,11 @@ class Clock:
             time.sleep(LOOKS_EACH_S)
 
     def look(self) -> None:
-        """Take the step that stands there; one that is just written may not be a number yet."""
+        """Take the step that stands there, and say so; one that is just written may not be a number yet."""
         text = self._file.read_text().strip()
-        self._step_s = float(text) if text else self._step_s
+        if text and float(text) != self._step_s:
+            self._step_s = float(text)
+            taken(self._file).write_text(text)
 
     def time(self) -> float:
         """As `time.time`."""
