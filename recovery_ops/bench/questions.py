@@ -18,10 +18,12 @@ from events.queries.beginnings import first_sign_of_life
 from events.queries.breakers import counts_among, reported, standing_of, states_of
 from events.queries.counted import calls_through, counted
 from events.queries.evidence import evidence_of
+from events.queries.instance import breakers_in, failures_of, revisions_of
 from events.queries.moves import moves_within
 from events.queries.plays import played
 from events.queries.retrying import calls_and_retries
 from events.queries.sums import calls_between, sums_earlier
+from events.queries.weekly import capacity_week
 from events.recoveries.asking import today_of, two_spans
 from events.runs import asking as runs
 from recovery_ops.control.impact import impact_of
@@ -138,6 +140,7 @@ def _standing(place: Place) -> Iterator[_Asked]:
     yield "breakers that are not closed", lambda: states_of(environment, now=now, states=NOT_CLOSED)
     yield "breakers as they are reported", lambda: reported(environment, now=now)
     yield "calls and retries", lambda: calls_and_retries(environment, windows_s=_WINDOWS_S, now=now)
+    yield "capacity failures of four weeks", lambda: capacity_week(environment, end=now)
     yield "recoveries", lambda: two_spans(environment, last=today_of(now), days=30)
     yield "first sign of life", lambda: first_sign_of_life(environment)
     yield from _of_instances(place)
@@ -156,6 +159,9 @@ def _of_instances(place: Place) -> Iterator[_Asked]:
     yield "calls let through", lambda: calls_through(environment, ids, start=now - _ROLLOUT, end=now)
     for agent in agents[:1]:
         yield "one instance", partial(queries.agent_named, environment, agent.service, agent.instance, now=now)
+        yield "breakers of one instance", partial(breakers_in, agent.id, now=now)
+        yield "failures of one instance", partial(failures_of, environment, agent.id, now=now)
+        yield "revisions of one instance", partial(revisions_of, environment, agent.id, now=now)
         yield "settings of one instance", partial(queries.settings_in_force, agent.id)
 
 

@@ -19,7 +19,7 @@ from django.test.utils import CaptureQueriesContext
 from events.degradations import asking as degradations
 from events.failures import asking as failures
 from events.failures import unknown
-from events.queries import fleet_bins, lives, moves, plays, sums, trouble
+from events.queries import fleet_bins, instance, lives, moves, plays, sums, trouble
 from events.runs import asking as runs
 from recovery_ops.bench.growing import make_denser
 from recovery_ops.bench.questions import Place, Question, questions
@@ -41,6 +41,7 @@ def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         (lives, "HEARTBEATS_READ", 20),
         (sums, "FACTS_READ", 20),
         (failures, "READ", 40),
+        (instance, "READ", 40),
         (plays, "READ", 40),
         (unknown, "READ", 40),
         (unknown, "READ_WHOLE", 40),
