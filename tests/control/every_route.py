@@ -157,7 +157,11 @@ class Try:
         """Whether whoever holds a role for one group may do it there."""
         start, _, verb = self.path.rpartition("/")
         is_one = verb in OF_A_PART and start.endswith("/breakers/search_web")
-        return is_one or self.name == "breakers-bulk" or (self.name == "api-breakers" and self.method == "post")
+        return (
+            is_one
+            or self.name in ("breakers-bulk", "breakers-named")
+            or (self.name == "api-breakers" and self.method == "post")
+        )
 
     @property
     def is_own(self) -> bool:
