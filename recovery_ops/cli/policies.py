@@ -60,7 +60,20 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     push.add_argument("file", help="a JSON file, or - for standard input")
     push.add_argument("--title", required=True, help="what changes, in a few words")
     push.add_argument("--review", action="store_true", help="and send it to review")
-    release = words.add_parser("release", help="make a proposal live")
+    release = _add_release(words, seconds)
+    _add_rollout(words, seconds)
+    back = words.add_parser("rollback", help="release what an earlier version said; 0 is the built-in policy")
+    back.add_argument("version", type=int)
+    replay = words.add_parser("replay", help="decide what was recorded again, under a proposal or a file")
+    replay.add_argument("what", help="a proposal's number, or a JSON file")
+    replay.add_argument("--back", type=seconds, default=86_400.0, metavar="TIME", help="how far to look back (24h)")
+    for one in (push, release, back, *moves):
+        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
+        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+
+
+def _add_release(words: Any, seconds: Callable[[str], float]) -> argparse.ArgumentParser:
+    release: argparse.ArgumentParser = words.add_parser("release", help="make a proposal live")
     release.add_argument("number", type=int)
     release.add_argument("--at", type=_moment, metavar="TIME", help="then, by itself: 2027-01-15T08:00Z")
     release.add_argument("--canary", type=_share, metavar="SHARE", help="to a share of the instances first: 10%%")
@@ -68,6 +81,11 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     release.add_argument("--service", help="only instances of this service try it")
     release.add_argument("--group", help="only instances of this group try it")
     release.add_argument("--least-calls", type=int, help="calls on each side before the health gate concludes anything")
+    release.add_argument("--accept-golden", action="store_true", help="that golden runs change is meant")
+    return release
+
+
+def _add_rollout(words: Any, seconds: Callable[[str], float]) -> None:
     rollout = words.add_parser("rollout", help="how a rollout fares; promote it, prolong it or take it back")
     rollout.add_argument("number", type=int, nargs="?", help="empty: the newest")
     rollout.add_argument("--promote", action="store_true", help="make it the live policy of all now")
@@ -75,15 +93,6 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     rollout.add_argument("--extend", type=seconds, metavar="TIME", help="let it go on for so much longer")
     rollout.add_argument("--reason", help="at least 10 characters, kept in the audit log")
     rollout.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
-    back = words.add_parser("rollback", help="release what an earlier version said; 0 is the built-in policy")
-    back.add_argument("version", type=int)
-    replay = words.add_parser("replay", help="decide what was recorded again, under a proposal or a file")
-    replay.add_argument("what", help="a proposal's number, or a JSON file")
-    replay.add_argument("--back", type=seconds, default=86_400.0, metavar="TIME", help="how far to look back (24h)")
-    release.add_argument("--accept-golden", action="store_true", help="that golden runs change is meant")
-    for one in (push, release, back, *moves):
-        one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
-        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
 
 
 def run(console: Asking, options: argparse.Namespace, say: Say, sleep: Callable[[float], None]) -> int:
