@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from django.http import HttpResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, register_converter
+from django.urls.converters import PathConverter
 
 from recovery_ops.control.views import failures, golden, run, run_asking, runs, triage, unclassified
 
 Page = Callable[..., HttpResponse]
+
+
+class Fingerprint(PathConverter):
+    """What a sender calls a cause: any text, line ends too, which `path` takes for the address of nothing."""
+
+    regex = r"[\s\S]+"
+
+
+register_converter(Fingerprint, "fingerprint")
 
 
 def pages(door: Callable[[Page], Page]) -> list[URLPattern]:
@@ -18,8 +28,8 @@ def pages(door: Callable[[Page], Page]) -> list[URLPattern]:
         path("failures", door(failures.failures), name="failures"),
         path("failures/act/<str:verb>", door(triage.triage), name="triage"),
         path("failures/unclassified", door(unclassified.unclassified), name="unclassified"),
-        path("failures/unclassified/<path:fingerprint>", door(unclassified.cause), name="unclassified-cause"),
-        path("failures/<path:fingerprint>", door(failures.failure), name="failure"),
+        path("failures/unclassified/<fingerprint:fingerprint>", door(unclassified.cause), name="unclassified-cause"),
+        path("failures/<fingerprint:fingerprint>", door(failures.failure), name="failure"),
         path("runs", door(runs.runs_list), name="runs"),
         path("runs/act/ask", door(run_asking.ask_many), name="runs-ask"),
         path("runs/<path:run>/golden", door(golden.mark), name="golden-mark"),

@@ -75,6 +75,15 @@ def test_one_cause_says_why_it_is_one_and_how_it_ended() -> None:
     assert 'href="/runs/f00d-0"' in page.content.decode()
 
 
+def test_a_cause_whose_name_has_line_ends_has_pages_too() -> None:
+    name = "first line\r\nsecond"
+    Story().tell(failed(Category.TIMEOUT, "search_web", fingerprint=name), at=60, run="run-7").store()
+    client = signed_in()
+    [link] = re.findall(r'href="(/failures/first[^"]*)"', client.get("/failures").content.decode())[:1]
+    assert client.get(link).status_code == 200
+    assert "first line second" in text_of(client.get("/runs/run-7"))
+
+
 def test_a_cause_without_a_fingerprint_says_so() -> None:
     met("")
     client = signed_in()
