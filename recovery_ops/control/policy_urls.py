@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from django.urls import URLPattern, path
 
-from recovery_ops.control import numbers  # noqa: F401  # `number` in addresses
+from recovery_ops.control import addresses  # noqa: F401  # `number` in addresses
 from recovery_ops.control.views import (
     api_docs,
     editor,

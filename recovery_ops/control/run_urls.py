@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from django.http import HttpResponse
-from django.urls import URLPattern, path, register_converter
-from django.urls.converters import PathConverter
+from django.urls import URLPattern, path
 
+from recovery_ops.control import addresses  # noqa: F401  # `fingerprint` in addresses
 from recovery_ops.control.views import failures, golden, run, run_asking, runs, triage, unclassified
 
 Page = Callable[..., HttpResponse]
-
-
-class Fingerprint(PathConverter):
-    """What a sender calls a cause: any text, line ends too, which `path` takes for the address of nothing."""
-
-    regex = r"[\s\S]+"
-
-
-register_converter(Fingerprint, "fingerprint")
 
 
 def pages(door: Callable[[Page], Page]) -> list[URLPattern]:

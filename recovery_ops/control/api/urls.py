@@ -6,7 +6,7 @@ from django.http import JsonResponse
 from django.urls import URLPattern, path
 from rest_framework.request import Request
 
-from recovery_ops.control import numbers  # noqa: F401  # `number` in addresses
+from recovery_ops.control import addresses  # noqa: F401  # `number` in addresses
 from recovery_ops.control.api import (
     accounts,
     capacity,
@@ -145,13 +145,13 @@ urlpatterns: list[URLPattern] = [
     path("failures/unclassified", unclassified.Unclassified.as_view(), name="api-unclassified"),
     path("failures/unclassified/check", unclassified.CheckRule.as_view(), name="api-unclassified-check"),
     path(
-        "failures/unclassified/<path:fingerprint>/propose",
+        "failures/unclassified/<fingerprint:fingerprint>/propose",
         unclassified.ProposeRule.as_view(),
         name="api-unclassified-propose",
     ),
     *(
         path(
-            f"failures/unclassified/<path:fingerprint>/{verb}",
+            f"failures/unclassified/<fingerprint:fingerprint>/{verb}",
             unclassified.LeaveCause.as_view(verb=verb),
             name=f"api-unclassified-{verb}",
         )

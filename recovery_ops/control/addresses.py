@@ -1,8 +1,9 @@
-"""Numbers in addresses."""
+"""What can stand in an address: numbers that a column can hold, and names of causes."""
 
 from __future__ import annotations
 
 from django.urls import register_converter
+from django.urls.converters import PathConverter
 
 
 class Number:
@@ -17,4 +18,11 @@ class Number:
         return str(number)
 
 
+class Fingerprint(PathConverter):
+    """What a sender calls a cause: any text, line ends too, which `path` takes for the address of nothing."""
+
+    regex = r"[\s\S]+"
+
+
 register_converter(Number, "number")
+register_converter(Fingerprint, "fingerprint")
