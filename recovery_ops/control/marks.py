@@ -60,6 +60,8 @@ def _acts(
     """The acts of one table, in the columns of `_Row`."""
     inside = {"environment": environment, f"{at}__gte": window.start, f"{at}__lt": window.end}
     found: QuerySet[Any, Any] = kind._default_manager.filter(**inside)
+    if kind in _PLANNED_AHEAD:  # called off before it began, it never held: only the audit log tells of it
+        found = found.exclude(ended_at__lt=F("starts_at"))
     told: dict[str, Any] = {"at": F(at), "what": Value(what), **dict.fromkeys(_Row._fields[2:], Value("")), **said}
     columns = {f"told_{name}": value if name == "at" else Cast(value, _TEXT) for name, value in told.items()}
     rows: QuerySet[Any, Any] = (
@@ -97,6 +99,7 @@ _ARMS: tuple[tuple[type[Model], str, str, dict[str, Any]], ...] = (
         {"ref": F("id"), "operation": F("operation"), "text": F("resolution"), "by": F("resolved_by")},
     ),
 )
+_PLANNED_AHEAD: tuple[type[Model], ...] = (Override, LoadShed)
 _KINDS = {
     "policy": Kind.POLICY,
     "rollout": Kind.POLICY,

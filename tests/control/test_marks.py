@@ -66,6 +66,16 @@ def test_acts_are_read_in_one_query_newest_first_with_their_pages() -> None:
         assert client.get(one.href.partition("#")[0]).status_code == 200, one.href
 
 
+def test_what_was_called_off_before_it_began_never_held_and_is_no_mark() -> None:
+    troubled_fleet()
+    held(signed_in(Role.EDITOR))
+    began, called_off = NOW - timedelta(minutes=5), NOW - timedelta(minutes=10)
+    Override.objects.update(starts_at=began, ended_at=called_off, ended_by="ben", end_reason="not tonight")
+    assert marks_in("dev", HOUR, "") == []
+    Override.objects.update(ended_at=NOW)
+    assert [mark.word for mark in marks_in("dev", HOUR, "")] == ["auto search_web", "forced_open search_web"]
+
+
 def test_an_answer_is_a_mark_of_its_own_and_other_environments_and_times_have_theirs() -> None:
     one = asked(resolved_at=NOW - timedelta(minutes=1), resolved_by="ben", resolution="approved")
     asked("elsewhere", environment="prod")
