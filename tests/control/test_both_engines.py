@@ -6,16 +6,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from events.window import Window
 from recovery_ops.control import actions
 from recovery_ops.control.actions.replays import start_replay
+from recovery_ops.control.actions.shedding import shed
 from recovery_ops.control.audit import verify
+from recovery_ops.control.marks import marks_in
 from recovery_ops.control.models import PolicyProposal, PolicyRelease, Replay
 from recovery_ops.control.replay import job
 from recovery_ops.control.roles import Role
-from tests.control.cast import asked, person
+from tests.control.cast import SEARCH, asked, person
 from tests.control.taping import Studio
 from tests.control.test_replay import BUILT_IN_DOCUMENT, call, policy
 from tests.events.conftest import engine
+from tests.events.seeding import NOW
 
 __all__ = ["engine"]  # the fixture
 
@@ -56,3 +60,13 @@ def test_a_replay_reads_what_was_recorded(engine: str, operation: str) -> None:
     assert (done.state, done.problem) == ("done", "")
     assert done.result is not None
     assert done.result["endings"] == [{"old": "answered", "new": "failed", "calls": 3}]
+
+
+def test_acts_of_every_table_are_marks(engine: str) -> None:
+    """One union over tables whose columns are of different kinds."""
+    tripped = actions.trip(**asked(scope=SEARCH, ahead=True)).object
+    shed(**asked(least="critical", confirm="dev"))
+    actions.release(**asked(override_id=tripped.pk, now=NOW + timedelta(minutes=1)))
+    window = Window(start=NOW - timedelta(hours=1), end=NOW + timedelta(hours=1))
+    told = [mark.word for mark in marks_in("dev", window, "")]
+    assert sorted(told) == ["auto search_web", "forced_open search_web", "shed below critical"]
