@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from django.db.models import Q, QuerySet, Sum
@@ -164,15 +164,20 @@ def _grouped(environment: str, start: datetime, end: datetime) -> Iterator[Mappi
     pieces = _pieces(first, last + 1)
     effort = SpanSum.objects.filter(environment=environment, view=View.EFFORT)
     for width in _WIDTHS_MIN:
-        found = Q()
-        for piece in pieces.get(width, ()):
-            found |= Q(span__gte=piece.start // width, span__lt=piece.stop // width)
-        if found:
-            yield from _added_up(effort.filter(found, minutes=width), Sum("overloaded"))
+        spans = [range(piece.start // width, piece.stop // width) for piece in pieces.get(width, ())]
+        if spans:
+            yield from _added_up(effort.filter(_within(spans), minutes=width), Sum("overloaded"))
     refused = Sum("retries", filter=Q(category__in=_CAPACITY, is_foreground=False))
     for piece in pieces.get(1, ()):
         minutes = MinuteSum.objects.filter(environment=environment, minute__gte=piece.start, minute__lt=piece.stop)
         yield from _added_up(minutes, refused)
+
+
+def _within(spans: Sequence[range]) -> Q:
+    """These spans. Those of two sides by their numbers: for two ranges SQLite reads all sums of this width."""
+    if len(spans) > 1:
+        return Q(span__in=list(chain(*spans)))
+    return Q(span__gte=spans[0].start, span__lt=spans[0].stop)
 
 
 def _pieces(first: int, until: int) -> Mapping[int, Sequence[range]]:

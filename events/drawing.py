@@ -179,7 +179,8 @@ def stacked(rows: Sequence[tuple[str, Sequence[int]]], patterns: Sequence[str], 
 
 
 def histogram(bars: Sequence[tuple[int | None, str, str]], *, label: str) -> SafeString:
-    """Bars over time (a number, the address of the bar, its words), each a link; dotted where the number is None.
+    """Bars over time (a number, the address of the bar, its words), each a link; where the number is None a dotted rail
+    at the foot, so that what is not known never looks like a high count.
 
     The links are for pointers: a table says the same to everybody.
     """
@@ -187,7 +188,7 @@ def histogram(bars: Sequence[tuple[int | None, str, str]], *, label: str) -> Saf
     width = 100 / max(1, len(bars))
     drawn = []
     for place, (number, href, words) in enumerate(bars):
-        height = _BAR_PX if number is None else max(2.0 if number else 0.0, _BAR_PX * number / top)
+        height = _RAIL_PX if number is None else max(2.0 if number else 0.0, _BAR_PX * number / top)
         paint = _UNKNOWN if number is None else mark_safe('class="wait"')  # nosec B308  # a constant
         at = (_percent(place * width), _percent(width))
         bar = (at[0], f"{_BAR_PX - height:.1f}", _percent(width * 0.86), f"{height:.1f}")
@@ -284,6 +285,23 @@ def bullet(rate: float | None, threshold: float | None = None) -> SafeString:
         tick = format_html('<line class="cursor" x1="{}" x2="{}" y1="0" y2="12"/>', x, x)
     return format_html(
         '<svg class="bullet" role="img" aria-label="{}">{}{}{}</svg>', known + limit, _rect("track", 1.0), bar, tick
+    )
+
+
+def shares(parts: Sequence[tuple[int, str, str]], *, label: str) -> SafeString:
+    """One bar of parts (how many, pattern, words) side by side; its label says them all."""
+    total = sum(count for count, _, _ in parts)
+    told = ", ".join(f"{count:,} {words}" for count, _, words in parts if count)
+    bars, x = [], 0.0
+    for count, pattern, words in parts:
+        width = 100 * count / max(1, total)
+        if count:
+            bars.append((_percent(x), _percent(width), pattern, f"{count:,} {words}"))
+        x += width
+    return format_html(
+        '<svg class="shares" role="img" aria-label="{}">{}</svg>',
+        f"{label}: {told or 'none'}",
+        format_html_join("", '<rect x="{}" width="{}" height="12" fill="url(#p-{})"><title>{}</title></rect>', bars),
     )
 
 

@@ -10,28 +10,49 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from html import escape
 from io import StringIO
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 
 from events.timelines import Table
 
 CSV, JSON, NDJSON, MARKDOWN = "csv", "json", "ndjson", "md"
-_OF_ROWS = (CSV, JSON, NDJSON)
-_BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+ONLY = "only"
+"""Names a column that the file is to have, once for each; without it, it has all."""
+KINDS = {
+    CSV: "text/csv; charset=utf-8",
+    JSON: "application/json",
+    NDJSON: "application/x-ndjson",
+}
+"""The kinds of files of rows, each with its type."""
+_BEGINS_A_FORMULA = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+    "\uff1d",
+    "\uff0b",
+    "\uff0d",
+    "\uff20",
+)  # the last four: full-width
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
+T = TypeVar("T", bound=HttpResponseBase)
 Cell = object
 """A text, number, moment or length of time; None for what is not known."""
 
 
 def is_asked(request: HttpRequest, *kinds: str) -> bool:
     """Whether the address asks for a file of one of these kinds: `format=csv`. Without kinds: for one of rows."""
-    return request.GET.get("format") in (kinds or _OF_ROWS)
+    return request.GET.get("format") in (kinds or KINDS)
 
 
 def rows_answer(
@@ -41,32 +62,61 @@ def rows_answer(
     not known is an empty field of CSV, a null of JSON. NDJSON has a row in each line and nothing else.
     """
     kind = request.GET.get("format", CSV)
+    pieces = pieces_of(kind, columns, rows, only=request.GET.getlist(ONLY), address=address_of(request))
+    return _file("".join(pieces), f"{name}.{kind}", KINDS[kind])
+
+
+def pieces_of(
+    kind: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, only: Sequence[str], address: str
+) -> Iterator[str]:
+    """The text of such a file, piece by piece, so that a long one need not be held whole.
+
+    It has those columns that `only` names; all of them where it names none of these.
+    """
+    places = [place for place, name in enumerate(columns) if name in set(only)]
+    if places:
+        columns, rows = [columns[place] for place in places], ([row[place] for place in places] for row in rows)
     if kind == CSV:
-        return _csv(request, name, columns, rows)
-    told = [dict(zip(columns, map(_plain, row), strict=True)) for row in rows]
-    if kind == JSON:
-        return json_answer(request, name, {"rows": told})
-    return _file("".join(f"{json.dumps(one)}\n" for one in told), f"{name}.ndjson", "application/x-ndjson")
+        yield from _lines_of_csv([*columns, address], rows)
+        return
+    told = (json.dumps(dict(zip(columns, map(_plain, row), strict=True))) for row in rows)
+    if kind == NDJSON:
+        yield from (f"{one}\n" for one in told)
+        return
+    yield f'{{\n "address": {json.dumps(address)},\n "rows": ['
+    first = next(told, None)
+    if first is not None:
+        yield f"\n  {first}"
+        yield from (f",\n  {one}" for one in told)
+        yield "\n "
+    yield "]\n}"
 
 
 def json_answer(request: HttpRequest, name: str, document: Mapping[str, Any]) -> HttpResponse:
     """A document as a file; `address` says where it can be seen."""
-    return _file(json.dumps({"address": _address(request), **document}, indent=1), f"{name}.json", "application/json")
+    return _file(json.dumps({"address": address_of(request), **document}, indent=1), f"{name}.json", "application/json")
 
 
-def _csv(request: HttpRequest, name: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> HttpResponse:
+def csv_answer(name: str, columns: Sequence[Cell], rows: Iterable[Sequence[Cell]]) -> HttpResponse:
+    """Rows as a CSV file of this name; no cell of it is run."""
+    return _file("".join(_lines_of_csv(columns, rows)), f"{name}.csv", KINDS[CSV])
+
+
+def _lines_of_csv(columns: Sequence[Cell], rows: Iterable[Sequence[Cell]]) -> Iterator[str]:
     written = StringIO()
     lines = csv.writer(written)
-    lines.writerow([*map(csv_cell, columns), _address(request)])
-    lines.writerows([csv_cell(value) for value in row] for row in rows)
-    return _file(written.getvalue(), f"{name}.csv", "text/csv; charset=utf-8")
+    for row in chain([columns], rows):
+        lines.writerow(map(csv_cell, row))
+        yield written.getvalue()
+        written.seek(0)
+        written.truncate()
 
 
 def markdown_answer(
     request: HttpRequest, name: str, title: str, lines: Iterable[str], tables: Iterable[Table]
 ) -> HttpResponse:
     """A page as Markdown: its title, its sentences, its tables, and where it can be seen."""
-    parts = [f"# {_escaped(title)}", *(f"- {_escaped(line)}" for line in lines), "", f"<{_address(request)}>", ""]
+    parts = [f"# {_escaped(title)}", *(f"- {_escaped(line)}" for line in lines), "", f"<{address_of(request)}>", ""]
     for table in tables:
         if table.rows:
             parts += [f"## {_escaped(table.title)}", "", *_markdown(table), ""]
@@ -110,17 +160,22 @@ def _escaped(text: str) -> str:
     return escape(plain, quote=False)
 
 
-def _address(request: HttpRequest) -> str:
+def address_of(request: HttpRequest) -> str:
     """The page without the word that makes a file of it."""
     query = request.GET.copy()
-    query.pop("format", None)
+    for name in ("format", ONLY):
+        query.pop(name, None)
     return request.build_absolute_uri(f"{request.path}?{query.urlencode()}" if query else request.path)
 
 
 def _file(content: str, name: str, kind: str) -> HttpResponse:
+    return as_file(HttpResponse(content, content_type=kind), name)
+
+
+def as_file(answer: T, name: str) -> T:
+    """The answer as something that a browser keeps under this name, and nobody on the way does."""
     stem, _, ending = name.rpartition(".")
     safe = _NOT_IN_NAMES.sub("-", stem.lower()).strip("-") or "table"
-    answer = HttpResponse(content, content_type=kind)
     answer["Content-Disposition"] = f'attachment; filename="{safe}.{ending}"'
     answer["Cache-Control"] = "private, no-store"
     return answer

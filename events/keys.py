@@ -26,7 +26,9 @@ from events.models import ENVIRONMENT_CHARS, NAME_CHARS, AgentKey
 
 logger = logging.getLogger(__name__)
 
-SCOPES = ("ingest", "desired", "read", "act", "settings", "admin")
+SCOPES = ("ingest", "desired", "read", "act", "settings", "admin", "wall")
+ALONE = frozenset({"wall"})
+"""Scopes of keys that may nothing else: a link on a wall is read by everybody who walks past."""
 CACHE_S = 10.0
 MOST_REQUESTS_PER_S = 10**6
 BURST_S = 4.0
@@ -156,6 +158,8 @@ def create_key(
     unknown = [scope for scope in scopes if scope not in SCOPES]
     if unknown or not scopes:
         raise KeyInvalid("scopes", f"has to be one or more of {', '.join(SCOPES)}, not {', '.join(unknown) or 'none'}")
+    if ALONE.intersection(scopes) and len(set(scopes)) > 1:
+        raise KeyInvalid("scopes", f"has {', '.join(sorted(ALONE))} alone: who reads the link may nothing else")
     prefix = f"ro_{secrets.token_hex(4)}"
     token = f"{prefix}_{secrets.token_urlsafe(32)}"
     key = AgentKey.objects.create(

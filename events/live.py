@@ -172,7 +172,7 @@ def _is_signed_in(cookie_header: str) -> bool:
     that could carry the new cookie.
     """
     session_key = parse_cookie(cookie_header).get(settings.SESSION_COOKIE_NAME)
-    if not session_key:
+    if not session_key or "\0" in session_key:  # PostgreSQL would answer the question about one with an error
         return False
     try:
         session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)

@@ -10,12 +10,15 @@ this.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.db import DatabaseError, connection, transaction
+from django.db.models import QuerySet
+
+from events.models import Fact
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +76,8 @@ def make_ahead(today: date, *, behind: int = 0) -> int:
     """Make the partitions of the coming days that are missing; return how many."""
     if not is_partitioned():
         return 0
+    for day in _kept_out():
+        _let_in(day)
     wanted = (Day(today + _DAY * number) for number in range(-behind, AHEAD_DAYS + 1))
     there = set(days())
     return sum(_make(day, today) for day in wanted if day not in there)
@@ -83,7 +88,7 @@ def _make(day: Day, today: date) -> bool:
 
     A table that becomes a partition needs the last one's lock until it is known that none of its rows is of that day;
     so that is made known before, beside everything that goes on. A kill in between leaves a constraint that keeps facts
-    of two days ahead out of the last partition; the next sweep takes it away.
+    of two days ahead out of the last partition; the next sweep takes it away first.
     """
     if _holds(day):
         logger.warning("could not make %s: facts of that day are in %s already", day.table, LAST)
@@ -109,11 +114,24 @@ def _holds(day: Day) -> bool:
 
 def _keep_out(day: Day) -> bool:
     """Have the last partition know that it holds nothing of a day: that is read without keeping anybody out."""
-    _let_in(day)
     apart = f"CHECK (at_us < {day.start_us} OR at_us >= {day.end_us})"
     return _altered(
         f"keep {day.table} apart", f"ALTER TABLE {LAST} ADD CONSTRAINT {day.table}_not {apart} NOT VALID"
     ) and _altered(f"keep {day.table} apart", f"ALTER TABLE {LAST} VALIDATE CONSTRAINT {day.table}_not")
+
+
+def _kept_out() -> list[Day]:
+    """Days that a sweep that was killed keeps out of the last partition, whether they have one of their own or not.
+
+    It must not last: when such a day is dropped, what is kept longer goes to the last partition.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT conname FROM pg_constraint"
+            " WHERE conrelid = %s::regclass AND conname ~ '^events_fact_[0-9]{8}_not$'",
+            [LAST],
+        )
+        return sorted(_day_of(name.removesuffix("_not")) for (name,) in cursor.fetchall())
 
 
 def _let_in(day: Day) -> None:
@@ -169,6 +187,12 @@ def _altered(what: str, *statements: str, values: dict[int, list[Any]] | None = 
         logger.warning("could not %s: %s", what, error)
         return False
     return True
+
+
+def facts_at(moments: Mapping[int, int]) -> QuerySet[Fact]:
+    """Facts by number, with the moment of each: without it, PostgreSQL would look for each in every day there is."""
+    times = moments.values()
+    return Fact.objects.filter(pk__in=list(moments), at_us__gte=min(times, default=0), at_us__lte=max(times, default=0))
 
 
 def forget_ids(before_us: int, step_rows: int, may_go_on: Callable[[], bool]) -> None:

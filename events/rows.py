@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Self
 
+from events.moments import Span
 from recovery_ops.rules.words import Category, Family, State, Trigger
 from recovery_ops.wire import names
 
@@ -150,6 +151,15 @@ class BreakerRow:
     """Where it was asked for."""
     groups: tuple[str, ...] = ()
     """The groups of its instances; those that are in none have no word for it."""
+    next_probe: datetime | None = None
+    """When the first of the instances that are open, or wait half-open, lets a call through, as it told when it moved.
+
+    None where none is, or none told; in the past where the next call will be the probe.
+    """
+    providers: tuple[str, ...] = ()
+    """Where it was asked for: the providers that its calls of the last day went to, as far as anybody said."""
+    in_flight: int | None = None
+    """Where it was asked for: calls under way, as its instances counted them last. None where none counted lately."""
 
     @property
     def is_flowing(self) -> bool:
@@ -252,8 +262,22 @@ class MajoritySegment:
         return self.state is not None or self.instances > 0
 
 
+class Presence(NamedTuple):
+    """An instance in a window: born, perhaps gone, perhaps silent now and then (microseconds since the epoch)."""
+
+    name: str
+    born_us: int
+    ended_us: int | None
+    silences: Sequence[Span] = ()
+
+
 class Fleet(dict[str, list[MajoritySegment]]):
-    """Breaker → what most of the fleet was in, without gaps from `start` to `end`. `bin_s` as in `Lanes`."""
+    """Breaker → what most of the fleet was in, without gaps from `start` to `end`. `bin_s` as in `Lanes`.
+
+    `presences` are all instances of the window, whatever breakers they have.
+    """
+
+    presences: Sequence[Presence] = ()
 
     def __init__(self, *, start: datetime, end: datetime, bin_s: int = 0) -> None:
         super().__init__()

@@ -73,10 +73,10 @@ def _rows(band: Band, scale: _Scale, grid: SafeString) -> Iterator[Row]:
     if band.lanes:
         yield from _lanes(band, scale, grid)
     elif band.top:
-        words = _not_yet(scale, PLOT_PX // 2) if band.is_named_empty else ""
+        words = _not_yet(scale, band.plot_px // 2) if band.is_named_empty else ""
         scale_end = format_html('<text x="2" y="12">{}</text>', f"{band.top:,.0f}") if band.has_scale else ""
         body = format_html_join("", "{}", ((part,) for part in _plot(band, scale)))
-        yield Row(label=band.label, value=band.value, drawing=_svg(PLOT_PX, grid, body, words, scale_end))
+        yield Row(label=band.label, value=band.value, drawing=_svg(band.plot_px, grid, body, words, scale_end))
     else:
         said = format_html('<text x="0" y="16">{}</text>', band.caption)
         yield Row(label="", drawing=_svg(LANE_PX, grid, said))
@@ -111,17 +111,19 @@ def _bars(trace: Trace, scale: _Scale) -> Iterator[tuple[str, SafeString]]:
     for name, base, length in zip(trace["y"], trace["base"], trace["x"], strict=True):
         spans.setdefault(name, []).append((scale.at(base), scale.at(base + length)))
     height = LANE_PX * trace["width"]
+    top = LANE_PX * (0.5 + trace["offset"]) if "offset" in trace else (LANE_PX - height) / 2
     paint = _paint(trace)
     for name, found in spans.items():
         for begin, end in _merged(found):
             width = max(end - begin, _LEAST_WIDTH)
-            place = (_percent(min(begin, 100 - width)), _percent(width), _px((LANE_PX - height) / 2), _px(height))
+            place = (_percent(min(begin, 100 - width)), _percent(width), _px(top), _px(height))
             yield name, format_html('<rect {} x="{}" width="{}" y="{}" height="{}"/>', paint, *place)
 
 
 _PATHS = {
     "square": "M-4.5 7.5h9v9h-9z",
     "diamond": "M0 6 6 12 0 18-6 12z",
+    "circle": "M-4.500 12a4.500 4.500 0 1 0 9 0a4.500 4.500 0 1 0-9 0z",
     "triangle-up": "M0 6.500 6 17.500H-6z",
 }
 """The glyphs of marks, around the point where they stand; the word beside each says what it is."""
@@ -138,6 +140,15 @@ def _marks(trace: Trace, scale: _Scale) -> Iterator[tuple[str, SafeString]]:
             name,
             format_html('<svg x="{}" overflow="visible"><path class="pin" d="{}"/>{}</svg>', x, path, words),
         )
+
+
+def _dots(trace: Trace, band: Band, scale: _Scale) -> Iterator[SafeString]:
+    """The marks of a trace that lies in a plot, each as high as its value."""
+    path = _PATHS[trace["marker"]["symbol"]]
+    for at, value in zip(trace["x"], trace["y"], strict=True):
+        y = _px(band.plot_px * (1 - value / band.top) - LANE_PX / 2)
+        x = _percent(scale.at(at))
+        yield format_html('<svg x="{}" y="{}" overflow="visible"><path class="pin" d="{}"/></svg>', x, y, path)
 
 
 def _merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -185,10 +196,12 @@ def _cell(step: int, begin: float, end: float) -> SafeString:
 def _plot(band: Band, scale: _Scale) -> Iterator[SafeString]:
     below: dict[int, float] = {}
     for trace in band.traces:
-        if trace["type"] == "scatter":
-            yield _line(trace, band.top, scale)
+        if trace.get("mode") == "markers":
+            yield from _dots(trace, band, scale)
+        elif trace["type"] == "scatter":
+            yield _line(trace, band, scale)
         elif "base" in trace:
-            yield from _gaps(trace, scale)
+            yield from _gaps(trace, band, scale)
         else:
             yield from _columns(trace, band.top, scale, below)
 
@@ -208,34 +221,38 @@ def _columns(trace: Trace, top: float, scale: _Scale, below: dict[int, float]) -
         yield format_html('<rect {} x="{}" width="{}" y="{}" height="{}"/>', paint, *where)
 
 
-def _gaps(trace: Trace, scale: _Scale) -> Iterator[SafeString]:
-    for middle, width in zip(trace["x"], trace["width"], strict=True):
+def _gaps(trace: Trace, band: Band, scale: _Scale) -> Iterator[SafeString]:
+    """A rail at the foot, so that what is not known never looks like a high count."""
+    for middle, width, value in zip(trace["x"], trace["width"], trace["y"], strict=True):
         begin, end = scale.at(middle - width / 2), scale.at(middle + width / 2)
-        text = '<rect fill="url(#p-unknown)" x="{}" width="{}" height="100%"/>'
-        yield format_html(text, _percent(begin), _percent(end - begin))
+        height = band.plot_px * value / band.top
+        text = '<rect fill="url(#p-unknown)" x="{}" width="{}" y="{}" height="{}"/>'
+        yield format_html(text, _percent(begin), _percent(end - begin), _px(band.plot_px - height), _px(height))
 
 
-def _line(trace: Trace, top: float, scale: _Scale) -> SafeString:
-    """A step line with its area; what is not known interrupts it."""
+def _line(trace: Trace, band: Band, scale: _Scale) -> SafeString:
+    """A step line, with its area where it has one; what is not known interrupts it."""
+    height_px = band.plot_px
     runs: list[list[tuple[float, float]]] = [[]]
     for at, value in zip(trace["x"], trace["y"], strict=True):
         if value is None:
             runs.append([])
         else:
-            runs[-1].append((scale.at(at) * _PAPER / 100, PLOT_PX - (PLOT_PX - 2) * value / top))
+            runs[-1].append((scale.at(at) * _PAPER / 100, height_px - (height_px - 2) * value / band.top))
     drawn = [(_points(run), f"{run[0][0]:.1f}", f"{run[-1][0]:.1f}") for run in runs if run]
-    if "dash" in trace["line"]:
-        lines = format_html_join("", '<polyline class="limit" points="{}"/>', ((points,) for points, _, _ in drawn))
+    if "fill" not in trace:
+        look = "limit" if "dash" in trace["line"] else "plot"
+        lines = format_html_join("", '<polyline class="{}" points="{}"/>', ((look, points) for points, _, _ in drawn))
         text = '<svg viewBox="0 0 {} {}" preserveAspectRatio="none">{}</svg>'
-        return format_html(text, _PAPER, PLOT_PX, lines)
+        return format_html(text, _PAPER, height_px, lines)
     return format_html(
         '<svg viewBox="0 0 {} {}" preserveAspectRatio="none">{}</svg>',
         _PAPER,
-        PLOT_PX,
+        height_px,
         format_html_join(
             "",
             '<polygon class="area" points="{},{} {} {},{}"/><polyline class="plot" points="{}"/>',
-            ((first, PLOT_PX, points, last, PLOT_PX, points) for points, first, last in drawn),
+            ((first, height_px, points, last, height_px, points) for points, first, last in drawn),
         ),
     )
 

@@ -9,18 +9,25 @@ from django.http import HttpResponse
 from django.urls import URLPattern, path
 
 from events import moves, views
-from events.views import MarksOf
+from events.views import MarksOf, QuestionsOf
 
 Page = Callable[..., HttpResponse]
 
 
-def pages(door: Callable[[Page], Page], marks_of: MarksOf) -> list[URLPattern]:
+def pages(door: Callable[[Page], Page], marks_of: MarksOf, questions_of: QuestionsOf) -> list[URLPattern]:
     """The pages, each behind a `door` that hands it the `environment` which the person may see.
 
-    `marks_of` says what people did: this app remembers what happened, and must not ask who wanted what.
+    `marks_of` says what people did and `questions_of` what they were asked: this app remembers what happened, and must
+    not ask who wanted what.
     """
     return [
-        path("timelines", door(partial(views.timelines, marks_of=marks_of)), name="timelines"),
-        path("timelines/figure", door(partial(views.figure, marks_of=marks_of)), name="timelines-figure"),
+        path(
+            "timelines", door(partial(views.timelines, marks_of=marks_of, questions_of=questions_of)), name="timelines"
+        ),
+        path(
+            "timelines/figure",
+            door(partial(views.figure, marks_of=marks_of, questions_of=questions_of)),
+            name="timelines-figure",
+        ),
         path("moves/<int:fact_id>", door(moves.move), name="move"),
     ]

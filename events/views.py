@@ -6,9 +6,10 @@ views behind its door, hands them the `environment`, and says what to draw besid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import urlencode
 
 import orjson
@@ -18,19 +19,31 @@ from django.utils import timezone
 from events import queries
 from events.exports import MARKDOWN, is_asked, markdown_answer, rows_answer
 from events.pages import has_drawn, render_page, with_tag
+from events.picking import Cursor, Picker
 from events.queries.fleet import reporting_spans
 from events.queries.sums import Sums, sums_earlier
 from events.rows import Fleet
 from events.stills import still_of
-from events.timelines import Chart, Choice, Earlier, Mark, timeline
+from events.timelines import Chart, Choice, Earlier, Mark, Question, timeline
 from events.timelines.choosing import BANDS, EVERYTHING
 from events.timelines.counts import By
+from events.timelines.cursor import as_json
 from events.timelines.zones import as_read
 from events.window import PRESETS, Window, window_in
 from events.wording import count_text
 
 MarksOf = Callable[[str, Window, str], Sequence[Mark]]
 """What was done in an environment in a window, with all breakers or with one."""
+
+
+QuestionsOf = Callable[[str, Window, str], Sequence[Question]]
+"""What was put to people in an environment in a window, about all breakers or about one."""
+
+
+def no_questions(environment: str, window: Window, breaker: str) -> Sequence[Question]:
+    """For a store of facts that stands alone."""
+    del environment, window, breaker
+    return ()
 
 
 def no_marks(environment: str, window: Window, breaker: str) -> Sequence[Mark]:
@@ -59,7 +72,13 @@ class Asked:
         compare = given.get("compare", "")
         return Asked(
             breaker=given.get("breaker", ""),
-            choice=Choice.of(given.getlist("band"), given.getlist("lane"), given.get("match", "")),
+            choice=Choice.of(
+                given.getlist("band"),
+                given.getlist("lane"),
+                given.get("match", ""),
+                pins=given.getlist("pin"),
+                order=given.get("order", ""),
+            ),
             compare=compare if compare in COMPARED else "",
         )
 
@@ -67,11 +86,13 @@ class Asked:
     def pairs(self) -> list[tuple[str, str]]:
         """What an address, or a form, has to say to ask for the same."""
         choice = self.choice
-        said = [("breaker", self.breaker), ("compare", self.compare), ("match", choice.match)]
+        order = ",".join(choice.order)
+        said = [("breaker", self.breaker), ("compare", self.compare), ("match", choice.match), ("order", order)]
         return [
             *((name, value) for name, value in said if value),
             *(("band", band) for band in BANDS if band in choice.bands),
             *(("lane", f"{band}:{name}") for band, name in sorted(choice.lanes)),
+            *(("pin", f"{band}:{name}") for band, name in sorted(choice.pins)),
         ]
 
     @property
@@ -83,6 +104,8 @@ class Asked:
             ", ".join(bands) if bands else "all bands",
             count_text(len(choice.lanes), "chosen lane") if choice.lanes else "",
             f"lanes with “{choice.match}”" if choice.match else "",
+            f"{count_text(len(choice.pins), 'lane')} pinned" if choice.pins else "",
+            "in an order of their own" if choice.order else "",
             f"compared with {COMPARED[self.compare]}" if self.compare else "",
         ]
         return "; ".join(part for part in parts if part)
@@ -93,51 +116,18 @@ class Asked:
         return f"?{'&'.join(parts)}" if parts else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Box:
-    """A band, or one of its lanes, to be ticked."""
-
-    name: str
-    value: str
-    words: str
-    is_ticked: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picker:
-    """What the form of lanes offers: the bands, and by band the lanes there are."""
-
-    bands: Sequence[Box]
-    lanes: Sequence[tuple[str, Sequence[Box]]]
-
-    @staticmethod
-    def of(choice: Choice, lanes: Iterable[tuple[str, Iterable[str]]]) -> Picker:
-        """What was chosen is ticked; what was chosen and is not there now can still be let go of."""
-        groups = []
-        for band, names in lanes:
-            kept = {name for of, name in choice.lanes if of == band}
-            boxes = [
-                Box(name="lane", value=f"{band}:{name}", words=name, is_ticked=name in kept)
-                for name in sorted({*names, *kept})
-            ]
-            if boxes:
-                groups.append((BANDS[band], boxes))
-        ticked = [
-            Box(name="band", value=band, words=word, is_ticked=band in choice.bands) for band, word in BANDS.items()
-        ]
-        return Picker(bands=ticked, lanes=groups)
-
-
-def timelines(request: HttpRequest, *, environment: str, marks_of: MarksOf = no_marks) -> HttpResponse:
+def timelines(
+    request: HttpRequest, *, environment: str, marks_of: MarksOf = no_marks, questions_of: QuestionsOf = no_questions
+) -> HttpResponse:
     """The page, its figure as rows that plotly replaces when it is there; `view=table` unfolds the tables."""
     now = timezone.now()
     window = window_in(request, environment, now=now)
     asked = Asked.of(request)
     story = _Story.read(environment, window, asked, now=now)
-    chart = story.chart(marks_of(environment, window, asked.breaker))
+    chart = story.chart(marks_of(environment, window, asked.breaker), questions_of(environment, window, asked.breaker))
     if is_asked(request) or is_asked(request, MARKDOWN):
         return _file(request, environment, chart, window)
-    breakers = chart.band("breakers")
+    breakers, asking = chart.band("breakers"), chart.band("escalations")
     context = {
         "now": now,
         "window": window,
@@ -153,7 +143,9 @@ def timelines(request: HttpRequest, *, environment: str, marks_of: MarksOf = no_
         "figure_query": asked.address(window),
         "link_query": urlencode(asked.pairs),
         "times_of": "all shown breakers together" if breakers is not None and len(breakers.lanes) > 1 else "",
+        "cursor": Cursor.of(request.GET.get("at", ""), chart),
         "has_marks": chart.band("changes") is not None,
+        "has_questions": bool(asking and asking.lanes),
         "is_table": request.GET.get("view") == "table",
     }
     return render_page(request, "events/timelines", context)
@@ -165,7 +157,8 @@ def _file(request: HttpRequest, environment: str, chart: Chart, window: Window) 
     if is_asked(request, MARKDOWN):
         title = f"Timelines of {environment}, {window.words}"
         return markdown_answer(request, name, title, chart.captions, chart.tables)
-    usual = next((place for place, band in enumerate(chart.bands) if band.key == "breakers"), 0)
+    breakers = chart.band("breakers")
+    usual = 0 if breakers is None else next(at for at, one in enumerate(chart.tables) if one is breakers.table)
     number = request.GET.get("table", str(usual))
     if number not in {str(place) for place in range(len(chart.tables))}:
         raise Http404(f"There are {len(chart.tables)} tables, from 0 on.")
@@ -173,23 +166,27 @@ def _file(request: HttpRequest, environment: str, chart: Chart, window: Window) 
     return rows_answer(request, f"{name} {table.title}", table.columns, table.rows)
 
 
-def figure(request: HttpRequest, *, environment: str, marks_of: MarksOf = no_marks) -> HttpResponse:
-    """The same as JSON for plotly: `figure`, `caption`, `legend`, `height_px`."""
+def figure(
+    request: HttpRequest, *, environment: str, marks_of: MarksOf = no_marks, questions_of: QuestionsOf = no_questions
+) -> HttpResponse:
+    """The same as JSON for plotly: `figure`, `caption`, `legend`, `height_px`, and what lanes say under a cursor."""
     now = timezone.now()
     window = window_in(request, environment, now=now)
     asked = Asked.of(request)
-    marks = marks_of(environment, window, asked.breaker)
-    return figure_answer(request, _Story.read(environment, window, asked, now=now).chart(marks))
+    marks, questions = (marks_of(environment, window, asked.breaker), questions_of(environment, window, asked.breaker))
+    chart = _Story.read(environment, window, asked, now=now).chart(marks, questions)
+    return figure_answer(request, chart, {"cursor": as_json(chart)})
 
 
-def figure_answer(request: HttpRequest, chart: Chart) -> HttpResponse:
-    """A chart as JSON on the reader's clock, or 304 for whoever has it."""
+def figure_answer(request: HttpRequest, chart: Chart, more: Mapping[str, Any] | None = None) -> HttpResponse:
+    """A chart as JSON on the reader's clock, and `more` beside it, or 304 for whoever has it."""
     body = orjson.dumps(
         {
             "figure": as_read(chart.figure, chart.start, chart.end),
             "caption": chart.caption,
             "legend": chart.legend,
             "height_px": chart.height_px,
+            **(more or {}),
         }
     )
     answer = HttpResponse(body, content_type="application/json")
@@ -199,7 +196,7 @@ def figure_answer(request: HttpRequest, chart: Chart) -> HttpResponse:
 
 def chart_of(environment: str, window: Window, *, breaker: str, now: datetime) -> Chart:
     """Everything in the window, or only what concerns one breaker. At most eleven queries."""
-    return _Story.read(environment, window, Asked(breaker=breaker), now=now).chart(None)
+    return _Story.read(environment, window, Asked(breaker=breaker), now=now).chart(None, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +236,7 @@ class _Story:
             ("fallbacks", {row.operation for row in self.reduced}),
         ]
 
-    def chart(self, marks: Sequence[Mark] | None) -> Chart:
+    def chart(self, marks: Sequence[Mark] | None, questions: Sequence[Question] | None) -> Chart:
         by: By = "category" if self.asked.breaker else "family"
         began = self.window.began
         then = None
@@ -248,6 +245,7 @@ class _Story:
             then = (
                 Earlier(bins=self.earlier.failures(by).since(began), words=words),
                 Earlier(bins=self.earlier.rejections().since(began), words=words),
+                Earlier(bins=self.asked.choice.capacity(self.earlier.capacity().since(began)), words=words),
             )
         return timeline(
             self.fleet,
@@ -259,5 +257,6 @@ class _Story:
             began=began,
             choice=self.asked.choice,
             marks=marks,
+            questions=questions,
             earlier=then,
         )

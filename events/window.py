@@ -91,7 +91,7 @@ class Window:
     @property
     def absolute_query(self) -> str:
         """The part of an address that still shows the same rows tomorrow."""
-        return urlencode({"from": _instant_words(self.start), "to": _instant_words(self.end)}, safe=":")
+        return urlencode({"from": instant_words(self.start), "to": instant_words(self.end)}, safe=":")
 
     @property
     def fields(self) -> list[tuple[str, str]]:
@@ -105,22 +105,22 @@ class Window:
             return self.relative
         if self.name:
             return f"now-{self.name}", "now"
-        return _instant_words(self.start), _instant_words(self.end)
+        return instant_words(self.start), instant_words(self.end)
 
     @property
     def earlier(self) -> tuple[str, str]:
         """`from` and `to` of the window before this one."""
-        return _instant_words(self.start - self.length), _instant_words(self.start)
+        return instant_words(self.start - self.length), instant_words(self.start)
 
     @property
     def later(self) -> tuple[str, str]:
         """`from` and `to` of the window after this one."""
-        return _instant_words(self.end), _instant_words(self.end + self.length)
+        return instant_words(self.end), instant_words(self.end + self.length)
 
     @property
     def instants(self) -> tuple[str, str]:
         """`from` and `to` of this window as it stands now, for an address that shows the same tomorrow."""
-        return _instant_words(self.start), _instant_words(self.end)
+        return instant_words(self.start), instant_words(self.end)
 
     @property
     def wider(self) -> tuple[str, str]:
@@ -129,7 +129,7 @@ class Window:
             start = max(self.end - LONGEST, self.start - self.length)
             return f"now-{int((self.end - start).total_seconds()) // 60}m", "now"
         half = min(self.length, LONGEST - self.length) / 2
-        return _instant_words(self.start - half), _instant_words(self.end + half)
+        return instant_words(self.start - half), instant_words(self.end + half)
 
     @property
     def up_to_now(self) -> tuple[str, str]:
@@ -218,7 +218,7 @@ def _preset(name: str, now: datetime, began: datetime | None) -> Window:
 
 def _chosen(start_words: str, end_words: str, fallback: Window) -> Window:
     now, began = fallback.end, fallback.began
-    start, end = _instant(start_words, now), _instant(end_words, now)
+    start, end = instant_of(start_words, now), instant_of(end_words, now)
     if start is None or end is None:
         return replace(fallback, problem="The range could not be read: write 2026-01-31T14:00:00Z or now-90m.")
     if end - start < SHORTEST:
@@ -230,7 +230,8 @@ def _chosen(start_words: str, end_words: str, fallback: Window) -> Window:
     return Window(start=start, end=end, began=began, relative=(start_words, end_words) if is_moving else None)
 
 
-def _instant(words: str, now: datetime) -> datetime | None:
+def instant_of(words: str, now: datetime) -> datetime | None:
+    """The moment that `now-90m` or an ISO time names, UTC where it says no zone; None where it names none."""
     relative = _RELATIVE.match(words)
     if relative:
         number, unit = relative.groups()
@@ -239,9 +240,17 @@ def _instant(words: str, now: datetime) -> datetime | None:
         moment = datetime.fromisoformat(words)
     except ValueError:
         return None
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    return moment if datetime(1971, 1, 1, tzinfo=UTC) < moment < datetime(9000, 1, 1, tzinfo=UTC) else None
+    return in_utc(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
 
 
-def _instant_words(moment: datetime) -> str:
+def in_utc(moment: datetime) -> datetime | None:
+    """A moment with a zone in UTC; None for one of years in which nothing happens, which no engine stores alike."""
+    try:
+        found = moment.astimezone(UTC)
+    except OverflowError:
+        return None
+    return found if datetime(1971, 1, 1, tzinfo=UTC) < found < datetime(9000, 1, 1, tzinfo=UTC) else None
+
+
+def instant_words(moment: datetime) -> str:
     return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -21,7 +21,7 @@ _TRIGGERED: dict[Trigger, str] = {
     Trigger.PROBE_SUCCEEDED: "the probe succeeded",
     Trigger.PROBE_FAILED: "the probe failed",
     Trigger.PROBE_ABANDONED: "the probe never came back",
-    Trigger.OPERATOR_TRIP: "tripped by a person",
+    Trigger.OPERATOR_TRIP: "tripped by an override",
     Trigger.OPERATOR_DISABLE: "disabled by a person",
     Trigger.OPERATOR_OBSERVE: "set to observe by a person",
     Trigger.OPERATOR_RESET: "reset by a person",

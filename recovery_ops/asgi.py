@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import threading
@@ -25,6 +26,7 @@ _django = get_wsgi_application()  # sets Django up: everything below may import 
 from events import live, receiver
 from recovery_ops.control import stream
 from recovery_ops.doors import App, Receive, Scope, Send, WsgiDoor, answer
+from recovery_ops.logged import WithoutLinks
 from recovery_ops.orphans import end_with_parent
 from recovery_ops.readiness import NotReady, Readiness
 
@@ -142,6 +144,8 @@ async def facts(scope: Scope, receive: Receive, send: Send) -> None:
         await application(scope, receive, send)
 
 
+# Not in the settings: naming the logger there would take from it what uvicorn writes with.
+logging.getLogger("uvicorn.access").addFilter(WithoutLinks())
 application = Dispatcher(
     WsgiDoor(_django, threads=settings.WEB_THREADS, max_body_bytes=settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
 )

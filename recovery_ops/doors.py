@@ -17,11 +17,20 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+SHORT_BYTES = 64 * 2**10
+"""Bodies of this length are always taken: forms, and nearly all that programs send."""
+MOST_HELD_BYTES = 128 * 2**20
+"""What longer bodies may have of a process's memory together, from their first byte to their answer."""
+
 _PRINTABLE = "".join(chr(code) for code in range(0x21, 0x7F))
 
 
 class _TooLarge(Exception):
     """The body is longer than we take, announced or not."""
+
+
+class _TooMuch(Exception):
+    """So many long bodies wait at once that no further one is taken now."""
 
 
 class _Gone(Exception):
@@ -67,24 +76,44 @@ class WsgiDoor:
     """A WSGI application behind ASGI, at most `threads` requests at once.
 
     The threads stay, and with them their database connections. Bodies are read whole before a thread is taken: a slow
-    sender holds none, and a chunked body, which WSGI would see as empty, gets its length.
+    sender holds none, and a chunked body, which WSGI would see as empty, gets its length. Who sends is not known before
+    the body is whole, so what is longer than `SHORT_BYTES` shares `most_held_bytes` with all others, else 503.
     """
 
-    def __init__(self, wsgi: Callable[..., Iterable[bytes]], *, threads: int, max_body_bytes: int) -> None:
+    def __init__(
+        self,
+        wsgi: Callable[..., Iterable[bytes]],
+        *,
+        threads: int,
+        max_body_bytes: int,
+        most_held_bytes: int = MOST_HELD_BYTES,
+    ) -> None:
         # a2wsgi types the messages one by one; ours are the plain mappings that every server passes.
         self._bridge = cast("Any", WSGIMiddleware(cast("Any", wsgi), workers=threads))
         self._max_body_bytes = max_body_bytes
+        self._room_bytes = most_held_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = bytearray()
         try:
-            body = await self._read(scope, receive)
+            await self._answer(body, scope, receive, send)
+        finally:
+            self._room_bytes += _long_bytes(body)
+
+    async def _answer(self, body: bytearray, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._read(body, scope, receive)
         except _Gone:
+            return
+        except _TooMuch:
+            detail = "Too many long bodies are on their way at once. Try again in a second."
+            await answer(send, 503, {"title": "Busy", "status": 503, "detail": detail}, is_problem=True)
             return
         except _TooLarge:
             detail = f"Send at most {self._max_body_bytes} bytes."
             await answer(send, 413, {"title": "Body too large", "status": 413, "detail": detail}, is_problem=True)
             return
-        pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        pending: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
         async def replay() -> Message:
             return pending.pop() if pending else await receive()
@@ -95,21 +124,28 @@ class WsgiDoor:
         """Take no more requests; each thread ends as soon as its own is answered."""
         cast("ThreadPoolExecutor", self._bridge.executor).shutdown(wait=False, cancel_futures=True)
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytes:
+    async def _read(self, body: bytearray, scope: Scope, receive: Receive) -> None:
+        """Put the whole body there, and take the room that it needs from what all share."""
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if announced.isdigit() and int(announced) > self._max_body_bytes:
             raise _TooLarge
-        body = bytearray()
         has_more = True
         while has_more:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise _Gone
+            before = _long_bytes(body)
             body += message.get("body", b"")
+            self._room_bytes -= _long_bytes(body) - before
             if len(body) > self._max_body_bytes:
                 raise _TooLarge
+            if self._room_bytes < 0 and len(body) > SHORT_BYTES:
+                raise _TooMuch
             has_more = message.get("more_body", False)
-        return bytes(body)
+
+
+def _long_bytes(body: bytearray) -> int:
+    return max(0, len(body) - SHORT_BYTES)
 
 
 def _for_wsgi(scope: Scope, body_bytes: int) -> Scope:

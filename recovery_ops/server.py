@@ -92,6 +92,8 @@ def serve(
         log_config=None,
         access_log=False,
         server_header=False,
+        # uvicorn would believe every program of this machine who it comes for; nobody stands in front unless said so.
+        proxy_headers=bool(os.environ.get("FORWARDED_ALLOW_IPS")),
         timeout_graceful_shutdown=DRAIN_S,
     )
     server = _Server(config, on_started=on_started, on_ending=on_ending, companions=companions)

@@ -52,12 +52,14 @@ KEY_REQUESTS_PER_S = {
     "settings": environment.number("RECOVERY_OPS_API_REQUESTS_PER_S", default=50, least=0, most=10**6),
     "admin": environment.number("RECOVERY_OPS_API_REQUESTS_PER_S", default=50, least=0, most=10**6),
     "desired": environment.number("RECOVERY_OPS_DESIRED_REQUESTS_PER_S", default=500, least=0, most=10**6),
+    "wall": 5,
     "ingest": environment.number("RECOVERY_OPS_INGEST_REQUESTS_PER_S", default=0, least=0, most=10**6),
 }
 """How often one key may ask one process, by scope, where the key has no limit of its own; 0: without a limit."""
 STREAMS_PER_KEY = environment.number("RECOVERY_OPS_STREAMS_PER_KEY", default=4000, least=1, most=10**6)
 """How many streams of the desired state one key may have open with one process; the next is answered 429."""
 KEEP_REPLAYS_DAYS = environment.number("RECOVERY_OPS_KEEP_REPLAYS_DAYS", default=90, least=1, most=3650)
+KEEP_EXPORTS_DAYS = environment.number("RECOVERY_OPS_KEEP_EXPORTS_DAYS", default=7, least=1, most=90)
 PUBLIC_URL = environment.public_url(default=f"http://{HOST}:{PORT}")
 """Where people reach the console: what links in messages begin with."""
 PUBLIC_URL_IS_SAID = bool(os.environ.get("RECOVERY_OPS_PUBLIC_URL"))
@@ -123,6 +125,7 @@ MIDDLEWARE = [
     # Pages carry a masked token, new with each answer, and no secret beside it that a guess could be measured against.
     "django.middleware.gzip.GZipMiddleware",
     "csp.middleware.CSPMiddleware",
+    "recovery_ops.control.nul.refused",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -211,6 +214,12 @@ ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/5m/key", "reauthenticate": "10
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
 MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_WEBAUTHN_USER_VERIFICATION = "preferred"
+MFA_FORMS = {
+    "login_webauthn": "recovery_ops.control.sign_in.credentials.Login",
+    "authenticate_webauthn": "recovery_ops.control.sign_in.credentials.SecondFactor",
+    "reauthenticate_webauthn": "recovery_ops.control.sign_in.credentials.Again",
+    "add_webauthn": "recovery_ops.control.sign_in.credentials.Add",
+}
 MFA_TOTP_ISSUER = "Recovery Ops"
 MFA_TOTP_TOLERANCE = 1  # a telephone's clock may be half a minute wrong
 MFA_RECOVERY_CODES_SHOW_ONCE = True
@@ -344,6 +353,12 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 2.0,
         "options": {"expires": 2.0},
     },
+    "start exports": {
+        "task": "recovery_ops.control.tasks.start_exports",
+        "schedule": 2.0,
+        "options": {"expires": 2.0},
+    },
+    "sweep exports": {"task": "recovery_ops.control.tasks.sweep_old_exports", "schedule": timedelta(hours=1)},
     "sweep replays": {"task": "recovery_ops.control.tasks.sweep_old_replays", "schedule": timedelta(hours=1)},
     "forget used keys": {"task": "recovery_ops.control.tasks.forget_used_keys", "schedule": timedelta(hours=1)},
     "sweep facts": {"task": "events.tasks.sweep", "schedule": timedelta(hours=1)},
@@ -367,12 +382,13 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"short": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s", "datefmt": "%H:%M:%S"}},
+    "filters": {"without links": {"()": "recovery_ops.logged.WithoutLinks"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "short"}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
         # Django would mail the admins, and print only while debugging.
         "django": {"handlers": [], "level": "WARNING", "propagate": True},
-        "django.request": {"level": "ERROR"},  # a 404 or 403 is the caller's business
+        "django.request": {"level": "ERROR", "filters": ["without links"]},  # a 404 or 403 is the caller's business
         "recovery_ops": {"level": "INFO"},
         "events": {"level": "INFO"},
     },

@@ -111,6 +111,13 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 @pytest.fixture(scope="session")
+def nginx() -> str:
+    """The path of nginx."""
+    with _or_skip():
+        return services.nginx()
+
+
+@pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The URL of a PostgreSQL in which tests may make databases."""
     with ExitStack() as stack:

@@ -98,6 +98,14 @@ def redis_server() -> Iterator[str]:
             process.wait()
 
 
+def nginx() -> str:
+    """Return the path of nginx."""
+    found = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+    if found is None:
+        raise Missing("nginx", "apt install nginx-light")
+    return found
+
+
 def _postgres_programs() -> Path:
     found = shutil.which("initdb")
     newest = sorted(glob("/usr/lib/postgresql/*/bin/initdb"), key=lambda path: int(path.split("/")[4]))

@@ -15,6 +15,7 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 from django.db.utils import ConnectionHandler
 
+from events.management.commands import backup
 from events.models import Fact
 from recovery_ops import environment
 from recovery_ops.control.desired import current_revision
@@ -67,6 +68,47 @@ def test_a_backup_of_sqlite_comes_back_whole(tmp_path: Path) -> None:
     trip(reason="this comes after the backup")
     with sqlite_at(kept):
         assert_whole(facts)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_backup_is_of_one_moment_whatever_is_written_between_its_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live()
+    facts, kept, steps = Fact.objects.count(), tmp_path / "kept.sqlite3", []
+
+    @contextmanager
+    def busy(words: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        def write(done: int) -> None:
+            steps.append(done)
+            assert len(steps) < 1000, "it begins anew whenever something is written"
+            trip(reason="while the backup is made")
+
+        yield write
+
+    monkeypatch.setattr(backup, "_STEP_PAGES", 10)
+    monkeypatch.setattr(backup, "progress_bar", busy)
+    said("backup", str(kept))
+    assert len(steps) > 3
+    assert steps == sorted(steps)
+    with sqlite_at(kept):
+        assert_whole(facts)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_takes_long_has_a_bar_on_a_terminal_and_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    live()
+    commands = (["verify_facts"], ["audit", "verify"], ["audit", "export"], ["backup", str(tmp_path / "kept")])
+    for words in commands:
+        said(*words)
+        assert capsys.readouterr().err == ""
+    (tmp_path / "kept").unlink()
+    monkeypatch.setenv("FORCE_COLOR", "1")  # so rich takes what pytest reads for a terminal
+    for words in commands:
+        said(*words)
+        assert "━" in capsys.readouterr().err
 
 
 @pytest.mark.django_db(transaction=True)

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from recovery_ops.doors import Begun, Message, WsgiDoor
+from recovery_ops.doors import SHORT_BYTES, Begun, Message, WsgiDoor
 
 LIMIT = 1000
 
@@ -78,6 +78,29 @@ def test_a_slow_sender_holds_no_thread() -> None:
         return status
 
     assert asyncio.run(run()) == 200
+
+
+def test_long_bodies_share_what_there_is_and_short_ones_are_always_taken() -> None:
+    long, short = b"x" * (SHORT_BYTES + 600), b"x" * SHORT_BYTES
+
+    async def run() -> list[int]:
+        door = WsgiDoor(echo, threads=1, max_body_bytes=len(long), most_held_bytes=1000)
+        parts: list[Message] = [{"type": "http.request", "body": long, "more_body": True}]
+
+        async def drip() -> Message:
+            if not parts:
+                await asyncio.Event().wait()
+            return parts.pop()
+
+        slow = asyncio.create_task(door(scope(), drip, swallow))
+        await asyncio.sleep(0)  # it holds 600 of the 1000 now
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(door)) as client:
+            held = [(await client.post("http://server/", content=one)).status_code for one in (long, short)]
+            slow.cancel()
+            await asyncio.wait([slow])
+            return [*held, *[(await client.post("http://server/", content=long)).status_code for _ in range(3)]]
+
+    assert asyncio.run(run()) == [503, 200, 200, 200, 200]
 
 
 def test_a_client_that_left_is_not_answered() -> None:

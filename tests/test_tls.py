@@ -46,6 +46,7 @@ OF_PROGRAMS = [
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     said = {"RECOVERY_OPS_TLS": "1", "RECOVERY_OPS_HOSTS": HOST, "RECOVERY_OPS_METRICS_TOKEN": "m" * 32}
+    said["FORWARDED_ALLOW_IPS"] = "127.0.0.1"
     with Server(tmp_path_factory.mktemp("tls") / "data", env=said) as running:
         yield running
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from django.conf import settings
 from django.contrib.auth import get_user_model
 
 from events.keys import revoke_key
@@ -96,6 +97,22 @@ def test_it_answers_to_the_name_it_was_told_to_listen_on(start_server: StartServ
     assert server.url.startswith("http://127.0.0.2:")
     assert httpx.get(f"{server.url}/no-such-page").status_code == 404
     assert httpx.get(f"{server.url}/no-such-page", headers={"host": "elsewhere.example"}).status_code == 400
+
+
+def test_it_believes_no_program_of_this_machine_whom_it_comes_for(start_server: StartServer) -> None:
+    server = start_server()
+    with httpx.Client(base_url=server.url, timeout=60) as client:
+        client.get("/sign-in")
+        typed = {"password": "not this one", "csrfmiddlewaretoken": client.cookies[settings.CSRF_COOKIE_NAME]}
+        answers = [
+            client.post(
+                "/sign-in",
+                data={**typed, "username": f"nobody-{number}"},
+                headers={"x-forwarded-for": f"203.0.113.{number}", "referer": server.url},
+            )
+            for number in range(11)
+        ]
+    assert ["Too many" in answer.text for answer in answers] == [False] * 10 + [True]
 
 
 def test_options_may_come_from_the_environment(start_server: StartServer, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db.models import Max, Min, Q, QuerySet, Subquery
+from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
 
 from events.capacity.bounds import bounds_of
@@ -15,12 +16,18 @@ from events.capacity.moves import moves_from
 from events.capacity.rows import CapacityEventRow, Spent, categories_of, owner_of, regional_name, united
 from events.models import Fact
 from events.moments import US_PER_S, from_us, to_us
+from events.queries.readings import number_in
 from events.queries.sums import FAILED, capacity_name
 from events.queries.trouble import failure_row
 from events.rows import FailureRow
+from recovery_ops.rules.facts import FailureClassified
 from recovery_ops.rules.outages import OUTAGE_COUNTS, OUTAGE_KNOBS, OutageBounds, parse_outage_bounds
+from recovery_ops.rules.words import Category
+from recovery_ops.wire import names
 
 EVENTS_MOST = 500
+WAITS_READ = 200
+_RETRY_AFTER = names.attribute_of(FailureClassified, "retry_after_s")
 SIMILAR_MOST = 5
 _BACKEND = ("provider", "model", "operation")
 
@@ -91,6 +98,22 @@ def capacity_event(environment: str, number: int, *, now: datetime) -> CapacityE
     rows = _rows(environment, [event], now)
     named = next(row for row in rows if row.id == (event.part_of_id or number))
     return named if into is None else replace(named, id=number, merged_into=into)
+
+
+def waits_asked_for(environment: str, *, start: datetime, end: datetime) -> list[float]:
+    """The Retry-After, in seconds, of those of the newest failures of [start, end) for capacity that had one; newest
+    first. One query; index `fact_by_event`.
+    """
+    failed = Fact.objects.filter(
+        environment=environment,
+        event=FAILED,
+        at_us__gte=to_us(start),
+        at_us__lt=to_us(end),
+        category__in=[Category.RATE_LIMITED.value, Category.OVERLOADED.value],
+    )
+    said = failed.annotate(wait=KeyTextTransform(_RETRY_AFTER, "attributes")).order_by("-at_us")
+    found = [number_in(wait) for wait in said.values_list("wait", flat=True)[:WAITS_READ]]
+    return [wait_s for wait_s in found if wait_s is not None and wait_s >= 0]
 
 
 def wholes_by_number(

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from django.db import connection
-from django.db.models import Count, Max, Min, Q, QuerySet, TextField
+from django.db.models import Count, F, Max, Min, Q, QuerySet, TextField
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast
 
@@ -21,7 +21,8 @@ from events.cardinality import Kind
 from events.failures.grouping import AS_SENT, Grouping
 from events.failures.rows import Course, Field, Fingerprint, Marked, Sample, Seen, Tally, Trait, by_values, counted
 from events.models import Agent, Fact, KnownName
-from events.moments import from_us, to_us
+from events.moments import US_PER_S, from_us, to_us
+from events.partitions import facts_at
 from events.queries.readings import Attributes, category_or_none, text_of, whole_or_none
 from events.queries.sums import FAILED, capacity_name
 from events.queries.trouble import failure_row
@@ -34,10 +35,14 @@ READ = 2_000
 SHOWN = 50
 BINS = 24
 _FINGERPRINT = names.attribute_of(FailureClassified, "fingerprint")
+_ATTEMPT = names.attribute_of(FailureClassified, "attempt")
+_AGAIN = names.attribute_of(FailureClassified, "retryable")
+_AGAIN_WORDS = {"1": "may be tried again", "true": "may be tried again", "0": "is final", "false": "is final"}
+"""What is stored as true and false is read as 1 and 0 on SQLite."""
 _SAID = Attributes(FailureClassified, "message", "error_type", "status_code")
 _COLUMNS = (
     *("pk", "at_us", "mark", "run", "category", "operation", "provider", "model", "region", "is_foreground"),
-    *("origin", "agent_id"),
+    *("attempt", "again", "origin", "agent_id"),
 )
 _UNNAMED = "unnamed-"
 _TOLD_BY_US = "derived"
@@ -70,9 +75,7 @@ def read_failures(environment: str, *, start: datetime, end: datetime) -> Sample
     @cache  # failures that are alike share them
     def values_of(*kind: Any) -> Mapping[Field, str]:
         *told, origin, agent_id = kind
-        sender = senders.get(agent_id)
-        service, instance = (sender.service, sender.instance) if sender else ("", "")
-        return _values(*told, origin=origin, service=service, instance=instance)
+        return _values(*told, origin=origin, sender=senders.get(agent_id))
 
     seen = []
     for fact_id, at_us, mark, run, *kind in rows:
@@ -86,7 +89,10 @@ def read_failures(environment: str, *, start: datetime, end: datetime) -> Sample
 def _failures(environment: str, start: datetime, end: datetime) -> QuerySet[Any]:
     facts = Fact.objects.filter(environment=environment, event=FAILED, at_us__gte=to_us(start), at_us__lt=to_us(end))
     return facts.annotate(
-        mark=KeyTextTransform(_FINGERPRINT, "attributes"), origin=KeyTextTransform(names.DERIVED_FROM, "attributes")
+        mark=KeyTextTransform(_FINGERPRINT, "attributes"),
+        attempt=KeyTextTransform(_ATTEMPT, "attributes"),
+        again=KeyTextTransform(_AGAIN, "attributes"),
+        origin=KeyTextTransform(names.DERIVED_FROM, "attributes"),
     )
 
 
@@ -102,21 +108,33 @@ def _values(
     model: str,
     region: str | None,
     is_foreground: bool,
+    attempt: object,
+    again: object,
     *,
     origin: str | None,
-    service: str,
-    instance: str,
+    sender: Agent | None,
 ) -> Mapping[Field, str]:
     return {
         Field.CATEGORY: category or Category.UNKNOWN.value,
         Field.OPERATION: operation,
         Field.BACKEND: capacity_name(provider, model, ""),
         Field.REGION: region or "",
-        Field.SERVICE: service,
+        Field.SERVICE: sender.service if sender else "",
+        Field.VERSION: sender.version if sender else "",
         Field.WAITS: "foreground" if is_foreground else "background",
-        Field.INSTANCE: instance,
+        Field.INSTANCE: sender.instance if sender else "",
+        Field.ATTEMPT: _attempt_words(attempt),
+        Field.AGAIN: _AGAIN_WORDS.get(str(again).lower(), ""),
         Field.TOLD_BY: _TOLD_BY_US if origin else "its agent",
     }
+
+
+def _attempt_words(attempt: object) -> str:
+    """`first`, `second`, `third or later`; empty where it was not told."""
+    told = str(attempt)
+    if not told.isascii() or not told.isdigit():
+        return ""
+    return {"1": "first", "2": "second"}.get(told, "third or later")
 
 
 def named_marks(environment: str, *, start: datetime, end: datetime) -> list[Marked]:
@@ -183,6 +201,49 @@ def counts_between(after: int, upto: int, *, environment: str, grouping: Groupin
     return found
 
 
+def senders_between(
+    after: int, upto: int, *, environment: str, grouping: Grouping = AS_SENT
+) -> Mapping[str, Mapping[tuple[str, str], Came]]:
+    """The same by service and version of who told it, under the name of each cause. Two queries."""
+    ours = Q(environment=environment, event=FAILED)
+    facts = Fact.objects.filter(pk__gt=after, pk__lte=upto).order_by()
+    marked = facts.annotate(mark=KeyTextTransform(_FINGERPRINT, "attributes")).values_list(*_KINDS, "agent_id")
+    rows = list(marked.annotate(number=Count("id", filter=ours), last=Max("at_us", filter=ours)))
+    senders = Agent.objects.in_bulk({row[-3] for row in rows if row[-2]})
+    found: dict[str, dict[tuple[str, str], Came]] = {}
+    for *kind, agent_id, number, last_us in rows:
+        sender = senders.get(agent_id)
+        if not number or sender is None:
+            continue
+        told, came = found.setdefault(cause_of(grouping, *kind), {}), Came(number, from_us(last_us))
+        who = (sender.service, sender.version)
+        told[who] = came if who not in told else came.with_other(told[who])
+    return found
+
+
+def versions_known(environment: str) -> dict[str, list[str]]:
+    """The versions that instances of each service have said, those of services that said none left out. One query."""
+    said = Agent.objects.filter(environment=environment).exclude(version="")
+    known: dict[str, list[str]] = {}
+    for service, version in said.values_list("service", "version").distinct().order_by("service", "version"):
+        known.setdefault(service, []).append(version)
+    return known
+
+
+def busiest_hours(environment: str, *, now: datetime, grouping: Grouping = AS_SENT) -> Mapping[str, int]:
+    """How often each cause failed in its worst hour of the last day. One query, which counts all of that day."""
+    facts = _failures(environment, now - timedelta(days=1), now).order_by()
+    ago = (to_us(now) - F("at_us")) / (3600 * US_PER_S)
+    counted = facts.annotate(hour=ago).values_list(*_KINDS, "hour").annotate(number=Count("id"))
+    hours: Counter[tuple[str, int]] = Counter()
+    for *kind, hour, number in counted:
+        hours[cause_of(grouping, *kind), hour] += number
+    worst: dict[str, int] = {}
+    for (cause, _), count in hours.items():
+        worst[cause] = max(count, worst.get(cause, 0))
+    return worst
+
+
 def last_number() -> int:
     """The number of the newest fact; 0 where there is none. One query, which reads one row of an index."""
     return Fact.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
@@ -242,7 +303,7 @@ def fingerprints(
         _add(tally, one, min(BINS - 1, (one.at_us - start_us) * BINS // length_us))
     places = sorted((-len(tally.seen), -tally.seen[0].at_us, name) for name, tally in tallies.items())
     ordered = [(place[2], tallies[place[2]]) for place in places if after is None or place > after][:limit]
-    told = _said_of(tally.seen[0].fact_id for _, tally in ordered)
+    told = _said_of(tally.seen[0] for _, tally in ordered)
     return [
         _fingerprint(name, tally, told.get(tally.seen[0].fact_id, {}), before, unread, start=start, end=end)
         for name, tally in ordered
@@ -256,8 +317,8 @@ def _add(tally: Tally, one: Seen, place: int) -> None:
         tally.runs.add(one.run)
 
 
-def _said_of(ids: Iterable[int]) -> dict[int, dict[str, Any]]:
-    found = Fact.objects.filter(pk__in=list(ids)).values_list("pk", "attributes")
+def _said_of(seen: Iterable[Seen]) -> dict[int, dict[str, Any]]:
+    found = facts_at({one.fact_id: one.at_us for one in seen}).values_list("pk", "attributes")
     return {pk: _SAID.of(attributes) for pk, attributes in found}
 
 
@@ -330,6 +391,6 @@ def traits(sample: Sample, fingerprint: str, *, most: int = 10) -> list[Trait]:
 
 def occurrences(sample: Sequence[Seen], *, limit: int = SHOWN) -> list[FailureRow]:
     """The newest of these, in full. One query."""
-    ids = [one.fact_id for one in sample[:limit]]
-    found = Fact.objects.filter(pk__in=ids).select_related("agent").order_by("-at_us", "-id")
+    shown = facts_at({one.fact_id: one.at_us for one in sample[:limit]})
+    found = shown.select_related("agent").order_by("-at_us", "-id")
     return [failure_row(fact) for fact in found]

@@ -21,8 +21,11 @@ class Field(StrEnum):
     BACKEND = "backend"
     REGION = "region"
     SERVICE = "service"
+    VERSION = "version"
     WAITS = "waits"
     INSTANCE = "instance"
+    ATTEMPT = "attempt"
+    AGAIN = "again"
     TOLD_BY = "told_by"
 
 

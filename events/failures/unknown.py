@@ -14,6 +14,7 @@ from typing import Any
 from events.failures.asking import named_mark
 from events.models import Fact
 from events.moments import from_us, to_us
+from events.partitions import facts_at
 from events.queries.readings import Attributes, category_or_none, text_of, whole_or_none
 from events.queries.sums import FAILED
 from recovery_ops.rules.classification import Case, Match
@@ -97,11 +98,11 @@ def unknown_causes(environment: str, *, start: datetime, end: datetime) -> Cause
     rows = list(newest)
     is_cut = len(rows) > READ
     rows = rows[:READ]
-    ids = [pk for pk, _, category in rows if (category or Category.UNKNOWN.value) == Category.UNKNOWN.value]
-    found = _added_up(ids[:READ_WHOLE])
+    unknown = [(pk, at) for pk, at, category in rows if (category or Category.UNKNOWN.value) == Category.UNKNOWN.value]
+    found = _added_up(unknown[:READ_WHOLE])
     ordered = sorted(found.values(), key=lambda one: (-one.count, -to_us(one.last)))
     since = from_us(rows[-1][1]) if is_cut else start
-    return Causes(rows=ordered, since=since, is_cut=is_cut or len(ids) > READ_WHOLE)
+    return Causes(rows=ordered, since=since, is_cut=is_cut or len(unknown) > READ_WHOLE)
 
 
 def unknown_cause(environment: str, fingerprint: str, *, start: datetime, end: datetime) -> Unknown | None:
@@ -110,9 +111,9 @@ def unknown_cause(environment: str, fingerprint: str, *, start: datetime, end: d
     return next((one for one in found if one.fingerprint == fingerprint), None)
 
 
-def _added_up(ids: Sequence[int]) -> dict[str, Unknown]:
+def _added_up(places: Sequence[_Place]) -> dict[str, Unknown]:
     found: dict[str, Unknown] = {}
-    for fact in _in_full(ids):
+    for fact in _in_full(places):
         said = _SAID.of(fact.attributes)
         mark = text_of(said["fingerprint"]) or None
         name, at = named_mark(mark, Category.UNKNOWN.value, fact.operation), from_us(fact.at_us)
@@ -135,12 +136,12 @@ def _added_up(ids: Sequence[int]) -> dict[str, Unknown]:
 
 def matched(environment: str, match: Match, *, start: datetime, end: datetime) -> Matched:
     """What a match fits of the newest failures in [start, end), as they were before any rule named them."""
-    ids = list(_failures(environment, start, end).values_list("pk", flat=True)[: READ_WHOLE + 1])
-    is_cut = len(ids) > READ_WHOLE
+    places = list(_failures(environment, start, end).values_list("pk", "at_us")[: READ_WHOLE + 1])
+    is_cut = len(places) > READ_WHOLE
     unknown, known = Counter[str](), Counter[tuple[Category, str]]()
     messages: dict[str, str] = {}
     oldest_us, read = to_us(end), 0
-    for fact in _in_full(ids[:READ_WHOLE]):
+    for fact in _in_full(places[:READ_WHOLE]):
         said = _SAID.of(fact.attributes)
         case = _case(fact, said)
         oldest_us, read = min(oldest_us, fact.at_us), read + 1
@@ -167,11 +168,15 @@ def _failures(environment: str, start: datetime, end: datetime) -> Any:
     return facts.order_by("-at_us", "-id")
 
 
-def _in_full(ids: Sequence[int]) -> Iterable[Fact]:
+_Place = tuple[int, int]
+"""The number of a fact and its moment."""
+
+
+def _in_full(places: Sequence[_Place]) -> Iterable[Fact]:
     """These facts, newest first."""
     columns = ("at_us", "operation", "provider", "run", "agent_id", "category", "attributes")
-    for start in range(0, len(ids), 500):
-        yield from Fact.objects.filter(pk__in=ids[start : start + 500]).only(*columns).order_by("-at_us", "-id")
+    for start in range(0, len(places), 500):
+        yield from facts_at(dict(places[start : start + 500])).only(*columns).order_by("-at_us", "-id")
 
 
 def _case(fact: Fact, said: dict[str, Any]) -> Case:

@@ -5,18 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import orjson
 from django.db import connection
+from django.db.models.fields.json import KeyTextTransform
 
 from events.models import Fact
 from events.moments import to_us
+from events.queries.readings import number_in
 from recovery_ops.rules.facts import CallsCounted
 from recovery_ops.rules.health import Counts
 from recovery_ops.wire import names
 
+COUNTED_WITHIN = timedelta(seconds=15)
+"""Whoever has calls under way counts every ten seconds; the rest is the way here."""
+COUNTS_READ = 5_000
+"""More counts than this within that time are not read."""
 _CHUNK = 2000
 _EVENT = names.EVENTS[CallsCounted].name
 _A = {
@@ -59,6 +65,30 @@ def calls_through(
         whose = (agent_id, breaker or operation)
         through = max(0, _whole(said.get(_A["calls"])) - _whole(said.get(_A["rejected"])))
         found[whose] = found.get(whose, 0) + through
+    return found
+
+
+def in_flight(environment: str, *, now: datetime, breaker: str | None = None) -> Mapping[str, int] | None:
+    """Calls under way by breaker, or of one, as each instance counted them last; a breaker that nobody counted lately
+    is not in it. None where too many counted to read them all. One query; index `fact_by_event` or `fact_by_breaker`.
+    """
+    facts = Fact.objects.filter(
+        environment=environment, event=_EVENT, at_us__gt=to_us(now - COUNTED_WITHIN), at_us__lte=to_us(now)
+    )
+    if breaker is not None:
+        facts = facts.filter(breaker=breaker)
+    under_way = KeyTextTransform(names.attribute_of(CallsCounted, "in_flight"), "attributes")
+    told = facts.annotate(under_way=under_way).order_by("-at_us")
+    rows = told.values_list("agent_id", "operation", "source", "breaker", "under_way")[: COUNTS_READ + 1]
+    newest: dict[tuple[int, str, str], tuple[str, int]] = {}
+    read = 0
+    for read, (agent_id, operation, source, name, said) in enumerate(rows, start=1):  # noqa: B007  # how many
+        newest.setdefault((agent_id, operation, source), (name or operation, _whole(number_in(said))))
+    if read > COUNTS_READ:
+        return None
+    found: dict[str, int] = {}
+    for name, count in newest.values():
+        found[name] = found.get(name, 0) + count
     return found
 
 

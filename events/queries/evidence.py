@@ -37,11 +37,11 @@ class Evidence:
 
 def evidence_of(environment: str, fact_id: int) -> Evidence | None:
     """None where this is no move of the environment. Three queries; index `fact_by_breaker`."""
-    found = Fact.objects.filter(pk=fact_id, environment=environment, event=MOVED)
+    found = Fact.objects.filter(pk=fact_id)  # by nothing else, or PostgreSQL takes another index where a day is small
     stored = found.first()
-    move = next(moves_of(found), None)
-    if stored is None or move is None:
+    if stored is None or (stored.environment, stored.event) != (environment, MOVED):
         return None
+    move = next(moves_of(found))
     said = orjson.loads(move.written)
     met = Fact.objects.filter(
         environment=environment,

@@ -8,10 +8,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from events.majority import Change, majority_of
-from events.models import Fact
 from events.moments import to_us
+from events.partitions import facts_at
 from events.queries.fleet_bins import fleet_in_bins
 from events.queries.lanes import reading_of, spans_of
+from events.queries.lives import presence_of
 from events.queries.moves import Pair, Point, Reading, light_points_of
 from events.queries.transitions import moves_of, transition_of
 from events.rows import Fleet
@@ -28,11 +29,14 @@ def fleet_lanes(
     moves, that of their sums (see `fleet_bins`).
     """
     reading = reading_of(environment, start=start, end=end, breaker=breaker, now=now)
+    presences = [presence_of(life) for life in reading.lives.values()]
     if (binned := fleet_in_bins(reading, now)) is not None:
+        binned.presences = presences
         return binned
     bin_s, points = light_points_of(reading)
     steady, changes, facts = _changes(reading, points)
     fleet = Fleet(start=reading.start, end=reading.end, bin_s=bin_s)
+    fleet.presences = presences
     start_us, end_us = to_us(reading.start), to_us(reading.end)
     for name in sorted(steady):
         fleet[name] = list(majority_of(name, changes[name], start_us=start_us, end_us=end_us, steady=steady[name]))
@@ -67,8 +71,8 @@ def _changes(
 def _add_causes(fleet: Fleet, facts: _Facts) -> None:
     """Give each segment the evidence of the move that made it what most were in."""
     keys = {(one.breaker, to_us(one.start), one.state) for lane in fleet.values() for one in lane}
-    wanted = {facts[key] for key in keys & facts.keys()}
-    causes = {move.id: transition_of(move) for move in moves_of(Fact.objects.filter(id__in=wanted))} if wanted else {}
+    wanted = {facts[key]: key[1] for key in keys & facts.keys()}
+    causes = {move.id: transition_of(move) for move in moves_of(facts_at(wanted))} if wanted else {}
     for breaker, lane in fleet.items():
         for place, one in enumerate(lane):
             fact_id = facts.get((breaker, to_us(one.start), one.state))

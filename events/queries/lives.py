@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models import F, Q, Window
@@ -12,12 +12,14 @@ from django.db.models.functions import Lag
 
 from events.models import Agent, Fact
 from events.moments import US_PER_S, Span, to_us, united
-from events.queries.fleet import FORGOTTEN_AFTER, STOPPED
+from events.queries.fleet import FORGOTTEN_AFTER, NAMELESS, STOPPED
+from events.rows import Presence
 from recovery_ops.rules.facts import InstanceHeartbeat
 from recovery_ops.wire import names
 
 HEARTBEATS_READ = 5_000
 """More heartbeats than this are not read for the silences between them; the one at its end is known anyway."""
+US = timedelta(microseconds=1)
 _HEARTBEAT = names.EVENTS[InstanceHeartbeat].name
 
 
@@ -56,6 +58,17 @@ def lives_among(environment: str, agents: Iterable[Agent], *, start: datetime, e
         and (agent.last_seen_us >= start_us or (agent.last_seen_us >= missed_us and agent.status != STOPPED))
     ]
     return _lives_of(environment, there, start, end)
+
+
+def presence_of(life: Life) -> Presence:
+    """Its life as figures draw it: who is silent for a day is missed no more."""
+    ended_us = life.ended_us
+    if ended_us is None and life.silences:
+        quiet_us, heard_us = life.silences[-1]
+        forgotten_us = quiet_us + FORGOTTEN_AFTER // US
+        ended_us = forgotten_us if forgotten_us < heard_us else None
+    name = life.instance or NAMELESS
+    return Presence(name=name, born_us=life.born_us, ended_us=ended_us, silences=tuple(life.silences))
 
 
 def _missed_us(start: datetime) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, Q, QuerySet, Sum, Value, When
+from django.db.models import Case, QuerySet, Sum, Value, When
 
 from events.models import BreakerState, MinuteSum, SpanSum, View
 from events.moments import MINUTE_S, US_PER_S, to_us
@@ -51,10 +51,9 @@ def _last_hour(environment: str, minute: int) -> Iterator[Mapping[str, Any]]:
     """What was counted in it: the minutes at its ends one by one, those between in whole spans."""
     first, until = minute - LISTED_MINUTES + 1, minute - RATE_MINUTES + 1
     whole = range(-(-first // SPAN_MINUTES), until // SPAN_MINUTES)
-    ends = MinuteSum.objects.filter(environment=environment).filter(
-        Q(minute__gte=first, minute__lt=whole.start * SPAN_MINUTES)
-        | Q(minute__gte=whole.stop * SPAN_MINUTES, minute__lte=minute)
-    )
+    # By their numbers: two ranges at once need not be read by the index alone.
+    sides = range(first, whole.start * SPAN_MINUTES), range(whole.stop * SPAN_MINUTES, minute + 1)
+    ends = MinuteSum.objects.filter(environment=environment, minute__in=[*sides[0], *sides[1]])
     is_recent = Case(When(minute__gte=until, then=Value(True)), default=Value(False))
     yield from _grouped(ends.annotate(is_recent=is_recent))
     between = SpanSum.objects.filter(environment=environment, view=View.EACH, minutes=SPAN_MINUTES)

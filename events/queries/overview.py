@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import reduce
 from itertools import pairwise, takewhile
+from operator import or_
 from typing import Any
 
 from django.db.models import F, Q, QuerySet, Sum
@@ -146,9 +148,10 @@ def _began_at(environment: str, rows: Iterable[_Row], minute: int, names: set[st
         day = _spans(environment, View.BACKEND, (minute - LONGEST_MINUTES) // width + 1, minute // width, width)
         short = _short(day.filter(_SHORT).values("span", "provider", "model", "operation"))
         first = {name: _began(spans, 1) for name, spans in short.items() if name in older}
-        within = Q()
-        for span in set(first.values()):
-            within |= Q(span__gte=span * width, span__lt=(span + 1) * width)
+        begun = set(first.values())
+        # Said a second time as one range: SQLite need not take an index for what is within one of several.
+        within = Q(span__gte=min(begun, default=0) * width, span__lt=(max(begun, default=-1) + 1) * width)
+        within &= reduce(or_, (Q(span__gte=span * width, span__lt=(span + 1) * width) for span in begun), Q())
         lately = SpanSum.objects.filter(within, _SHORT, environment=environment, view=View.BACKEND, minutes=1)
         for name, minutes in _short(lately.order_by().values("span", "provider", "model", "operation")).items():
             if name in first and (mine := {one for one in minutes if one // width == first[name]}):

@@ -36,6 +36,9 @@ EVENTS = (
 )
 """What deciding again needs of a recording."""
 
+OF_A_BREAKER = ("failure_classified", "breaker_rejected", "breaker_state_changed")
+"""What deciding a breaker again needs: failures say how many calls went well before them."""
+
 _PAGE = 2000
 _COLUMNS = (
     *("event", "at_us", "operation", "breaker", "source", "is_foreground", "run", "category", "state", "provider"),
@@ -153,6 +156,42 @@ def recorded_run(environment: str, run: str, *, lead_s: float, most: int) -> tup
     rows = around.order_by("-at_us", "-sequence_number").values_list(*_COLUMNS, "attributes")[:most]
     speaker = Agent.objects.filter(pk=span["agent_id"]).values_list("service", "instance", "group").first()
     return Speaker(*(speaker or ("", "", ""))), [Told(*row) for row in reversed(rows)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfBreaker:
+    """What was told of one breaker by each instance, in order. It is whole from `since_us` on."""
+
+    since_us: int
+    is_cut: bool
+    """Whether more was told before `since_us` than is read."""
+    parts: Sequence[tuple[Speaker, Sequence[Told]]]
+
+
+def recorded_breaker(environment: str, breaker: str, *, start_us: int, end_us: int, most: int) -> OfBreaker:
+    """The failures, refused calls and moves of a breaker in [start, end), the newest `most` of each kind.
+
+    Four queries; index `fact_by_breaker`.
+    """
+    rows: list[Sequence[Any]] = []
+    since_us, is_cut = start_us, False
+    for event in OF_A_BREAKER:
+        facts = Fact.objects.filter(
+            environment=environment, breaker=breaker, event=event, at_us__gte=start_us, at_us__lt=end_us
+        )
+        told = facts.order_by("-at_us").values_list("agent_id", "sequence_number", *_COLUMNS, "attributes")
+        found = list(told[: most + 1])
+        if len(found) > most:
+            since_us, is_cut = max(since_us, found[-1][3] + 1), True  # of that moment some may be left out
+        rows += found
+    agents = Agent.objects.filter(pk__in={row[0] for row in rows}).values_list("id", "service", "instance", "group")
+    speakers = {pk: Speaker(*rest) for pk, *rest in agents}
+    ordered = sorted((row for row in rows if row[3] >= since_us), key=lambda row: (row[0], row[3], row[1]))
+    parts = [
+        (speakers.get(agent_id, Speaker("", "", "")), [Told(*row[2:]) for row in some])
+        for agent_id, some in groupby(ordered, key=itemgetter(0))
+    ]
+    return OfBreaker(since_us=since_us, is_cut=is_cut, parts=parts)
 
 
 def _packed(rows: Iterator[Sequence[Any]]) -> Iterator[Page]:

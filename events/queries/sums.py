@@ -31,7 +31,7 @@ FAILED = names.EVENTS[FailureClassified].name
 
 By = Literal["category", "family"]
 
-_MEASURES = ("failures", "rate_limited", "overloaded", "fallbacks", "rejections", "calls")
+_MEASURES = ("failures", "rate_limited", "overloaded", "fallbacks", "rejections", "calls", "successes")
 _VIEW_OF = {
     "failures": View.CATEGORY,
     "rate_limited": View.BACKEND,
@@ -66,6 +66,7 @@ class _Row(NamedTuple):
     fallbacks: int
     rejections: int
     calls: int
+    successes: int
 
 
 _KEPT = _Row._fields[1:6]
@@ -95,6 +96,13 @@ class Sums:
         """429 and 529 by "provider / model"; those that were called and never answered so have zeros."""
         return _capacity(self.grid, self.unknown, self.rows[View.BACKEND])
 
+    def successes(self) -> list[int]:
+        """Attempts that went well, by bin, where `sums_per_bin` was asked for them."""
+        found = [0] * self.grid.length
+        for row in self.rows[View.CATEGORY]:
+            found[row.bin] += row.successes
+        return found
+
     def total(self, measure: str) -> int:
         """All of one measure in the window."""
         return sum(getattr(row, measure) for row in self.rows[_VIEW_OF[measure]])
@@ -114,15 +122,21 @@ def sums_per_bin(
     breaker: str | None = None,
     bin_s: int | None = None,
     reporting: Sequence[Span] | None = None,
+    has_successes: bool = False,
 ) -> Sums:
     """Everything the sums know of a window. Two queries; index `span_sum_once`, of a breaker `…_by_subject`.
 
     `bin_s` is a multiple of 60; without it the width follows from the window. With `reporting`, what `reporting_spans`
-    says of the window, it is one query less.
+    says of the window, it is one query less. What merely went well is read only where it `has_successes`, of one
+    breaker.
     """
     grid = Grid.over(start, end, bin_s or bin_width_s(end - start))
     known = reporting_spans(environment, start=start, end=end) if reporting is None else reporting
-    return _sums(environment, grid, grid.outside(known), operation, breaker)
+    unknown = grid.outside(known)
+    if has_successes:
+        rows = _rows_of_some(environment, grid, operation, breaker, telling=_TELLING | Q(successes__gt=0))
+        return Sums(grid, unknown, dict.fromkeys(_VIEW_OF.values(), rows))
+    return _sums(environment, grid, unknown, operation, breaker)
 
 
 def sums_earlier(
@@ -157,7 +171,9 @@ def _rows_of_all(environment: str, grid: Grid) -> Mapping[View, Sequence[_Row]]:
     return rows
 
 
-def _rows_of_some(environment: str, grid: Grid, operation: str | None, breaker: str | None) -> Sequence[_Row]:
+def _rows_of_some(
+    environment: str, grid: Grid, operation: str | None, breaker: str | None, *, telling: Q = _TELLING
+) -> Sequence[_Row]:
     """All measures of one operation or one breaker."""
     found: QuerySet[Any]
     minutes = widest((1, *VIEWS[View.EACH]), grid.bin_s // MINUTE_S)
@@ -166,7 +182,7 @@ def _rows_of_some(environment: str, grid: Grid, operation: str | None, breaker: 
         found = MinuteSum.objects.filter(environment=environment, minute__gte=first, minute__lt=grid.end_s // MINUTE_S)
     else:
         found = _in_spans(environment, grid, minutes).filter(view=View.EACH)
-    found = found.filter(_TELLING)
+    found = found.filter(telling)
     if operation is not None:
         found = found.filter(operation=operation)
     if breaker is not None:

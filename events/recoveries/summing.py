@@ -33,8 +33,8 @@ _CHUNK = 400
 _SPAN_MINUTES = 120
 _SPANS_A_DAY = 24 * 60 // _SPAN_MINUTES
 _FINISHED, _ASKED = names.EVENTS[RunFinished].name, names.EVENTS[Escalated].name
-_ENDED_WELL = frozenset({RunStatus.SUCCEEDED.value, RunStatus.DEGRADED.value})
-_ENDED_BADLY = frozenset({RunStatus.FAILED.value, RunStatus.STOPPED.value})
+ENDED_WELL = frozenset({RunStatus.SUCCEEDED.value, RunStatus.DEGRADED.value})
+ENDED_BADLY = frozenset({RunStatus.FAILED.value, RunStatus.STOPPED.value})
 _OUTCOMES = ("alone", "helped", "lost")
 
 Cause = tuple[str, str]
@@ -140,9 +140,9 @@ class _Tally:
 
 def _outcome(end: _End, *, is_troubled: bool, has_asked: bool) -> str:
     """`alone`, `helped`, `lost`; empty for a run that nothing happened to, or that somebody cancelled."""
-    if end.status in _ENDED_BADLY:
+    if end.status in ENDED_BADLY:
         return "lost"
-    if end.status not in _ENDED_WELL or not (is_troubled or has_asked):
+    if end.status not in ENDED_WELL or not (is_troubled or has_asked):
         return ""
     return "helped" if has_asked else "alone"
 

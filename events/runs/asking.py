@@ -9,15 +9,16 @@ from enum import StrEnum
 
 from django.db.models import CharField, Value
 from django.db.models.fields.json import KeyTextTransform
+from django.utils import timezone
 
 from events.failures.asking import cause_of
 from events.failures.grouping import AS_SENT, Grouping
 from events.models import Fact
-from events.moments import to_us
+from events.moments import US_PER_S, to_us
 from events.queries.sums import capacity_name
 from events.runs.narrowing import Narrow
 from events.runs.rows import RunFact, RunStory
-from events.runs.stored import facts_of
+from events.runs.stored import begun_before, facts_of
 from events.runs.story import tell
 from recovery_ops.rules.facts import Escalated, FailureClassified, RunFinished, RunStarted
 from recovery_ops.rules.words import RunStatus
@@ -34,6 +35,9 @@ LOOKED = 200
 """So many runs are told to find a page of those that a narrower list keeps."""
 READ_FIRST = 300
 """Usually enough of them name a page of runs."""
+LASTS_US = 2 * 86_400 * US_PER_S
+"""Most runs take no longer: those are read from the days around them, and for earlier ones it is only asked which had
+any."""
 _ANY = Narrow()
 _FINISHED = names.EVENTS[RunFinished].name
 _ENDED_BADLY = frozenset({RunStatus.FAILED.value, RunStatus.STOPPED.value, RunStatus.CANCELLED.value})
@@ -74,9 +78,22 @@ class Runs:
     looked: Sequence[RunStory] = ()
 
 
+def count_naming(environment: str, show: Show, start_us: int, end_us: int, *, most: int | None = None) -> int:
+    """How many facts of the kind that names such runs lie in [start, end); `most` + 1 where there are more than `most`.
+
+    One query, answered by index `fact_by_event`.
+    """
+    found = Fact.objects.filter(environment=environment, event=_NAMED_BY[show], at_us__gte=start_us, at_us__lt=end_us)
+    return found.count() if most is None else found.order_by()[: most + 1].count()
+
+
 def run_of(environment: str, run: str) -> RunStory | None:
-    """One run; None for one of which nothing is known. One query; index `fact_by_run`."""
-    found = [fact for _, fact in facts_of(environment, [run], first=FACTS_OF_ONE + 1, newest=0)]
+    """One run; None for one of which nothing is known. Two queries, or three for what did not begin lately.
+
+    Index: `fact_by_run`. What the clock says changes how it is found, never what.
+    """
+    lately_us = to_us(timezone.now()) - LASTS_US
+    found = _facts_of(environment, [run], lately_us, first=FACTS_OF_ONE + 1, newest=0)[run]
     return tell(run, found[:FACTS_OF_ONE], is_cut=len(found) > FACTS_OF_ONE) if found else None
 
 
@@ -94,8 +111,8 @@ def runs(
     before_us: int | None = None,
     most: int | None = None,
 ) -> Runs:
-    """Runs that a fact in [start, end) names. Two or three queries, for those that still run up to five, and three
-    more where `narrow` keeps few: `LOOKED` runs are told at most, and the next page goes on behind them.
+    """Runs that a fact in [start, end) names. Two to four queries, for those that still run up to six, and six more
+    where `narrow` keeps few: `LOOKED` runs are told at most, and the next page goes on behind them.
 
     `most` are on a page (else `PAGE`), and whichever was named in the same microsecond as the last of them.
 
@@ -115,7 +132,9 @@ def runs(
     while at < len(found.runs) and len(rows) < most and (not at or (at < LOOKED and not narrow.is_any)):
         # The next page begins before the moment of the last run here.
         upto = found.with_ties(found.runs, at + (most if narrow.is_any else max(most, PAGE)))
-        told = [one for one in stories_of(environment, found.runs[at:upto]) if not _was_shown(one, before_us, show)]
+        page = found.runs[at:upto]
+        since_us = min(found.newest[run] for run in page) - LASTS_US
+        told = [one for one in stories_of(environment, page, since_us) if not _was_shown(one, before_us, show)]
         looked += [one for one in told if show is not Show.RUNNING or one.ended is None]
         rows = [one for one in looked if narrow.keeps(one, end)]
         at = upto
@@ -219,13 +238,28 @@ def _ended_since(environment: str, since_us: int) -> set[str]:
     return set(over.order_by("at_us").values_list("run", flat=True)[: 2 * READ])
 
 
-def stories_of(environment: str, ids: Sequence[str]) -> list[RunStory]:
-    """The stories of these runs, in this order, by their first and their newest facts. One query."""
-    by_run: dict[str, list[RunFact]] = {run: [] for run in ids}
-    for run, fact in facts_of(environment, ids, first=FIRST_OF_LISTED, newest=NEWEST_OF_LISTED):
-        by_run[run].append(fact)
+def stories_of(environment: str, ids: Sequence[str], since_us: int = 0) -> list[RunStory]:
+    """The stories of these runs, in this order, by their first and their newest facts.
+
+    One query; with `since_us` two, or three where one of them has facts from before.
+    """
+    by_run = _facts_of(environment, ids, since_us, first=FIRST_OF_LISTED, newest=NEWEST_OF_LISTED)
     most = FIRST_OF_LISTED + NEWEST_OF_LISTED
     return [tell(run, told, is_cut=len(told) == most) for run, told in by_run.items() if told]
+
+
+def _facts_of(
+    environment: str, ids: Sequence[str], since_us: int, *, first: int, newest: int
+) -> dict[str, list[RunFact]]:
+    """What tells these runs, in this order; those of which there is anything from before that moment are read whole."""
+    by_run: dict[str, list[RunFact]] = {run: [] for run in ids}
+    for run, fact in facts_of(environment, ids, first=first, newest=newest, since_us=since_us):
+        by_run[run].append(fact)
+    if since_us > 0:
+        # Also a run that says when it began: it may have been entered before, and gone on after days.
+        rest = sorted(begun_before(environment, ids, since_us))
+        by_run |= _facts_of(environment, rest, 0, first=first, newest=newest)
+    return by_run
 
 
 def _was_shown(row: RunStory, before_us: int | None, show: Show) -> bool:

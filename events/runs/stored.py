@@ -15,6 +15,8 @@ from events.queries.readings import category_or_none
 from events.runs.rows import RunFact
 from events.runs.story import TOLD
 
+AT_ONCE = 200
+"""SQLite puts no more than 500 selections together, and a run takes two."""
 _COLUMNS = (
     *("id", "at_us", "event", "operation", "breaker", "category", "state", "provider", "model", "source"),
     *("is_foreground", "trace_id", "span_id"),
@@ -25,21 +27,54 @@ _WANTED = ", ".join((*_COLUMNS, "run", "agent_id", "sequence_number"))
 IS_INDEXED = {"sqlite": "likely(run > '')", "postgresql": "run > ''"}
 """What a statement that looks for named runs has to say, by engine, to be answered by the index `fact_by_run`."""
 _OF_RUN = (
-    f"SELECT {_WANTED}, attributes FROM events_fact WHERE environment = %s AND run = {{run}} AND {{is_indexed}}"
-    f" AND event IN ({', '.join(map(repr, TOLD))})"
+    f"SELECT {_WANTED}, attributes FROM events_fact WHERE environment = %s AND at_us >= %s AND run = {{run}}"
+    f" AND {{is_indexed}} AND event IN ({', '.join(map(repr, TOLD))})"
     " ORDER BY at_us {way}, sequence_number {way}, id {way} LIMIT %s"
 )
 
 
-def facts_of(environment: str, runs: Sequence[str], *, first: int, newest: int) -> Iterator[tuple[str, RunFact]]:
-    """The first and the newest facts of each of these runs, each once, in order. One query; index `fact_by_run`."""
-    if not runs:
-        return
+def facts_of(
+    environment: str, runs: Sequence[str], *, first: int, newest: int, since_us: int = 0
+) -> Iterator[tuple[str, RunFact]]:
+    """The first and the newest facts of each of these runs since a moment, each once, in order.
+
+    A query for each `AT_ONCE` runs. Index: `fact_by_run`; on PostgreSQL that of each day since then.
+    """
+    for begin in range(0, len(runs), AT_ONCE):
+        yield from _facts_of(environment, runs[begin : begin + AT_ONCE], first, newest, since_us)
+
+
+def begun_before(environment: str, runs: Sequence[str], us: int) -> set[str]:
+    """Those of these runs of which there is a fact from before a moment. A query for each `AT_ONCE`; `fact_by_run`."""
+    found: set[str] = set()
+    is_indexed = IS_INDEXED[connection.vendor]
+    for begin in range(0, len(runs), AT_ONCE):
+        some = list(runs[begin : begin + AT_ONCE])
+        if connection.vendor == "postgresql":
+            earlier = f"SELECT FROM events_fact WHERE environment = %s AND run = r.name AND {is_indexed} AND at_us < %s"
+            statement = f"SELECT r.name FROM unnest(%s::text[]) AS r(name), LATERAL ({earlier} LIMIT 1) o"
+            values: list[Any] = [some, environment, us]
+        else:
+            among = ", ".join(["%s"] * len(some))
+            statement = (
+                f"SELECT DISTINCT run FROM events_fact WHERE environment = %s AND run IN ({among})"
+                f" AND {is_indexed} AND at_us < %s"
+            )
+            values = [environment, *some, us]
+        with connection.cursor() as cursor:
+            cursor.execute(statement, values)
+            found.update(run for (run,) in cursor.fetchall())
+    return found
+
+
+def _facts_of(
+    environment: str, runs: Sequence[str], first: int, newest: int, since_us: int
+) -> Iterator[tuple[str, RunFact]]:
     ends = [end for end in (("ASC", first), ("DESC", newest)) if end[1]]
     if connection.vendor == "postgresql":
-        found, values = _of_all(environment, runs, ends)
+        found, values = _of_all(environment, since_us, runs, ends)
     else:
-        found, values = _of_each(environment, runs, ends)
+        found, values = _of_each(environment, since_us, runs, ends)
     columns = ", ".join(f"f.{column}" for column in _COLUMNS)
     said = "f.attributes::text" if connection.vendor == "postgresql" else "f.attributes"
     statement = (
@@ -64,18 +99,22 @@ _Ends = Sequence[tuple[str, int]]
 """From which ends of a run, ascending or descending, how many facts."""
 
 
-def _of_each(environment: str, runs: Sequence[str], ends: _Ends) -> tuple[str, list[Any]]:
+def _of_each(environment: str, since_us: int, runs: Sequence[str], ends: _Ends) -> tuple[str, list[Any]]:
     """A statement with a part for each run, which SQLite plans in no time."""
     parts = [(run, way, count) for run in runs for way, count in ends]
     found = (f"SELECT * FROM ({_of_run('%s', way)})" for _, way, _ in parts)
-    return " UNION ALL ".join(found), [value for run, _, count in parts for value in (environment, run, count)]
+    return " UNION ALL ".join(found), [
+        value for run, _, count in parts for value in (environment, since_us, run, count)
+    ]
 
 
-def _of_all(environment: str, runs: Sequence[str], ends: _Ends) -> tuple[str, list[Any]]:
+def _of_all(environment: str, since_us: int, runs: Sequence[str], ends: _Ends) -> tuple[str, list[Any]]:
     """One plan for all runs: PostgreSQL would take longer to plan each of them, in every partition, than to read it."""
     named = "SELECT o.* FROM unnest(%s::text[]) AS r(name), LATERAL"
     found = (f"{named} ({_of_run('r.name', way)}) o" for way, _ in ends)
-    return " UNION ALL ".join(found), [value for _, count in ends for value in (list(runs), environment, count)]
+    return " UNION ALL ".join(found), [
+        value for _, count in ends for value in (list(runs), environment, since_us, count)
+    ]
 
 
 def _fact(

@@ -13,6 +13,7 @@ from events.timelines.figures import (
     timeline,
 )
 from events.timelines.marks import Kind, Mark
+from events.timelines.questions import Question
 from events.timelines.states import Bar
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Earlier",
     "Kind",
     "Mark",
+    "Question",
     "Table",
     "breaker_lanes",
     "capacity_heat",

@@ -89,7 +89,7 @@ class Chart:
 
     def band(self, key: str) -> Band | None:
         """The band of this name; None where it was left out."""
-        return next((band for band in self.bands if band.key == key), None)
+        return next((band for band in self.bands if band.key == key and not band.is_part), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +111,8 @@ class Band:
     lanes: tuple[Lane, ...] = ()
     top: float = 0.0
     """The upper end of the scale of a band without lanes."""
+    plot_px: int = PLOT_PX
+    """How high such a band is drawn."""
     has_scale: bool = True
     label: str = ""
     value: str = ""
@@ -118,11 +120,13 @@ class Band:
     caption: str
     is_named_empty: bool = True
     """Whether the words for the time before the first sign of life may stand in it; not where it has lanes then."""
+    is_part: bool = False
+    """Its lanes belong to another band of the figure, which has the table and the sentence of them all."""
 
     @property
     def height_px(self) -> int:
         """How high its plot is, without the heading."""
-        return LANE_PX * max(1, len(self.lanes)) if self.lanes or not self.top else PLOT_PX
+        return LANE_PX * max(1, len(self.lanes)) if self.lanes or not self.top else self.plot_px
 
 
 def _lasted(times: TimeInState, state: State) -> str:
@@ -177,12 +181,12 @@ def compose(
         annotations += _not_yet(band, axis, start, end, began)
     layout["xaxis"]["anchor"] = axis
     layout["annotations"] = annotations
-    caption = " ".join(band.caption for band in bands if band.caption)
+    caption = " ".join(band.caption for band in bands if band.caption and not band.is_part)
     return Chart(
         figure={"data": data, "layout": layout},
-        tables=(*(band.table for band in bands), *more),
+        tables=(*(band.table for band in bands if not band.is_part), *more),
         caption=caption,
-        captions=tuple(band.caption for band in bands if band.caption),
+        captions=tuple(band.caption for band in bands if band.caption and not band.is_part),
         height_px=height_px,
         bands=tuple(bands),
         start=start,

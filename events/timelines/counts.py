@@ -22,6 +22,8 @@ LEAST_HEAT = 10
 MOST_SERIES = 4
 """As many as there are inks that can be told apart."""
 OTHERS = "other"
+UNKNOWN_SHARE = 1 / 12
+"""How high the rail of what is not known is, of the whole band."""
 
 _FAMILY_INK = {
     Family.TRANSIENT.value: "token:--ink/42",
@@ -59,11 +61,18 @@ def failures_band(
         top=top,
         value=_newest(total, bins),
         has_scale=any(total),
-        traces=(*traces, *_unknown_columns(bins, top), *_earlier_line(earlier, bins)),
+        traces=(*traces, *unknown_columns(bins, top), *_earlier_line(earlier, bins)),
         table=_counts_table(title, replace(bins, series=series), earlier=earlier),
         caption=_counts_caption([_words(name) for name in series], total, bins, "failure")
         + _earlier_words(earlier, total),
     )
+
+
+def blocked_band(bins: Bins, *, label: str = "calls not made") -> Band:
+    """The calls that one breaker refused, as bars."""
+    bars = _bars(label, bins.total(), bins, colour=INKS[0])
+    line = rejections_band(bins, label=label)
+    return replace(line, traces=(bars, *unknown_columns(bins, line.top)))
 
 
 def rejections_band(bins: Bins, *, label: str = "calls not made", earlier: Earlier | None = None) -> Band:
@@ -71,7 +80,7 @@ def rejections_band(bins: Bins, *, label: str = "calls not made", earlier: Earli
     total = bins.total()
     top = _top(total, earlier)
     title = f"Calls not made per {bin_text(bins.bin_s)}"
-    moments, values = _steps(total, bins)
+    moments, values = _known_steps(total, bins)
     line: Trace = {
         "type": "scatter",
         "mode": "lines",
@@ -92,7 +101,7 @@ def rejections_band(bins: Bins, *, label: str = "calls not made", earlier: Earli
         top=top,
         value=_newest(total, bins),
         has_scale=any(total),
-        traces=(line, *_unknown_columns(bins, top), *_earlier_line(earlier, bins)),
+        traces=(line, *unknown_columns(bins, top), *_earlier_line(earlier, bins)),
         table=_counts_table(title, bins, earlier=earlier),
         caption=_counts_caption(list(bins.series), total, bins, "refused call") + _earlier_words(earlier, total),
     )
@@ -106,7 +115,7 @@ def _earlier_line(earlier: Earlier | None, bins: Bins) -> list[Trace]:
     """What was counted then, where it would lie now; nothing where nobody lived to report it."""
     if earlier is None:
         return []
-    moments, values = _steps(earlier.bins.total(), replace(bins, unknown=earlier.bins.unknown))
+    moments, values = _known_steps(earlier.bins.total(), replace(bins, unknown=earlier.bins.unknown))
     return [
         {
             "type": "scatter",
@@ -122,17 +131,21 @@ def _earlier_line(earlier: Earlier | None, bins: Bins) -> list[Trace]:
     ]
 
 
-def _earlier_words(earlier: Earlier | None, total: Sequence[int]) -> str:
+def _earlier_words(earlier: Earlier | None, total: Sequence[int], *, is_drawn: bool = True) -> str:
     if earlier is None:
         return ""
     if earlier.bins.absent == earlier.bins.length:
         return f" {earlier.words.capitalize()} nobody was there yet."
-    words = f" {earlier.words.capitalize()} (dotted) it was {sum(earlier.bins.total()):,} instead of {sum(total):,}"
-    return f"{words}{_unknown_words(earlier.bins)}."
+    how = " (dotted)" if is_drawn else ""
+    words = f" {earlier.words.capitalize()}{how} it was {sum(earlier.bins.total()):,} instead of {sum(total):,}"
+    return f"{words}{unknown_words(earlier.bins)}."
 
 
-def capacity_band(bins: CapacityBins) -> Band:
-    """A heat row per provider and model; six steps of one hue, zero is a sunken cell and unknown a dotted one."""
+def capacity_band(bins: CapacityBins, *, earlier: Earlier | None = None) -> Band:
+    """A heat row per provider and model; six steps of one hue, zero is a sunken cell and unknown a dotted one.
+
+    `earlier` is a column of the table and a sentence.
+    """
     names = list(bins.series)
     title = f"Capacity, 429 and 529 per {bin_text(bins.bin_s)}"
     return Band(
@@ -140,8 +153,8 @@ def capacity_band(bins: CapacityBins) -> Band:
         title=title,
         lanes=tuple(Lane(name=name, value=_newest(bins.series[name], bins)) for name in names),
         traces=(_heat(bins), *_unknown_cells(bins)) if names else (),
-        table=_counts_table(title, bins, _kinds(bins)),
-        caption=_capacity_caption(bins),
+        table=_counts_table(title, bins, _kinds(bins), earlier=earlier),
+        caption=_capacity_caption(bins) + _earlier_words(earlier, bins.total(), is_drawn=False),
     )
 
 
@@ -194,13 +207,18 @@ def _bars(name: str, values: Sequence[int], bins: Bins, *, colour: str) -> Trace
     }
 
 
-def _steps(values: Sequence[int], bins: Bins) -> tuple[list[int], list[int | None]]:
+def _known_steps(values: Sequence[int], bins: Bins) -> tuple[list[int], list[float | None]]:
+    """The points of a step line of counts, of which those of bins that nobody lived to report say nothing."""
+    return steps([None if gap else value for value, gap in zip(values, bins.unknown, strict=True)], bins)
+
+
+def steps(values: Sequence[float | None], bins: Bins) -> tuple[list[int], list[float | None]]:
     """The points of a step line: each value holds until its bin ends, and nothing is drawn where nothing is known."""
     at: list[int] = []
-    found: list[int | None] = []
+    found: list[float | None] = []
     first, width = to_ms(bins.start), bins.bin_s * 1000
     for index, value in enumerate(values):
-        if not bins.unknown[index]:
+        if value is not None:
             at += (first + index * width, first + (index + 1) * width)
             found += (value, value)
         elif found and found[-1] is not None:
@@ -209,8 +227,8 @@ def _steps(values: Sequence[int], bins: Bins) -> tuple[list[int], list[int | Non
     return at, found
 
 
-def _unknown_columns(bins: Bins, top: float) -> list[Trace]:
-    """Hatched columns where nobody lived to report."""
+def unknown_columns(bins: Bins, top: float) -> list[Trace]:
+    """A hatched rail at the foot where nobody lived to report: as a column it would look like the most of all."""
     spans = bins.gaps()
     if not spans:
         return []
@@ -219,7 +237,7 @@ def _unknown_columns(bins: Bins, top: float) -> list[Trace]:
             "type": "bar",
             "name": "unknown",
             "x": [to_ms(bins.start) + (first + last + 1) * bins.bin_s * 500 for first, last in spans],
-            "y": [top] * len(spans),
+            "y": [top * UNKNOWN_SHARE] * len(spans),
             "base": [0] * len(spans),
             "width": [(last - first + 1) * bins.bin_s * 1000 for first, last in spans],
             "marker": _UNKNOWN,
@@ -308,7 +326,7 @@ def _then(earlier: Earlier | None, index: int) -> list[Value]:
 
 
 def _counts_caption(names: Sequence[str], total: Sequence[int], bins: Bins, what: str) -> str:
-    unknown = _unknown_words(bins)
+    unknown = unknown_words(bins)
     if not sum(total):
         return f"No {what} was counted{unknown}."
     most, starts = max(range(len(total)), key=total.__getitem__), bins.starts()
@@ -317,7 +335,7 @@ def _counts_caption(names: Sequence[str], total: Sequence[int], bins: Bins, what
 
 
 def _capacity_caption(bins: CapacityBins) -> str:
-    unknown = _unknown_words(bins)
+    unknown = unknown_words(bins)
     if not bins.series:
         return f"No call to a provider was counted{unknown}."
     limited = sum(map(sum, bins.rate_limited.values()))
@@ -328,7 +346,8 @@ def _capacity_caption(bins: CapacityBins) -> str:
     return f"{limited:,} × 429 and {overloaded:,} × 529, most from {worst}{unknown}."
 
 
-def _unknown_words(bins: Bins) -> str:
+def unknown_words(bins: Bins) -> str:
+    """`; in 3 of 90 bins nobody lived to report`; empty where somebody always did."""
     missing = sum(bins.unknown) - bins.absent
     if missing <= 0:
         return ""

@@ -14,6 +14,9 @@ from events.timelines.counts import By, Earlier, capacity_band, failures_band, r
 from events.timelines.durations import TimeInState, time_in_state
 from events.timelines.fallbacks import fallbacks_band
 from events.timelines.marks import Mark, marks_band
+from events.timelines.pinning import arranged
+from events.timelines.questions import MOST_LANES, Question, questions_band
+from events.timelines.reporters import reporters_band
 from events.timelines.states import (
     Bar,
     bars_of,
@@ -140,30 +143,38 @@ def timeline(
     began: datetime | None = None,
     choice: Choice = EVERYTHING,
     marks: Sequence[Mark] | None = None,
-    earlier: tuple[Earlier, Earlier] | None = None,
+    questions: Sequence[Question] | None = None,
+    earlier: tuple[Earlier, Earlier, Earlier] | None = None,
 ) -> Chart:
     """Everything that went on in one window, band under band, so that one glance down a moment tells the story.
 
     Before `began`, the environment's first sign of life, nothing is drawn, because nothing could be known. `marks` are
-    what people did, `earlier` the failures and the refused calls to compare with. What `choice` leaves out is not
-    drawn; a band of lanes none of which has what is looked for in its name is left out whole.
+    what people did, `questions` what was put to them, `earlier` the failures, refused calls and capacity
+    errors to compare with. What `choice` leaves out is not drawn; a band of lanes none of which has what is looked for
+    in its name is left out whole. What it pins stands on top, the bands below in its order.
     """
     start, end = lanes.start, lanes.end
     fleet = choice.fleet(_fleet(lanes))
-    then = earlier or (None, None)
+    then = earlier or (None, None, None)
     bands = [
-        capacity_band(choice.capacity(capacity.since(began))),
+        capacity_band(choice.capacity(capacity.since(began)), earlier=then[2]),
         breakers_band(fleet),
         failures_band(failures.since(began), by=by, earlier=then[0]),
         rejections_band(rejections.since(began), earlier=then[1]),
         fallbacks_band([row for row in degradations if choice.holds("fallbacks", row.operation)], start=start, end=end),
     ]
+    if questions is not None:
+        kept = [one for one in questions if choice.match.casefold() in f"{one.name} {one.what}".casefold()]
+        bands.append(questions_band(kept, start=start, end=end))
+    if isinstance(lanes, Fleet):
+        bands.append(reporters_band(lanes.presences, start=start, end=end))
     if marks is not None:
-        bands.append(marks_band(marks, start=start, end=end))
+        told = _has_lanes(questions, choice)
+        bands.append(marks_band([one for one in marks if one.href not in told], start=start, end=end))
     times = fleet_times(fleet)
-    has_breakers = choice.has_band("breakers")
+    has_breakers = choice.has_band("breakers") or bool(choice.pinned("breakers"))
     return compose(
-        [band for band in bands if _is_shown(band, choice)],
+        arranged([band for band in bands if _is_shown(band, choice)], choice),
         start=start,
         end=end,
         began=began,
@@ -172,10 +183,17 @@ def timeline(
     )
 
 
+def _has_lanes(questions: Sequence[Question] | None, choice: Choice) -> set[str]:
+    """The pages of questions whose lanes tell more than their marks would: all of them, or none."""
+    is_whole = questions is not None and choice.has_band("escalations") and not choice.match
+    return {one.href for one in questions or ()} if is_whole and len(questions or ()) <= MOST_LANES else set()
+
+
 def _is_shown(band: Band, choice: Choice) -> bool:
     """A band without a lane that has what is looked for would say that there was none."""
-    is_left_empty = bool(choice.match) and band.key in _WITH_LANES and not band.lanes
-    return choice.has_band(band.key) and not is_left_empty
+    has_band = choice.has_band(band.key)
+    is_left_empty = (bool(choice.match) or not has_band) and band.key in _WITH_LANES and not band.lanes
+    return (has_band or bool(choice.pinned(band.key))) and not is_left_empty
 
 
-_WITH_LANES = {"capacity", "breakers", "fallbacks"}
+_WITH_LANES = {"capacity", "breakers", "fallbacks", "escalations"}

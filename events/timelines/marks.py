@@ -15,7 +15,7 @@ from django.utils import timezone
 from events.timelines.charts import Band, Lane, Table, Trace, Trail, plain, to_ms
 from events.wording import clock_text, count_text, listing
 
-GLYPHS = {"policy": "square", "override": "diamond", "escalation": "triangle-up"}
+GLYPHS = {"policy": "square", "override": "diamond", "escalation": "triangle-up", "annotation": "circle"}
 """What each kind is drawn as, by plotly and by the page alike."""
 COLUMNS = ("At", "Kind", "What", "By", "Why")
 KEY = "changes"
@@ -26,6 +26,8 @@ _CHARS = 150
 _SAID = 8
 """So many acts of one mark are named where it is clicked; the table has all."""
 _LATE = 0.8
+_RAIL, _BELOW = 3 / 24, 8 / 24
+"""A rail of what lasts lies at the foot of its lane, where it strikes no word out."""
 
 
 class Kind(StrEnum):
@@ -34,14 +36,20 @@ class Kind(StrEnum):
     POLICY = "policy"
     OVERRIDE = "override"
     ESCALATION = "escalation"
+    ANNOTATION = "annotation"
 
 
-_LANES = {Kind.POLICY: "Policy", Kind.OVERRIDE: "Overrides", Kind.ESCALATION: "Escalations"}
+_LANES = {
+    Kind.POLICY: "Policy",
+    Kind.OVERRIDE: "Overrides",
+    Kind.ESCALATION: "Escalations",
+    Kind.ANNOTATION: "Annotations",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """One act. `href` is the page of what it was done to."""
+    """One act, or what somebody noted; that may last `until`. `href` is the page of what it was done to."""
 
     at: datetime
     kind: Kind
@@ -49,22 +57,30 @@ class Mark:
     by: str
     why: str
     href: str
+    until: datetime | None = None
 
 
 def marks_band(marks: Iterable[Mark], *, start: datetime, end: datetime, is_cut: bool = False) -> Band:
     """A lane per kind that has a mark in the window, oldest mark first. `is_cut`: older ones were left out."""
-    inside = sorted((one for one in marks if start <= one.at <= end), key=lambda one: one.at)
+    inside = sorted((one for one in marks if _is_inside(one, start, end)), key=lambda one: one.at)
     lanes = {kind: [one for one in inside if one.kind is kind] for kind in Kind}
-    title = "Policy, overrides and escalations"
+    title = "Policy, overrides and annotations"
     return Band(
         key=KEY,
         title=title,
         lanes=tuple(Lane(name=_LANES[kind], value=_last(found)) for kind, found in lanes.items() if found),
-        traces=tuple(_trace(kind, found, start, end) for kind, found in lanes.items() if found),
+        traces=(
+            *_spans(lanes[Kind.ANNOTATION], start, end),
+            *(_trace(kind, found, start, end) for kind, found in lanes.items() if found),
+        ),
         table=_table(title, inside, end),
         caption=_caption(lanes, is_cut),
         is_named_empty=False,
     )
+
+
+def _is_inside(one: Mark, start: datetime, end: datetime) -> bool:
+    return (start <= one.at or (one.until is not None and one.until >= start)) and one.at <= end
 
 
 def gathered(marks: Sequence[Mark], *, start: datetime, end: datetime) -> list[list[Mark]]:
@@ -78,16 +94,38 @@ def gathered(marks: Sequence[Mark], *, start: datetime, end: datetime) -> list[l
     return groups
 
 
+def _spans(marks: Sequence[Mark], start: datetime, end: datetime) -> list[Trace]:
+    """A rail behind the marks of what lasted."""
+    lasting = [(max(one.at, start), min(one.until, end)) for one in marks if one.until is not None]
+    if not lasting:
+        return []
+    return [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": "noted",
+            "y": [_LANES[Kind.ANNOTATION]] * len(lasting),
+            "base": [to_ms(begin) for begin, _ in lasting],
+            "x": [max(1, to_ms(until) - to_ms(begin)) for begin, until in lasting],
+            "width": _RAIL,
+            "offset": _BELOW,
+            "marker": {"color": "token:--ink/42", "line": {"width": 0}},
+            "hoverinfo": "skip",
+        }
+    ]
+
+
 def _trace(kind: Kind, marks: Sequence[Mark], start: datetime, end: datetime) -> Trace:
     groups = gathered(marks, start=start, end=end)
-    shares = [(group[0].at - start) / (end - start) for group in groups]
+    moments = [max(group[0].at, start) for group in groups]
+    shares = [(moment - start) / (end - start) for moment in moments]
     texts, places = _texts([_word(group) for group in groups], shares)
     return {
         "type": "scatter",
         "mode": "markers+text",
         "name": kind.value,
         "meta": "marks",
-        "x": [to_ms(group[0].at) for group in groups],
+        "x": [to_ms(moment) for moment in moments],
         "y": [_LANES[kind]] * len(groups),
         "text": texts,
         "textposition": places,
@@ -146,20 +184,26 @@ def _table(title: str, marks: Sequence[Mark], end: datetime) -> Table:
     return Table(
         title=title,
         columns=COLUMNS,
-        rows=tuple((clock_text(one.at, today=end), one.kind.value, one.word, one.by, one.why) for one in marks),
+        rows=tuple((_when(one, end), one.kind.value, one.word, one.by, one.why) for one in marks),
         trails=tuple(Trail(href=one.href) for one in marks),
     )
+
+
+def _when(one: Mark, end: datetime) -> str:
+    until = "" if one.until is None else f" – {clock_text(one.until, today=end)}"
+    return f"{clock_text(one.at, today=end)}{until}"
 
 
 _COUNTED = {
     Kind.POLICY: ("change of the policy", "changes of the policy"),
     Kind.OVERRIDE: ("act on overrides", "acts on overrides"),
     Kind.ESCALATION: ("step of escalations", "steps of escalations"),
+    Kind.ANNOTATION: ("annotation", "annotations"),
 }
 
 
 def _caption(lanes: dict[Kind, list[Mark]], is_cut: bool) -> str:
     counted = [count_text(len(found), *_COUNTED[kind]) for kind, found in lanes.items() if found]
     if not counted:
-        return "Nobody changed the policy or an override, and nothing was escalated."
+        return "Nobody changed the policy or an override, and nobody noted anything."
     return f"{listing(counted, most=3)}{'; only the newest are shown' if is_cut else ''}."

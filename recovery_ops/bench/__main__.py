@@ -1,4 +1,4 @@
-"""`manage.py bench [runtime|ingest|control|pages|outages|queries|replay]`: our own figures, beside others."""
+"""`manage.py bench [runtime|ingest|control|pages|outages|queries|replay|work]`: our own figures, beside others."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from recovery_ops.bench import control, detection, guarded, ingest, outages, pages, queries, replays
+from recovery_ops.bench import control, detection, guarded, ingest, outages, pages, queries, replays, work
 from recovery_ops.bench.figures import Figure, Report
 
 NAMES = ("runtime", "ingest", "control", "pages", "outages")
-ON_REQUEST = ("queries", "replay")
+ON_REQUEST = ("queries", "replay", "work")
 """What takes long, and is measured only by its name."""
 SUSTAINED_S = 120.0
 
@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> None:
         description="Measure what a guard costs, how fast facts come in, how soon a click is obeyed, what pages cost.",
     )
     parser.add_argument(
-        "what", nargs="*", metavar="|".join((*NAMES, *ON_REQUEST)), help="default: all but queries and replay"
+        "what", nargs="*", metavar="|".join((*NAMES, *ON_REQUEST)), help=f"default: all but {', '.join(ON_REQUEST)}"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long facts are sent; default: %(default)s")
@@ -69,6 +69,8 @@ def _measured(name: str, said: argparse.Namespace, screen: Console) -> list[Repo
             return pages.measure(pages.SCALES[said.scale])
         if name == "control":
             return control.measure(control.Size(said.clients, said.runtimes, said.clicks, said.opamp), said.engine)
+        if name == "work":
+            return work.measure(said.engine)
         if name == "outages":
             return [outages.measure(), *detection.measure(said.engine)]
         return [guarded.measure()]

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
+from html import unescape
 from statistics import median
 from typing import Any
 
@@ -40,11 +42,10 @@ def measure(paths: list[str]) -> dict[str, dict[str, float]]:
 
 
 def links(path: str) -> list[str]:
-    """Where the first rows of a list lead."""
-    import re
-
+    """Where the first row of a list leads: to a page below it, for a page may begin with a table of something else."""
     page = _signed_in().get(path).content.decode()
-    return re.findall(r'<th scope="row"[^>]*><a\b[^>]*?\bhref="([^"]+)"', page)[:1]
+    found = re.findall(r'<th scope="row"[^>]*>.*?<a\b[^>]*?\bhref="([^"]+)"', page, re.DOTALL)
+    return [one for one in map(unescape, found) if one.startswith(f"{path}/")][:1]
 
 
 def _signed_in() -> Any:

@@ -130,31 +130,31 @@ def _ask(server: Server, method: str, path: str, body: bytes | None = None) -> d
 def _deployed() -> Iterator[Server]:
     with ExitStack() as stack:
         database_url = stack.enter_context(cluster()).new_database("detection")
-        broker_url = stack.enter_context(_redis())
+        broker_url = stack.enter_context(a_redis())
         server = stack.enter_context(served(database_url, broker_url))
         env = environment_of(server.data, database_url, broker_url)
         celery = [sys.executable, "-m", "celery", "-A", "recovery_ops"]
-        stack.enter_context(_running([*celery, "worker", "--concurrency", "2"], env, server.data))
+        stack.enter_context(running([*celery, "worker", "--concurrency", "2"], env, server.data))
         beat = [*celery, "beat", "--schedule", str(server.data / "beat-of-its-own")]
-        stack.enter_context(_running(beat, env, server.data))
+        stack.enter_context(running(beat, env, server.data))
         seen_after_s(server, "warming-up")  # a worker takes some seconds to start, which is no part of seeing
         yield server
 
 
 @contextmanager
-def _redis() -> Iterator[str]:
+def a_redis() -> Iterator[str]:
     program = shutil.which("redis-server")
     if program is None:
         raise NotHere("Redis is not on this machine")
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     words = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-    with _running([program, *words], dict(os.environ), ROOT):
+    with running([program, *words], dict(os.environ), ROOT):
         yield f"redis://127.0.0.1:{port}/0"
 
 
 @contextmanager
-def _running(command: list[str], env: dict[str, str], folder: Path) -> Iterator[None]:
+def running(command: list[str], env: dict[str, str], folder: Path) -> Iterator[None]:
     process = subprocess.Popen(  # our own command
         command,
         env=env | {"PYTHONPATH": str(ROOT)},

@@ -2,8 +2,9 @@
 
 Seeding ten million facts one by one takes an hour; copying tables takes minutes. What a week holds is made denser
 within its minutes, so that the sums only count more; and then copied by whole multiples of the longest span of the
-sums, around the end of the week and back in at its start, so that the sums of a copy are those of the original moved
-as well. Either way each table is what it would have been.
+sums, so that the sums of a copy are those of the original moved as well: around the end of the week and back in at its
+start, as a larger fleet would have told it, or into the weeks before it, as the same fleet would have in more time.
+Either way each table is what it would have been.
 """
 
 # ruff: noqa: S608  (only names of our own tables and columns are put together; every value is a parameter)
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,7 @@ django.setup()
 
 from events.lanes_anew import sum_lanes_anew  # noqa: E402  (models want a Django that is set up)
 from events.moments import MINUTE_S, US_PER_S, to_us  # noqa: E402  (models want a Django that is set up)
+from events.partitions import make_ahead  # noqa: E402  (models want a Django that is set up)
 from events.statements import FACT_COLUMNS, INTERVAL_COLUMNS, SPANS, SUMS, Merge  # noqa: E402
 from events.summing import COUNTERS  # noqa: E402
 
@@ -83,24 +85,59 @@ def make_denser(times: int) -> None:
 
 
 def grow(week: Week, copies: range) -> Iterator[int]:
-    """Add these copies of what is there; yield the number of each as it is done."""
-    _make_quick()
+    """Add these copies of what is there to the same week; yield the number of each as it is done."""
     start_us = to_us(week.start)
     first, length = start_us // _MINUTE_US, _LENGTH_US // _MINUTE_US
+    moment = f"(%s + ({{0}} - %s + %s) %% {_LENGTH_US})".format
+    minute = f"%s + (minute - %s + %s) %% {length}"
+    span = f"%s / minutes + (span - %s / minutes + %s / minutes) %% ({length} / minutes)"
+    return _added(
+        _Copy(
+            _Move(number, moment, (start_us, start_us, number * _STEP_US)),
+            minute=minute,
+            span=span,
+            values=[first, first, number * STEP_MINUTES],
+        )
+        for number in copies
+    )
+
+
+def lengthen(week: Week, copies: range) -> Iterator[int]:
+    """Add these copies of what is there to the weeks before; yield the number of each as it is done."""
+    make_ahead(week.end.date(), behind=(copies.stop * LENGTH).days)
+    return _added(
+        _Copy(
+            _Move(number, "({0} - %s)".format, (number * _LENGTH_US,)),
+            minute="minute - %s",
+            span="span - %s / minutes",
+            values=[number * _LENGTH_US // _MINUTE_US],
+        )
+        for number in copies
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A copy of facts, and how the minutes and spans of their sums are moved by `values`, in minutes."""
+
+    move: _Move
+    minute: str
+    span: str
+    values: list[int]
+
+
+def _added(copies: Iterable[_Copy]) -> Iterator[int]:
+    _make_quick()
     with connection.cursor() as cursor:
         _keep(cursor, "fact", "degradation", "minutesum", "spansum")
     with _unindexed("events_fact"):
-        for number in copies:
-            moment = f"(%s + ({{0}} - %s + %s) %% {_LENGTH_US})".format
-            move = _Move(number, moment, (start_us, start_us, number * _STEP_US))
-            by_minutes = [first, first, number * STEP_MINUTES]
+        for copy in copies:
             with transaction.atomic(), connection.cursor() as cursor:
-                _copy_facts(cursor, move)
-                _copy_degradations(cursor, move)
-                _merge(cursor, SUMS, "minute", f"%s + (minute - %s + %s) %% {length}", by_minutes)
-                spans = f"%s / minutes + (span - %s / minutes + %s / minutes) %% ({length} / minutes)"
-                _merge(cursor, SPANS, "span", spans, by_minutes)
-            yield number
+                _copy_facts(cursor, copy.move)
+                _copy_degradations(cursor, copy.move)
+                _merge(cursor, SUMS, "minute", copy.minute, copy.values)
+                _merge(cursor, SPANS, "span", copy.span, copy.values)
+            yield copy.move.number
     _tidy()
 
 
@@ -212,13 +249,14 @@ def _listed(columns: tuple[str, ...]) -> str:
 
 
 def main(until: str, what: str, times: str) -> None:
-    """`growing.py UNTIL denser|grow TIMES`, on the store that the environment's variables name."""
+    """`growing.py UNTIL denser|grow|lengthen TIMES`, on the store that the environment's variables name."""
     if what == "denser":
         make_denser(int(times))
         return
+    add = {"grow": grow, "lengthen": lengthen}[what]
     with Progress(*_COLUMNS, console=Console(stderr=True)) as progress:
         bar = progress.add_task("growing", total=int(times) - 1)
-        for _ in grow(Week.before(datetime.fromisoformat(until)), range(1, int(times))):
+        for _ in add(Week.before(datetime.fromisoformat(until)), range(1, int(times))):
             progress.update(bar, advance=1)
 
 

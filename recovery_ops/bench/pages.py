@@ -82,20 +82,24 @@ class NoBrowser(Exception):
 
 
 def measure(scale: Scale = SMALL, pages: dict[str, str] | None = None, *, cpu_slower: int = CPU_SLOWER) -> list[Report]:
-    """Seed, serve, ask every page from within, then look at it from without; a report for each kind of figure."""
-    wanted = PAGES if pages is None else pages
+    """Seed and serve, then as `measure_on`."""
     with served() as server:
         numbers = [f"--{name}={number}" for name, number in asdict(scale).items()]
         commanded(server, "-m", "manage", "seed", "--days=7", *numbers)
-        asked = json.loads(commanded(server, "-m", "recovery_ops.bench.asked", *wanted.values()))
-        reports = _of_server(asked, wanted, scale)
-        try:
-            paths = {name: asked[path]["path"] for name, path in wanted.items()}
-            seen = _looked_at(server, paths, cpu_slower)
-        except NoBrowser as error:
-            skipped = Figure("every page", None, "ms", note=f"skipped: {error}")
-            return [*reports, Report("pages in a browser", [skipped])]
-        return [*reports, *_of_browser(seen, cpu_slower)]
+        return measure_on(server, scale, PAGES if pages is None else pages, cpu_slower=cpu_slower)
+
+
+def measure_on(server: Server, scale: Scale, pages: dict[str, str], *, cpu_slower: int) -> list[Report]:
+    """Ask every page of a seeded server from within, then look at it from without; a report for each kind of figure."""
+    asked = json.loads(commanded(server, "-m", "recovery_ops.bench.asked", *pages.values()))
+    reports = _of_server(asked, pages, scale)
+    try:
+        paths = {name: asked[path]["path"] for name, path in pages.items()}
+        seen = _looked_at(server, paths, cpu_slower)
+    except NoBrowser as error:
+        skipped = Figure("every page", None, "ms", note=f"skipped: {error}")
+        return [*reports, Report("pages in a browser", [skipped])]
+    return [*reports, *_of_browser(seen, cpu_slower)]
 
 
 def _of_server(asked: dict[str, Any], wanted: dict[str, str], scale: Scale) -> list[Report]:
@@ -110,7 +114,8 @@ def _of_server(asked: dict[str, Any], wanted: dict[str, str], scale: Scale) -> l
         if not found["path"]:
             queries.figures.append(Figure(name, None, "", note="skipped: its list is empty"))
             continue
-        queries.add(name, found["queries"], "queries", aim=AIM_QUERIES)
+        which = found["path"] if path.endswith("*") else ""
+        queries.add(name, found["queries"], "queries", aim=AIM_QUERIES, note=which)
         times.add(name, found["server_ms"], "ms", aim=AIM_SERVER_MS)
         sizes.add(name, found["html_bytes"] / 1000, "kB", aim=AIM_HTML_KB)
     return [queries, times, sizes]

@@ -13,10 +13,11 @@ from events.amplification import amplification
 from events.capacity import asking as capacity
 from events.degradations.asking import degradations_in
 from events.failures import asking as failures
+from events.failures.mixing import mixes
 from events.failures.unknown import unknown_causes
 from events.queries.beginnings import first_sign_of_life
-from events.queries.breakers import counts_among, reported, standing_of, states_of
-from events.queries.counted import calls_through, counted
+from events.queries.breakers import counts_among, providers_of, reported, standing_of, states_of
+from events.queries.counted import calls_through, counted, in_flight
 from events.queries.evidence import evidence_of
 from events.queries.instance import breakers_in, failures_of, revisions_of
 from events.queries.moves import moves_within
@@ -102,8 +103,11 @@ def _lists(place: Place, span: dict[str, Any]) -> Iterator[_Asked]:
     yield "unknown causes", lambda: unknown_causes(environment, **span)
     yield "causes of failures", lambda: _causes(environment, span)
     yield "causes of failures before", lambda: failures.counts_before(environment, **span)
+    seen = failures.read_failures(environment, **span).seen
+    yield "what became of their runs", lambda: mixes(environment, seen, {one.fingerprint for one in seen[: runs.PAGE]})
     for show in runs.Show:
         yield f"runs: {show.value}", partial(runs.runs, environment, **span, show=show)
+    yield "waits that servers asked for", lambda: capacity.waits_asked_for(environment, **span)
     yield "capacity events", lambda: capacity.capacity_events(environment, **span, now=place.now)
 
 
@@ -156,6 +160,8 @@ def _of_instances(place: Place) -> Iterator[_Asked]:
     ids = [agent.id for agent in agents]
     yield "gate of a rollout", lambda: counted(environment, ids, start=now - _ROLLOUT, end=now)
     yield "breakers among some instances", lambda: counts_among(environment, ids[::2], ids[1::2])
+    yield "calls under way", lambda: in_flight(environment, now=now)
+    yield "providers of breakers", lambda: providers_of(environment, now=now)
     yield "calls let through", lambda: calls_through(environment, ids, start=now - _ROLLOUT, end=now)
     for agent in agents[:1]:
         yield "one instance", partial(queries.agent_named, environment, agent.service, agent.instance, now=now)

@@ -35,19 +35,26 @@ def last_border(now: datetime | None = None) -> datetime:
 
 
 @contextmanager
-def stores(engine: str) -> Iterator[tuple[Environ, Callable[[], Environ]]]:
-    """An empty store, and a function that copies it once it is filled and gives the copy's. Raises NoPostgres."""
+def stores(engine: str) -> Iterator[tuple[Environ, Callable[[str], Environ]]]:
+    """An empty store, and a function that copies it, once it is filled, by a name and gives the copy's.
+
+    Raises NoPostgres.
+    """
     with tempfile.TemporaryDirectory(prefix="recovery-ops-bench-") as folder:
-        small, large = Path(folder, "small"), Path(folder, "large")
+        small = Path(folder, "small")
         small.mkdir()
+
+        def copied(name: str) -> Path:
+            return shutil.copytree(small, Path(folder, name))
+
         if engine == "sqlite":
-            yield _environ(small, ""), lambda: _environ(shutil.copytree(small, large), "")
+            yield _environ(small, ""), lambda name: _environ(copied(name), "")
             return
         with cluster() as database:
             url = database.new_database("small")
             yield (
                 _environ(small, url),
-                lambda: _environ(shutil.copytree(small, large), database.new_database("large", like="small")),
+                lambda name: _environ(copied(name), database.new_database(name, like="small")),
             )
 
 

@@ -14,7 +14,8 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -23,8 +24,10 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from recovery_ops.cli import (
     accounts,
     acts,
+    annotating,
     capacity,
     escalations,
+    exports,
     failures,
     keys,
     learning,
@@ -33,6 +36,7 @@ from recovery_ops.cli import (
     notifications,
     policies,
     ramps,
+    runbooks,
     runs,
     second,
     settings,
@@ -55,6 +59,7 @@ __all__ = ["DONE", "NOT_APPLIED", "NO_ANSWER", "REFUSED", "WAITS", "Console", "N
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 _TIMEOUT_S = 10.0
+_PIECE_BYTES = 65_536
 _WORST_FIRST = ("forced_open", "open", "half_open", "disabled", "metrics_only", None, "closed")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -88,18 +93,30 @@ class Console:
 
     def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
         """The document it answers with. Raises Problem, NoAnswer."""
-        headers = {"Authorization": f"Bearer {self.key}", "Accept": "application/json"}
+        headers = {"Accept": "application/json"}
         content = None
         if body is not None:
             content = json.dumps(body).encode()
             headers |= {"Content-Type": "application/json", "Idempotency-Key": secrets.token_urlsafe(16)}
+        with self._answer(method, path, content, headers) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+
+    def pieces(self, path: str) -> Iterator[bytes]:
+        """What it answers with, piece by piece: a file. Raises Problem, NoAnswer."""
+        with self._answer("GET", path, None, {}) as answer:
+            while piece := answer.read(_PIECE_BYTES):
+                yield piece
+
+    @contextmanager
+    def _answer(self, method: str, path: str, content: bytes | None, headers: Mapping[str, str]) -> Iterator[Any]:
         if not self.url.startswith(("http://", "https://")):
             raise NoAnswer(f"{self.url} is no address: it begins with http:// or https://")
-        request = Request(self.url.rstrip("/") + path, data=content, headers=headers, method=method)  # noqa: S310  # checked above
+        let_in = {"Authorization": f"Bearer {self.key}", **headers}
+        request = Request(self.url.rstrip("/") + path, data=content, headers=let_in, method=method)  # noqa: S310  # checked above
         try:
             with build_opener(_NoRedirects()).open(request, timeout=_TIMEOUT_S) as answer:
-                found: dict[str, Any] = json.load(answer)
-                return found
+                yield answer
         except HTTPError as error:
             raise Problem(error.code, *_told(error)) from None
         except (URLError, OSError, ValueError) as error:
@@ -153,9 +170,13 @@ def _carried_out(
 ) -> int:
     simple = {
         "accounts": accounts.run,
+        **dict.fromkeys(("annotate", "annotations"), annotating.run),
         "capacity": capacity.run,
-        **dict.fromkeys(("agents", "overrides", "explain", "degradations", "amplification", "api"), looking.run),
+        **dict.fromkeys(
+            ("agents", "overrides", "explain", "simulate", "degradations", "amplification", "api"), looking.run
+        ),
         "escalations": escalations.run,
+        "exports": exports.run,
         "failures": failures.run,
         "keys": keys.run,
         "quarantine": keys.run,
@@ -165,6 +186,7 @@ def _carried_out(
         "feedback": learning.run,
         "requests": second.run,
         "resets": ramps.run,
+        "runbooks": runbooks.run,
         "runs": runs.run,
         "settings": settings.run,
         "unclassified": unclassified.run,
@@ -197,9 +219,11 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     acts.add_words(verbs, _seconds)
     accounts.add_words(verbs)
     looking.add_words(verbs)
+    annotating.add_words(verbs)
     capacity.add_words(verbs)
     policies.add_words(verbs, _seconds)
     escalations.add_words(verbs, _seconds)
+    exports.add_words(verbs)
     failures.add_words(verbs, _seconds)
     unclassified.add_words(verbs)
     keys.add_words(verbs, _seconds)
@@ -207,6 +231,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     masking.add_words(verbs)
     notifications.add_words(verbs)
     ramps.add_words(verbs)
+    runbooks.add_words(verbs)
     runs.add_words(verbs)
     second.add_words(verbs)
     settings.add_words(verbs)
@@ -226,7 +251,8 @@ def _status(console: Console, say: Callable[[str], None]) -> int:
         held = "".join(f"; {one['mode']} by {one['by']} until {one['expires_at']}" for one in row["overrides"])
         counts = ", ".join(f"{count} {state}" for state, count in row["counts"].items())
         unknown = f", {row['unknown']} unknown" if row["unknown"] else ""
-        say(f"  {row['name']}: {counts or 'no state known'}{unknown}{held}")
+        probe = f"; next probe {row['next_probe'][:19]} UTC" if row["next_probe"] else ""
+        say(f"  {row['name']}: {counts or 'no state known'}{unknown}{probe}{held}")
         for one in row["stuck"]:
             say(f"    stuck: {one['sentence']} {one['advice']}")
     return DONE

@@ -11,6 +11,8 @@ from recovery_ops.cli import ramps
 from recovery_ops.cli.words import DONE, NOT_APPLIED, REFUSED, WAITS, Ask, Asking, Refusal, Say, Unconfirmed
 
 POLL_S = 0.25
+_EVERYBODY = "/api/v1/status"
+"""Who obeys the newest revision, of all."""
 _MOST_NAMED = 6
 _VERBS = (
     ("trip", "hold breakers open for a time"),
@@ -78,7 +80,7 @@ def act(console: Asking, options: argparse.Namespace, say: Say, sleep: Callable[
         body["expires_in_s"] = 3600.0
         say("It ends in 1 h: no --for was given.")
     if len(options.breaker) > 1:
-        return _several(console, options, body, say, ask)
+        return _several(console, options, body, say, sleep, ask)
     [breaker] = options.breaker
     path = f"/api/v1/breakers/{quote(breaker, safe='')}"
     done = _confirmed(console, f"{path}/{options.verb}", body, say, ask)
@@ -87,15 +89,17 @@ def act(console: Asking, options: argparse.Namespace, say: Say, sleep: Callable[
     in_steps = f" It would go in steps: {ramps.line_of(done['ramp'])}." if "ramp" in done else ""
     if done["dry_run"]:
         say(f"Nothing was changed. {_touched(done['impact'])}.{in_steps} {done['impact']['consequence']}")
+        _say_called_off(done, say)
         _say_answers(done["impact"], say)
         _say_needs(done, say)
         return DONE
-    already = " (it was so already)" if done["was_already"] else ""
-    say(f"{options.verb} {breaker}: revision {done['revision']}{already}; {_touched(done['impact'])}")
+    say(f"{options.verb} {breaker}: {_result(done)}; {_touched(done['impact'])}")
+    _say_called_off(done, say)
     _say_assumed(done, say)
     if "ramp" in done:
         say(f"{ramps.line_of(done['ramp'])}; see `recovery-ops resets show {done['ramp']['number']}`")
-    return _waited(console, f"{path}?revision={done['revision']}", options.wait, say, sleep)
+    who = _EVERYBODY if "*" in breaker else f"{path}?revision={done['revision']}"
+    return _waited(console, who, options.wait, say, sleep)
 
 
 def shed(console: Asking, options: argparse.Namespace, say: Say, ask: Ask | None) -> int:
@@ -115,17 +119,46 @@ def shed(console: Asking, options: argparse.Namespace, say: Say, ask: Ask | None
     until = (
         f"{'from ' + held['starts_at'][:19] + ' ' if options.starts_in_s else ''}until {held['expires_at'][:19]} UTC"
     )
-    words = "everything passes again" if held["ended_at"] else f"load is shed {until}"
+    words = f"load is shed {until}"
+    if held["ended_at"]:
+        is_called_off = held["starts_at"] > held["ended_at"]
+        words = f"none is shed from {held['starts_at'][:19]} UTC on" if is_called_off else "everything passes again"
     if done["dry_run"]:
         say(f"Nothing was changed. It would be: {words}, revision {done['revision']}. {_touched(done['impact'])}.")
         _say_needs(done, say)
         return DONE
     say(f"{words}: revision {done['revision']}{' (it was so already)' if done['was_already'] else ''}")
+    _say_called_off(done, say)
     _say_assumed(done, say)
     return DONE
 
 
-def _several(console: Asking, options: argparse.Namespace, body: dict[str, object], say: Say, ask: Ask | None) -> int:
+def _say_called_off(done: Mapping[str, Any], say: Say) -> None:
+    for one in done.get("called_off", ()):
+        span = f"{one['starts_at'][:19]} to {one['expires_at'][:19]} UTC"
+        say(f"It calls off what was planned there: {one['id']}, {span}, {one['by']}: {one['reason']}")
+
+
+def _result(done: Mapping[str, Any]) -> str:
+    """What came of it, and of which override: `revision 7, forced_open from 2026-11-21T14:26:18 to … UTC`."""
+    words = f"revision {done['revision']}"
+    if done["was_already"]:
+        words += " (it was so already)"
+    held = done.get("override")
+    if held is None:
+        return words
+    span = f"{held['mode']} from {held['starts_at'][:19]} to {held['expires_at'][:19]} UTC"
+    return f"{words}, {'ended: ' if held['ended_at'] else ''}{span}"
+
+
+def _several(
+    console: Asking,
+    options: argparse.Namespace,
+    body: dict[str, object],
+    say: Say,
+    sleep: Callable[[float], None],
+    ask: Ask | None,
+) -> int:
     said = body | {"verb": options.verb, "names": options.breaker}
     found = _confirmed(console, "/api/v1/breakers", said, say, ask)
     tried = " (nothing was changed)" if body.get("dry_run") else ""
@@ -136,13 +169,14 @@ def _several(console: Asking, options: argparse.Namespace, body: dict[str, objec
         if "problem" in one:
             say(f"{one['name']}: refused: {one['problem']['detail']}")
             continue
-        already = ", was so already" if one["done"]["was_already"] else ""
-        say(f"{one['name']}: revision {one['done']['revision']}{already}{tried}")
+        say(f"{one['name']}: {_result(one['done'])}{tried}")
     waiting = found.get("waiting", 0)
     say(f"{len(found['results']) - found['refused'] - waiting} of {len(found['results'])}; {_touched(found['impact'])}")
     _say_answers(found["impact"], say)
     _say_assumed(found, say)
-    return REFUSED if found["refused"] else WAITS if waiting else DONE
+    is_done = len(found["results"]) > found["refused"] + waiting and not body.get("dry_run")
+    waited = _waited(console, _EVERYBODY, options.wait, say, sleep) if is_done else DONE
+    return REFUSED if found["refused"] else WAITS if waiting else waited
 
 
 def _confirmed(console: Asking, path: str, body: dict[str, object], say: Say, ask: Ask | None) -> dict[str, Any]:

@@ -11,6 +11,17 @@ from recovery_ops.cli.looking import range_of
 from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
 
 _PATH = "/api/v1/capacity"
+_NARROWED = {
+    "provider": "only those of this provider",
+    "model": "only those of this model",
+    "region": "only those of this region",
+    "code": "only what was answered with this HTTP status, as 529",
+    "owner": "only those of provider, quota, network or unreachable",
+    "breaker": "only what opened this breaker",
+    "service": "only what reached this service",
+    "runs": "only what reached so many runs at least",
+    "lasted_s": "only what lasted so many seconds at least",
+}
 
 
 def add_words(verbs: Any) -> None:
@@ -20,8 +31,8 @@ def add_words(verbs: Any) -> None:
     listed = words.add_parser("list", help="those of the last day, the newest first")
     add_paging(listed)
     listed.add_argument("--going-on", action="store_true", help="only what is not over")
-    for part in ("provider", "region"):
-        listed.add_argument(f"--{part}", help=f"only those of this {part}")
+    for part, told in _NARROWED.items():
+        listed.add_argument(f"--{part.replace('_', '-')}", dest=part, help=told)
     for name, told in (("from", "a moment in ISO 8601 (a day ago)"), ("to", "a moment in ISO 8601 (now)")):
         listed.add_argument(f"--{name}", dest=f"{name}_", metavar="MOMENT", help=told)
     words.add_parser("show", help="one, with what it reached").add_argument("number", type=int)
@@ -41,7 +52,7 @@ def add_words(verbs: Any) -> None:
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     """Carry out one of the words."""
     if options.word == "list":
-        asked = {part: said for part in ("provider", "region") if (said := getattr(options, part))}
+        asked = {part: said for part in _NARROWED if (said := getattr(options, part))}
         asked |= range_of(options) | ({"going_on": "true"} if options.going_on else {})
         path = f"{_PATH}/events" + (f"?{urlencode(asked)}" if asked else "")
         say_rows(console, path, "events", options, lambda one: [_line(one)], say, nothing="No outage in this range.")
@@ -74,6 +85,7 @@ def _show(console: Asking, options: argparse.Namespace, say: Say) -> int:
     for name in ("operations", "breakers_opened", "services"):
         if told := found["event"][name]:
             say(f"  {name.replace('_', ' ')}: {', '.join(f'{one} {count}' for one, count in told.items())}")
+    say(f"  for customers: {found['customer_words']}")
     return DONE
 
 

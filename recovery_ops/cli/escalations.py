@@ -38,6 +38,8 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     add_paging(shown)
     shown.add_argument("--owner", help="only this person's; nobody for nobody's")
     shown.add_argument("--label", help="only with this label")
+    shown.add_argument("--service", help="only what this agent asks")
+    shown.add_argument("--category", help="only about failures of this category")
     shown.add_argument("--due", choices=("late", "soon"), help="only late ones, or those due within 15 minutes")
     shown.add_argument("--severity", choices=_SEVERITIES, help="only this severity")
     words.add_parser("show", help="one question with its story").add_argument("number", type=int)
@@ -69,7 +71,9 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
     chosen = {
-        name: value for name in ("queue", "severity", "owner", "label", "due") if (value := getattr(options, name))
+        name: value
+        for name in ("queue", "severity", "owner", "label", "service", "category", "due")
+        if (value := getattr(options, name))
     }
     path = f"{_PATH}?{urlencode({'tab': options.tab, **chosen})}"
     found = say_rows(console, path, "escalations", options, lambda one: [_line(one)], say)

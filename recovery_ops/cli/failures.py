@@ -10,6 +10,12 @@ from urllib.parse import quote
 from recovery_ops.cli.words import DONE, REFUSED, Asking, Say, add_paging, say_rows
 
 _PATH = "/api/v1/failures"
+_BECAME = {
+    "alone": "recovered by themselves",
+    "second_best": "recovered by a fallback or with less",
+    "helped": "recovered with a person's help",
+    "lost": "lost",
+}
 _ACTS = {
     "assign": "give it to a person",
     "unassign": "take it from its owner",
@@ -35,6 +41,9 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
             until = one.add_mutually_exclusive_group(required=True)
             until.add_argument("--for", dest="for_s", type=seconds, metavar="TIME", help="2h, 7d …")
             until.add_argument("--more", type=int, metavar="N", help="until it has failed so often again")
+            until.add_argument("--escalating", action="store_true", help="until many more fail in an hour than usual")
+        if word == "resolve":
+            one.add_argument("--next-version", action="store_true", help="only a newer version brings it back")
     merge = _act_word(words, "merge", "make one cause of several; the first names the whole")
     merge.add_argument("fingerprints", nargs="+", metavar="fingerprint")
     split = _act_word(words, "split", "make a cause of those with one value")
@@ -56,11 +65,12 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     """Carry out one of the words."""
     if options.word == "list":
         return _list(console, options, say)
-    names = ("reason", "dry_run", "to", "for_s", "more", "fingerprint", "fingerprints", "field", "value")
+    names = ("reason", "to", "for_s", "more", "fingerprint", "fingerprints", "field", "value")
+    flags = ("dry_run", "escalating", "next_version")
     body = {
         name: value
-        for name in names
-        if (value := getattr(options, name, None)) is not None and (value is not False or name != "dry_run")
+        for name in (*names, *flags)
+        if (value := getattr(options, name, None)) is not None and (value is not False or name not in flags)
     }
     if options.word not in _ACTS:
         path = f"groupings/{options.number}/undo" if options.word == "undo" else options.word
@@ -84,9 +94,12 @@ def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _cause(one: Mapping[str, Any]) -> list[str]:
     owner = one["assigned_to"] or "nobody"
+    became = one["became"]
+    told = ", ".join(f"{became[name]} {words}" for name, words in _BECAME.items() if became[name])
     return [
         f"{one['fingerprint']} {one['failures']} × {one['category']} in {', '.join(one['operations'])}",
         f"  {one['state']}, owner {owner}; last {one['last']}; “{one['message']}”",
+        *([f"  its newest runs: {told}"] if told else []),
     ]
 
 

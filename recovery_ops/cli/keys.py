@@ -19,7 +19,7 @@ def add_words(verbs: Any, seconds: Any) -> None:
     add_paging(words.add_parser("list", help="the keys of the environment, without their secrets"))
     create = words.add_parser("create", help="make a key; its secret is said once, alone on the last line")
     create.add_argument("name", help="what or whom it is for")
-    create.add_argument("--scope", required=True, help="ingest,desired,read,act,settings,admin")
+    create.add_argument("--scope", required=True, help="ingest,desired,read,act,settings,admin; or wall, alone")
     create.add_argument("--days", type=int, help="how long it is good for; else for ever")
     rotate = words.add_parser("rotate", help="make a key like it; the old one ends after an overlap")
     rotate.add_argument("prefix", help="how the key begins")

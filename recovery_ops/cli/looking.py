@@ -6,23 +6,33 @@ import argparse
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from recovery_ops.cli.policies import read_document
 from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
 
 _PLACE = ("breaker", "service", "instance", "group", "kind")
+_LIMITS = (
+    ("failure_rate_threshold", "share of failed calls that opens, as 0.3; 0 is off"),
+    ("minimum_number_of_calls", "calls before a rate is judged"),
+    ("consecutive_failures", "failures in a row that open; 0 is off"),
+    ("sliding_window_size", "calls, or seconds, in the window"),
+)
 _RANGE = (("from", "a moment in ISO 8601 (a day ago)"), ("to", "a moment in ISO 8601 (now)"))
 
 
 def add_words(verbs: Any) -> None:
     """The verbs that only look, and `api` for what has no verb of its own."""
     add_paging(verbs.add_parser("agents", help="who reports, and what each obeys"))
-    add_paging(verbs.add_parser("overrides", help="what people impose on breakers, what holds before what is to begin"))
+    add_paging(verbs.add_parser("overrides", help="what people impose: what holds, then what begins soonest"))
     explain = verbs.add_parser("explain", help="which override and which rule wins at a place, and why")
     explain.add_argument("operation")
     for part in _PLACE:
         explain.add_argument(f"--{part}", help=f"at this {part}")
+    simulate = verbs.add_parser("simulate", help="how often other limits would have opened a breaker in 24 h")
+    simulate.add_argument("breaker")
+    for limit, brief in _LIMITS:
+        simulate.add_argument(f"--{limit.replace('_', '-')}", dest=limit, help=brief)
     for verb, brief in (
         ("degradations", "what was reduced, since when, to what"),
         ("amplification", "attempts for each call, those that spend most first"),
@@ -32,7 +42,7 @@ def add_words(verbs: Any) -> None:
         _add_range(one)
     api = verbs.add_parser("api", help="any address of the API, as JSON: what has no verb of its own")
     api.add_argument("method", type=str.upper, choices=("GET", "POST", "PUT", "PATCH", "DELETE"))
-    api.add_argument("path", help="such as /api/v1/views")
+    api.add_argument("path", help="such as /api/v1/views, or views")
     api.add_argument("--body", metavar="FILE", help="a JSON file, or - for standard input")
 
 
@@ -50,12 +60,14 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     """Carry out one of the verbs."""
     if options.verb == "api":
         body = None if options.body is None else read_document(options.body)
-        path = options.path if options.path.startswith("/") else f"/api/v1/{options.path}"
+        path = options.path if options.path.startswith("/api/") else f"/api/v1/{options.path.lstrip('/')}"
         answer = console.ask(options.method, path, body if isinstance(body, dict) or body is None else {"body": body})
         say(json.dumps(answer, indent=2, ensure_ascii=False))
         return DONE
     if options.verb == "explain":
         return _explain(console, options, say)
+    if options.verb == "simulate":
+        return _simulate(console, options, say)
     if options.verb == "overrides":
         return _overrides(console, options, say)
     path, name, lines, nothing = {
@@ -70,16 +82,19 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _overrides(console: Asking, options: argparse.Namespace, say: Say) -> int:
     found: dict[str, Any] = {"next": "/api/v1/overrides"}
-    rows: list[dict[str, Any]] = []
-    while found["next"] is not None and (options.all or len(rows) < options.limit):
+    holding: list[dict[str, Any]] = []
+    ahead: list[dict[str, Any]] = []
+    while found["next"] is not None:  # all of them: the server tells the newest first, and the last may begin first
         found = console.ask("GET", found["next"])
-        rows += [*found["overrides"], *found["ahead"]]
+        holding += found["overrides"]
+        ahead += found["ahead"]
+    rows = holding + sorted(ahead, key=lambda one: str(one["starts_at"]))
     for one in rows if options.all else rows[: options.limit]:
         for line in _override(one):
             say(line)
     if not rows:
         say("Nothing is imposed, and nothing is planned: the rules decide.")
-    elif not options.all and (found["next"] is not None or len(rows) > options.limit):
+    elif not options.all and len(rows) > options.limit:
         say("There are more: --all, or a higher --limit.")
     return DONE
 
@@ -96,6 +111,26 @@ def _explain(console: Asking, options: argparse.Namespace, say: Say) -> int:
     for knob in found["knobs"]:
         if knob["by"].startswith("rule "):
             say(f"  {knob['name']} {knob['value']}: {knob['by']}")
+    return DONE
+
+
+def _simulate(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    asked = {name: said for name, _ in _LIMITS if (said := getattr(options, name))}
+    path = f"/api/v1/breakers/{quote(options.breaker, safe='')}/simulate"
+    found = console.ask("GET", path + (f"?{urlencode(asked)}" if asked else ""))
+    limits = ", ".join(f"{name} {value}" for name, value in found["limits"].items())
+    other, today = found["simulated"], found["today"]
+    say(f"{found['breaker']} since {found['since'][:19]} UTC, {found['failures']} failures told; {limits}")
+    say(f"it would have opened {other['openings']} times on {other['instances']} of {found['instances']} instances")
+    say(f"with today's limits {today['openings']} times; it really opened {found['recorded']['openings']} times")
+    say(f"refused: {other['refused_failures']} that failed, {other['refused_successes']} that went well")
+    if other["not_known"]:
+        say(f"not known: {other['not_known']} calls that were refused then and would have been made")
+    for one in other["newest"]:
+        say(
+            f"  {one['at'][:19]} {one['service']}/{one['instance']}: "
+            f"{one['trigger']}, {one['failures']} of {one['calls']} failed"
+        )
     return DONE
 
 

@@ -26,6 +26,13 @@ class Asking(Protocol):
         """The document it answers with. Raises Refusal."""
 
 
+class Fetching(Asking, Protocol):
+    """A console that gives out files, too."""
+
+    def pieces(self, path: str) -> Iterator[bytes]:
+        """What it answers with, piece by piece: a file. Raises Refusal."""
+
+
 def every(console: Asking, path: str, name: str) -> Iterator[dict[str, Any]]:
     """The rows called `name` of a list, page after page. Raises Refusal."""
     further: str | None = path

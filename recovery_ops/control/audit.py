@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -121,8 +121,11 @@ def hash_of(entry: AuditEntry, previous_hash: str) -> str:
     return hashlib.sha256((previous_hash + _json(content)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def verify(environment: str) -> ChainReport:
-    """Walk the whole chain of an environment and say where it first breaks. Reads every entry once."""
+def verify(environment: str, read: Callable[[int], None] = lambda _: None) -> ChainReport:
+    """Walk the whole chain of an environment and say where it first breaks. Reads every entry once.
+
+    Says to `read` now and then how many it has read so far.
+    """
     first_head = _head(environment)
     number, previous_hash, hash_at_head = 0, "", ""
 
@@ -144,6 +147,8 @@ def verify(environment: str) -> ChainReport:
         number, previous_hash = entry.number, entry.hash
         if number == first_head.number:
             hash_at_head = entry.hash
+        if not number % _CHUNK:
+            read(number)
     if number < first_head.number:
         return broken(number + 1, f"Rows {number + 1} to {first_head.number} are missing from the end.")
     # What was appended while we walked lies behind the first head, and never behind the one that is noted now.

@@ -22,6 +22,7 @@ from recovery_ops.control.actors import Actor, Channel, wish_of
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.escalations.asking import unacknowledged
 from recovery_ops.control.heard import unheard
+from recovery_ops.control.jobs import in_tray
 from recovery_ops.control.models import EVERYWHERE, NAME_CHARS, HeldAct, Revision
 from recovery_ops.control.roles import Grants, Role, grants_of
 from recovery_ops.control.saved_views import in_use
@@ -31,7 +32,7 @@ PARAMETER = "environment"
 _SESSION_KEY = "environment"
 _REQUEST_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 _AGENT_CHARS = 300
-_NO_OBJECTS = {"verb", "kind", "operation", "rest"}
+_NO_OBJECTS = {"verb", "kind", "operation", "category", "rest"}
 """Parts of addresses that name no object: what is done, and what a policy may speak of before anybody has called it."""
 _ADDED = ("csrfmiddlewaretoken", "seen", "version", "weighed", "environment", "back")
 """Fields of forms that say how it stood and where one came from, and not what is wanted."""
@@ -131,8 +132,8 @@ def console(request: HttpRequest) -> dict[str, Any]:
     `may.trip` and so on are the permissions of `roles.LEAST_ROLE`. `nav.breakers` counts those that do not flow,
     `nav.agents` those that do not report, `nav.capacity` the outages that go on, `nav.escalations` what nobody has
     taken, `nav.requests` what waits for a second person. `carried` is the range the address asks for, for links to
-    other screens, `unheard` the words of the address that the page did not ask for. What a page does not print is
-    not asked for.
+    other screens, `unheard` the words of the address that the page did not ask for. `has_tray`: this session asked for
+    long work that may still go on. What a page does not print is not asked for.
     """
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return {}
@@ -146,6 +147,7 @@ def console(request: HttpRequest) -> dict[str, Any]:
         "nav": SimpleLazyObject(partial(_nav, visit)),
         "carried": carried(request),
         "unheard": unheard(request),
+        "has_tray": in_tray(request.session, timezone.now()),
         "view_in_use": SimpleLazyObject(partial(in_use, request, visit.environment)),
     }
 

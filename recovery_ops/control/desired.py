@@ -114,7 +114,8 @@ class Snapshot:
     resets: tuple[DesiredReset, ...] = ()
     answers: tuple[Answer, ...] = ()
     probes: tuple[Probe, ...] = ()
-    shed: Shed | None = None
+    sheds: tuple[Shed, ...] = ()
+    """The load that is shed, and what is to be, the earliest first."""
     canary: Canary | None = None
     spared: Mapping[str, Spared] = field(default_factory=dict)
     """Whom an override lets out, by its id."""
@@ -190,8 +191,13 @@ class Snapshot:
             issued_at=issued_at,
             answers=[self.answers[index] for index in answers],
             probes=[self.probes[index] for index in probes],
-            shed=self.shed,
+            shed=self.sheds[0] if self.sheds else None,
+            sheds_ahead=self.sheds[1:],
         )
+
+    def shed_at(self, now: float) -> Shed | None:
+        """The load that is shed at a moment, in seconds since the epoch."""
+        return next((one for one in self.sheds if one.holds_at(now)), None)
 
 
 def current_revision(environment: str) -> int:
@@ -229,16 +235,15 @@ def _read(environment: str, revision: Revision | None) -> Snapshot:
         resets=tuple(one.as_desired() for one in resets),
         answers=_answers(environment, revision),
         probes=_probes(environment, revision.changed_at - PROBES_KEPT),
-        shed=_shed(environment, revision.changed_at - EXPIRED_KEPT),
+        sheds=_sheds(environment, revision.changed_at - EXPIRED_KEPT),
         canary=_canary(environment),
         spared={one.pk: one.spared for one in live if one.spares},
         bands={(one.revision, one.scope): one.cohort for one in resets if one.cohort is not None},
     )
 
 
-def _shed(environment: str, since: datetime) -> Shed | None:
-    held = LoadShed.objects.live(environment).filter(expires_at__gt=since).first()
-    return None if held is None else held.as_desired()
+def _sheds(environment: str, since: datetime) -> tuple[Shed, ...]:
+    return tuple(one.as_desired() for one in LoadShed.objects.live(environment).filter(expires_at__gt=since))
 
 
 def _canary(environment: str) -> Canary | None:

@@ -11,6 +11,7 @@ from django.db.models import Q
 from events.failures.grouping import Grouping, Split
 from events.failures.rows import Field
 from recovery_ops.control.models import FailureCase, FailureGrouping
+from recovery_ops.control.returning import escalates_at
 
 RETURNED = "returned"
 """A cause that was archived until something that has come true."""
@@ -65,6 +66,8 @@ def standing_of(case: FailureCase | None, *, last: datetime | None, now: datetim
 
 
 def _state_of(case: FailureCase, last: datetime | None, now: datetime) -> tuple[str, str]:
+    if case.state == FailureCase.RESOLVED and case.versions is not None:
+        return case.state, "resolved in the next version"  # whose failures they are is looked at by `keep_failures`
     if case.state == FailureCase.RESOLVED and last is not None and last > case.decided_at:
         return FailureCase.REGRESSED, "regressed"
     if case.state != FailureCase.ARCHIVED:
@@ -74,6 +77,8 @@ def _state_of(case: FailureCase, last: datetime | None, now: datetime) -> tuple[
         return (
             (RETURNED, "returned") if is_over else (case.state, f"archived until {case.archived_until:%d %b %H:%M} UTC")
         )
+    if case.archived_usual is not None:
+        return case.state, f"archived until {escalates_at(case.archived_usual):,} in an hour"
     more = case.archived_more or 0
     if case.seen_more >= more:
         return RETURNED, "returned"

@@ -219,11 +219,19 @@ class ShedForm(ExtendForm, BeginForm):
 
     SHED = (("critical", "Shed all that nobody waits for"), ("sheddable_plus", "Shed only what is least important"))
     HELD = (("pass", "Let everything pass"), ("extend", "Let it go on for longer"))
-    AHEAD = (("pass", "Do not shed then: let everything pass"),)
 
-    def __init__(self, *args: Any, environment: str, is_shedding: bool, is_ahead: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        environment: str,
+        is_shedding: bool,
+        ahead: Sequence[tuple[str, str]] = (),
+        **kwargs: Any,
+    ) -> None:
+        """`ahead`: the id of each that is to begin, and from when until when."""
         super().__init__(*args, **kwargs)
-        offered = self.HELD if is_shedding else self.AHEAD if is_ahead else ()
+        offered = [*self.HELD] if is_shedding else []
+        offered += [(f"pass:{one}", f"Do not shed {when}") for one, when in ahead]
         self.fields["act"].choices = [*offered, *self.SHED]  # type: ignore[attr-defined]
         self.fields["expires_in_s"].required = False
         self._environment = environment
@@ -232,7 +240,8 @@ class ShedForm(ExtendForm, BeginForm):
         """Letting everything pass needs no end, and neither that nor going on a confirmation."""
         cleaned: dict[str, Any] = self.cleaned_data
         act = cleaned.get("act")
-        if act and act != "pass" and not cleaned.get("expires_in_s") and "expires_in_s" not in self.errors:
+        is_end_needed = bool(act) and not str(act).startswith("pass")
+        if is_end_needed and not cleaned.get("expires_in_s") and "expires_in_s" not in self.errors:
             self.add_error("expires_in_s", "Choose when it ends.")
         if act in dict(self.SHED) and cleaned.get("confirm") != self._environment:
             self.add_error("confirm", f"Type {self._environment} exactly as it stands here.")

@@ -262,11 +262,10 @@ class _Comparison:
             reach = self._snapshot.reach(who_is(self._agent))
             desired = of_document(parse_desired(self._snapshot.document(reach, issued_at=self._now.timestamp())))
             return within(desired), dict.fromkeys(desired, self._policy_name)
-        shed = self._snapshot.shed
-        is_shed = shed is not None and shed.holds_at(self._now.timestamp())
-        desired = of_process(self._policy, shed=shed.least if shed is not None and is_shed else None)
+        shed = self._snapshot.shed_at(self._now.timestamp())
+        desired = of_process(self._policy, shed=shed.least if shed is not None else None)
         by = dict.fromkeys(desired, self._policy_name)
-        by[SHED] = f"{shed.by}: {shed.reason}" if shed is not None and is_shed else ""
+        by[SHED] = f"{shed.by}: {shed.reason}" if shed is not None else ""
         return desired, by
 
     @property

@@ -6,20 +6,21 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.db.models import CharField, F, Model, QuerySet, Value
-from django.db.models.functions import Cast
+from django.db.models import Case, CharField, DateTimeField, F, Model, Q, QuerySet, Value, When
+from django.db.models.functions import Cast, Coalesce
 from django.urls import reverse
 
 from events.timelines import Kind, Mark
 from events.window import Window
 from recovery_ops.control.actions import words_of
-from recovery_ops.control.models import Escalation, LoadShed, Override, PolicyRelease, PolicyRollout, Reset
+from recovery_ops.control.models import Annotation, Escalation, LoadShed, Override, PolicyRelease, PolicyRollout, Reset
 from recovery_ops.rules.scope import ANY, Place, Scope
 
 MOST = 500
 """The newest so many acts of a window are read."""
 
-_TEXT = CharField()
+_TEXT, _MOMENT = CharField(), DateTimeField()
+_KIND = {"until": _MOMENT}
 
 
 class _Row(NamedTuple):
@@ -35,6 +36,8 @@ class _Row(NamedTuple):
     text: str
     by: str
     why: str
+    until: datetime | None = None
+    """When what lasts ends; of what goes on, the end of the window."""
 
     @property
     def scope(self) -> Scope:
@@ -45,25 +48,49 @@ _SCOPED = {name: F(name) for name in ("operation", "service", "instance", "group
 
 
 def marks_in(environment: str, window: Window, breaker: str) -> list[Mark]:
-    """The acts of a window, newest first: releases and rollouts of the policy, overrides, resets, shed load and
-    escalations; with a `breaker` those that concern it. One query.
+    """The acts of a window, newest first: releases and rollouts of the policy, overrides, resets, shed load,
+    escalations and annotations; with a `breaker` those that concern it. One query.
     """
-    first, *others = (_acts(kind, environment, window, what, at, said) for kind, what, at, said in _ARMS)
+    first, *others = (
+        _acts(kind, environment, window, what, at, said).filter(_about(said, breaker)) for kind, what, at, said in _ARMS
+    )
     rows = first.union(*others, all=True).order_by("-told_at")[:MOST]
     acts = map(_Row._make, rows)
     return [_mark(act, window) for act in acts if not breaker or _concerns(act, breaker)]
+
+
+def _inside(kind: type[Model], at: str, window: Window) -> Q:
+    """What was done in the window; of what lasts, also what reaches into it."""
+    is_inside = Q(**{f"{at}__gte": window.start})
+    if kind is Annotation:
+        is_inside |= Q(lasts=True) & (Q(until=None) | Q(until__gte=window.start))
+    return is_inside & Q(**{f"{at}__lt": window.end})
+
+
+def _about(said: Mapping[str, Any], breaker: str) -> Q:
+    """What may concern a breaker: asked of the store, or the newest acts on others would leave no room for its own."""
+    if not breaker or "operation" not in said:
+        return Q()
+    return Q(operation__in=("", breaker)) | Q(operation__contains=ANY)
 
 
 def _acts(
     kind: type[Model], environment: str, window: Window, what: str, at: str, said: Mapping[str, Any]
 ) -> QuerySet[Any, Any]:
     """The acts of one table, in the columns of `_Row`."""
-    inside = {"environment": environment, f"{at}__gte": window.start, f"{at}__lt": window.end}
-    found: QuerySet[Any, Any] = kind._default_manager.filter(**inside)
+    found: QuerySet[Any, Any] = kind._default_manager.filter(_inside(kind, at, window), environment=environment)
+    if kind is Annotation:
+        found = found.filter(removed_at=None)
     if kind in _PLANNED_AHEAD:  # called off before it began, it never held: only the audit log tells of it
         found = found.exclude(ended_at__lt=F("starts_at"))
-    told: dict[str, Any] = {"at": F(at), "what": Value(what), **dict.fromkeys(_Row._fields[2:], Value("")), **said}
-    columns = {f"told_{name}": value if name == "at" else Cast(value, _TEXT) for name, value in told.items()}
+    told: dict[str, Any] = {"at": F(at), "what": Value(what), **dict.fromkeys(_Row._fields[2:], Value(""))}
+    told |= {"until": Value(None), **said}
+    if kind is Annotation:
+        told["until"] = Case(When(lasts=True, then=Coalesce(F("until"), Value(window.end, output_field=_MOMENT))))
+    columns: dict[str, Any] = {
+        f"told_{name}": Cast(value, _KIND.get(name, _TEXT)) for name, value in told.items() if name != "at"
+    }
+    columns["told_at"] = F(at)
     rows: QuerySet[Any, Any] = (
         found.order_by().annotate(**columns).values_list(*(f"told_{name}" for name in _Row._fields))
     )
@@ -95,6 +122,10 @@ _ARMS: tuple[tuple[type[Model], str, str, dict[str, Any]], ...] = (
         {"ref": F("id"), "operation": F("operation"), "text": F("queue"), "by": F("service"), "why": F("reason")},
     ),
     (
+        *(Annotation, "noted", "at"),
+        {"ref": F("number"), "operation": F("operation"), "text": F("text"), "by": F("by"), "why": F("tags")},
+    ),
+    (
         *(Escalation, "answered", "resolved_at"),
         {"ref": F("id"), "operation": F("operation"), "text": F("resolution"), "by": F("resolved_by")},
     ),
@@ -106,14 +137,15 @@ _KINDS = {
     "rolled": Kind.POLICY,
     "asked": Kind.ESCALATION,
     "answered": Kind.ESCALATION,
+    "noted": Kind.ANNOTATION,
 }
 
 
 def _concerns(act: _Row, breaker: str) -> bool:
     """Whether an act reaches one breaker: what changes the policy or sheds load may reach every one."""
     kind = _KINDS.get(act.what, Kind.OVERRIDE)
-    if kind is Kind.ESCALATION:
-        return act.operation == breaker
+    if kind in (Kind.ESCALATION, Kind.ANNOTATION):
+        return act.operation == breaker or (kind is Kind.ANNOTATION and not act.operation)
     if kind is Kind.POLICY or act.what in ("shed", "unshed"):
         return True
     return Scope(operation=act.operation).holds(Place(service="", instance="", breaker=breaker))
@@ -125,9 +157,16 @@ def _mark(act: _Row, window: Window) -> Mark:
         kind=_KINDS.get(act.what, Kind.OVERRIDE),
         word=_word(act),
         by=act.by,
-        why=act.why.replace("_", " ") if act.what == "asked" else act.why,
+        why=_why(act),
         href=_href(act, window),
+        until=act.until,
     )
+
+
+def _why(act: _Row) -> str:
+    if act.what == "noted":
+        return ", ".join(act.why.strip("|").split("|"))
+    return act.why.replace("_", " ") if act.what == "asked" else act.why
 
 
 def _word(act: _Row) -> str:
@@ -143,6 +182,7 @@ def _word(act: _Row) -> str:
         "unshed": "shed no more",
         "asked": f"ESC-{act.ref} opened",
         "answered": f"ESC-{act.ref} {act.text or 'resolved'}",
+        "noted": act.text,
     }
     return words[act.what]
 
@@ -150,6 +190,8 @@ def _word(act: _Row) -> str:
 def _href(act: _Row, window: Window) -> str:
     if act.what in ("asked", "answered"):
         return reverse("escalation", args=[int(act.ref)])
+    if act.what == "noted":
+        return reverse("annotation", args=[int(act.ref)])
     if act.what == "policy":
         return reverse("release", args=[int(act.ref)])
     if act.what in ("rollout", "rolled"):

@@ -97,6 +97,8 @@ class _Shown:
     """A document on its way to the page: its faults by field, and which of them found one."""
 
     faults: dict[str, str]
+    unread: Mapping[str, str]
+    """Texts that state no JSON, by their field."""
     placed: set[str] = field(default_factory=set)
 
     def of(self, name: str) -> tuple[str, ...]:
@@ -121,9 +123,14 @@ def field_of(path: str) -> str:
 
 
 # -- to the page ------------------------------------------------------------------------------------------------------
-def sections_of(document: Mapping[str, Any], faults: Mapping[str, str]) -> tuple[list[Section], list[str]]:
-    """The document as sections, and the faults that have no field there, in words."""
-    shown = _Shown({field_of(path): message for path, message in faults.items()})
+def sections_of(
+    document: Mapping[str, Any], faults: Mapping[str, str], unread: Mapping[str, str]
+) -> tuple[list[Section], list[str]]:
+    """The document as sections, and the faults that have no field there, in words.
+
+    `unread` has the texts of fields that state no JSON: they are shown instead of what the document says.
+    """
+    shown = _Shown({field_of(path): message for path, message in faults.items()}, unread)
     sections = [
         _sources(document, shown),
         _table(document, shown),
@@ -375,7 +382,7 @@ def _others(document: Mapping[str, Any], shown: _Shown) -> Section:
     for name, part in document.items():
         if name in OWN_SECTIONS:
             continue
-        text = json.dumps(part, indent=2, ensure_ascii=False)
+        text = shown.unread.get(f"section.{name}", json.dumps(part, indent=2, ensure_ascii=False))
         below = tuple(f"{one}: {shown.of(one)[0]}" for one in list(shown.faults) if one.startswith(f"{name}."))
         fields.append(
             Field(

@@ -24,6 +24,8 @@ Fields = Mapping[str, str]
 """What was typed, by the field's name."""
 
 _MOST_ROWS = 200
+_MOST_DIGITS = 300
+"""A number beyond that is none that a float could hold."""
 _NEW_ROWS: dict[str, dict[str, Any]] = {
     "rules": {"scope": {}, "knobs": {}},
     "retry_table": {
@@ -77,10 +79,39 @@ def document_typed(base: Mapping[str, Any], typed: Fields) -> tuple[dict[str, An
             document[section] = _knobs_typed(typed, section, knobs, base.get(section))
     for name in [name for name in base if name not in OWN_SECTIONS and f"section.{name}" in typed]:
         try:
-            document[name] = json.loads(typed[f"section.{name}"])
-        except (ValueError, RecursionError) as error:
-            faults[f"section.{name}"] = f"is not JSON: {error}"
+            document[name] = json_of(typed[f"section.{name}"])
+        except JsonUnread as unread:
+            faults[f"section.{name}"] = str(unread)
     return document, faults
+
+
+class JsonUnread(Exception):
+    """A text that states no value; what is wrong with it, in words that go on after its name."""
+
+
+def json_of(text: str) -> Any:
+    """The value of a JSON text. Raises JsonUnread, for a name that an object says twice as well."""
+    try:
+        return json.loads(text, object_pairs_hook=_said_once, parse_int=_countable)
+    except json.JSONDecodeError as error:
+        raise JsonUnread(f"is not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from error
+    except RecursionError as error:
+        raise JsonUnread("is nested beyond reading") from error
+
+
+def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise JsonUnread(f"says {name} twice in one object: one of them would be lost")
+        found[name] = value
+    return found
+
+
+def _countable(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise JsonUnread(f"has a whole number of {len(digits):,} digits; {_MOST_DIGITS} are the most")
+    return int(digits)
 
 
 def moved(document: Mapping[str, Any], move: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from recovery_ops.control.views import (
     releases,
     replays,
     rollouts,
+    runbooks,
 )
 from recovery_ops.control.views.door import Page
 
@@ -31,6 +32,9 @@ def pages(door: Callable[[Page], Page]) -> list[URLPattern]:
         path("policies/proposals/<number:number>/edit", door(editor.edit), name="edit-proposal"),
         path("policies/proposals/<number:number>/replay", door(replays.start), name="start-replay"),
         path("policies/proposals/<number:number>/roll-out", door(rollouts.start), name="start-rollout"),
+        path("policies/playbook/<str:category>", door(runbooks.runbook), name="runbook"),
+        path("policies/playbook/<str:category>/edit", door(runbooks.edit_runbook), name="edit-runbook"),
+        path("escalations/<number:number>/steps", door(runbooks.tick), name="escalation-steps"),
         path("policies/golden", door(golden.golden), name="golden"),
         path("policies/golden/<number:number>", door(golden.case), name="golden-case"),
         path("feedback", door(feedback.feedback), name="feedback"),

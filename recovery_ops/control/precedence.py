@@ -91,7 +91,7 @@ def override_claims(snapshot: Snapshot, place: Place, *, now: datetime) -> list[
         elif not one.holds_at(at):
             why = "has not begun" if at < one.starts_at else "is over"
         elif winner is not None and winner.scope.rank > one.scope.rank:
-            why = f"{winner.id} is more specific: it speaks of {rank_words(winner.scope)}"
+            why = f"{winner.id} is more specific: {_advantage(winner.scope, [one.scope])}"
         else:
             why = f"{winner.id if winner else 'another'} is of a newer revision"
         claims.append(
@@ -136,7 +136,17 @@ def _why_it_wins(scope: Scope, others: Sequence[Scope], tie: str) -> str:
         return "nothing else speaks of this place"
     if any(other.rank == scope.rank for other in others):
         return f"of those that speak of {rank_words(scope)} it {tie}"
-    return f"it is the most specific: it speaks of {rank_words(scope)}"
+    return f"it is the most specific: {_advantage(scope, others)}"
+
+
+def _advantage(scope: Scope, others: Sequence[Scope]) -> str:
+    """What a scope has before those that it beats, in words."""
+    alike = [other for other in others if other.rank[0] == scope.rank[0]]
+    if not alike:
+        return f"it speaks of {rank_words(scope)}"
+    if all(other.rank[1] < scope.rank[1] for other in alike):
+        return f"of those that speak of {_RANKS[scope.rank[0]]} it has more letters beside the stars"
+    return f"of those that speak of {_RANKS[scope.rank[0]]} with as many letters it has more whole names"
 
 
 def _knobs(snapshot: Snapshot, place: Place, kind: str) -> list[Said]:
@@ -152,5 +162,6 @@ def _knobs(snapshot: Snapshot, place: Place, kind: str) -> list[Said]:
 
 def rank_words(scope: Scope) -> str:
     """How specific a scope is, in words."""
-    named = " with a wildcard" if any(ANY in part and part != ANY for part in (scope.operation, scope.service)) else ""
+    parts = (scope.instance, scope.service, scope.operation, scope.group)
+    named = " with a wildcard" if any(ANY in part and part != ANY for part in parts) else ""
     return _RANKS[scope.rank[0]] + named

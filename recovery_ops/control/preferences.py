@@ -14,9 +14,11 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
+from recovery_ops.control.shortcuts import moves_of
+
 UTC_NAME = "UTC"
 _YEAR_S = 365 * 24 * 3600
-_NAMES = ("theme", "contrast", "density", "keys", "zone")
+_NAMES = ("theme", "contrast", "density", "keys", "moved", "zone")
 _CHOICES = {
     "theme": ("light", "dark"),
     "contrast": ("more",),
@@ -34,6 +36,8 @@ class Preferences:
     contrast: str = ""
     density: str = ""
     keys: str = ""
+    moved: str = ""
+    """Shortcuts of one's own, as `shortcuts.moves_of` reads them."""
     zone: str = UTC_NAME
 
     @property
@@ -62,6 +66,8 @@ def preferences_of(request: HttpRequest) -> Preferences:
 
 def is_choice(name: str, value: str) -> bool:
     """Whether this can be chosen, and is not the usual."""
+    if name == "moved":
+        return bool(moves_of(value))
     return value in zones() if name == "zone" else value in _CHOICES[name]
 
 

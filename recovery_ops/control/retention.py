@@ -1,17 +1,20 @@
-"""How long what people asked for once is kept: replays, whose results are large and soon out of date, and what a key
-was used for.
+"""How long what people asked for once is kept: replays and exports, whose results are large and soon out of date, and
+what a key was used for.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from recovery_ops.control.models import Replay, UsedKey
+from recovery_ops.control.models import Export, Replay, UsedKey
 
 KEEP_USED_KEYS = timedelta(days=30)
 """Nobody asks again with a key after so long. That it was used stands in the audit log for good."""
+KEEP_EXPORTS = 20
+"""Of one environment, the newest that have ended: no file is longer than `exporting.job` lets it be."""
 _AT_ONCE = 2000
 """Rows in one transaction: who writes meanwhile waits some milliseconds at most."""
 
@@ -25,6 +28,23 @@ def sweep_replays(now: datetime) -> int:
         (settings.DATA_DIR / "replays" / f"{environment}-{number}.log").unlink(missing_ok=True)
         Replay.objects.filter(pk=pk).delete()
     return len(swept)
+
+
+def sweep_exports(now: datetime) -> int:
+    """Delete exports that ended longer ago than KEEP_EXPORTS_DAYS, those beyond the newest KEEP_EXPORTS of each
+    environment, and their logs; return how many.
+    """
+    before = now - timedelta(days=settings.KEEP_EXPORTS_DAYS)
+    over = Export.objects.exclude(state__in=Export.UNFINISHED).order_by("environment", "-finished_at", "-pk")
+    kept: Counter[str] = Counter()
+    swept = 0
+    for pk, environment, number, finished_at in over.values_list("pk", "environment", "number", "finished_at"):
+        kept[environment] += 1
+        if kept[environment] > KEEP_EXPORTS or (finished_at is not None and finished_at < before):
+            (settings.DATA_DIR / "exports" / f"{environment}-{number}.log").unlink(missing_ok=True)
+            Export.objects.filter(pk=pk).delete()
+            swept += 1
+    return swept
 
 
 def sweep_used_keys(now: datetime) -> int:

@@ -34,6 +34,7 @@ LEAST_ROLE: dict[str, Role] = {
     "respond": Role.RESPONDER,  # take, hand on, put off and resolve what is put to people, and causes of failures
     "decide": Role.RESPONDER,  # approve or reject what an agent proposes
     "show_content": Role.RESPONDER,  # what strangers sent, as it came; each look is written down
+    "annotate": Role.RESPONDER,  # note something on the time axis, end and remove it
     "arrange": Role.RESPONDER,  # merge and split capacity events and causes of failures
     "trip": Role.OPERATOR,
     "disable": Role.OPERATOR,
@@ -50,6 +51,7 @@ LEAST_ROLE: dict[str, Role] = {
     "roll_back_policy": Role.OPERATOR,  # to what was live before: an emergency waits for nobody
     "break_glass": Role.EDITOR,  # release without approval where it is asked for; lands in the list for review
     "agree": Role.OPERATOR,  # to what somebody else asked for where two have to; it takes the act's own permission too
+    "write_runbooks": Role.EDITOR,  # what people are to do about a class of failures
     "approve_policy": Role.APPROVER,  # somebody else's
     "manage_notifications": Role.EDITOR,  # channels, what they are told, and chains of who is asked
     "set_rules": Role.ADMIN,  # whether an environment asks for review
@@ -80,6 +82,8 @@ KEY_PERMISSIONS: dict[str, frozenset[str]] = {
             "respond",
             "decide",
             "arrange",
+            "annotate",
+            "write_runbooks",
         }
     ),
     # Apart from `act`: a channel makes the server send what happens here to wherever the key says.

@@ -19,6 +19,7 @@ _SCOPES = {
     "read": "read – ask the API",
     "act": "act – trip, release, edit and answer through the API",
     "settings": "settings – set up notifications through the API; it can send what happens here elsewhere",
+    "wall": "wall – open the wallboard with a link, without a sign-in, and nothing else",
     "admin": "admin – make keys and accounts through the API; whoever holds it can let anybody in here",
 }
 

@@ -14,6 +14,7 @@ from recovery_ops.control.context import known_environments
 from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.made_up import is_held
 from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.exporting import job as exports
 from recovery_ops.control.models import HeldAct, LoadShed, Override
 from recovery_ops.control.notify.budgets import watch
 from recovery_ops.control.notify.keeping import forget_old
@@ -21,7 +22,7 @@ from recovery_ops.control.notify.sending import send_due
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.own import dead_man
 from recovery_ops.control.replay import job
-from recovery_ops.control.retention import sweep_replays, sweep_used_keys
+from recovery_ops.control.retention import sweep_exports, sweep_replays, sweep_used_keys
 
 
 @shared_task
@@ -68,6 +69,12 @@ def sweep_old_replays() -> int:
 
 
 @shared_task
+def sweep_old_exports() -> int:
+    """Delete exports that are older than their time, or too many; return how many."""
+    return sweep_exports(timezone.now())
+
+
+@shared_task
 def forget_used_keys() -> int:
     """Delete what idempotency keys stood for long ago; return how many."""
     return sweep_used_keys(timezone.now())
@@ -94,6 +101,12 @@ def keep_failure_cases() -> int:
 def start_replays() -> bool:
     """Start the next replay in a process of its own; return whether there was one to start."""
     return job.start_next(now=timezone.now(), start=job.in_child) is not None
+
+
+@shared_task
+def start_exports() -> bool:
+    """Start the next export in a process of its own; return whether there was one to start."""
+    return exports.start_next(now=timezone.now(), start=exports.in_child) is not None
 
 
 @shared_task

@@ -8,15 +8,24 @@ from django.contrib.auth.decorators import login_not_required
 from django.urls import URLPattern, URLResolver, include, path
 
 from events import urls as events_urls
-from recovery_ops.control import notification_urls, policy_urls, run_urls, settings_urls, sign_in_urls
+from recovery_ops.control import (
+    addresses,  # noqa: F401  # `number` in addresses
+    notification_urls,
+    policy_urls,
+    run_urls,
+    settings_urls,
+    sign_in_urls,
+)
 from recovery_ops.control.marks import marks_in
 from recovery_ops.control.opamp.view import opamp
 from recovery_ops.control.own.prometheus import metrics
+from recovery_ops.control.questions import questions_in
 from recovery_ops.control.views import (
     accounts,
     acts,
     agents,
     amplification,
+    annotating,
     arranging,
     audit,
     breaker,
@@ -25,10 +34,12 @@ from recovery_ops.control.views import (
     capacity,
     degradations,
     escalations,
+    exports,
     figures,
     find,
     in_force,
     intake,
+    jobs,
     naming,
     overview,
     ramps,
@@ -37,7 +48,9 @@ from recovery_ops.control.views import (
     saved,
     second,
     shedding,
+    simulating,
     wallboard,
+    watching,
 )
 from recovery_ops.control.views.door import seeing
 
@@ -48,6 +61,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("views", seeing(saved.saved), name="saved"),
     path("find", seeing(find.find), name="find"),
     path("wallboard", seeing(wallboard.wallboard), name="wallboard"),
+    path("wall", login_not_required(wallboard.wall), name="wall"),
+    path("wall/<str:token>", login_not_required(wallboard.wall_link), name="wall-link"),
     path("counts", seeing(overview.counts), name="counts"),
     path("report/monthly", seeing(recovered.monthly), name="monthly-report"),
     path("report/monthly/", seeing(recovered.monthly)),
@@ -63,11 +78,15 @@ urlpatterns: list[URLPattern | URLResolver] = [
         path(f"breakers/<path:name>/{verb}", seeing(partial(acts.act, verb=verb)), name=f"breaker-{verb}")
         for verb in acts.ACTS
     ),
+    path("breakers/<path:name>/watch", seeing(watching.watching), name="breaker-watch"),
     path("breakers/<path:name>/figure", seeing(figures.figure), name="breaker-figure"),
+    path("breakers/<path:name>/simulate", seeing(simulating.simulate), name="breaker-simulate"),
     path("breakers/<path:name>/tables", seeing(figures.tables), name="breaker-tables"),
     path("breakers/<path:name>", seeing(breaker.breaker), name="breaker"),
-    *events_urls.pages(seeing, marks_in),
+    *events_urls.pages(seeing, marks_in, questions_in),
     *run_urls.pages(seeing),
+    path("timelines/annotate", seeing(annotating.annotating), name="annotate"),
+    path("timelines/annotations/<number:number>", seeing(annotating.annotation), name="annotation"),
     path("capacity", seeing(capacity.capacity), name="capacity"),
     path("capacity/arrange/<str:verb>", seeing(arranging.arrange), name="capacity-arrange"),
     path("capacity/<int:number>", seeing(capacity.one_event), name="capacity-event"),
@@ -85,6 +104,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("agents/settings", seeing(in_force.agent_settings), name="agent-settings"),
     path("agents/intake", seeing(intake.intake), name="intake"),
     path("audit", seeing(audit.audit), name="audit"),
+    path("jobs", seeing(jobs.jobs), name="jobs"),
+    path("jobs/tray", seeing(jobs.tray), name="jobs-tray"),
+    path("exports/new", seeing(exports.new_export), name="new-export"),
+    path("exports/<number:number>", seeing(exports.export), name="export"),
+    path("exports/<number:number>/file", seeing(exports.export_file), name="export-file"),  # type: ignore[arg-type]  # it is sent while it is read
     *sign_in_urls.urlpatterns,
     *settings_urls.pages(seeing),
     *notification_urls.pages(seeing),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import uuid
+from typing import IO
 
 from recovery_ops.drill.faults import BATCH, Drill
 from recovery_ops.drill.history import History
@@ -82,7 +83,7 @@ def killed_agents(drill: Drill, history: History) -> None:
     windows = []
     for _ in range(_KILLS):
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as agent:
-            told = agent.stdout.readline() + agent.stdout.readline() if agent.stdout else ""
+            told = _until_it_tells(agent.stdout) if agent.stdout else ""
             time.sleep(drill.chance.uniform(0.3, 0.8))
             agent.kill()
             rest = agent.stdout.read() if agent.stdout else ""
@@ -94,3 +95,11 @@ def killed_agents(drill: Drill, history: History) -> None:
         raise NeverAccepted(f"the outbox was not drained: {drained.stderr.decode(errors='replace')[-500:]}")
     history.note_acknowledged(list(history.sent), 0.0)
     history.notes.append(words_of(windows))
+
+
+def _until_it_tells(said: IO[str]) -> str:
+    """What an agent says up to its second fact: with the first it loads what it needs, which may take seconds."""
+    told = ""
+    while told.count(".\n") < 2 and (line := said.readline()):
+        told += line
+    return told

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from recovery_ops.drill.world import ROOT, NotHere
+from recovery_ops.progress import progress_bar
 
 WAYS = {
     "services": "PostgreSQL, Redis, two workers, two schedulers; harmed",
@@ -72,9 +73,11 @@ def run(seed: int, questions: int, rounds: int, stores: Mapping[str, str]) -> di
                 process.stdin.write(now)
                 process.stdin.flush()
     finally:
-        for way, process in ways.items():
-            out, err = process.communicate()
-            _hear(told, way, process.returncode, out, err)
+        with progress_bar("doing harm to one way, and none to the other", len(ways)) as tell:
+            for done, (way, process) in enumerate(ways.items(), 1):
+                out, err = process.communicate()
+                _hear(told, way, process.returncode, out, err)
+                tell(done)
     found = [one.pop("found") for one in told["ways"].values()]
     told["differences"] = differences(*found) if len(found) == len(WAYS) else []
     told["took_s"] = round(time.monotonic() - began, 1)

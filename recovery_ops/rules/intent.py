@@ -101,6 +101,14 @@ class Desired:
     probes: tuple[Probe, ...] = ()
     answers: tuple[Answer, ...] = ()
     shed: Shed | None = None
+    """The load that is shed, or the next that is to be."""
+    sheds_ahead: tuple[Shed, ...] = ()
+    """What is to be shed after that."""
+
+    def shed_at(self, now: float) -> Shed | None:
+        """The load that is shed at a moment."""
+        sheds = self.sheds_ahead if self.shed is None else (self.shed, *self.sheds_ahead)
+        return next((one for one in sheds if one.holds_at(now)), None)
 
 
 NOTHING_DESIRED = Desired()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from recovery_ops.rules.records import dataclass
 
@@ -108,8 +109,15 @@ def checked_knobs(given: object, path: str) -> tuple[dict[str, object], list[Pro
         if fault:
             problems.append(Problem(f"{path}.{name}", fault))
         else:
-            values[name] = float(value) if knob.kind == "number" else value
+            values[name] = _normal(knob, value)
     return values, problems
+
+
+def _normal(knob: Knob, value: Any) -> object:
+    """A value without a fault as whatever counts with it needs it: JSON may write a whole number as 3.0."""
+    if knob.kind == "number":
+        return float(value)
+    return int(value) if knob.kind == "whole" else value
 
 
 def fault_of(knob: Knob, value: object) -> str:

@@ -43,17 +43,29 @@ _KEY = compiled(
     | (?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{12,}                  # AWS
     | (?:gh[pousr]|github_pat|glpat|hf|xai|gsk|npm|pypi|dop_v1|shpat|whsec)[-_][A-Za-z0-9_-]{10,}
     | xox[a-z]-[A-Za-z0-9-]{8,} | xapp-[A-Za-z0-9-]{8,}               # Slack
+    | hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_-]+
     | AIza[A-Za-z0-9_-]{16,} | ya29\.[A-Za-z0-9_-]{10,}               # Google
+    | SG\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}                      # SendGrid
+    | hv[bsr]\.[A-Za-z0-9_-]{16,}                                     # Vault
+    | (?:bot)?[0-9]{6,12}:AA[A-Za-z0-9_-]{24,}                        # Telegram
+    | AGE-SECRET-KEY-1[A-Z0-9]{16,}
     | (?<![_-])eyJ[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]{5,}){1,4}       # JSON web tokens
     )""",
     re.VERBOSE,
 )
 _USERINFO = compiled(r"""(?<=://)[^\s/'"<>]{1,512}@""")
 _PAIR = compiled(
-    r"""((?:password|passwd|passphrase|secret|token(?!s)|credential|api[ _-]?key(?:\ provided)?|access[_-]?key
+    r"""((?:password|passwort|passwd|passphrase|secret|token(?!s)|credential|api[ _-]?key(?:\ provided)?|access[_-]?key
         |private[_-]?key|account[_-]?key|signature|session[_-]?id|(?<![a-z])(?:pwd|sig|key|auth))s?
-      \\*['"]?\s*(?:=>|[:=])\s*)
+      (?:\\*['"]?\s*(?:=>|[:=])\s*|>(?=[^\s<>])))
       (?:\\*"(?:[^"]{1,512}"|[^"\r\n]+"?)|\\*'(?:[^']{1,512}'|[^'\r\n]+'?)|[^\s,;&|<>()\[\]{}'"]+)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# `--password secret`, `curl -u name:secret`: what a command line says, which errors of processes repeat.
+_OPTION = compiled(
+    r"""((?<!\S)--(?:[a-z0-9]{1,20}-){0,3}(?:password|passwd|passphrase|secret|token|api-?key|access-?key)\s+
+      |(?<!\S)(?:-u|--user)[\s=]+[^\s:'"]{1,64}:)
+      (?!-)[^\s'"]+""",
     re.IGNORECASE | re.VERBOSE,
 )
 
@@ -62,8 +74,10 @@ _HEADER_WORDS = ("authorization", "cookie", "api-key", "auth-token", "security-t
 _KEY_STARTS = (
     *("sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "ro-", "ro_", "akia", "asia", "abia", "acca", "aroa", "aida", "xox"),
     *("ghp", "gho", "ghu", "ghs", "ghr", "github_pat", "glpat", "hf_", "xai-", "gsk_", "npm_", "pypi-", "dop_v1"),
-    *("shpat", "whsec", "xapp", "aiza", "ya29", "eyj"),
+    *("shpat", "whsec", "xapp", "aiza", "ya29", "eyj", "hooks.slack.com/", "sg.", "hvs.", "hvb.", "hvr.", ":aa"),
+    "age-secret-key",
 )
+_OPTION_STARTS = ("--", "-u")
 _PAIR_WORDS = ("pass", "pwd", "secret", "token", "credential", "key", "sig", "session", "auth")
 
 
@@ -82,6 +96,8 @@ def masked(text: str) -> str:
         text = _KEY.sub(MASK, text)
     if "://" in lower:
         text = _USERINFO.sub(f"{MASK}@", text)
+    if _has(lower, _OPTION_STARTS):
+        text = _OPTION.sub(rf"\1{MASK}", text)
     return _PAIR.sub(rf"\1{MASK}", text) if _has(lower, _PAIR_WORDS) else text
 
 
@@ -92,7 +108,7 @@ def visible(text: str) -> str:
 
 def blotted(text: str) -> str:
     """The text with every secret replaced by as many asterisks, and otherwise unchanged: as long as it was."""
-    for pattern in (_PRIVATE_KEY, _HEADER, _SCHEME, _KEY, _USERINFO, _PAIR):
+    for pattern in (_PRIVATE_KEY, _HEADER, _SCHEME, _KEY, _USERINFO, _OPTION, _PAIR):
         text = pattern.sub(_blot, text)
     return text
 

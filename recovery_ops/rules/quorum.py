@@ -61,7 +61,7 @@ class Decision:
 
 def rule_for(rules: Sequence[QuorumRule], breaker: str, operations: Sequence[str] = ()) -> QuorumRule | None:
     """The rule of a breaker: the one with the most specific pattern, of equals the last; None where there is none."""
-    best: tuple[tuple[int, int], int] | None = None
+    best: tuple[tuple[int, int, int], int] | None = None
     found = None
     for index, rule in enumerate(rules):
         scope = Scope(operation=rule.operation)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 
 from recovery_ops.rules.records import dataclass
 
 ANY = "*"
+_OTHER_WILDCARDS = re.compile(r"[\[?]")
+"""What `fnmatch` knows besides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +25,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """A part of an environment. `*` (also at the end of a name, `model:*`) stands for anything.
+    """A part of an environment. `*` (also within a name, `model:*`) stands for anything; no other character does.
 
     `operation` is compared with the operation's name and with its breaker's, because a breaker is named after its
     operation unless a shared backend is declared.
@@ -35,6 +38,9 @@ class Scope:
 
     def holds(self, place: Place) -> bool:
         """Whether the place lies in this scope."""
+        name = self.operation
+        if name != place.operation and name != place.breaker and ANY not in name:
+            return False  # of a thousand rules nearly all go here: a lint asks each of each
         return (
             _fits(self.instance, place.instance)
             and _fits(self.service, place.service)
@@ -47,33 +53,36 @@ class Scope:
         return _fits(self.instance, instance) and _fits(self.service, service) and _fits(self.group, group)
 
     @property
-    def rank(self) -> tuple[int, int]:
+    def rank(self) -> tuple[int, int, int]:
         """How specific: instance > service + operation > operation > service > group > environment.
 
-        The second number breaks ties between wildcards: more literal characters win.
+        The second number breaks ties: more literal characters win; then the third: more parts that are whole names.
         """
-        literal = sum(len(part.rstrip(ANY)) for part in (self.instance, self.service, self.operation, self.group))
+        parts = (self.instance, self.service, self.operation, self.group)
+        letters = sum(len(part.replace(ANY, "")) for part in parts)
+        return (self._level, letters, sum(ANY not in part for part in parts))
+
+    @property
+    def _level(self) -> int:
         if self.instance != ANY:
-            return (5, literal)
+            return 5
         if self.service != ANY and self.operation != ANY:
-            return (4, literal)
+            return 4
         if self.operation != ANY:
-            return (3, literal)
+            return 3
         if self.service != ANY:
-            return (2, literal)
-        if self.group != ANY:
-            return (1, literal)
-        return (0, literal)
+            return 2
+        return 1 if self.group != ANY else 0
 
     @property
     def is_whole_environment(self) -> bool:
         """Whether nothing narrows it."""
-        return self.rank == (0, 0)
+        return self._level == 0
 
 
 def _fits(pattern: str, name: str) -> bool:
     if pattern == ANY:
         return True
     if ANY in pattern:
-        return fnmatchcase(name, pattern.replace("[", "[[]"))
+        return fnmatchcase(name, _OTHER_WILDCARDS.sub(r"[\g<0>]", pattern))
     return pattern == name

@@ -25,6 +25,7 @@ from recovery_ops.runtime.clock import Clock
 from recovery_ops.runtime.concurrency.waiting import Waker
 from recovery_ops.runtime.counting import Cell, Rejections
 from recovery_ops.runtime.guard import Guarded, Guards, P, R, Said
+from recovery_ops.runtime.hiding import Hides
 from recovery_ops.runtime.housekeeping import Housekeeper
 from recovery_ops.runtime.identity import Identity
 from recovery_ops.runtime.limits import NO_LIMITS, Limits
@@ -105,6 +106,7 @@ class Recovery(Guards):
         self.lock = threading.RLock()
         self.is_off = os.environ.get("RECOVERY_OPS_OFF", "").strip() in ("1", "true", "yes")
         self.desired = desired
+        self._hides = Hides(desired.policy.masking)
         self.operations: dict[str, Operation] = {}
         self.runs_in_flight: set[str] = set()
         self.rejections = Rejections()
@@ -112,8 +114,7 @@ class Recovery(Guards):
         self._clamped: dict[str, None] = {}
         self._housekeeper = Housekeeper(self)
         self.use_sink(sink)
-        self._is_closed = False
-        self._is_held_for_fork = False
+        self._is_closed = self._is_held_for_fork = False
         forks.follow(self)
         if is_background_work_wanted:
             if not self.is_off:
@@ -176,6 +177,7 @@ class Recovery(Guards):
         with self.lock:
             self._clamped.clear()
             self.desired = desired
+            self._hides.masking = desired.policy.masking
             for operation in self.operations.values():
                 self._obey(operation)
             for shared in self._shared.values():
@@ -267,8 +269,7 @@ class Recovery(Guards):
 
     def load_shed(self) -> Shed | None:
         """Who sheds load now, and until when; None where nobody does, or the policy."""
-        held = self.desired.shed
-        return held if held is not None and held.holds_at(self.clock.wall()) else None
+        return self.desired.shed_at(self.clock.wall())
 
     def breaker(self, name: str) -> Breaker | None:
         """The breaker of this name; look, do not touch: it belongs to the lock."""
@@ -301,7 +302,7 @@ class Recovery(Guards):
         """Where facts go from now on; None is nowhere. A `Telemetry` hides what the policy says, whoever made it."""
         hide_by = getattr(sink, "hide_by", None)
         if hide_by is not None:
-            hide_by(lambda: self.desired.policy.masking)
+            hide_by(self._hides, self)
         self._sink = sink
 
     def before_fork(self) -> None:

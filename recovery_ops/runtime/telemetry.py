@@ -43,6 +43,7 @@ from recovery_ops.runtime.clock import Clock, uuid7
 from recovery_ops.runtime.delivery.intake import Intake
 from recovery_ops.runtime.delivery.outbox import Entry, Outbox, Rank
 from recovery_ops.runtime.delivery.outbox_file import Envelope
+from recovery_ops.runtime.hiding import AllHidden, Hides
 from recovery_ops.runtime.notices import Notices
 
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ class Telemetry:
         through_global_provider: bool = False,
         masking: Callable[[], Masking] = lambda: NOTHING_MORE,
     ) -> None:
-        self._maskings: tuple[Callable[[], Masking], ...] = (masking,)
+        self._asked_masking = masking
+        self._hidden = AllHidden()
         self._base, self.instance = instance, instance
         self._group = group
         self._clock = clock
@@ -192,9 +194,9 @@ class Telemetry:
         """Have each record read as it is made, in the background thread."""
         self._readers = (*self._readers, read)
 
-    def hide_by(self, masking: Callable[[], Masking]) -> None:
-        """Hide what these rules say, too, of each fact that has not been written yet."""
-        self._maskings = (*self._maskings, masking)
+    def hide_by(self, hides: Hides, whose: object) -> None:
+        """Hide what it says, too, of each fact that has not been written yet; `whose` is not kept alive."""
+        self._hidden.add(hides, whose)
 
     def before_fork(self) -> None:
         """The outbox's files are closed, so that two processes never share a connection."""
@@ -210,6 +212,7 @@ class Telemetry:
         """The child is another instance, with a queue, an outbox and threads of its own, begun by its first fact."""
         self.instance = replace(self._base, instance=self._base.instance + forks.process_mark())
         self._losing = threading.RLock()
+        self._hidden.after_fork_in_child()
         self._lost = Counter()
         self._sequence = 0
         self._intake.after_fork_in_child()
@@ -220,7 +223,7 @@ class Telemetry:
 
     def _masking(self) -> Masking:
         """All that is hidden at this moment."""
-        return together([ask() for ask in self._maskings])
+        return together([self._asked_masking(), *self._hidden.maskings()])
 
     def _lose(self, kind: type[Fact], count: int = 1) -> None:
         with self._losing:

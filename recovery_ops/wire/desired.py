@@ -36,6 +36,7 @@ def desired_document(
     answers: Sequence[Answer] = (),
     probes: Iterable[Probe] = (),
     shed: Shed | None = None,
+    sheds_ahead: Sequence[Shed] = (),
 ) -> dict[str, Any]:
     """The document an agent receives. Without answers, probes or shed load it has no such key.
 
@@ -56,7 +57,9 @@ def desired_document(
     probing = [{"scope": scope_document(one.scope), "probe_at": one.revision} for one in probes]
     content |= {"probes": probing} if probing else {}
     if shed is not None:
-        content["shed"] = asdict(shed) | {"least": shed.least.value}
+        content["shed"] = _shed_document(shed)
+    if sheds_ahead:
+        content["sheds_ahead"] = [_shed_document(one) for one in sheds_ahead]
     return content | {"config_hash": config_hash(content), "issued_at": issued_at}
 
 
@@ -67,6 +70,10 @@ def config_hash(content: Mapping[str, Any]) -> str:
     import hashlib  # OpenSSL: only who is sent a document needs it
 
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _shed_document(one: Shed) -> dict[str, Any]:
+    return asdict(one) | {"least": one.least.value}
 
 
 def override_document(one: Override) -> dict[str, Any]:
@@ -121,9 +128,9 @@ def parse_desired(document: object, *, known: tuple[object, Policy] | None = Non
     resets = _each(document, "resets", _reset, problems)
     probes = _each(document, "probes", _probe, problems)
     answers = _each(document, "answers", _answer, problems)
-    shed = None
-    if document.get("shed") is not None:
-        shed = next(iter(_each({"shed": [document["shed"]]}, "shed", _shed, problems)), None)
+    said = document.get("shed")
+    shed = next(iter(_each({"shed": [said]}, "shed", _shed, problems)), None) if said is not None else None
+    sheds_ahead = _each(document, "sheds_ahead", _shed, problems)
     if problems or policy is None:
         raise DesiredInvalid(problems)
     return Desired(
@@ -137,6 +144,7 @@ def parse_desired(document: object, *, known: tuple[object, Policy] | None = Non
         probes=tuple(probes),
         answers=tuple(one for one in answers if one is not None),
         shed=shed,
+        sheds_ahead=tuple(sheds_ahead),
     )
 
 

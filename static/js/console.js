@@ -69,6 +69,21 @@
 
   // -- shortcuts: single keys, dead in fields, and can be switched off (WCAG 2.1.4) -----------------------------------
   const keys = new Map();
+  // Keys of one's own: `jn` says that n does what j does. A key that was given away and got nothing back does nothing.
+  const moves = new Map((document.documentElement.dataset.moved ?? "").split("-").filter(Boolean).map(([usual, own]) => [usual, own]));
+  const usualOf = new Map([...moves].map(([usual, own]) => [own, usual]));
+  const meant = (key) => usualOf.get(key) ?? (moves.has(key) ? "" : key);
+
+  // The hints follow; what a hint said at first is kept, because a page that refreshes is told again.
+  function showMoves() {
+    for (const hint of moves.size ? document.querySelectorAll("main [data-press] kbd, main footer kbd") : []) {
+      const usual = (hint.dataset.usual ??= hint.textContent);
+      hint.textContent = moves.get(usual) ?? usual;
+    }
+  }
+  document.addEventListener("ops:refreshed", showMoves);
+  document.addEventListener("DOMContentLoaded", showMoves);
+
   const areKeysOff = () => document.documentElement.dataset.keys === "off";
   ops.onKey = (key, act) => keys.set(key, act);
 
@@ -101,8 +116,11 @@
     return Boolean(link);
   }
 
-  // The next thing that went wrong on this page, and after the last the first again.
+  // The next change of a figure, where there is one; else the next thing that went wrong on this page, and after the last
+  // the first again.
   ops.onKey(".", () => {
+    const button = pressed(".");
+    if (button) return button.click();
     const every = [...document.querySelectorAll("main [data-trouble]")];
     const next = every[(every.indexOf(document.activeElement) + 1) % every.length];
     next?.focus({ preventScroll: true });
@@ -121,8 +139,10 @@
     const isTyping = event.target.closest?.("input:not([type=checkbox]), select, textarea, [contenteditable]");
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey || areKeysOff() || document.querySelector("dialog[open]")) return;
     if (Date.now() < prefixUntil && go(event.key)) return event.preventDefault();
-    if (keys.has(event.key)) keys.get(event.key)(event);
-    else pressed(event.key)?.click();
+    const key = meant(event.key);
+    if (!key) return;
+    if (keys.has(key)) keys.get(key)(event);
+    else pressed(key)?.click();
   });
 
   // -- links to copy ---------------------------------------------------------------------------------------------------
@@ -147,12 +167,14 @@
     setTimeout(() => (toast.matches(":hover, :focus-within") ? expire(toast, ms) : toast.remove()), ms);
   }
 
-  ops.say = (text) => {
+  // `link`, where something is to be had, goes along.
+  ops.say = (text, link) => {
     const toast = document.createElement("p");
     toast.className = "notice";
     toast.textContent = text;
+    if (link) toast.append(" ", link);
     document.getElementById("toasts")?.append(toast);
-    expire(toast, 4_000);
+    expire(toast, link ? 15_000 : 4_000);
   };
   document.querySelectorAll("#toasts .notice").forEach((toast) => expire(toast, 10_000));
 
@@ -191,6 +213,9 @@
   // -- wide panels open at their newest end ------------------------------------------------------------------------------
   for (const lanes of document.querySelectorAll(".lanes, .chart, .ladder .scroll")) lanes.scrollLeft = lanes.scrollWidth;
   ops.reveal = () => document.querySelectorAll("[data-needs-script][hidden]").forEach((one) => (one.hidden = false));
+
+  // A menu that the address names opens with the page: what was chosen in it led here. Its button opens it, beside itself.
+  if (location.hash) document.querySelector(`[popovertarget="${CSS.escape(location.hash.slice(1))}"]`)?.click();
 
   ops.reveal();
   showKeys();

@@ -26,7 +26,7 @@
       // A span: [start, end, duration, why, fact, " on n of m", breaker], see events/timelines/states.py.
       const rows = [["From", said[0]], ["To", said[1]], ["Duration", said[2]], ["Why", said[3]]];
       const title = `${y}: ${data.name}${said[5] ?? ""}`;
-      return { title, rows, start: data.base[pointNumber] - aheadMs, length: data.x[pointNumber], breaker: decodeURIComponent(said[6] ?? ""), fact: said[4] };
+      return { title, rows, start: data.base[pointNumber] - aheadMs, length: data.x[pointNumber], breaker: decodeURIComponent(said[6] ?? ""), fact: said[4], page: said[7] };
     }
     const isHeat = data.type === "heatmap";
     const binMs = Number(data.meta ?? data.width?.[pointNumber] ?? 60_000);
@@ -70,6 +70,7 @@
     const breaker = found.breaker || host.dataset.breaker || "";
     const query = around(Number(start), Number(length));
     fill(title, rows, (buttons) => {
+      if (found.page) link(found.page[0], found.page[1], buttons);
       if (fact) link("Evidence", `/moves/${fact}`, buttons);
       link("Zoom to it", `${location.pathname}?${query}`, buttons);
       const runs = runsIn(Number(start), Number(length), breaker);

@@ -23,6 +23,7 @@
   let aliveAt = performance.now(); // when the stream was last heard; what a fetch brings says nothing of the stream
   let announcedAt = 0;
 
+  const pollS = Number(document.body.dataset.pollS ?? 0); // a page without a person has no stream, and asks this often
   const light = document.querySelector("[data-live]");
   const banner = document.getElementById("live-banner");
 
@@ -170,13 +171,14 @@
 
   function hearPart(isTrue) {
     if (isTrue) stamp();
+    if (isTrue && pollS) aliveAt = performance.now(); // nothing else could be heard
     judge();
   }
 
   function judge() {
     if (isSignedOut) {
-      show("stale", "Signed out");
-      warn("You are signed out, so this page no longer changes. Reload it to sign in again.");
+      show("stale", document.body.dataset.over ? "Not live" : "Signed out");
+      warn(document.body.dataset.over ?? "You are signed out, so this page no longer changes. Reload it to sign in again.");
     } else if (isPaused) {
       show("paused", "Paused");
       warn("");
@@ -212,9 +214,7 @@
     if (!isPaused) refresh();
   }
 
-  function connect() {
-    const url = document.body.dataset.worker;
-    if (!url) return;
+  function follow(url) {
     const port = globalThis.SharedWorker ? new SharedWorker(url).port : new Worker(url);
     const tellSight = () => port.postMessage(document.hidden ? "hidden" : "visible");
     port.onmessage = hear;
@@ -227,6 +227,13 @@
     });
     addEventListener("pagehide", () => port.postMessage("bye"));
     addEventListener("pageshow", ({ persisted }) => persisted && tellSight());
+  }
+
+  function connect() {
+    const url = document.body.dataset.worker;
+    if (!url && !pollS) return;
+    if (pollS) setInterval(() => !document.hidden && refresh(), 1000 * pollS);
+    else follow(url);
     setInterval(judge, 1_000);
     setInterval(() => {
       if (!isPaused && !document.hidden && (isSilent() || ops.parts.areLost())) refresh();

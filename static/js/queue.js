@@ -19,7 +19,7 @@
     }
     const chosen = rows().filter((row) => boxOf(row)?.checked).length;
     const told = document.querySelector("[data-chosen]");
-    if (told) told.textContent = chosen ? `${chosen} chosen` : "";
+    if (told) told.textContent = chosen && !everything() ? `${chosen} chosen` : "";
   }
 
   function go(step) {
@@ -61,23 +61,26 @@
     show();
   }
 
+  // The box for all that match, on every page of the list: then what is chosen here does not count.
+  const everything = () => document.querySelector("input[data-all]:checked");
+
   // With nothing chosen, an act is about the current row.
   function boxes() {
+    if (everything()) return [everything()];
     const chosen = rows().filter((row) => boxOf(row)?.checked);
     const meant = chosen.length ? chosen : rows().filter((row) => row.dataset.key === currentKey);
     return meant.map(boxOf).filter(Boolean);
   }
 
-  function openForm(button) {
+  function openForm(button, meant = boxes()) {
     const asked = new URLSearchParams();
-    const meant = boxes();
     for (const box of meant) asked.append(box.name, box.value);
     if (!meant.length) return ops.say("Choose at least one row first.");
     if (button.name) asked.set(button.name, button.value);
     asked.set("back", location.pathname + location.search);
     const { page } = button.dataset; // what is done to many has a page of its own, to one a form
-    if (page && meant.length > 1) return location.assign(`${button.formAction}?${asked}`);
-    const alone = page && `${meant[0].closest("tr").querySelector("th a").pathname}/${page}`;
+    if (page && (meant.length > 1 || everything())) return location.assign(`${button.formAction}?${asked}`);
+    const alone = page && !everything() && `${meant[0].closest("tr").querySelector("th a").pathname}/${page}`;
     const link = Object.assign(document.createElement("a"), { href: alone || `${button.formAction}?${asked}`, hidden: true });
     link.dataset.dialog = "";
     document.body.append(link);
@@ -87,7 +90,7 @@
 
   function press(button) {
     if (!button.form?.matches("#queue")) return button.click();
-    if (button.formMethod !== "post") return openForm(button);
+    if (button.formMethod !== "post" || everything()) return openForm(button);
     const meant = boxes();
     for (const row of rows()) {
       const box = boxOf(row);
@@ -95,6 +98,36 @@
     }
     if (!meant.length) return ops.say("Choose at least one row first.");
     button.form.requestSubmit(button);
+  }
+
+  // The acts of the list for one row, whatever else is chosen: the menu is made of the buttons that stand above.
+  const menu = Object.assign(document.createElement("div"), { className: "menu-list", popover: "auto" });
+  menu.dataset.atButton = "start";
+  document.querySelector("main")?.append(menu);
+
+  function openMenu(opener) {
+    const box = boxOf(opener.closest("tr"));
+    const acts = document.querySelectorAll("main button[form=queue][formaction]:not([hidden])");
+    menu.replaceChildren(
+      ...[...acts].map((act) => {
+        const line = Object.assign(document.createElement("button"), { type: "button" });
+        line.append(...[...act.childNodes].filter((node) => node.nodeName !== "KBD").map((node) => node.cloneNode(true)));
+        line.addEventListener("click", () => {
+          menu.hidePopover();
+          opener.focus();
+          actOn(box, act);
+        });
+        return line;
+      }),
+    );
+    menu.showPopover({ source: opener });
+    menu.querySelector("button")?.focus();
+  }
+
+  function actOn(box, act) {
+    if (act.formMethod !== "post") return openForm(act, [box]);
+    for (const row of rows()) if (boxOf(row)) boxOf(row).checked = boxOf(row) === box;
+    document.getElementById("queue").requestSubmit(act);
   }
 
   ops.onKey("j", () => go(1));
@@ -122,10 +155,13 @@
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[formaction]");
-    if (button?.form?.id === "queue" && button.formMethod !== "post" && event.isTrusted) {
+    if (button?.form?.id === "queue" && (button.formMethod !== "post" || everything()) && event.isTrusted) {
       event.preventDefault();
       openForm(button);
     }
+    if (event.target.matches("input[data-all]")) show();
+    const opener = event.target.closest("[data-row-acts]");
+    if (opener) openMenu(opener);
     const row = event.target.closest("tbody tr[data-key]");
     if (row && list()?.contains(row)) {
       currentKey = row.dataset.key;

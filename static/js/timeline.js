@@ -227,6 +227,7 @@
         this.isZoomed = true;
         this.showReset();
         this.relabel();
+        this.tellZoom();
       });
       this.host.on("plotly_doubleclick", () => this.zoomOut());
       this.host.on("plotly_click", ({ points, event }) => ops.showEvidence(this.host, points[0], event));
@@ -253,6 +254,18 @@
       await library.relayout(this.host, { "xaxis.range": [...range], ...(tickvals && { "xaxis.tickvals": tickvals, "xaxis.ticktext": ticktext }) });
       this.isZoomed = false;
       this.showReset();
+      this.tellZoom();
+    }
+
+    // What is seen, as true moments in milliseconds.
+    seenRange() {
+      const aheadMs = this.host.layout.meta.ahead_ms;
+      return this.range().map((at) => at - aheadMs);
+    }
+
+    tellZoom() {
+      const detail = { range: this.isZoomed ? this.seenRange() : null };
+      this.host.dispatchEvent(new CustomEvent("ops:zoomed", { bubbles: true, detail }));
     }
 
     // Shows `factor` times as much around the middle, never more than was asked for.
@@ -335,5 +348,6 @@
     resizing = setTimeout(redraw, 150);
   });
   ops.charts = drawn;
+  ops.chartOf = chartOf;
   ops.momentOf = momentOf;
 }

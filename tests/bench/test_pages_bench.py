@@ -27,6 +27,8 @@ def test_pages_keep_their_budgets_on_made_up_facts() -> None:
     for name in ("pages: queries", "pages: HTML", "pages: first load", "pages: layout shift"):
         assert over(found[name]) == []
     assert all(one.value for one in found["pages: largest paint"].figures)
+    notes = {one.what: one.note for one in found["pages: queries"].figures}
+    assert notes["failure"].startswith("/failures/"), "the page of a cause, whatever table its list begins with"
 
 
 def over(report: Report) -> list[str]:

@@ -70,6 +70,7 @@ def office(browser: Browser, stage: Stage) -> Iterator[Page]:
         post("breakers/search_web/reset")
         post("shed", confirm="dev")
         post("policies/golden", run="run-1", name="diligence", must="It ends without asking anybody.")
+        post("annotations", note="maintenance of the ledger", goes_on=True)
         post("notifications/channels", name="day", kind="slack", address="https://hooks.example.org/y")
         post("notifications/rules", name="day", channel=1, triggers=["capacity"])
         post("notifications/chains", name="day", steps=[{"after_s": 0, "channel": 1}])

@@ -34,6 +34,7 @@ SCREENS = {
     "breakers": "/breakers",
     "breaker": "/breakers/search_web?range=15m",
     "breaker tables": "/breakers/search_web/tables",
+    "other limits": "/breakers/search_web/simulate?failure_rate_threshold=0.2&minimum_number_of_calls=1",
     "trip": "/breakers/search_web/trip",
     "trip a pattern": "/breakers/search_*/trip",
     "breakers by name": "/named",
@@ -52,8 +53,11 @@ SCREENS = {
     "unclassified": "/failures/unclassified",
     "unclassified cause": "/failures/unclassified/badcafe",
     "runs": "/runs",
+    "runs by rung and outcome": "/runs?view=flows",
     "run": "/runs/run-1",
     "policies": "/policies",
+    "playbook": "/policies?tab=playbook",
+    "steps": "/policies/playbook/timeout",
     "policy": "/policies/operations/search_web",
     "releases": "/policies/releases",
     "release": "/policies/releases/0",
@@ -62,6 +66,8 @@ SCREENS = {
     "settings in force": "/agents/settings?service=research&instance=r-0",
     "intake": "/agents/intake",
     "audit": "/audit",
+    "jobs": "/jobs",
+    "export": "/exports/new?of=runs",
 }
 ADMINS = {
     "proposal": "/policies/proposals/1",
@@ -91,10 +97,12 @@ ADMINS = {
     "data": "/settings/data",
     "masking": "/settings/data/masking",
     "health": "/settings/health",
+    "steps to write": "/policies/playbook/timeout/edit",
     "saved views": "/views?screen=runs",
     "a view to save": "/views?screen=failures&query=range%3D1h",
     "find": "/find?q=search",
     "wallboard": "/wallboard",
+    "annotate": "/timelines/annotate",
     "api": "/docs/api",
 }
 """What only some people see, or only after somebody has done something."""
@@ -119,6 +127,7 @@ FORMS = {
 }
 OFFICE_FORMS = {
     "request": "/requests/1",
+    "annotation": "/timelines/annotations/1",
     "golden run": "/policies/golden/1",
     "new channel": "/settings/notifications/channels/new/webhook",
     "channel": "/settings/notifications/channels/1",
@@ -170,9 +179,13 @@ REFUSED = {
         *("many breakers", "new key", "new person", "new channel to people"),
     )
 }
-REFUSED_FORMS = {"ask about a run": FORMS["ask about a run"]} | {
-    name: OFFICE_FORMS[name] for name in ("new rule", "new chain", "new channel")
-}
+REFUSED_FORMS = (
+    {"ask about a run": FORMS["ask about a run"]}
+    | {
+        "annotate": ADMINS["annotate"],
+    }
+    | {name: OFFICE_FORMS[name] for name in ("new rule", "new chain", "new channel")}
+)
 """Forms that are sent as they are first seen: their answer says at each field what is missing."""
 EMPTY = {
     name: SCREENS[name]
@@ -245,7 +258,7 @@ def settled(page: Page, name: str) -> None:
     """Wait until the parts that come later are there."""
     if name in WITH_CHARTS:
         page.locator(".plotly-host").first.hover()
-        expect(page.locator(".plotly-host .main-svg").first).to_be_visible(timeout=20_000)
+        expect(page.locator(".plotly-host .main-svg").first).to_be_visible(timeout=60_000)
 
 
 LOSE = """() => {
@@ -257,6 +270,8 @@ LOSE = """() => {
   return parts.every(({ id }) => document.getElementById(id).closest("figure, [data-stale]").querySelector(".stale"));
 }"""
 """What a page looks like whose parts cannot be had any more; one that does not change by itself has a notice."""
+TO_THE_TOP = "scrollTo(0, 0)"
+"""What lies under the bar that stays above is smaller to axe than it is."""
 CONTRAST = (
     "said => said ? document.documentElement.dataset.contrast = said : delete document.documentElement.dataset.contrast"
 )
@@ -269,6 +284,7 @@ def faults_of(page: Page, name: str) -> list[str]:
     faults = []
     for size, word, schemes in ((WIDE, "wide", ("light", "dark")), (NARROW, "narrow", ("dark", "light"))):
         page.set_viewport_size(size)
+        page.evaluate(TO_THE_TOP)
         for scheme, options in zip(schemes, (EVERYTHING, COLOURS), strict=True):
             page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of the two words
             faults += [f"{name}, {word}, {scheme}: {one}" for one in found_by_axe(page, options)]
@@ -297,6 +313,7 @@ def faults_of_form(page: Page, name: str) -> list[str]:
     faults = []
     for size, scheme in ((WIDE, "light"), (NARROW, "dark")):
         page.set_viewport_size(size)
+        page.evaluate(TO_THE_TOP)
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of the two words
         faults += [f"{name}, {scheme}: {one}" for one in found_by_axe(page, EVERYTHING)]
     page.set_viewport_size(NARROWEST)

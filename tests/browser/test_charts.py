@@ -72,6 +72,110 @@ def test_new_facts_change_a_figure_and_leave_the_zoom_alone(visit: Visit, stage:
     expect(reset).to_be_hidden()
 
 
+def dragged(page: Page, selector: str, begin: float, end: float) -> None:
+    """Drag over a drawing, from one share of its width to another."""
+    drawing = page.locator(selector).first
+    drawing.scroll_into_view_if_needed()
+    box = drawing.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * begin, box["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * end, box["y"] + 10, steps=5)
+    page.mouse.up()
+
+
+def asked(page: Page) -> tuple[datetime, datetime]:
+    """The instants that the address of a page says."""
+    query = parse_qs(urlsplit(page.url).query)
+    return datetime.fromisoformat(query["from"][0]), datetime.fromisoformat(query["to"][0])
+
+
+def test_what_is_dragged_over_a_figure_stands_in_the_address_and_a_reload_draws_it(visit: Visit) -> None:
+    page = visit("/timelines?range=15m&order=failures")
+    drawn(page)
+    whole = page.evaluate(RANGE)
+    dragged(page, "#figure .nsewdrag", 0.5, 0.9)
+    page.wait_for_url("**from=*")
+    begins, ends = asked(page)
+    assert abs(begins.timestamp() * 1000 - (whole[0] + (whole[1] - whole[0]) * 0.5)) < 5_000
+    assert abs((ends - begins).total_seconds() - 15 * 60 * 0.4) < 5
+    assert "range=" not in page.url
+    page.get_by_role("link", name="Only this range").click()
+    expect(page.get_by_role("heading", name="Chosen range")).to_be_visible()
+    assert asked(page) == (begins, ends)
+    assert "order=failures" in page.url
+    page.go_back()
+    drawn(page)
+    assert "range=15m" in page.url, "the way back leads to the whole range"
+    dragged(page, "#figure .nsewdrag", 0.2, 0.6)
+    expect(page.get_by_role("button", name="Whole range")).to_be_visible()
+    page.get_by_role("button", name="Whole range").click()
+    expect(page.get_by_role("link", name="Only this range")).to_be_hidden()
+    page.wait_for_url("**/timelines?*range=15m*")
+    assert "from=" not in page.url
+
+
+def test_a_drag_over_the_counts_of_causes_is_their_new_range(visit: Visit) -> None:
+    page = visit("/failures?range=15m")
+    drawing = page.locator("[data-brush]")
+    start, end = (int(drawing.get_attribute(name) or 0) for name in ("data-start", "data-end"))
+    with page.expect_navigation():
+        dragged(page, "[data-brush]", 0.5, 1)
+    begins, ends = asked(page)
+    assert abs(begins.timestamp() * 1000 - (start + (end - start) * 0.5)) < 10_000
+    assert abs((ends - begins).total_seconds() * 1000 - (end - start) * 0.5) < 10_000
+    expect(page.get_by_role("heading", name="Over time")).to_be_visible()
+
+
+def test_one_moment_is_read_across_all_lanes_by_pointer_and_by_keys(visit: Visit) -> None:
+    page = visit("/timelines?range=15m")
+    drawn(page)
+    expect(page.locator("#figure")).to_have_attribute("aria-hidden", "true")
+    box = page.locator("#figure .nsewdrag").first.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] - 3, box["y"] + 10)
+    line = page.locator(".cursor-line")
+    expect(line.get_by_text("closed on 3 of 3")).to_have_count(3)
+    page.mouse.move(2, 2)
+    expect(line).to_have_count(0)
+    page.get_by_text("Values at a moment").click()
+    table = page.get_by_role("table", name="What each lane says at that moment")
+    slider = page.get_by_role("slider", name="Move along the axis")
+    slider.focus()
+    for key in ("Home", "ArrowRight"):
+        page.keyboard.press(key)
+    expect(table.get_by_role("row").filter(has_text="crm.update")).to_contain_text("not yet there")
+    expect(line).to_have_count(1)
+    page.keyboard.press("End")
+    expect(table.get_by_role("row").filter(has_text="search_web").first).to_contain_text("closed on 3 of 3")
+    assert "search_web closed on 3 of 3" in (slider.get_attribute("aria-valuetext") or "")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_url("**at=*")
+    page.reload()
+    expect(page.locator("#cursor")).to_have_attribute("open", "")
+
+
+def test_bands_are_moved_and_lanes_pinned_by_keys_and_without_script(visit: Visit) -> None:
+    page = visit("/timelines?range=15m", java_script_enabled=False)
+    page.get_by_text("Lanes and comparison").click()
+    page.get_by_role("link", name="Down Capacity").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**order=breakers*")
+    expect(page.get_by_role("link", name="Down Capacity")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**order=breakers%2Cfailures%2Ccapacity*")
+    page.get_by_label("pin search_web").first.check()
+    page.get_by_role("form", name="Lanes and comparison").get_by_role("button", name="Show").click()
+    page.wait_for_url("**pin=breakers*")
+    heads = page.locator("#figure .lane.head")
+    words = heads.all_inner_texts()
+    assert [one.split(",")[0] for one in words[:3]] == [
+        "Pinned: Breakers",
+        "Breakers",
+        "Failures per minute",
+    ]
+
+
 def test_a_click_on_a_bar_shows_its_evidence_with_links(visit: Visit) -> None:
     page = visit("/breakers/search_web?range=15m")
     drawn(page, "states")
@@ -101,7 +205,7 @@ def test_keys_zoom_and_go_from_change_to_change_and_what_is_shown_leads_on(visit
     evidence = page.locator("#evidence")
     titles: list[str] = []
     while not any("open" in title for title in titles):
-        page.keyboard.press("n")
+        page.keyboard.press(".")
         expect(evidence).to_be_visible()
         titles.append(evidence.locator("h3").inner_text())
         assert len(titles) < 12, titles
@@ -130,7 +234,9 @@ def test_a_mark_of_what_somebody_did_leads_to_it(visit: Visit, stage: Stage) -> 
     said = page.evaluate("document.getElementById('figure').data.find(({ meta }) => meta === 'marks').customdata[0]")
     assert said[0] == "forced_open crm.update"
     assert said[2][0][3].startswith("/breakers/crm.update?")
-    mark = page.locator("#figure .scatterlayer .points path").first.bounding_box()
+    point = page.locator("#figure .scatterlayer .points path").first
+    point.evaluate("one => one.scrollIntoView({ block: 'center', behavior: 'instant' })")
+    mark = point.bounding_box()
     assert mark is not None
     page.mouse.move(mark["x"] + mark["width"] / 2, mark["y"] + mark["height"] / 2)
     page.mouse.down()

@@ -99,6 +99,34 @@ def test_breakers_are_chosen_by_keys_and_taken_to_one_form(visit: Visit) -> None
     page.keyboard.press("Escape")
 
 
+def test_a_key_of_ones_own_does_what_the_usual_one_did(visit: Visit) -> None:
+    page = visit("/settings/you")
+    page.get_by_text("Keys of your own").click()
+    page.get_by_label("choose the row").fill("q")
+    page.get_by_role("button", name="Save keys").click()
+    expect(page.locator("html")).to_have_attribute("data-moved", "xq")
+    page.locator(".nav a[href^='/breakers']").click()
+    expect(page.locator("main table")).to_be_visible()
+    for key in ("j", "x"):
+        page.keyboard.press(key)
+    expect(page.get_by_role("checkbox", name="Choose", checked=True)).to_have_count(0)
+    page.keyboard.press("q")
+    expect(page.get_by_role("checkbox", name="Choose", checked=True)).to_have_count(1)
+
+
+def test_what_is_done_to_one_row_hangs_on_the_row(visit: Visit) -> None:
+    page = visit("/failures?range=1h")
+    acts = page.get_by_role("button", name="Acts on").first
+    acts.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Assign…").last).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(acts).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="Assign")).to_be_visible()
+
+
 def test_brackets_go_to_the_range_before_and_after(visit: Visit) -> None:
     page = visit("/breakers?range=1h")
     with page.expect_navigation():

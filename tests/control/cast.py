@@ -29,7 +29,7 @@ def asked(**changed: Any) -> dict[str, Any]:
     """What every action is given, with an operator who says why, and repeats the name where that is asked for."""
     whole: dict[str, Any] = {"by": person(), "environment": "dev", "reason": REASON, "now": NOW} | changed
     if "scope" in changed:
-        whole.setdefault("confirm", name_to_confirm(whole["environment"], changed["scope"]))
+        whole.setdefault("confirm", name_to_confirm(whole["environment"], changed["scope"], whole["now"]))
     return whole
 
 

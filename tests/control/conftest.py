@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from django.core.cache import cache
 from django.utils import timezone
 
 from tests.control.cast import small_fleet
 from tests.events.seeding import NOW
+
+
+@pytest.fixture(autouse=True)
+def _no_tries_before() -> None:
+    """Tries of passwords are counted by account, and accounts of tests have the same numbers."""
+    cache.clear()
 
 
 @pytest.fixture

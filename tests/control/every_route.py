@@ -29,6 +29,7 @@ OF_EVERYBODY = {
     "api-desired": "for keys of agents, which hold no role",
     "api-openapi": "for everybody",
     "api-policy-schema": "for everybody",
+    **dict.fromkeys(("export", "export-file", "api-export", "api-export-file"), "of nobody but who asked for it"),
     "look": "for everybody: how this browser shows pages",
     "metrics": "for who knows a token",
     "mfa_authenticate": "the door",
@@ -40,6 +41,8 @@ OF_EVERYBODY = {
     "single-sign-on": "the door",
     "single-sign-on-back": "the door",
     "socialaccount_login_cancelled": "the door",
+    "wall": "for who was given a link, whoever signed in",
+    "wall-link": "for who was given a link, whoever signed in",
     "api/v1/<path:rest>": "nothing is there",
     "report/monthly/": "leads to the address without the slash",
     "settings/": "leads to the address without the slash",
@@ -107,6 +110,9 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("api-channels", "post"): (CHANNEL,),
     ("api-notification-rules", "post"): ({"name": "day", "channel": "<channel>", "triggers": ["capacity"]},),
     ("api-chains", "post"): ({"name": "day", "steps": [{"after_s": 0, "channel": "<channel>"}]},),
+    ("annotation", "post"): ({"act": "end"}, {"act": "remove"}),
+    ("annotate", "post"): ({"text": "deploy 2.8.1", "lasts": "moment"},),
+    ("api-annotations", "post"): ({"note": "deploy 2.8.1"},),
     ("api-shed", "post"): ({"confirm": "dev"},),
     ("api-rules", "put"): ({"is_review_needed": True},),
     ("api-proposals", "post"): ({"title": "more patience", "document": DOCUMENT},),
@@ -117,6 +123,13 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("api-policy-check", "post"): ({"document": DOCUMENT},),
     ("api-unclassified-check", "post"): ({"rule": RULE},),
     ("api-unclassified-propose", "post"): ({"rule": RULE},),
+    ("edit-runbook", "post"): ({"markdown": "- wait"},),
+    ("escalation-steps", "post"): ({"undo": "x"},),
+    ("api-runbook", "put"): ({"markdown": "- wait"},),
+    ("api-escalation-steps", "post"): ({"step": "x", "done": False},),
+    ("new-export", "get"): ({"of": "audit"},),
+    ("new-export", "post"): ({"of": "audit", "format": "csv"},),
+    ("api-exports", "post"): ({"list": "audit"},),
     ("api-replays", "post"): ({"proposal": "<proposal>", "start": BEFORE, "end": NOW.isoformat()},),
     ("api-operation-policy", "patch"): ({"knobs": {"max_retries": 4}},),
 }
@@ -249,7 +262,9 @@ def _routes() -> Iterator[tuple[str, URLPattern]]:
 def _path(route: str, world: Mapping[str, str]) -> str:
     if kind := kind_of(route):
         return "/" + re.sub(r"<[^>]+>", world[kind], route, count=1)
-    return "/" + route.replace("<path:operation>", "search_web").replace("<int:pk>", "1")
+    return "/" + route.replace("<path:operation>", "search_web").replace("<int:pk>", "1").replace(
+        "<str:category>", "timeout"
+    )
 
 
 def _filled(given: Any, world: Mapping[str, str]) -> Any:

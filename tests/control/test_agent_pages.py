@@ -106,6 +106,18 @@ def test_an_instance_shows_its_breakers_failures_and_revisions() -> None:
     assert 'href="/runs/run-9"' in page.content.decode()
 
 
+def test_an_instance_that_obeyed_a_higher_revision_before_says_so_in_words() -> None:
+    story = Story()
+    for revision, at in ((11, 90), (12, 60), (9, 30), (10, 20)):
+        story.tell(DesiredStateApplied(revision=revision, config_hash="h"), at=at, instance="r-0")
+    story.tell(DesiredStateApplied(revision=11, config_hash="h"), at=20, instance="r-1")
+    story.tell(heartbeat(), at=5, instance="r-0").tell(heartbeat(), at=5, instance="r-1").store()
+    client = signed_in(Role.VIEWER)
+    said = text_of(client.get("/agents/settings?service=research&instance=r-0"))
+    assert "from revision 12 to 9: the server’s data was restored, or is new." in said
+    assert "Went back" not in text_of(client.get("/agents/settings?service=research&instance=r-1"))
+
+
 def test_names_from_outside_are_shown_and_never_run() -> None:
     troubled_fleet(name=HOSTILE)
     Story().tell(heartbeat(), at=1, instance=HOSTILE, service=HOSTILE).store()

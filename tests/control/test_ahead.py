@@ -51,6 +51,32 @@ def test_a_window_never_ends_what_holds_now() -> None:
 
 
 @pytest.mark.usefixtures("known")
+def test_what_holds_is_not_prolonged_into_a_window() -> None:
+    held = trip().object
+    window = trip(starts_in_s=2 * 3600.0, reason="the provider is upgraded tonight").object
+    with pytest.raises(Refused) as refused:
+        actions.extend(**asked(override_id=held.pk, expires_in_s=3 * 3600.0))
+    assert (refused.value.status, refused.value.code) == (409, "held")
+    assert "from 16:26:18 UTC on: “the provider is upgraded tonight”" in str(refused.value)
+    until = actions.extend(**asked(override_id=held.pk, expires_in_s=2 * 3600.0)).object
+    assert until.expires_at == window.starts_at
+    actions.release(**asked(override_id=window.pk))
+    assert actions.extend(**asked(override_id=held.pk, expires_in_s=3 * 3600.0)).object.expires_at > window.starts_at
+
+
+@pytest.mark.usefixtures("known")
+def test_a_window_of_next_week_is_prolonged_by_whom_it_was_set() -> None:
+    week_s = 7 * 24 * 3600.0
+    window = trip(starts_in_s=week_s, expires_in_s=3600.0).object
+    longer = actions.extend(**asked(override_id=window.pk, expires_in_s=week_s + 7200.0)).object
+    assert longer.expires_at == window.starts_at + timedelta(hours=2)
+    with pytest.raises(Refused, match=r"is at most 86400 seconds \(24 h\) after it begins; an admin"):
+        actions.extend(**asked(override_id=window.pk, expires_in_s=week_s + 25 * 3600.0))
+    with pytest.raises(Refused, match=r"it lasts until 28 Nov 16:26:18 UTC"):
+        actions.extend(**asked(override_id=window.pk, expires_in_s=3600.0))
+
+
+@pytest.mark.usefixtures("known")
 def test_two_nights_are_two_windows_and_a_trip_now_leaves_both() -> None:
     nights = [trip(starts_in_s=hours * 3600.0, reason=f"upgrade of night {hours}").object for hours in (20, 44)]
     now = trip().object
@@ -204,6 +230,16 @@ def test_the_more_specific_override_wins_and_says_why() -> None:
     assert second.why == f"{narrow.pk} is more specific: it speaks of an instance"
     [elsewhere] = verdict_of(read("dev"), Place(service="x", instance="y", operation="search_web"), now=NOW).overrides
     assert (elsewhere.name, elsewhere.wins, elsewhere.why) == (wide.pk, True, "nothing else speaks of this place")
+
+
+@pytest.mark.usefixtures("known")
+def test_of_two_patterns_for_instances_the_one_with_more_letters_wins_and_says_so() -> None:
+    wide = actions.observe(**asked(scope=Scope(operation="search_web", instance="r*"))).object
+    narrow = actions.observe(**asked(scope=Scope(operation="search_web", instance="r-*"))).object
+    first, second = verdict_of(read("dev"), HERE, now=NOW).overrides
+    letters = "of those that speak of an instance it has more letters beside the stars"
+    assert (first.name, first.why) == (narrow.pk, f"it is the most specific: {letters}")
+    assert (second.name, second.why) == (wide.pk, f"{narrow.pk} is more specific: {letters}")
 
 
 @pytest.mark.usefixtures("known")

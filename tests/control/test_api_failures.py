@@ -8,6 +8,7 @@ import pytest
 from django.utils import timezone
 
 from events import keys
+from events.models import Agent
 from recovery_ops import cli
 from recovery_ops.control.models import AuditEntry, FailureCase, FailureGrouping
 from recovery_ops.rules.words import Category
@@ -95,3 +96,14 @@ def test_the_command_line_says_what_became_of_each(operator: Operator) -> None:
     assert operator.run("failures", "split", "one", "--field", "operation", "--value", "x", *SAID_WHY) == cli.DONE
     assert operator.run("failures", "unassign", "one", *SAID_WHY, "--dry-run") == cli.DONE
     assert operator.said == ["one: resolved, owner nobody (it was so already) (nothing was changed)"]
+
+
+@pytest.mark.usefixtures("storm")
+def test_the_command_line_puts_away_until_it_escalates_and_resolves_in_the_next_version(operator: Operator) -> None:
+    assert operator.run("failures", "archive", "one", "--escalating", *SAID_WHY) == cli.DONE
+    assert FailureCase.objects.get(fingerprint="one").archived_usual == 3
+    assert operator.run("failures", "resolve", "two", "--next-version", *SAID_WHY) == cli.REFUSED
+    assert operator.said == ["two: refused. No agent says which version it runs."]
+    Agent.objects.update(version="2.8.1")
+    assert operator.run("failures", "resolve", "two", "--next-version", *SAID_WHY) == cli.DONE
+    assert FailureCase.objects.get(fingerprint="two").versions == {"research": ["2.8.1"]}

@@ -76,7 +76,7 @@ def test_the_log_is_narrowed_on_the_page_in_files_and_for_programs_alike(query: 
 
 def test_an_address_that_asks_for_too_much_or_nonsense_is_answered() -> None:
     some()
-    for query in ("who=%00", f"q={'x' * 5000}", "before=moon", "from=moon", "outcome=moon", "did=%25"):
+    for query in (f"q={'x' * 5000}", "before=moon", "from=moon", "outcome=moon", "did=%25"):
         assert signed_in(Role.VIEWER).get(f"/audit?{query}").status_code == 200
     assert Program("read").get("audit?from=moon")[0] == 400
 

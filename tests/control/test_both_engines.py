@@ -8,11 +8,13 @@ import pytest
 
 from events.window import Window
 from recovery_ops.control import actions
+from recovery_ops.control.actions.annotations import annotate
 from recovery_ops.control.actions.replays import start_replay
 from recovery_ops.control.actions.shedding import shed
 from recovery_ops.control.audit import verify
 from recovery_ops.control.marks import marks_in
 from recovery_ops.control.models import PolicyProposal, PolicyRelease, Replay
+from recovery_ops.control.questions import questions_in
 from recovery_ops.control.replay import job
 from recovery_ops.control.roles import Role
 from tests.control.cast import SEARCH, asked, person
@@ -50,8 +52,9 @@ def test_a_replay_reads_what_was_recorded(engine: str, operation: str) -> None:
         call(studio, search)
     studio.store()
     start = datetime.fromtimestamp(studio.began_s, UTC) - timedelta(seconds=1)
+    end = start + timedelta(hours=1)
     made = start_replay(
-        **asked(start=start, end=start + timedelta(hours=1), document=policy(max_retries=1), operation=operation)
+        **asked(start=start, end=end, now=end, document=policy(max_retries=1), operation=operation)
     ).object
     found = job.claim(made.pk, now=start)
     assert found is not None
@@ -67,6 +70,13 @@ def test_acts_of_every_table_are_marks(engine: str) -> None:
     tripped = actions.trip(**asked(scope=SEARCH, ahead=True)).object
     shed(**asked(least="critical", confirm="dev"))
     actions.release(**asked(override_id=tripped.pk, now=NOW + timedelta(minutes=1)))
+    annotate(**asked(text="deploy", at=NOW - timedelta(minutes=9)))
+    annotate(**asked(text="freeze", at=NOW - timedelta(days=9), goes_on=True))
     window = Window(start=NOW - timedelta(hours=1), end=NOW + timedelta(hours=1))
-    told = [mark.word for mark in marks_in("dev", window, "")]
-    assert sorted(told) == ["auto search_web", "forced_open search_web", "shed below critical"]
+    found = marks_in("dev", window, "")
+    assert sorted(mark.word for mark in found) == [
+        *("auto search_web", "deploy", "forced_open search_web", "freeze", "shed below critical"),
+    ]
+    assert {mark.word: mark.until for mark in found if mark.until} == {"freeze": window.end}
+    assert "freeze" in {mark.word for mark in marks_in("dev", window, "search_web")}
+    assert questions_in("dev", window, "search_web") == []

@@ -10,9 +10,9 @@ import pytest
 
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import DesiredStateApplied
-from recovery_ops.rules.words import State
+from recovery_ops.rules.words import Category, State, Trigger
 from tests.control.visiting import held, signed_in, text_of, troubled_fleet
-from tests.events.seeding import Story, counted, heartbeat, moved
+from tests.events.seeding import Story, counted, failed, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -65,12 +65,115 @@ def test_a_column_sorts_both_ways_and_stays_in_the_address() -> None:
 def test_columns_that_are_not_chosen_are_left_out() -> None:
     two_services()
     page = signed_in().get("/breakers?column=state&column=calls").content.decode()
-    assert 'data-hide="4 5 6 8 9"' in page  # one more than their place: the boxes come first
+    assert 'data-hide="4 5 6 7 9 10 11"' in page  # one more than their place: the boxes come first
     assert (
-        'data-hide="3 4 5 7 8"'
+        'data-hide="3 4 5 6 8 9 10"'
         in signed_in(Role.VIEWER, "eva").get("/breakers?column=state&column=calls").content.decode()
     )
-    assert 'data-hide=""' in signed_in().get("/breakers").content.decode()
+    assert 'data-hide="10"' in signed_in().get("/breakers").content.decode()
+
+
+def test_the_form_above_keeps_every_column_that_was_chosen() -> None:
+    two_services()
+    page = signed_in().get("/breakers?column=state&column=calls").content.decode()
+    [form] = re.findall(r'<form class="filters".*?</form>', page, re.DOTALL)
+    assert re.findall(r'name="column" value="(\w+)"', form) == ["state", "calls"]
+
+
+def cell(path: str, breaker: str, column: int) -> str:
+    """What a viewer reads in the row of a breaker, in the column of this number."""
+    page = signed_in(Role.VIEWER, "eva").get(path).content.decode()
+    [row] = re.findall(rf'<tr data-key="breaker-{breaker}">(.*?)</tr>', page, re.DOTALL)
+    cells = re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", cells[column - 1])).split())
+
+
+def blocked() -> None:
+    """One breaker of each kind that blocks calls, and one of somebody who does not say how long it waits."""
+    story = Story()
+    for instance in ("r-0", "r-1"):
+        story.tell(heartbeat(), at=5, instance=instance)
+    story.tell(moved(State.OPEN, breaker="soon", wait_s=60.0), at=20, instance="r-0")
+    story.tell(moved(State.OPEN, breaker="soon", wait_s=60.0), at=50, instance="r-1")
+    story.tell(moved(State.OPEN, breaker="due", wait_s=30.0), at=40)
+    story.tell(moved(State.OPEN, breaker="unsaid"), at=40)
+    story.tell(moved(State.OPEN, breaker="absurd", wait_s=1e300), at=40)
+    story.tell(moved(State.HALF_OPEN, breaker="probing", trigger=Trigger.WAIT_ELAPSED), at=40)
+    tripped: dict[str, Any] = {"trigger": Trigger.OPERATOR_TRIP, "wait_s": 3600.0}
+    story.tell(moved(State.FORCED_OPEN, breaker="tripped", **tripped), at=40)
+    story.tell(moved(State.CLOSED, breaker="calm", wait_s=60.0), at=40).store()
+
+
+def test_the_next_probe_is_that_of_the_first_instance_as_it_said_when_it_opened() -> None:
+    blocked()
+    told = {
+        name: cell("/breakers", name, 6) for name in ("soon", "due", "unsaid", "absurd", "probing", "tripped", "calm")
+    }
+    assert told == {
+        "soon": "in 10 s",
+        "due": "with the next call",
+        "unsaid": "–",
+        "absurd": "–",
+        "probing": "probing now",
+        "tripped": "when the trip ends",
+        "calm": "–",
+    }
+    assert listed("/breakers?sort=probe")[:2] == ["due", "soon"]
+
+
+def test_an_instance_that_fell_silent_promises_no_probe() -> None:
+    story = Story().tell(heartbeat(), at=300).tell(moved(State.OPEN, wait_s=600.0), at=310).store()
+    story.tell(heartbeat(), moved(State.CLOSED), at=5, instance="well").store()
+    assert cell("/breakers", "search_web", 6) == "–"
+
+
+def test_calls_under_way_are_shown_to_those_who_choose_the_column() -> None:
+    two_services()
+    story = Story().tell(counted(4, "crm", in_flight=9), at=14, service="billing", instance="billing-0")
+    story.tell(counted(4, "crm", in_flight=3), at=4, service="billing", instance="billing-0")
+    story.tell(counted(4, "crm", in_flight=2), at=6, service="billing", instance="billing-1").store()
+    shown = "/breakers?column=in_flight"
+    assert cell(shown, "crm", 9) == "5"
+    assert cell(shown, "charge_card", 9) == "–", "nobody counted it within 15 s"
+    assert cell("/breakers", "crm", 9) == "–"
+    assert listed("/breakers?sort=-in_flight")[0] == "crm"
+
+
+def headings(path: str) -> list[str]:
+    """The headings of groups, with how many rows stand under each."""
+    page = signed_in().get(path).content.decode()
+    found = re.findall(r'<tr class="group".*?</tr>', page, re.DOTALL)
+    return [" ".join(unescape(re.sub(r"<[^>]+>", " ", one)).split()) for one in found]
+
+
+def test_the_table_is_grouped_by_service_provider_or_group() -> None:
+    two_services()
+    overloaded = failed(Category.OVERLOADED, "crm", provider="helios", model="large")
+    story = Story().tell(overloaded, at=7200, service="billing", instance="billing-0")
+    story.tell(moved(State.CLOSED, breaker="search_web"), at=20, service="billing", instance="billing-0").store()
+    assert headings("/breakers") == []
+    assert headings("/breakers?by=moon") == []
+    assert headings("/breakers?by=service&sort=name") == ["billing 2 breakers", "billing and research 1 breaker"]
+    assert headings("/breakers?by=provider&sort=name") == ["No provider said in a day 2 breakers", "helios 1 breaker"]
+    assert listed("/breakers?by=provider&sort=name") == ["charge_card", "search_web", "crm"]
+    page = signed_in().get("/breakers?by=service").content.decode()
+    assert '<option value="service" selected>By service</option>' in page
+    assert "By group" not in page, "nobody is in one"
+
+
+def test_a_file_and_the_api_tell_the_same_of_probes_providers_and_calls_under_way() -> None:
+    blocked()
+    Story().tell(counted(4, "soon", in_flight=3, provider="helios"), at=4, instance="r-0").store()
+    client = signed_in()
+    rows = {row["breaker"]: row for row in client.get("/breakers?format=json").json()["rows"]}
+    told = {row["name"]: row for row in client.get("/api/v1/breakers").json()["breakers"]}
+    assert rows["soon"]["next probe"] == "2026-11-21T14:26:28.000Z"
+    assert told["soon"]["next_probe"].startswith("2026-11-21T14:26:28")
+    assert (rows["soon"]["in flight"], rows["soon"]["providers"]) == (3, "helios")
+    assert (told["soon"]["in_flight"], told["soon"]["providers"]) == (3, ["helios"])
+    assert (rows["unsaid"]["next probe"], rows["unsaid"]["in flight"]) == (None, None)
+    one = client.get("/api/v1/breakers/soon").json()["breaker"]
+    assert (one["next_probe"], one["in_flight"]) == (told["soon"]["next_probe"], 3)
 
 
 def test_who_obeys_another_state_shows_and_can_be_looked_for() -> None:

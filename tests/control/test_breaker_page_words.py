@@ -60,12 +60,12 @@ def test_an_override_says_why_it_wins(client: Client) -> None:
     assert 'value="search_web"' in client.get("/explain?operation=search_web&breaker=search_web").content.decode()
 
 
-def test_of_two_alike_the_newer_wins(client: Client) -> None:
+def test_of_two_patterns_the_one_with_more_letters_wins(client: Client) -> None:
     for name in ("search_*", "search_we*"):
         actions.trip(**asked(scope=Scope(operation=name), ahead=True))
     page = said(client)
     assert "The override of search_we* wins because" in page
-    assert "with a wildcard" in page
+    assert "of those that speak of an operation it has more letters beside the stars" in page
 
 
 def test_a_rule_of_the_policy_says_why_it_wins(client: Client) -> None:

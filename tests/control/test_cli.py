@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -56,7 +57,8 @@ def operator(transactional_db: None, live_server: object) -> Iterator[Operator]:
 
 def test_trip_release_and_reset(operator: Operator) -> None:
     assert operator.run("trip", "search_web", *WHY, "--for", "30m") == cli.DONE
-    assert operator.said == ["trip search_web: revision 1; 3 instances have it, 3 are in scope"]
+    [said] = operator.said
+    assert re.fullmatch(r"trip search_web: revision 1, forced_open from \S+ to \S+ UTC; 3 instances have .+", said)
     assert (Override.objects.get().expires_at - Override.objects.get().starts_at).total_seconds() == 1800
     assert operator.run("trip", "search_web", *WHY, "--for", "30m") == cli.DONE
     assert "(it was so already)" in operator.said[0]
@@ -116,7 +118,7 @@ def test_what_reaches_everybody_is_typed_or_confirmed(operator: Operator, capsys
 
 def test_several_are_done_one_by_one(operator: Operator) -> None:
     assert operator.run("trip", "search_web", "serch_web", *WHY, "--for", "30m") == cli.REFUSED
-    assert operator.said[0] == "search_web: revision 1"
+    assert operator.said[0].startswith("search_web: revision 1, forced_open from ")
     assert operator.said[1].startswith("serch_web: refused: No instance in dev has ever reported")
     assert operator.said[2].startswith("1 of 2; 3 instances have it, 3 are in scope")
     assert operator.run("release", "search_web", "search_web", *WHY) == cli.DONE
@@ -143,6 +145,19 @@ def test_waiting_ends_when_everybody_obeys(operator: Operator) -> None:
 def test_waiting_ends_when_the_time_is_over_and_names_the_rest(operator: Operator) -> None:
     assert operator.run("trip", "search_web", *WHY, "--wait", "1s") == cli.NOT_APPLIED
     assert operator.said[-1] == "0/3 applied, 3 pending (research/r-0, research/r-1, research/r-2)"
+
+
+def test_waiting_for_several_and_for_a_pattern_names_the_rest_too(operator: Operator) -> None:
+    for names in (["search_web", "search_*"], ["search_*"]):
+        assert operator.run("trip", *names, *WHY, "--wait", "1s") == cli.NOT_APPLIED
+        assert operator.said[-1] == "0/3 applied, 3 pending (research/r-0, research/r-1, research/r-2)"
+
+
+def test_what_is_released_is_said(operator: Operator) -> None:
+    operator.run("observe", "search_web", *WHY, "--in", "6h")
+    begins = f"{Override.objects.get().starts_at:%Y-%m-%dT%H:%M:%S}"
+    assert operator.run("release", "search_web", *WHY) == cli.DONE
+    assert operator.said[0].startswith(f"release search_web: revision 2, ended: metrics_only from {begins} to ")
 
 
 def test_status_says_what_holds_and_who_obeys(operator: Operator) -> None:

@@ -114,16 +114,33 @@ def test_who_reports_what_is_imposed_and_which_wins(operator: Operator) -> None:
     assert operator.run("overrides") == cli.DONE
     assert [one.split()[1] for one in operator.said] == ["forced_open:", "metrics_only:"]
     assert "operation search_web, instance r-0" in operator.said[1]
+    assert operator.run("observe", "search_web", "--instance", "r-1", *WHY, "--in", "2h") == cli.DONE
+    assert operator.run("overrides") == cli.DONE
+    assert ["instance r-" in operator.said[0], *("r-0;" in one for one in operator.said[1:])] == [False, True, False]
     assert operator.run("overrides", "--limit", "1") == cli.DONE
     assert operator.said[1:] == ["There are more: --all, or a higher --limit."]
     assert operator.run("explain", "search_web", "--instance", "r-0") == cli.DONE
     assert operator.said[0].startswith("  ov-") or operator.said[0].startswith("* ov-")
     [winner] = [one for one in operator.said if one.startswith("* ov-")]
     assert "(search_*), forced_open" in winner
+    assert operator.run("simulate", "search_web", "--failure-rate-threshold", "0.3") == cli.DONE
+    assert "failure_rate_threshold 0.3, minimum_number_of_calls 10" in operator.said[0]
+    assert operator.said[1].startswith("it would have opened ")
     for verb in ("degradations", "amplification"):
         assert operator.run(verb) == cli.DONE
-    assert operator.run("capacity", "list", "--going-on") == cli.DONE
+    narrow = ("--going-on", "--model", "large", "--code", "529", "--owner", "provider", "--lasted-s", "60")
+    assert operator.run("capacity", "list", *narrow) == cli.DONE
     assert operator.said == ["No outage in this range."]
+
+
+def test_a_window_that_ends_planned_ones_names_them(operator: Operator) -> None:
+    assert operator.run("observe", "search_web", *WHY, "--in", "2h") == cli.DONE
+    assert operator.run("trip", "search_web", *WHY, "--for", "3h") == cli.DONE
+    [named] = [one for one in operator.said if one.startswith("It calls off what was planned there: ov-")]
+    assert named.endswith(f"ana: {WHY[1]}")
+    assert operator.run("shed", "--confirm", "dev", *WHY, "--in", "2h") == cli.DONE
+    assert operator.run("shed", "--confirm", "dev", *WHY, "--for", "3h") == cli.DONE
+    assert any(one.startswith("It calls off what was planned there: ") for one in operator.said)
 
 
 def test_proposals_are_listed_shown_and_moved_on(operator: Operator, tmp_path: Path) -> None:
@@ -153,6 +170,8 @@ def test_proposals_are_listed_shown_and_moved_on(operator: Operator, tmp_path: P
 def test_what_has_no_verb_is_asked_as_it_is(operator: Operator, tmp_path: Path) -> None:
     assert operator.run("api", "get", "/api/v1/status") == cli.DONE
     assert json.loads(operator.said[0])["environment"] == "dev"
+    for short in ("status", "/status"):
+        assert operator.run("api", "get", short) == cli.DONE
     body = tmp_path / "body.json"
     body.write_text(json.dumps({"reason": WHY[1], "dry_run": True}))
     assert operator.run("api", "POST", "breakers/search_web/reset", "--body", str(body)) == cli.DONE

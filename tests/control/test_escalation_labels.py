@@ -85,3 +85,17 @@ def test_who_else_looks_at_it_is_named_until_they_are_gone() -> None:
     EscalationLook.objects.filter(user__username="bob").update(seen_at=NOW - GONE_AFTER)
     assert "looking at this" not in text_of(ana.get(path))
     assert EscalationLook.objects.count() == 2, "a look is one row, however often it is said"
+
+
+def test_the_queue_is_narrowed_by_agent_and_cause() -> None:
+    first, second = questions("charge_card", "publish")
+    Escalation.objects.filter(pk=second.pk).update(category="policy_denied", service="editorial")
+    page = signed_in(Role.RESPONDER).get("/escalations").content.decode()
+    assert '<select id="of-service"' in page
+    assert "<option>policy_denied</option>" in page
+    assert shown("/escalations?service=editorial") == [second.pk]
+    assert shown("/escalations?category=policy_denied") == [second.pk]
+    assert shown(f"/escalations?service={first.service}") == [first.pk]
+    none = text_of(signed_in(Role.RESPONDER).get(f"/escalations?service={first.service}&category=policy_denied"))
+    assert "agent research" in none
+    assert "cause policy_denied" in none

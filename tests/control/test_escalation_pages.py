@@ -177,6 +177,28 @@ def test_all_two_hundred_rows_of_the_queue_can_be_chosen_at_once() -> None:
     assert f"ESC-{one.pk}: took." in text_of(answer)
 
 
+def test_all_that_match_are_shown_before_anything_is_done() -> None:
+    first, second = questions("one", "two")
+    client = signed_in(Role.RESPONDER)
+    form = client.post("/escalations/act/acknowledge", {"matching": "q=one"})
+    assert re.findall(r'name="number" value="(\d+)"', form.content.decode()) == [str(first.pk)]
+    assert not Escalation.objects.exclude(acknowledged_at=None)
+    both = client.get("/escalations/act/resolve?matching=").content.decode()
+    assert re.findall(r'name="number" value="(\d+)"', both) == [str(first.pk), str(second.pk)]
+
+
+def test_more_than_a_page_takes_its_number() -> None:
+    [one] = questions("one")
+    given = {"number": [*range(900_000, 900_200), one.pk], "reason": REASON}
+    client = signed_in(Role.RESPONDER)
+    assert "Type 201: so many are meant." in text_of(client.post("/escalations/act/resolve", given))
+    one.refresh_from_db()
+    assert one.resolved_at is None
+    client.post("/escalations/act/resolve", given | {"confirm": "201"})
+    one.refresh_from_db()
+    assert one.resolved_at is not None
+
+
 def test_the_form_keeps_what_was_typed_and_says_what_is_wrong() -> None:
     [one] = questions("one")
     client = signed_in(Role.RESPONDER)

@@ -320,3 +320,37 @@ def test_from_a_cause_of_several_and_from_a_part_of_one_to_the_runs_that_met_it(
     assert (runs_of(part), runs_of("one")) == ({"run-2"}, {"run-1"})
     merge_failures(fingerprints=["one", "two"], **who())
     assert runs_of("one") == {"run-1", "run-3"}
+
+
+def test_a_merge_takes_the_link_of_a_cause_that_is_not_in_the_list() -> None:
+    client = signed_in(Role.EDITOR)
+    given = {"fingerprint": "one", "reason": WHY, "link": "https://console.example/failures/two?range=1h", "key": "k1"}
+    assert client.post("/failures/act/merge", given).status_code == 303
+    assert grouping_of("dev").head("two") == "one"
+    refused = client.post("/failures/act/merge", given | {"link": "/runs/run-1", "key": "k2"})
+    assert refused.status_code == 422
+    assert "That is no page of a cause." in text_of(refused)
+
+
+def many_causes(number: int) -> None:
+    story = Story()
+    for place in range(number):
+        story.tell(failed(Category.TIMEOUT, f"crm.{place}", fingerprint=f"many-{place:03d}"), at=2 + place)
+    story.store()
+
+
+def test_all_that_match_are_meant_once_somebody_types_how_many() -> None:
+    many_causes(60)
+    client = signed_in(Role.RESPONDER)
+    page = client.get("/failures?range=1h&q=operation:crm.").content.decode()
+    [every] = re.findall(r'name="matching" value="([^"]*)"', page)
+    form = client.get(f"/failures/act/resolve?matching={quote(unescape(every))}").content.decode()
+    names = re.findall(r'name="fingerprint" value="([^"]+)"', form)
+    assert len(names) == len(set(names)) > 60
+    given = {"fingerprint": names, "key": "k1"}
+    unsaid = client.post("/failures/act/resolve", given | {"confirm": "60"})
+    assert unsaid.status_code == 422
+    assert not cases_of("dev")
+    assert client.post("/failures/act/resolve", given | {"confirm": str(len(names))}).status_code == 303
+    assert {case.state for case in cases_of("dev").values()} == {"resolved"}
+    assert len(cases_of("dev")) == len(names)

@@ -23,7 +23,7 @@ from recovery_ops.rules.policy import BUILT_IN_DEFAULTS, Knobs
 from tests.control.cast import asked, small_fleet
 from tests.control.test_replay import policy
 from tests.control.visiting import REASON, signed_in, text_of
-from tests.events.seeding import NOW
+from tests.events.seeding import NOW, Story, failed
 
 pytestmark = pytest.mark.django_db
 
@@ -96,7 +96,9 @@ def test_each_wish_changes_something_of_what_is_built_in(want: Want) -> None:
     [
         ({"want": "magic"}, "want"),
         ({"operation": "nobody"}, "operation"),
+        ({"operation": "*nobody"}, "operation"),
         ({"run": "a\0"}, "run"),
+        ({"run": "run-of-nobody"}, "run"),
         ({"reason": "x"}, "reason"),
     ],
 )
@@ -109,6 +111,7 @@ def test_what_is_no_feedback_is_refused_by_its_field(changed: dict[str, Any], fi
 @pytest.mark.usefixtures("known", "now")
 def test_on_the_pages_from_the_form_to_the_proposal() -> None:
     client = signed_in(Role.EDITOR)
+    Story("dev").tell(failed(), at=5, instance="r-0", run="run-1").store()
     form = {"operation": "search_web", "want": "no_retry", "reason": REASON, "key": "k-1", "run": "run-1"}
     assert 'value="search_web"' in client.get("/feedback/new?operation=search_web").content.decode()
     assert client.post("/feedback/new", form | {"reason": "short"}).status_code == 422

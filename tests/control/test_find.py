@@ -58,7 +58,7 @@ def test_nothing_of_another_environment_is_found_and_nothing_typed_is_markup() -
     page = signed_in().get("/find", {"q": HOSTILE})
     assert HOSTILE not in page.content.decode()
     assert "Nothing in dev is called so" in text_of(page)
-    assert signed_in().get("/find", {"q": "a\0b"}).status_code == 200
+    assert signed_in().get("/find", {"q": "a\0b"}).status_code == 400
 
 
 def test_the_wallboard_shows_the_worst_and_says_when_nothing_is_known() -> None:

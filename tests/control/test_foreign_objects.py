@@ -26,6 +26,7 @@ from events.keys import create_key
 from events.models import Fact, Quarantine
 from events.queries.readings import MOVED
 from recovery_ops.control import actions
+from recovery_ops.control.actions.annotations import annotate
 from recovery_ops.control.actions.capacity import merge_events
 from recovery_ops.control.actions.failures import merge_failures
 from recovery_ops.control.actions.notifying import save_chain, save_channel, save_rule
@@ -60,6 +61,8 @@ OBJECTS = {
     "failures/<fingerprint:fingerprint>": "cause",
     "failures/groupings/<number:number>": "grouping",
     "runs/<path:run>": "run",
+    "timelines/annotations/<number:number>": "annotation",
+    "annotations/<number:number>": "annotation",
     "moves/<int:fact_id>": "move",
     "quarantine/<number:number>": "quarantined record",
     "capacity/<int:number>": "capacity event",
@@ -87,11 +90,23 @@ OBJECTS = {
 }
 """Without `api/v1/`, where the same objects have the same names."""
 NO_OBJECTS = {
+    "wall/<str:token>": "a secret, which says itself of which environment it is",
     "failures/act/<str:verb>": "a verb; what it is done to stands in the form",
     "capacity/arrange/<str:verb>": "a verb; what it is done to stands in the form",
     "escalations/act/<str:verb>": "a verb; what it is done to stands in the form",
     "settings/notifications/channels/new/<str:kind>": "a kind of channel",
     "settings/you/sign-in/keys/<int:pk>/remove": "of nobody but the person who asks",
+    **dict.fromkeys(
+        ("policies/playbook/<str:category>", "policies/playbook/<str:category>/edit", "api/v1/runbooks/<str:category>"),
+        "a class of failures, which the rules name",
+    ),
+    **dict.fromkeys(
+        (
+            *("exports/<number:number>", "exports/<number:number>/file"),
+            *("api/v1/exports/<number:number>", "api/v1/exports/<number:number>/file"),
+        ),
+        "of nobody but who asked for it: `test_long_exports.py`",
+    ),
     "policies/operations/<path:operation>": "a policy may speak of an operation that nobody has called yet",
     "api/v1/policies/operations/<path:operation>": "a policy may speak of an operation that nobody has called yet",
     "api/v1/<path:rest>": "nothing is there",
@@ -99,6 +114,7 @@ NO_OBJECTS = {
 
 ACTS = {
     "/resets/": "cancel",
+    "/timelines/annotations/": "end",
     "/requests/": "reject",
     "/policies/proposals/": "comment",
     "/policies/rollouts/": "promote",
@@ -159,6 +175,7 @@ def world() -> dict[str, str]:
     merge_failures(**asked(fingerprints=["one", "two"], by=admin))
     made["grouping"] = FailureGrouping.objects.get().pk
     made |= _policies(admin)
+    made["annotation"] = annotate(**asked(text="a maintenance", goes_on=True)).object.number
     made["feedback"] = actions.say(**asked(operation="search_web", want="retry_less", service="research")).object.number
     made |= _notifications(admin)
     EnvironmentRules.objects.update_or_create(environment="dev", defaults={"is_second_needed": True})
@@ -289,7 +306,7 @@ NAMED_IN_BODIES: dict[str, dict[str, Any]] = {
     "/api/v1/policies/golden": {"run": "run", "name": "=again", "must": "=it ends well"},
     "/api/v1/breakers/search_web/release": {"override_id": "override"},
     "/api/v1/breakers/search_web/extend": {"override_id": "override", "expires_in_s": 7200.0},
-    "/api/v1/policies/replays": {"proposal": "proposal", "start": f"={AGO}", "end": f"={LATER}"},
+    "/api/v1/policies/replays": {"proposal": "proposal", "start": f"={AGO}", "end": f"={NOW.isoformat()}"},
 }
 """What is done to objects that the body names, by the kind of each; `=` begins a word that names nothing."""
 

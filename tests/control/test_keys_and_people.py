@@ -84,6 +84,18 @@ def test_a_replaced_key_goes_on_for_the_overlap_and_no_longer() -> None:
     assert entry.after["replaces"] == old.key.prefix
 
 
+@pytest.mark.parametrize("days", [None, 3])
+def test_a_key_that_is_replaced_twice_is_replaced_for_its_whole_life(days: int | None) -> None:
+    """Its own end is that of the overlap by then."""
+    now = timezone.now()
+    old = made(days=days).object.key.prefix
+    for number in range(2):
+        new = keys.rotate_key(**asked(by=ADMIN, now=now, key=f"r-{number}"), prefix=old, overlap_s=3600.0).object.key
+        assert (new.expires_at is None) is (days is None)
+        if new.expires_at is not None and days is not None:
+            assert abs(new.expires_at - now - timedelta(days=days)) < timedelta(minutes=1)
+
+
 def test_a_key_that_is_over_is_not_replaced_and_one_of_elsewhere_is_not_found() -> None:
     prefix = made().object.key.prefix
     keys.revoke(**asked(by=ADMIN), prefix=prefix)

@@ -332,6 +332,7 @@ def test_load_is_shed_ahead_and_called_off() -> None:
     assert client.post("/shed", sent(act="critical", confirm="dev", starts_at=ahead)).status_code == 303
     page = text_of(client.get("/shed"))
     assert "Put off by ana" in page
-    assert "Do not shed then" in page
-    assert client.post("/shed", sent(act="pass", expires_in_s="", key="k-2", seen="1")).status_code == 303
+    assert "Do not shed from 20:26:00 to 21:26:00 UTC" in page
+    gone = f"pass:{LoadShed.objects.get().pk}"
+    assert client.post("/shed", sent(act=gone, expires_in_s="", key="k-2", seen="1")).status_code == 303
     assert not LoadShed.objects.live("dev").exists()

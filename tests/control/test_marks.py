@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from events.window import Window
-from recovery_ops.control.marks import marks_in
+from recovery_ops.control.marks import MOST, marks_in
 from recovery_ops.control.models import Escalation, Override
 from recovery_ops.control.roles import Role
 from tests.control.visiting import HOSTILE, REASON, edited, held, signed_in, troubled_fleet
@@ -93,19 +93,38 @@ def test_of_one_breaker_only_what_reaches_it_is_marked() -> None:
     assert any("every breaker" in one.word for one in marks_in("dev", HOUR, "calm"))
 
 
+def test_of_one_breaker_what_was_done_to_others_takes_no_room() -> None:
+    troubled_fleet()
+    held(signed_in(Role.EDITOR))
+    Override.objects.update(starts_at=NOW - timedelta(minutes=30))
+    first = Override.objects.get()
+    others = [
+        Override(
+            environment="dev", operation="calm", mode="disabled", reason=REASON, by="ben", revision=9, ended_by="ben",
+            starts_at=NOW - timedelta(minutes=1), expires_at=NOW, ended_at=NOW - timedelta(seconds=1),
+        )
+        for _ in range(MOST)
+    ]  # fmt: skip
+    Override.objects.bulk_create(others)
+    assert [one.word for one in marks_in("dev", HOUR, "search_web")] == [f"{first.mode} search_web"]
+
+
 def test_the_page_draws_them_and_its_table_leads_to_them() -> None:
     escalation = busy()
     client = signed_in(Role.VIEWER)
     page = unescape(client.get(f"/timelines?{RANGE}&view=table").content.decode())
     drawing = page.partition('id="figure"')[2].partition("</figure>")[0]
-    assert drawing.count('class="pin"') >= 3
-    table = page.partition('aria-label="Policy, overrides and escalations"')[2].partition("</section>")[0]
-    for href in ("/breakers/search_web?", "/policies/releases/1", f"/escalations/{escalation.pk}"):
+    assert drawing.count('class="pin"') >= 2
+    assert "url(#p-asked)" in drawing, "an escalation has a lane of its own, and no mark beside it"
+    table = page.partition('aria-label="Policy, overrides and annotations"')[2].partition("</section>")[0]
+    for href in ("/breakers/search_web?", "/policies/releases/1"):
         assert f'href="{href}' in table
+    asked_of = page.partition('aria-label="Escalations"')[2].partition("</section>")[0]
+    assert f'href="/escalations/{escalation.pk}' in asked_of
     assert REASON in table
     figure = client.get(f"/timelines/figure?{RANGE}").json()["figure"]
     marks = [one for one in figure["data"] if one.get("meta") == "marks"]
-    assert {one["name"] for one in marks} == {"policy", "override", "escalation"}
+    assert {one["name"] for one in marks} == {"policy", "override"}
     assert {line[3] for one in marks for said in one["customdata"] for line in said[2]} >= {"/policies/releases/1"}
 
 
@@ -113,13 +132,13 @@ def test_files_have_them_too() -> None:
     busy()
     client = signed_in(Role.VIEWER)
     said = client.get(f"/timelines?{RANGE}&format=md").content.decode()
-    assert "## Policy, overrides and escalations" in said
+    assert "## Policy, overrides and annotations" in said
     assert "forced\\_open search\\_web" in said
     assert "## Time in state" in said
-    rows = client.get(f"/timelines?{RANGE}&format=csv&table=5").content.decode().splitlines()
+    rows = client.get(f"/timelines?{RANGE}&format=csv&table=7").content.decode().splitlines()
     assert rows[0].startswith("At,Kind,What,By,Why,")
     assert any(f"override,forced_open search_web,ana,{REASON}" in row for row in rows)
-    times = client.get(f"/timelines?{RANGE}&format=csv&table=6").content.decode().splitlines()
+    times = client.get(f"/timelines?{RANGE}&format=csv&table=8").content.decode().splitlines()
     assert times[0].startswith("Breaker,State,Time,Seconds,Share of the known time,")
     assert any(row.startswith("search_web,closed,") for row in times)
 

@@ -188,6 +188,27 @@ def test_who_leaves_is_said_to_have_stopped(url: str, key: str) -> None:
     assert Agent.objects.get(instance="r-9").status == "stopped"
 
 
+def test_who_says_applied_and_runs_something_else_has_drifted(url: str, key: str) -> None:
+    stock = Stock(url, key)
+    trip(ahead=True)
+    offer = stock.connect()
+    document = offered(offer)
+    stock.say(offer.remote_config.config_hash, APPLIED)
+    stock.runs(document)
+    assert "applied" in fleet_page()
+    assert "drifted" not in fleet_page()
+    guards = document["policy"]["guards"]
+    stock.runs({**document, "policy": {**document["policy"], "guards": {**guards, "turns": guards["turns"] + 82}}})
+    assert "drifted" in fleet_page()
+    assert "1 of " in settings_page()
+    stock.runs(document)
+    assert "drifted" not in fleet_page()
+
+
+def fleet_page() -> str:
+    return text_of(signed_in().get("/agents"))
+
+
 # -- what it runs ------------------------------------------------------------------------------------------------------
 def settings_page(instance: str = "r-9") -> str:
     return text_of(signed_in().get(f"/agents/settings?service=research&instance={instance}"))

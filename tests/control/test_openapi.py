@@ -14,6 +14,8 @@ from recovery_ops.control.api import urls as api_urls
 from recovery_ops.control.api.openapi import openapi
 from recovery_ops.control.api.requests import Api
 from recovery_ops.control.roles import Role
+from tests.control.cast import REASON
+from tests.control.test_api import Program
 from tests.control.today import today_fleet
 from tests.control.visiting import signed_in, text_of
 
@@ -63,6 +65,15 @@ def test_every_change_takes_a_reason_a_key_and_what_was_seen() -> None:
         assert "reason" in body["required"], path
         assert "dry_run" in body["properties"], path
         assert {"Idempotency-Key", "If-Match"} <= {one["name"] for one in said["parameters"]}, path
+
+
+@pytest.mark.usefixtures("known")
+def test_what_it_offers_as_least_importance_is_taken() -> None:
+    [body] = DOCUMENT["paths"]["/api/v1/shed"]["post"]["requestBody"]["content"].values()
+    offered = body["schema"]["properties"]["least"]["enum"]
+    asked_for = {least: {"reason": REASON, "confirm": "dev", "least": least} for least in offered}
+    program = Program("act")
+    assert {least: program.post("shed", asked_for[least])[0] for least in offered} == dict.fromkeys(offered, 200)
 
 
 @pytest.mark.django_db

@@ -210,6 +210,26 @@ def test_a_wildcard_over_the_name_is_a_change_of_it(pattern: str) -> None:
     assert refusal(seen=0).code == "stale"
 
 
+@pytest.mark.parametrize(
+    ("part", "is_asked"),
+    [
+        ({"service": "re*"}, True),
+        ({"instance": "r-*"}, True),
+        ({"service": "res*", "instance": "*-*"}, True),
+        ({"instance": "r-0*"}, False),
+        ({"service": "re*", "instance": "r-1"}, False),
+    ],
+)
+def test_every_breaker_of_all_who_report_is_everybody_however_it_is_written(
+    part: dict[str, str], *, is_asked: bool
+) -> None:
+    asked_for = asked(scope=Scope(**part), expires_in_s=60.0) | {"confirm": ""}
+    if is_asked:
+        with pytest.raises(Refused, match="has to repeat dev: this reaches everybody"):
+            actions.observe(**asked_for)
+    assert actions.observe(**asked_for | ({"confirm": "dev"} if is_asked else {})).object.mode == "metrics_only"
+
+
 @pytest.mark.parametrize("every", ["*", "**", "?*", "*?"])
 def test_every_breaker_takes_a_fresh_sign_in_however_it_is_written(every: str) -> None:
     stale = replace(person(), is_fresh=False)

@@ -32,7 +32,7 @@ from tests.control.visiting import (
 from tests.events.seeding import NOW, Story, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
-LEVERS = ("trip", "named", "bulk", "shed", "counts", "triage")
+LEVERS = ("trip", "named", "bulk", "shed", "counts", "triage", "annotate")
 """What is not a page that a viewer may open."""
 
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from events import keys
 from events.capacity.models import CapacityEvent
-from events.models import Fact, Quarantine
+from events.models import AgentKey, Fact, Quarantine
 from events.moments import to_us
 from recovery_ops.control import models
 from recovery_ops.control.api import urls as api_urls
@@ -134,6 +134,11 @@ def ramp(number: int) -> None:
     row(models.ResetRamp, environment="dev", number=number, breakers=[], plan=[], state=models.ResetRamp.CANCELLED)
 
 
+def export(number: int) -> None:
+    asked_by = AgentKey.objects.latest("pk").prefix
+    row(models.Export, environment="dev", number=number, what="audit", query="", address="", key_prefix=asked_by)
+
+
 def view(number: int) -> None:
     owner, _ = User.objects.get_or_create(username="ana")
     screen = "runs" if number % 2 else "audit"
@@ -151,6 +156,7 @@ LISTS = [
     Listed("escalations", "escalations", "number", resolved, {"tab": "resolved"}),
     Listed("failures", "failures", "fingerprint", cause, RANGE),
     Listed("failures/unclassified", "causes", "fingerprint", unknown, {}),
+    Listed("annotations", "annotations", "number", numbered(models.Annotation, at=NOW, removed_at=None), RANGE),
     Listed("capacity/events", "events", "number", outage, RANGE),
     Listed("degradations", "degradations", "operation", reduced, RANGE),
     Listed("amplification", "rows", "operation", amplified, RANGE),
@@ -162,6 +168,8 @@ LISTS = [
     Listed("policies/proposals", "proposals", "number", proposal, {"state": "all"}),
     Listed("policies/rollouts", "rollouts", "number", rollout, {}),
     Listed("policies/replays", "replays", "number", numbered(models.Replay), {}),
+    Listed("runbooks", "runbooks", "category", lambda n: row(models.Runbook, category=f"c-{n}", text="- wait"), {}),
+    Listed("exports", "exports", "number", export, {}),
     Listed("policies/golden", "golden", "number", lambda n: row(models.GoldenCase, number=n, run=f"run-{n}"), {}),
     Listed("feedback", "feedback", "number", numbered(models.Feedback), {}),
     Listed("runs", "runs", "run", run, RANGE | {"show": "all"}),
@@ -286,7 +294,7 @@ class Shown:
 
 
 PAGES = [
-    Shown("/escalations", VIEWS + "escalations._NUMBERS_MOST", escalation, r'data-key="(escalation-\d+)"'),
+    Shown("/escalations", VIEWS + "escalations._PAGE", escalation, r'data-key="(escalation-\d+)"'),
     Shown("/failures?range=24h", VIEWS + "failures.SHOWN", cause, r'data-key="failure-([^"]+)"'),
     Shown("/capacity?range=24h", VIEWS + "capacity.MOST", outage, r'data-key="(event-\d+)"'),
     Shown(

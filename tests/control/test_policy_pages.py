@@ -212,6 +212,8 @@ def test_a_fault_stands_beside_its_field_and_what_was_typed_stays() -> None:
         ("[]", "is a JSON object"),
         ('{"rules": 1}', "is a list"),
         ('{"a": NaN}', "is a finite number"),
+        ('{"guards": {"turns": 9' + "9" * 5000 + "}}", "has a whole number of 5,001 digits; 300 are the most"),
+        ('{"guards": {}, "guards": {"turns": 7}}', "says guards twice in one object: one of them would be lost"),
     ],
 )
 def test_a_text_that_is_no_policy_is_told_where(text: str, fault: str) -> None:
@@ -219,6 +221,20 @@ def test_a_text_that_is_no_policy_is_told_where(text: str, fault: str) -> None:
     assert page.status_code in (400, 422)
     assert fault in text_of(page)
     assert text in unescape(page.content.decode())
+
+
+@pytest.mark.parametrize("act", ["json", "check", "rules.add", "save"])
+def test_a_section_that_is_no_json_stays_as_it_was_typed_beside_every_other_fault(act: str) -> None:
+    client = signed_in(Role.EDITOR)
+    fields = typed(client.get(NEW)) | {"section.tools": '[{"tool": "pay"', "guards.turns": "abc", "act": act}
+    page = client.post(NEW, fields | {"title": "t", "reason": REASON})
+    assert typed(page)["section.tools"] == '[{"tool": "pay"'
+    assert typed(page)["guards.turns"] == "abc"
+    said = text_of(page)
+    assert "Tools is not JSON" in said
+    assert "2 faults" in said
+    assert re.search(r'name="guards.turns"[^>]*aria-invalid="true"', page.content.decode())
+    assert not PolicyProposal.objects.exists()
 
 
 def test_the_editor_asks_about_what_is_rarely_meant() -> None:

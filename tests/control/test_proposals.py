@@ -249,6 +249,23 @@ def test_what_cannot_go_live_at_its_hour_is_a_draft_again_and_says_why() -> None
 
 def test_a_date_is_to_come() -> None:
     assert refusal(actions.schedule, propose(), go_live_at=NOW).fields == {"go_live_at": "has to be a moment to come"}
+    far = refusal(actions.schedule, propose(), go_live_at=NOW + timedelta(days=30, seconds=1))
+    assert far.fields == {"go_live_at": "is at most 30 days from now"}
+
+
+@pytest.mark.parametrize(
+    ("document", "fields"),
+    [
+        ({"schema_version": 99}, {"schema_version": "is 99; this console knows 1 alone"}),
+        ({"rules": [{}, {"id": "r" * 201}]}, {"rules[1].id": "has 201 characters; 200 is the most"}),
+    ],
+)
+def test_a_document_of_another_version_or_with_endless_names_is_no_proposal(
+    document: dict[str, Any], fields: dict[str, str]
+) -> None:
+    with pytest.raises(Refused) as refused:
+        propose(document=document)
+    assert refused.value.fields == fields
 
 
 # -- two at once -------------------------------------------------------------------------------------------------------

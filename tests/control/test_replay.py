@@ -221,6 +221,7 @@ def test_what_was_refused_and_would_be_made_is_not_known() -> None:
     found = compared(studio, policy(consecutive_failures=0, failure_rate_threshold=0))
     assert found["measures"]["old"]["refused"] == found["measures"]["recorded"]["refused"] > 5
     assert found["unknown"]["new"]["not_admitted"] > 5
+    assert found["measures"]["new"]["refused"] == 0
 
 
 def test_what_the_code_said_holds_where_the_policy_says_nothing() -> None:
@@ -308,6 +309,7 @@ def recorded() -> Studio:
 def started(studio: Studio, **changed: Any) -> Replay:
     start = datetime.fromtimestamp(studio.began_s, UTC) - timedelta(seconds=1)
     given: dict[str, Any] = {"start": start, "end": start + timedelta(hours=1), "document": policy(max_retries=1)}
+    given["now"] = start + timedelta(hours=1)
     return start_replay(**asked(**given) | changed).object
 
 

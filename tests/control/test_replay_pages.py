@@ -100,7 +100,7 @@ def test_a_program_asks_waits_and_reads(later: Studio) -> None:
     keys.forget_keys()
     program = Program()
     start = datetime.fromtimestamp(later.began_s, UTC) - timedelta(seconds=1)
-    window: dict[str, Any] = {"start": start.isoformat(), "end": (start + timedelta(hours=1)).isoformat()}
+    window: dict[str, Any] = {"start": start.isoformat(), "end": timezone.now().isoformat()}
     body = {"reason": REASON, "document": policy(max_retries=1)} | window
     status, asked_for = program.post("policies/replays", body)
     assert (status, asked_for["replay"]["state"]) == (202, "waiting")
@@ -111,6 +111,12 @@ def test_a_program_asks_waits_and_reads(later: Studio) -> None:
     assert found["result"]["endings"] == [{"old": "answered", "new": "failed", "calls": 1}]
     assert [one["number"] for one in program.get("policies/replays")[1]["replays"]] == [1]
     assert program.post("policies/replays", body | {"end": "yesterday"})[0] == 400
+    to_come = (timezone.now() + timedelta(hours=1)).isoformat()
+    status, refused = program.post("policies/replays", body | {"end": to_come})
+    assert (status, refused["fields"]) == (400, {"end": "is to come: what is recorded ends now"})
+    status, refused = program.post("policies/replays", body | {"service": "nobody"})
+    assert (status, refused["fields"]) == (404, {"service": "is not known"})
+    assert "has ever reported of a service called nobody" in refused["detail"]
     assert program.post("policies/replays", {"reason": REASON, "proposal": 9} | window)[0] == 404
     assert program.get("policies/replays/7")[0] == 404
 

@@ -269,3 +269,29 @@ def test_nine_of_ten() -> None:
     assert Times.of([]).mean_s is None
     assert Times.of(range(1, 11)).p90_s == 9
     assert Times.of([5]).p90_s == 5
+
+
+def test_when_people_are_asked_and_how_each_queue_coped_are_drawn_and_written() -> None:
+    first = question(9, take_s=300, resolve_s=1200)
+    question(8, take_s=1200, resolve_s=2400)
+    start, end = weeks_before(NOW, 2)
+    found = report_of("dev", start=start, end=end, now=NOW).total
+    [queue] = found.queues
+    assert (queue.name, queue.asked, queue.acknowledging.median_s) == (first.queue, 2, 750)
+    assert sum(map(sum, found.by_hour)) == 2
+    assert found.by_hour[first.opened_at.weekday()][first.opened_at.hour] == 1
+    page = signed_in(Role.VIEWER).get("/report?weeks=4")
+    assert "When people are asked" in text_of(page)
+    assert "Queue Asked Time to take Nine of ten within Time to resolve Nine of ten within" in text_of(page)
+    told = signed_in(Role.VIEWER).get("/api/v1/report?weeks=4").json()
+    assert [one["name"] for one in told["queues"]] == [first.queue]
+    assert sum(map(sum, told["by_weekday_and_hour"])) == 2
+    html = page.content.decode()
+    assert html.count("1 question</title>") == 2
+    assert 'aria-label="Questions by week' in html
+
+
+def test_a_report_of_nothing_draws_nothing() -> None:
+    page = signed_in(Role.VIEWER).get("/report").content.decode()
+    assert "hours-title" not in page
+    assert "queues-title" not in page

@@ -12,10 +12,10 @@ from recovery_ops.control.roles import LEAST_ROLE, ROLES, Grants, Role, grants_o
 
 LOOK = {"see", "see_audit"}
 POLICY = {"edit_policy", "propose_policy", "release_policy", "roll_back_policy"}
-RESPOND = LOOK | {"respond", "decide", "share_view", "arrange", "show_content"}
+RESPOND = LOOK | {"respond", "decide", "share_view", "arrange", "show_content", "annotate"}
 ACT = RESPOND | {"trip", "disable", "observe", "release", "extend", "reset", "probe", "shed"} | POLICY
 OPERATE = ACT | {"mend_intake", "agree"}
-EDIT = OPERATE | {"break_glass", "manage_notifications"}
+EDIT = OPERATE | {"break_glass", "manage_notifications", "write_runbooks"}
 APPROVE = EDIT | {"approve_policy"}
 ALL = APPROVE | {"override_for_long", "manage_keys", "manage_accounts", "set_rules"}
 
@@ -78,8 +78,8 @@ def test_a_superuser_is_an_admin_everywhere() -> None:
     ("scopes", "permissions"),
     [
         (["read"], LOOK),
-        (["act"], ACT - LOOK - {"share_view"} | {"mend_intake"}),
-        (["read", "act"], ACT - {"share_view"} | {"mend_intake"}),
+        (["act"], ACT - LOOK - {"share_view"} | {"mend_intake", "write_runbooks"}),
+        (["read", "act"], ACT - {"share_view"} | {"mend_intake", "write_runbooks"}),
         (["settings"], {"see", "manage_notifications"}),
         (["admin"], {"see", "manage_keys", "manage_accounts"}),
         (["ingest", "desired"], set()),

@@ -58,7 +58,7 @@ def program() -> Program:
             WHY | {"title": "a title", "document": {}},
             {"document": {"defaults": {"operation": {"max_retries": 5}}}},
         ),
-        ("feedback", WHY | {"operation": "search_web", "want": "retry_less"}, {"run": "run-1"}),
+        ("feedback", WHY | {"operation": "search_web", "want": "retry_less"}, {"fingerprint": "f-1"}),
         ("keys", WHY | {"name": "billing", "scopes": ["ingest"]}, {"scopes": ["ingest", "desired"]}),
         ("keys", WHY | {"name": "billing", "scopes": ["ingest"]}, {"days": 10}),
         ("accounts", WHY | {"name": "li", "role": "viewer"}, {"role": "editor"}),

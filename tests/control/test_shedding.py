@@ -156,7 +156,7 @@ class TestAhead:
     def test_it_is_called_off_and_replaced_like_what_holds(self) -> None:
         first = begin(starts_in_s=7200.0).object
         assert begin(starts_in_s=7200.0).was_already
-        second = begin(starts_in_s=3600.0).object
+        second = begin(starts_in_s=5400.0).object
         first.refresh_from_db()
         assert first.end_reason == "replaced"
         let_pass(**asked(reason="the provider needs no pause"))
@@ -169,10 +169,46 @@ class TestAhead:
             begin(starts_in_s=1800.0, expires_in_s=7200.0)
         assert (refused.value.status, LoadShed.objects.count()) == (409, 1)
 
-    def test_what_is_to_begin_gives_way_to_what_is_needed_now(self) -> None:
-        begin(starts_in_s=7200.0)
-        begin()
+    def test_what_is_to_begin_gives_way_to_what_is_needed_now_at_the_same_time(self) -> None:
+        first, second = (begin(starts_in_s=at_s, reason=f"the report of {at_s}").object for at_s in (1800.0, 9000.0))
+        now = begin().object
         assert obeyed() == (Importance.CRITICAL, 3600.0)
+        assert list(LoadShed.objects.live("dev")) == [now, second]
+        assert AuditEntry.objects.latest("number").before["id"] == first.pk
+
+    def test_one_can_be_set_behind_what_holds_and_two_nights_are_two(self) -> None:
+        held = begin(expires_in_s=3600.0).object
+        nights = [begin(starts_in_s=h * 3600.0, reason=f"the close of night {h}").object for h in (1, 24, 48)]
+        assert list(LoadShed.objects.live("dev")) == [held, *nights]
+        told = parse_desired(desired.document("dev", service="research", instance="r-0", now=NOW))
+        at = NOW.timestamp()
+        shed_by = [one.id if (one := told.shed_at(at + h * 3600.0)) else None for h in (0, 1, 2, 24.5, 30, 48, 49)]
+        assert shed_by == [held.pk, nights[0].pk, None, nights[1].pk, None, nights[2].pk, None]
+        # Noted ends leave the others alone.
+        assert end_expired_shed("dev", now=NOW + timedelta(hours=2)) == held
+        assert end_expired_shed("dev", now=NOW + timedelta(hours=2)) == nights[0]
+        assert list(LoadShed.objects.live("dev")) == nights[1:]
+
+    def test_what_holds_is_not_prolonged_into_the_next(self) -> None:
+        begin(expires_in_s=3600.0)
+        later = begin(starts_in_s=7200.0, reason="the close of the month").object
+        with pytest.raises(Refused, match="on: “the close of the month”") as refused:
+            extend_shed(**asked(expires_in_s=7201.0 + 60.0))
+        assert (refused.value.status, refused.value.code) == (409, "held")
+        assert extend_shed(**asked(expires_in_s=7200.0)).object.expires_at == later.starts_at
+
+    def test_programs_see_all_and_call_off_one(self) -> None:
+        keys.forget_keys()
+        program = Program()
+        body = {"reason": REASON, "confirm": "dev", "expires_in_s": 600}
+        made = [program.post("shed", body | {"starts_in_s": at_s})[1]["shed"]["id"] for at_s in (1000, 3000, 5000)]
+        told = program.get("shed")[1]
+        assert [told["ahead"]["id"], *(one["id"] for one in told["later"])] == made
+        assert program.post("shed/release", {"reason": REASON, "shed_id": made[1]})[1]["shed"]["id"] == made[1]
+        assert program.post("shed/release", {"reason": REASON, "shed_id": made[1]})[1]["was_already"]
+        assert program.post("shed/release", {"reason": REASON, "shed_id": "sh-none"})[0] == 404
+        assert program.post("shed/release", {"reason": REASON})[1]["shed"]["id"] == made[0]
+        assert program.get("shed")[1]["ahead"]["id"] == made[2]
 
     @pytest.mark.parametrize("starts_in_s", [-1.0, 1e9, float("nan"), "soon"])
     def test_a_time_that_is_none_is_refused(self, starts_in_s: Any) -> None:
@@ -194,7 +230,16 @@ class TestAhead:
         )
         page = text_of(client.get("/shed"))
         assert "Everything passes until" in page
-        assert "Do not shed then" in page
-        gone = {"act": "pass", "reason": REASON, "seen": "1", "key": "k2"}
+        assert "Do not shed from" in page
+        gone = {"act": f"pass:{one.pk}", "reason": REASON, "seen": "1", "key": "k2"}
         assert client.post("/shed", form | gone).status_code == 303
         assert LoadShed.objects.get().ended_at is not None
+
+    def test_who_sheds_over_what_is_planned_is_told_which(self) -> None:
+        client = signed_in(Role.OPERATOR)
+        begin(now=timezone.now(), starts_in_s=7200.0, reason="tonight they move the index")
+        form = {"act": "critical", "reason": REASON, "expires_in_s": "14400", "confirm": "dev", "seen": "1", "key": "k"}
+        assert client.post("/shed", form).status_code == 303
+        notice = text_of(client.get("/shed"))
+        assert "It calls off what was planned there: " in notice
+        assert "(ana: tonight they move the index)" in notice

@@ -44,7 +44,14 @@ environment.
 OPEN = {"sign-in", "account_login", "mfa_login_webauthn", "mfa_authenticate", "single-sign-on", "single-sign-on-back"}
 OPEN |= {"socialaccount_login_cancelled", "sign-out", "look", "api-openapi", "api-policy-schema"}
 OF_PROGRAMS = {"opamp", "api-desired"}
-NAMES = {"name": "search_web", "operation": "search_web", "verb": "merge", "version": "0", "rest": "nothing"}
+NAMES = {
+    "name": "search_web",
+    "category": "timeout",
+    "operation": "search_web",
+    "verb": "merge",
+    "version": "0",
+    "rest": "nothing",
+}
 DUMMY: dict[type, Any] = {str: REASON, bool: False, float: 3600.0, int: 1, list: ["search_web"], dict: {}, object: {}}
 
 

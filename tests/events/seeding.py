@@ -47,12 +47,14 @@ class Story:
         at: float,
         instance: str = "a-1",
         service: str = "research",
+        version: str = "",
         received: float | None = None,
         **record: Any,
     ) -> Story:
         """These facts happened so many seconds ago, and were received then or so many seconds ago."""
         at_ns = int(ago(at).timestamp() * 1000) * 1_000_000
-        batch = Batch({names.SERVICE_NAME: service, names.SERVICE_INSTANCE_ID: instance}, "tests")
+        said = {names.SERVICE_VERSION: version} if version else {}
+        batch = Batch({names.SERVICE_NAME: service, names.SERVICE_INSTANCE_ID: instance, **said}, "tests")
         for fact in facts:
             number = next(_numbers)
             told = Record(fact=fact, uid=str(UUID(int=number)), sequence_number=number, at_ns=at_ns, **record)

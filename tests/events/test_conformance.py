@@ -27,7 +27,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from events import ingest, keys
-from events.models import Fact, Quarantine
+from events.models import AgentKey, Fact, Quarantine
 from tests.events.posting import JSON, PROTOBUF, Door, protobuf, record, request
 from tests.events.serving import served
 
@@ -271,6 +271,38 @@ def test_o17_an_unknown_type_is_415_and_a_key_without_the_scope_403(client: Clie
     assert client.send(b"a=b", content_type="application/x-www-form-urlencoded").status == 415
     client.token = keys.create_key("reader", ["read"], "dev")[1]
     assert client.send(b"").status == 403
+
+
+@both_encodings
+def test_o17_a_revoked_key_is_401_and_keys_that_cannot_be_read_503(
+    client: Client, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = written(request(record()), encoding)
+
+    def away(_: str) -> None:
+        raise keys.KeyStoreAway("the database is away")
+
+    keys.forget_keys()
+    with monkeypatch.context() as broken:
+        broken.setattr(keys, "_read", away)
+        answer = client.send(body, content_type=encoding)
+    assert (answer.status, answer.headers["retry-after"], answer.told().code) == (503, "1", 14)
+    assert client.send(body, content_type=encoding).status == 200
+    keys.revoke_key(AgentKey.objects.get().prefix)
+    answer = client.send(body, content_type=encoding)
+    assert (answer.status, answer.told().code) == (401, 16)
+
+
+@both_encodings
+def test_no_cookie_and_no_origin_matters_to_programs(client: Client, encoding: str) -> None:
+    body = written(request(record()), encoding)
+    odd = {"cookie": "csrftoken=x; sessionid=y", "origin": "https://elsewhere.example", "referer": "https://elsewhere"}
+    answer = client.send(body, content_type=encoding, **odd)
+    assert (answer.status, "set-cookie" in answer.headers, Fact.objects.count()) == (200, False, 1)
+
+
+def test_o5_the_bound_is_the_recommended_one(settings: Any) -> None:
+    assert settings.OTLP_MAX_BODY_BYTES == 64 * 2**20
 
 
 # -- the payloads that the project of OpenTelemetry publishes ----------------------------------------------------------

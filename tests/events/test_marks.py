@@ -52,7 +52,7 @@ def test_each_kind_has_a_lane_a_glyph_and_a_word() -> None:
 
 def test_where_nobody_did_anything_it_is_said() -> None:
     chart = chart_of()
-    assert chart.caption == "Nobody changed the policy or an override, and nothing was escalated."
+    assert chart.caption == "Nobody changed the policy or an override, and nobody noted anything."
     assert chart.table.rows == ()
     go.Figure(painted(chart.figure))
 

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from events.moments import to_us
 from events.runs import asking, ladder
 from events.runs.asking import Show, run_of, runs
 from events.runs.rows import Kind, RunStory
@@ -236,7 +237,7 @@ def test_what_is_read_does_not_grow_with_the_store(show: Show, monkeypatch: pyte
         tell_run(f"run-{number}", [(500 - number, RunStarted()), (490 - number, failed())])
     with CaptureQueriesContext(connection) as queries:
         found = page(show)
-    assert len(queries) <= 3
+    assert len(queries) <= 4
     assert len(found.rows) <= 3
     assert (found.older_us is not None) == (show not in (Show.FAILED, Show.ASKED))
 
@@ -257,14 +258,52 @@ def test_a_run_with_very_many_facts_hides_no_other_and_shows_its_end(monkeypatch
 def test_the_facts_of_a_run_are_found_by_its_index() -> None:
     with CaptureQueriesContext(connection) as queries:
         run_of("dev", "lost")
-    [sql] = [one["sql"] for one in queries]
+    sql = queries[0]["sql"]
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL enable_seqscan = off")
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN {'QUERY PLAN ' if connection.vendor == 'sqlite' else ''}{sql}")
         plan = str(cursor.fetchall())
-    assert "fact_by_run (environment=? AND run=?)" in plan or "_environment_run_at_us_idx" in plan
+    assert "fact_by_run (environment=? AND run=? AND at_us>?)" in plan or "_environment_run_at_us_idx" in plan
+
+
+@pytest.mark.parametrize("is_start_known", [True, False])
+def test_a_run_that_took_many_days_is_told_whole(is_start_known: bool) -> None:
+    """Its newest facts are looked for first, in a few days; its beginning lies before them."""
+    day_s = 86_400
+    begun = RunStarted(name="thesis") if is_start_known else failed(Category.TIMEOUT, "read")
+    tell_run(told=[(9 * day_s, begun), (5 * day_s, failed(Category.BUG, "write")), (60, failed(Category.TIMEOUT))])
+    tell_run("run-2", [(120, RunStarted(name="short")), (50, failed(Category.TIMEOUT))])
+    for story in (known(), next(one for one in page().rows if one.run == "run-1")):
+        assert (story.started, story.is_start_known) == (ago(9 * day_s), is_start_known)
+        assert len(story.steps) == 3
+    assert ids(page()) == ["run-2", "run-1"]
+
+
+def test_a_run_that_was_entered_again_after_days_is_told_from_its_first_entry() -> None:
+    day_s = 86_400
+    entered, again = RunStarted(name="thesis"), RunStarted(name="thesis")
+    tell_run(told=[(9 * day_s, entered), (9 * day_s - 5, failed(Category.BUG, "write")), (90, again)])
+    tell_run(told=[(60, failed(Category.TIMEOUT))])
+    for story in (known(), page().rows[0]):
+        assert story.failures == {Category.BUG: 1, Category.TIMEOUT: 1}
+
+
+def test_as_many_runs_as_anybody_asks_for_are_told() -> None:
+    story = Story()
+    for number in range(260):
+        story.tell(failed(Category.TIMEOUT), at=60 + number / 100, run=f"run-{number}")
+    story.store()
+    assert len(page(most=300).rows) == 260
+
+
+def test_a_run_that_began_lately_is_looked_for_in_few_days() -> None:
+    tell_run()
+    with CaptureQueriesContext(connection) as queries:
+        page()
+    assert len(queries) == 3
+    assert f"at_us >= {to_us(ago(52)) - asking.LASTS_US}" in queries[1]["sql"].replace('"', "")
 
 
 # -- the drawing ------------------------------------------------------------------------------------------------------

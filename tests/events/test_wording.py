@@ -115,7 +115,7 @@ def cause(**given: object) -> Transition:
         ({"state": State.CLOSED, "trigger": Trigger.PROBE_SUCCEEDED}, "the probe succeeded"),
         (
             {"state": State.FORCED_OPEN, "trigger": Trigger.OPERATOR_TRIP, "override_id": "o-1", "revision": 42},
-            "tripped by a person; revision 42",
+            "tripped by an override; revision 42",
         ),
     ],
 )

@@ -32,6 +32,7 @@ from tests.flows.test_main_job import (
     the_reset_lets_them_flow,
     the_trip_stops_the_calls,
 )
+from tests.flows.test_naming import a_failure_is_named
 from tests.processes import eventually
 
 SET_UP = (
@@ -112,6 +113,11 @@ def test_facts_clicks_answers_and_messages_cross_from_process_to_process(
         the_policy_changes_the_attempts(page, stage)
         everything_was_told_once(scene)
         everybody_had_work(scene)
+
+
+def test_an_unknown_failure_is_named_through_another_process(page: Page, scene: Scene, tmp_path: Path) -> None:
+    people = At(scene.deployment.webs[0])
+    a_failure_is_named(page, people, scene.seen_by_agents, scene.key, scene.operator[1], tmp_path)
 
 
 def test_a_question_outlasts_the_death_of_every_process(scene: Scene, redis_url: str, tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.flows.fleet import manage_each
+from tests.flows.fleet import Console, manage_each
 from tests.processes import ROOT, Running, Server
 
 PATIENCE_MS = 60_000
 REASON = "The ledger says so while it compacts."
 
 
-def puzzled(server: Server, key: str, folder: Path) -> Running:
+def puzzled(server: Console, key: str, folder: Path) -> Running:
     argv = [sys.executable, "-m", "tests.flows.puzzled_agent", "ledger-1"]
     env = {"RECOVERY_OPS_URL": server.url, "RECOVERY_OPS_KEY": key, "RECOVERY_OPS_DIR": str(folder)}
     return Running(argv, env=env, folder=ROOT)
@@ -31,6 +31,13 @@ def test_a_name_that_was_proposed_and_released_reaches_the_agent_that_failed(
         "key create --name flow --scope ingest,desired",
         "account create olga --role operator --generate",
     )
+    a_failure_is_named(page, server, server, key, password, tmp_path)
+
+
+def a_failure_is_named(
+    page: Page, server: Console, seen_by_agents: Console, key: str, password: str, folder: Path
+) -> None:
+    """The whole of it: people look at one address of the console, and agents talk to that or to another one."""
     page.goto(server.url)
     page.get_by_label("Name").fill("olga")
     page.get_by_label("Password").fill(password)
@@ -39,7 +46,7 @@ def test_a_name_that_was_proposed_and_released_reaches_the_agent_that_failed(
     page.goto(f"{server.url}/failures/unclassified")
     expect(page.get_by_text("No agent has reported yet")).to_be_visible()
 
-    with puzzled(server, key, tmp_path / "agent") as agent:
+    with puzzled(seen_by_agents, key, folder / "agent") as agent:
         agent.said("failed: unknown")
         # No reload: the page hears of it.
         found = page.get_by_role("link", name="of the ledger is busy")

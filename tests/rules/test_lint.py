@@ -21,6 +21,10 @@ def ruled(*fallbacks: str, **knobs: Any) -> dict[str, Any]:
     return {"rules": [rule | ({"fallbacks": list(fallbacks)} if fallbacks else {})]}
 
 
+def test_whole_numbers_written_as_floats_are_asked_about_as_whole_ones() -> None:
+    assert found(ruled(max_retries=2.0, base_delay_s=0)) == found(ruled(max_retries=2, base_delay_s=0))
+
+
 def test_the_built_in_policy_has_nothing_to_ask_about() -> None:
     assert found(document_of(BUILT_IN)) == []
 

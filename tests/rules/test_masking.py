@@ -9,6 +9,15 @@ from hypothesis import strategies as st
 from recovery_ops.rules.masking import MASK, masked, printable
 
 SECRETS: dict[str, str] = {
+    "SG.canary0123456789.canary0123456789": "the key SG.canary0123456789.canary0123456789 is over",
+    "hvs.canary0123456789canary": "permission denied for hvs.canary0123456789canary",
+    "T0CANARY/B0CANARY/canary0123": "POST https://hooks.slack.com/services/T0CANARY/B0CANARY/canary0123",
+    "123456789:AAcanary0123456789canary0123": "https://api.telegram.org/bot123456789:AAcanary0123456789canary0123/x",
+    "AGE-SECRET-KEY-1CANARY0123456789": "AGE-SECRET-KEY-1CANARY0123456789",
+    "CanaryElement17": "<password>CanaryElement17</password>",
+    "CanaryOption17": "mysql -u root --password CanaryOption17 -h db",
+    "CanaryUser17": "curl -u admin:CanaryUser17 https://db.example.org",
+    "CanaryWort17": "Passwort: 'CanaryWort17'",
     "CanaryBearer17": "Authorization: Bearer CanaryBearer17",
     "canarybearer": "sent bearer canarybearer to them",
     "Y2FuYXJ5OmJhc2lj": "Proxy-Authorization: Basic Y2FuYXJ5OmJhc2lj",

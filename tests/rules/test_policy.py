@@ -34,6 +34,12 @@ def policy(*rules: dict[str, Any], **more: Any) -> Policy:
     return parse_policy({"schema_version": 1, "rules": list(rules), **more})
 
 
+def test_a_whole_number_that_json_wrote_as_a_float_is_whole_where_it_is_obeyed() -> None:
+    whole = [name for name, knob in KNOBS.items() if knob.kind == "whole"]
+    found = policy(rule({}, **dict.fromkeys(whole, 1.0))).rules[0].knobs
+    assert {type(getattr(found, name)) for name in whole} == {int}
+
+
 def test_the_built_in_policy_survives_its_document() -> None:
     assert document_of(parse_policy(document_of(BUILT_IN))) == document_of(BUILT_IN)
 

@@ -187,7 +187,7 @@ def test_the_rest_of_what_the_rules_list_is_there() -> None:
 
 def fields_of(document: Mapping[str, Any], under: str) -> dict[str, str]:
     """What the form shows of a part of the document: by path, or by name within a kind of operation."""
-    shown, _ = sections_of(document, {})
+    shown, _ = sections_of(document, {}, {})
     each = [one for section in shown for one in (*section.fields, *(one for row in section.rows for one in row.fields))]
     found = {one.name.removeprefix("section."): one.value for one in each}
     if under.count("."):

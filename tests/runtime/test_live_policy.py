@@ -209,6 +209,21 @@ class TestShedding:
             lab.recovery.apply(Desired(revision=2))
             assert search() == "fresh"
 
+    def test_the_next_begins_by_the_agents_own_clock_when_the_first_is_over(self, lab: Lab) -> None:
+        search = lab.recovery.guard("search")(lab.script("fresh"))
+        first, second = shed_now(lab, expires_in_s=60), shed_now(lab, starts_in_s=90, expires_in_s=60)
+        lab.recovery.apply(Desired(revision=1, shed=first, sheds_ahead=(replace(second, id="sh-2"),)))
+        passes = []
+        for _ in range(5):
+            with lab.recovery.run(source="nightly"):
+                try:
+                    passes.append(search() == "fresh")
+                except LoadShed:
+                    passes.append(False)
+            lab.clock.push(40)
+            lab.recovery.sweep()
+        assert passes == [False, False, True, False, True], "at 0, 40, 80, 120 and 160 s"
+
     def test_the_stricter_of_policy_and_operator_holds(self, lab: Lab) -> None:
         search = lab.recovery.guard("search")(lab.script("fresh"))
         obey(lab, rules=[{"scope": {"operation": "search"}, "knobs": {"least_importance": "critical_plus"}}])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,29 @@ def test_a_telemetry_that_the_application_made_hides_as_well(tmp_path: Path) -> 
     assert told == ["no account [customer] of [masked]"] * 2
     assert SECRET.encode() not in kept
     assert ADDRESS.encode() not in kept
+
+
+def test_a_shared_telemetry_keeps_no_recovery_and_hides_what_one_that_is_gone_has_told(tmp_path: Path) -> None:
+    own = Telemetry(
+        Instance(service="billing", instance="b-1"), outbox=Outbox(tmp_path / "own.outbox"), clock=Clock(), send=None
+    )
+    held = wire.parse_desired(desired({"masking": SECTION}))
+    gone: list[weakref.ref[Recovery]] = []
+    for _ in range(3):
+        one = Recovery("billing", sink=own, desired=held, url="")
+        one.close()
+        gone.append(weakref.ref(one))
+        del one
+    gc.collect()
+    assert [ref() for ref in gone] == [None] * 3
+    other = Recovery("billing", sink=own, desired=wire.parse_desired(desired({})), url="")
+    own.emit(HookFailed(operation="pay", hook="after", error_type="ValueError", message=f"no account {SECRET}"))
+    assert own.flush(20.0)
+    other.close()
+    own.close()
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"no account [customer]" in kept
+    assert SECRET.encode() not in kept
 
 
 @pytest.mark.parametrize("is_told", [True, False])

@@ -12,6 +12,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
+from recovery_ops.progress import progress_bar
+
+_STEP_PAGES = 2_000
+"""Copied between two looks at the bar."""
+
 
 class Command(BaseCommand):
     """Copy the store, look whether the copy is sound, and put it in its place only then."""
@@ -45,8 +50,13 @@ def _copy(name: str, draft: Path) -> None:
         closing(sqlite3.connect(name, uri=name.startswith("file:"))) as source,
         closing(sqlite3.connect(draft)) as copy,
     ):
-        source.backup(copy)
+        source.execute("BEGIN")  # one moment for all steps: a backup begins anew when it sees that its source changed
+        count = source.execute("PRAGMA page_count").fetchone()[0]
+        with progress_bar("pages", count) as tell:
+            source.backup(copy, pages=_STEP_PAGES, progress=lambda _, left, total: tell(total - left), sleep=0)
+        source.rollback()
         copy.execute("PRAGMA journal_mode=DELETE")  # one file, whatever it was copied from
-        found = copy.execute("PRAGMA integrity_check").fetchone()[0]
+        with progress_bar("looking whether the copy is sound", None):
+            found = copy.execute("PRAGMA integrity_check").fetchone()[0]
     if found != "ok":
         raise sqlite3.DatabaseError(found)

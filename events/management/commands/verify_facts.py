@@ -7,14 +7,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from events.models import Fact
 from events.verification import differences, one_moment, refold
+from recovery_ops.progress import progress_bar
 
 _MOST_SHOWN = 20
-_COLUMNS = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
 
 
 class Command(BaseCommand):
@@ -22,10 +20,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         with one_moment():
-            with Progress(*_COLUMNS, console=Console(stderr=True), transient=True) as progress:
-                bar = progress.add_task("facts", total=Fact.objects.count())
-                folded, count = refold(lambda read: progress.update(bar, completed=read))
-            found = list(islice(differences(folded, timezone.now()), _MOST_SHOWN + 1))
+            with progress_bar("facts", Fact.objects.count()) as tell:
+                folded, count = refold(tell)
+            with progress_bar("comparing with the tables", None):
+                found = list(islice(differences(folded, timezone.now()), _MOST_SHOWN + 1))
         for difference in found[:_MOST_SHOWN]:
             self.stdout.write(difference)
         if len(found) > _MOST_SHOWN:

@@ -7,7 +7,7 @@ with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -85,6 +85,12 @@ PAST = {
     "release.review": "reviewed",
     "replay.start": "asked for a",
     "replay.cancel": "cancelled",
+    "export.start": "asked for",
+    "export.cancel": "cancelled",
+    "runbook.save": "wrote",
+    "runbook.remove": "took away",
+    "runbook.tick": "ticked a step for",
+    "runbook.untick": "took back a tick for",
     "content.show": "looked at",
     "quarantine.replay": "replayed",
     "quarantine.drop": "dropped",
@@ -135,7 +141,7 @@ PAST = {
     "capacity.apart": "set apart a part of",
     "capacity.undo": "took back what was made of",
     "failure.assign": "assigned",
-    "failure.unassign": "took from its owner:",
+    "failure.unassign": "took away the owner of",
     "failure.archive": "archived",
     "failure.resolve": "resolved",
     "failure.reopen": "opened again",
@@ -143,7 +149,7 @@ PAST = {
     "failure.split": "split",
     "failure.undo": "took back what was made of",
     "failure.return": "brought back",
-    "failure.regress": "found regressed:",
+    "failure.regress": "found regressed",
     "escalation.default": "carried out the default of",
     "channel.save": "set up",
     "channel.test": "tested",
@@ -151,6 +157,11 @@ PAST = {
     "rule.save": "set up",
     "rule.remove": "removed",
     "chain.save": "set up",
+    "watch.begin": "watches",
+    "watch.end": "no longer watches",
+    "annotation.add": "noted",
+    "annotation.end": "ended",
+    "annotation.remove": "removed",
     "chain.remove": "removed",
 }
 """What each verb of the audit log reads like after a name."""
@@ -193,6 +204,8 @@ class Done(Generic[T]):
     needs_second: bool = False
     """Of a dry run: whether it would wait for a second person."""
     impact: Impact | None = None
+    called_off: Sequence[T] = ()
+    """What was planned, had not begun, and was ended by this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +217,7 @@ class Step(Generic[T]):
     before: Mapping[str, Any] | None = None
     after: Mapping[str, Any] | None = None
     was_already: bool = False
+    called_off: Sequence[T] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -419,6 +433,7 @@ def carry_out(
         is_dry_run=attempt.is_dry_run,
         needs_second=is_waiting and attempt.is_dry_run and not taken.was_already,
         impact=impact,
+        called_off=taken.called_off,
     )
 
 

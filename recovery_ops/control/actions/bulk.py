@@ -44,8 +44,6 @@ _TAKES = {
     **dict.fromkeys(IMPOSING, ("expires_in_s", "starts_in_s", "ahead")),
 }
 MOST = 200
-FEW = 10
-"""Ruling more breakers than these at once asks for a fresh sign-in, as ruling all of them does."""
 
 _NO_PART = "It could not be reset when this was asked for first, and has no part in that reset. Ask with a new key."
 
@@ -68,17 +66,18 @@ def each(verb: str, names: Iterable[str], asked: Asked, *, where: Mapping[str, s
     """
     rest = {name: more[name] for name in _TAKES.get(verb, ()) if name in more}
     asked_for = list(dict.fromkeys(names))
-    if verb in IMPOSING and len(asked_for) > FEW and not asked["by"].is_fresh:
+    if verb in (*IMPOSING, "extend") and len(asked_for) > checks.FEW and not asked["by"].is_fresh:
         raise Refused(SIGN_IN_AGAIN, CONFIRM, status=FORBIDDEN)
     scopes = {name: Scope(operation=name, **where) for name in asked_for}
-    to_confirm = {name: checks.name_to_confirm(asked["environment"], one) for name, one in scopes.items()}
+    here, now = asked["environment"], asked.get("now")
+    to_confirm = {name: checks.name_to_confirm(here, one, now) for name, one in scopes.items()}
     is_asked = verb in IMPOSING and any(to_confirm.values())
     checks.refuse(
         {
             "confirm": checks.fault_of_confirmation(
                 asked["environment"] if is_asked else "",
                 {**asked, **more},
-                is_part=not all(map(checks.is_everybody, scopes.values())),
+                is_part=not all(checks.is_everybody(here, one, now) for one in scopes.values()),
             ),
             "expires_in_s": "is missing" if verb == "extend" and "expires_in_s" not in rest else "",
         }

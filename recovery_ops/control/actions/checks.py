@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
+from django.utils import timezone
 
-from events.models import BreakerState, MinuteSum, SettingsInForce
+from events.models import Agent, BreakerState, MinuteSum, SettingsInForce
+from events.queries import fleet
 from recovery_ops.control.actors import Actor
 from recovery_ops.control.models import ENVIRONMENT_CHARS, NAME_CHARS, REASON_CHARS
 from recovery_ops.control.refusals import UNKNOWN, Refused
@@ -21,6 +23,8 @@ LEAST_EXPIRY_S = 60.0
 LONGEST_EXPIRY_S = 24 * 3600.0
 LONGEST_EXPIRY_ADMIN_S = 30 * 24 * 3600.0
 LATEST_START_S = 30 * 24 * 3600.0
+FEW = 10
+"""Ruling more breakers than these at once asks for a fresh sign-in, as ruling all of them does."""
 _PRODUCTION = "prod"
 """What the name of an environment begins with where a slip is felt."""
 _LATELY = timedelta(days=7)
@@ -41,16 +45,20 @@ def fault_of_reason(reason: str) -> str:
     return "" if all(one.isprintable() or one in "\n\t" for one in reason) else "has characters that cannot be shown"
 
 
-def fault_of_expiry(expires_in_s: object, by: Actor, environment: str) -> str:
-    """What is wrong with how long an override is to last; who may go beyond 24 h stands in the table of roles."""
+def fault_of_expiry(expires_in_s: object, by: Actor, environment: str, *, begins_in_s: float = 0.0) -> str:
+    """What is wrong with how long an override is to last; who may go beyond 24 h stands in the table of roles.
+
+    What is counted from now on, of one that begins only in `begins_in_s`, may be that much longer.
+    """
     if isinstance(expires_in_s, bool) or not isinstance(expires_in_s, int | float):
         return "is a number of seconds"
     if not expires_in_s >= LEAST_EXPIRY_S:  # neither is NaN
         return f"is at least {LEAST_EXPIRY_S:.0f} seconds"
-    if expires_in_s > LONGEST_EXPIRY_ADMIN_S:
-        return f"is at most {LONGEST_EXPIRY_ADMIN_S:.0f} seconds (30 days)"
-    if expires_in_s > LONGEST_EXPIRY_S and not by.may("override_for_long", environment):
-        return f"is at most {LONGEST_EXPIRY_S:.0f} seconds (24 h); an admin may set up to 30 days"
+    since = " after it begins" if begins_in_s else ""
+    if expires_in_s > LONGEST_EXPIRY_ADMIN_S + begins_in_s:
+        return f"is at most {LONGEST_EXPIRY_ADMIN_S:.0f} seconds (30 days){since}"
+    if expires_in_s > LONGEST_EXPIRY_S + begins_in_s and not by.may("override_for_long", environment):
+        return f"is at most {LONGEST_EXPIRY_S:.0f} seconds (24 h){since}; an admin may set up to 30 days"
     return ""
 
 
@@ -73,16 +81,21 @@ def fault_of_start(starts_in_s: object) -> str:
     return ""
 
 
-def name_to_confirm(environment: str, scope: Scope) -> str:
+def moment_of(at: datetime, now: datetime) -> str:
+    """A moment in a sentence about overrides, with the day where it is not today's."""
+    return f"{at:%H:%M:%S} UTC" if at.date() == now.date() else f"{at:%-d %b %H:%M:%S} UTC"
+
+
+def name_to_confirm(environment: str, scope: Scope, now: datetime | None = None) -> str:
     """What has to be repeated before calls are held in this scope: in production, and for every breaker of everybody
     elsewhere; empty where a slip harms few.
 
     A star would be typed without a thought: for every breaker it is the environment.
     """
-    is_every = is_any(scope.operation)
+    is_every = is_every_breaker(environment, scope.operation)
     if is_production(environment):
         return environment if is_every else scope.operation
-    return environment if is_every and is_everybody(scope) else ""
+    return environment if is_every and is_everybody(environment, scope, now) else ""
 
 
 def is_production(environment: str) -> bool:
@@ -90,13 +103,46 @@ def is_production(environment: str) -> bool:
     return environment.startswith(_PRODUCTION)
 
 
-def is_everybody(scope: Scope) -> bool:
-    """Whether no service, instance or group is left out."""
-    return all(map(is_any, (scope.service, scope.instance, scope.group)))
+def is_everybody(environment: str, scope: Scope, now: datetime | None = None) -> bool:
+    """Whether no service, instance or group is left out: by its words, or because its patterns fit all that report."""
+    parts = [part for part in (scope.service, scope.instance, scope.group) if not is_any(part)]
+    if not parts or not all(ANY in part for part in parts):
+        return not parts
+    known = fleet(environment, now=now or timezone.now())
+    reached = [scope.reaches(service=one.service, instance=one.instance, group=one.group) for one in known]
+    return bool(reached) and all(reached)
+
+
+def is_every_breaker(environment: str, pattern: str) -> bool:
+    """Whether it stands for every name, or is a pattern that none of several breakers there escapes."""
+    return is_any(pattern) or (ANY in pattern and 1 < len(fitting(environment, pattern)) == _count(environment))
+
+
+def is_many(environment: str, pattern: str) -> bool:
+    """Whether it rules every breaker, or more than `FEW`: who does that has shown lately who they are."""
+    return is_every_breaker(environment, pattern) or len(fitting(environment, pattern)) > FEW
+
+
+def fitting(environment: str, pattern: str) -> list[str]:
+    """The names of breakers there that a pattern fits; for a name itself none is looked for."""
+    if ANY not in pattern:
+        return []
+    named = _names(environment).filter(_like("breaker", pattern))
+    scope = Scope(operation=pattern)
+    return [name for name in named if scope.holds(Place(service="", instance="", operation=name))]
+
+
+def _names(environment: str) -> QuerySet[BreakerState, str]:
+    known = BreakerState.objects.filter(environment=environment)
+    return known.order_by("breaker").values_list("breaker", flat=True).distinct()
+
+
+def _count(environment: str) -> int:
+    return _names(environment).count()
 
 
 def is_any(pattern: str) -> bool:
-    """Whether it stands for every name: `*`, and what comes to the same."""
+    """Whether it stands for every name: `*`, and what comes to the same. Older agents take `?` for any letter."""
     return ANY in pattern and not pattern.strip("*?")
 
 
@@ -152,15 +198,27 @@ def require_known_breaker(environment: str, scope: Scope) -> None:
     )
 
 
+def require_known_service(environment: str, service: str) -> None:
+    """Raise Refused (404) when no instance of this service has ever reported."""
+    if not Agent.objects.filter(environment=environment, service=service).exists():
+        detail = f"No instance in {environment} has ever reported of a service called {service}. Check the name."
+        raise Refused("unknown_service", detail, status=UNKNOWN, fields={"service": "is not known"})
+
+
 def require_known_operation(environment: str, operation: str, now: datetime) -> None:
     """Raise Refused (404) when nobody has reported the operation: as a breaker or declared ever, or by calls lately."""
     since = int((now - _LATELY).timestamp()) // 60
     counted = MinuteSum.objects.filter(_like("operation", operation), environment=environment, minute__gte=since)
-    if is_reported(environment, Scope(operation=operation)) or counted.exists():
+    scope = Scope(operation=operation)
+    if is_reported(environment, scope):
         return
+    names = counted.order_by("operation").values_list("operation", flat=True).distinct()
+    if any(scope.holds(Place(service="", instance="", operation=name)) for name in names):
+        return
+    named = "that fits" if ANY in operation else "called"
     raise Refused(
         "unknown_operation",
-        f"No instance in {environment} has reported an operation called {operation}. Check the name; to write a rule "
+        f"No instance in {environment} has reported an operation {named} {operation}. Check the name; to write a rule "
         "for one that does not exist yet, say so with `ahead`.",
         status=UNKNOWN,
         fields={"operation": "is not known"},
@@ -196,8 +254,9 @@ def is_reported(environment: str, scope: Scope) -> bool:
 
 def _like(column: str, pattern: str) -> Q:
     """Rows that may fit a pattern: exactly those where it has no `*`, else those with what stands before it."""
-    before, star, _ = pattern.partition(ANY)
-    return Q(**{f"{column}__startswith" if star else column: before})
+    if ANY not in pattern:
+        return Q(**{column: pattern})
+    return Q(**{f"{column}__startswith": pattern.partition(ANY)[0]})
 
 
 def _fault_of_name(name: object, longest: int) -> str:

@@ -7,7 +7,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from recovery_ops.rules.policy import PolicyInvalid, parse_policy
+from recovery_ops.control.models import NAME_CHARS
+from recovery_ops.rules.policy import SCHEMA_VERSION, Policy, PolicyInvalid, parse_policy
 from recovery_ops.wire.masking import fault_of_hidden
 
 MOST_BYTES = 256 * 1024
@@ -31,7 +32,24 @@ def faults_of_document(document: object) -> dict[str, str]:
     except PolicyInvalid as invalid:
         return {problem.path or "document": problem.message for problem in invalid.problems}
     hidden = enumerate(policy.masking.attributes)
-    return {f"masking.attributes[{index}]": fault for index, name in hidden if (fault := fault_of_hidden(name))}
+    faults = {f"masking.attributes[{index}]": fault for index, name in hidden if (fault := fault_of_hidden(name))}
+    return _unknown_version(document) | _too_long(policy) | faults
+
+
+def _unknown_version(document: Mapping[str, Any]) -> dict[str, str]:
+    """Agents obey what they know of a newer document; nobody writes one here that this console does not know."""
+    said = document.get("schema_version", SCHEMA_VERSION)
+    return {} if said <= SCHEMA_VERSION else {"schema_version": f"is {said}; this console knows {SCHEMA_VERSION} alone"}
+
+
+def _too_long(policy: Policy) -> dict[str, str]:
+    """Names of rules that no screen and no fact would hold."""
+    lengths = {f"rules[{index}].id": len(rule.id) for index, rule in enumerate(policy.rules)}
+    return {
+        path: f"has {length} characters; {NAME_CHARS} is the most"
+        for path, length in lengths.items()
+        if length > NAME_CHARS
+    }
 
 
 def plain(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any, NotRequired, Required, Unpack
 
 from django.contrib.auth import get_user_model
+from django.utils import timezone
 
-from events.failures.asking import is_known, last_number
+from events.failures.asking import busiest_hours, is_known, last_number, versions_known
 from events.failures.grouping import SPLIT_FIELDS, split_name
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
 from recovery_ops.control.actors import Actor
@@ -29,7 +30,9 @@ _LATELY = timedelta(days=31)
 class Triaging(Asked):
     """What every act on one cause is given. `version` is the one the asker looked at.
 
-    `to` is a person's name (assign), `for_s` how long or `more` how many further failures (archive).
+    `to` is a person's name (assign). `for_s` how long, `more` how many further failures, or `escalating` until there
+    are many more than is usual (archive); `busiest` is what is usual, by cause, where it was read already.
+    `next_version` whether failures of newer versions only count (resolve).
     """
 
     fingerprint: Required[str]
@@ -37,6 +40,9 @@ class Triaging(Asked):
     to: NotRequired[str]
     for_s: NotRequired[float | None]
     more: NotRequired[int | None]
+    escalating: NotRequired[bool]
+    busiest: NotRequired[Mapping[str, int]]
+    next_version: NotRequired[bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +72,11 @@ def _unassign(case: FailureCase, attempt: Attempt, asked: Triaging) -> bool:
 
 
 def _archive(case: FailureCase, attempt: Attempt, asked: Triaging) -> bool:
-    for_s, more = asked.get("for_s"), asked.get("more")
-    if (for_s is None) == (more is None):
-        fault = "is given, or more is, and not both"
-        raise Refused("invalid", "Say how long it is put away, or until how many more.", fields={"for_s": fault})
+    for_s, more, is_until_many = asked.get("for_s"), asked.get("more"), bool(asked.get("escalating"))
+    if [for_s is not None, more is not None, is_until_many].count(True) != 1:
+        fault = "is given, or more or escalating is, and one of them only"
+        detail = "Say how long it is put away, until how many more, or until it escalates."
+        raise Refused("invalid", detail, fields={"for_s": fault})
     if for_s is not None and not LEAST_ARCHIVE_S <= for_s <= LONGEST_ARCHIVE_S:
         fault = f"is from {LEAST_ARCHIVE_S:.0f} to {LONGEST_ARCHIVE_S:.0f} seconds"
         raise Refused("invalid", "It is put away for a minute to 90 days.", fields={"for_s": fault})
@@ -77,11 +84,28 @@ def _archive(case: FailureCase, attempt: Attempt, asked: Triaging) -> bool:
         raise Refused("invalid", f"From 1 to {MOST_MORE:,} more.", fields={"more": f"is from 1 to {MOST_MORE}"})
     case.archived_until = None if for_s is None else attempt.now + timedelta(seconds=for_s)
     case.archived_more = more
+    case.archived_usual, case.hour_began, case.hour_seen = None, None, 0
+    if is_until_many:
+        case.archived_usual = asked.get("busiest", {}).get(case.fingerprint, 0)
+        case.hour_began = attempt.now
     return _decided(case, FailureCase.ARCHIVED, attempt)
 
 
+def _busiest(environment: str, now: datetime) -> Mapping[str, int]:
+    return busiest_hours(environment, now=now, grouping=grouping_of(environment))
+
+
 def _resolve(case: FailureCase, attempt: Attempt, asked: Triaging) -> bool:
-    return case.state != FailureCase.RESOLVED and _decided(case, FailureCase.RESOLVED, attempt)
+    is_next = bool(asked.get("next_version"))
+    if case.state == FailureCase.RESOLVED and is_next == (case.versions is not None):
+        return False
+    known = versions_known(case.environment) if is_next else None
+    if known == {}:
+        fault = "needs a service that says its version"
+        raise Refused("no_version", "No agent says which version it runs.", fields={"next_version": fault})
+    _decided(case, FailureCase.RESOLVED, attempt)
+    case.versions = known
+    return True
 
 
 def _reopen(case: FailureCase, attempt: Attempt, asked: Triaging) -> bool:
@@ -90,9 +114,9 @@ def _reopen(case: FailureCase, attempt: Attempt, asked: Triaging) -> bool:
 
 def _decided(case: FailureCase, state: str, attempt: Attempt) -> bool:
     case.state, case.decided_at, case.decided_by, case.reason = state, attempt.now, attempt.by.name, attempt.reason
-    case.seen_more, case.counted_to = 0, last_number()
+    case.seen_more, case.counted_to, case.versions = 0, last_number(), None
     if state != FailureCase.ARCHIVED:
-        case.archived_until, case.archived_more = None, None
+        case.archived_until, case.archived_more, case.archived_usual = None, None, None
     return True
 
 
@@ -131,6 +155,9 @@ def triage(verb: str, **asked: Unpack[Triaging]) -> Done[FailureCase]:
     with attempt.noted():
         attempt.check()
         _require_known(environment, name, attempt.now)
+        if asked.get("escalating") and "busiest" not in asked:
+            # Before anything is written: on SQLite nobody else could write while all of a day is counted.
+            asked["busiest"] = _busiest(environment, attempt.now)
         return carry_out(attempt, write, recall=lambda entry: FailureCase.objects.get(pk=(entry.after or {})["id"]))
 
 
@@ -150,6 +177,8 @@ def triage_each(
     """Do one act on many, each by itself: one that is refused holds no other back."""
     results: list[Result] = []
     names = list(dict.fromkeys(fingerprints))
+    if asked.get("escalating"):
+        asked["busiest"] = _busiest(environment, asked.get("now") or timezone.now())
     for place, name in enumerate(names):
         own = key if key is None or len(names) == 1 else f"{key[:40]}-{place}"
         try:
@@ -279,6 +308,8 @@ def told(case: FailureCase) -> Mapping[str, Any]:
         "assigned_to": case.assigned_to,
         "archived_until": _iso(case.archived_until),
         "archived_more": case.archived_more,
+        "archived_usual": case.archived_usual,
+        "next_version_after": case.versions,
     }
 
 

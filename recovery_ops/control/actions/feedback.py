@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, Required, Unpack
 
+from events.runs.asking import run_of
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out, require
 from recovery_ops.control.actions.checks import require_known_operation
 from recovery_ops.control.actions.policies import knobs_of, with_rule
@@ -62,6 +63,9 @@ def say(**asked: Unpack[Saying]) -> Done[Feedback]:
     with attempt.noted():
         attempt.check()
         require_known_operation(environment, scope.operation, attempt.now)
+        if asked.get("run") and run_of(environment, asked["run"]) is None:
+            detail = f"No fact in {environment} carries the run {asked['run'][:80]}."
+            raise Refused("unknown_run", detail, status=UNKNOWN, fields={"run": "is not known"})
         return carry_out(attempt, write, recall=_recalled)
 
 

@@ -49,7 +49,7 @@ def is_second_needed(environment: str) -> bool:
 
 def is_grave(environment: str, scope: Scope) -> bool:
     """Whether what is imposed on this scope reaches everybody, or anybody in production."""
-    return checks.is_any(scope.operation) or checks.is_production(environment)
+    return checks.is_production(environment) or checks.is_every_breaker(environment, scope.operation)
 
 
 def has_to_wait(attempt: Attempt) -> bool:

@@ -87,7 +87,8 @@ def rotate_key(**asked: Unpack[Rotating]) -> Done[IssuedKey]:
         if not is_good(old, attempt.now):
             detail = f"{old.name} ({prefix}) is over; there is nothing to overlap with. Make a new key instead."
             raise Refused("key_over", detail, status=STALE)
-        expires_at = None if old.expires_at is None else attempt.now + (old.expires_at - old.created_at)
+        meant_until = _meant_until(old)
+        expires_at = None if meant_until is None else attempt.now + (meant_until - old.created_at)
         issued = _issued(old.name, old.scopes.split(), attempt.environment, expires_at, old.requests_per_s)
         before = _told(old)
         ends_at = end_key(old, attempt.now + timedelta(seconds=overlap_s))
@@ -102,6 +103,18 @@ def rotate_key(**asked: Unpack[Rotating]) -> Done[IssuedKey]:
     with attempt.noted():
         attempt.check()
         return carry_out(attempt, write, recall=_recalled)
+
+
+def _meant_until(key: AgentKey) -> datetime | None:
+    """Until when a key was to be good when it was made: one that was replaced already ends with its overlap."""
+    replaced = AuditEntry.objects.filter(
+        environment=key.environment, verb="key.rotate", object=key.prefix, result=AuditEntry.OK
+    )
+    first = replaced.order_by("number").first()
+    if first is None:
+        return key.expires_at
+    told = first.before["expires_at"]
+    return None if told is None else datetime.fromisoformat(told)
 
 
 class Revoking(Asked):

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NotRequired, Required, Unpack
 
 from django.db import transaction
+from django.utils import timezone
 
 from recovery_ops import wire
 from recovery_ops.control import audit
@@ -18,7 +19,7 @@ from recovery_ops.control.actions.holding import Grave, is_grave
 from recovery_ops.control.actors import system
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.impact import impact_of
-from recovery_ops.control.models import AuditEntry, Override
+from recovery_ops.control.models import AuditEntry, LoadShed, Override
 from recovery_ops.control.refusals import STALE, UNKNOWN, Refused
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import State
@@ -73,11 +74,9 @@ def impose(mode: State, **asked: Unpack[Imposing]) -> Done[Override]:
     faults = {
         "expires_in_s": checks.fault_of_expiry(expires_in_s, by, environment),
         "starts_in_s": checks.fault_of_start(starts_in_s),
-        "confirm": checks.fault_of_confirmation(
-            checks.name_to_confirm(environment, scope), asked, is_part=not checks.is_everybody(scope)
-        ),
+        "confirm": "" if "agreed" in asked else _fault_of_confirmation(environment, scope, asked),
     }
-    is_fleet_wide = checks.is_any(scope.operation)
+    is_fleet_wide = checks.is_many(environment, scope.operation)
     grave = None
     if is_grave(environment, scope):
         more = {name: asked[name] for name in ("ahead", "confirm") if name in asked}
@@ -100,12 +99,21 @@ def impose(mode: State, **asked: Unpack[Imposing]) -> Done[Override]:
             if same is not None:
                 return Step(object=same, revision=same.revision, was_already=True)
             attempt.check_fresh(revision - 1)
+            called_off = [
+                one for one in resting if one.starts_at > attempt.now and is_in_the_way(one, wish, attempt.now)
+            ]
             before = _replaced(resting, wish, attempt, revision)
             wish.revision = revision
             wish.save(force_insert=True)
-            return Step(object=wish, revision=revision, before=before, after=told(wish))
+            return Step(object=wish, revision=revision, before=before, after=told(wish), called_off=called_off)
 
         return carry_out(attempt, write, recall=_recalled, impact=impact)
+
+
+def _fault_of_confirmation(environment: str, scope: Scope, asked: Imposing) -> str:
+    name = checks.name_to_confirm(environment, scope, asked.get("now"))
+    is_part = not checks.is_everybody(environment, scope, asked.get("now"))
+    return checks.fault_of_confirmation(name, asked, is_part=is_part)
 
 
 def release(*, override_id: str, **asked: Unpack[Asked]) -> Done[Override]:
@@ -133,12 +141,14 @@ def release(*, override_id: str, **asked: Unpack[Asked]) -> Done[Override]:
 
 
 def extend(*, override_id: str, expires_in_s: float, **asked: Unpack[Asked]) -> Done[Override]:
-    """Let an override end later: `expires_in_s` from now.
+    """Let an override end later: `expires_in_s` from now. One that has not begun lasts as long as one that begins now.
 
-    Raises Refused as `impose`, 400 when it would end sooner, and 409 for one that has ended.
+    Raises Refused as `impose`, 400 when it would end sooner, and 409 for one that has ended, or that would run into the
+    next one that is to begin in exactly its scope.
     """
     override = _found("extend", override_id, asked)
-    fault = checks.fault_of_expiry(expires_in_s, asked["by"], override.environment)
+    begins_in_s = max(0.0, (override.starts_at - (asked.get("now") or timezone.now())).total_seconds())
+    fault = checks.fault_of_expiry(expires_in_s, asked["by"], override.environment, begins_in_s=begins_in_s)
     grave = None
     if is_grave(override.environment, override.scope):
         grave = Grave.of("extend", asked, override_id=override_id, expires_in_s=expires_in_s)
@@ -148,6 +158,7 @@ def extend(*, override_id: str, expires_in_s: float, **asked: Unpack[Asked]) -> 
         override.scope,
         asked,
         {"expires_in_s": fault},
+        needs_fresh=checks.is_many(override.environment, override.operation),
         grave=grave,
         is_told_by=lambda entry: checks.is_length_of(entry.after, expires_in_s, since=entry.at),
     )
@@ -161,7 +172,9 @@ def extend(*, override_id: str, expires_in_s: float, **asked: Unpack[Asked]) -> 
             return Step(object=held, revision=held.revision, was_already=True)
         attempt.check_fresh(revision - 1)
         if expires_at < held.expires_at:
-            checks.refuse({"expires_in_s": f"would end it sooner: it lasts until {held.expires_at:%H:%M:%S} UTC"})
+            until = checks.moment_of(held.expires_at, attempt.now)
+            checks.refuse({"expires_in_s": f"would end it sooner: it lasts until {until}"})
+        _refuse_to_run_into(held, expires_at, attempt.now)
         before = told(held)
         held.expires_at, held.revision = expires_at, revision
         held.save(update_fields=["expires_at", "revision"])
@@ -227,10 +240,24 @@ def _refuse_to_cut(held: Override, wish: Override, now: datetime) -> None:
     """Raise Refused (409) when one that holds now would be ended for one that begins later."""
     if held.starts_at <= now < wish.starts_at < held.expires_at:
         detail = (
-            f"{held.by} set {held.mode} there until {held.expires_at:%H:%M:%S} UTC: “{held.reason}”. One that begins "
-            "before that would end it now. Release it first, or let yours begin later."
+            f"{held.by} set {held.mode} there until {checks.moment_of(held.expires_at, now)}: “{held.reason}”. One "
+            "that begins before that would end it now. Release it first, or let yours begin later."
         )
         raise Refused("held", detail, status=STALE, fields={"starts_in_s": "is before the end of the one that holds"})
+
+
+def _refuse_to_run_into(held: Override, expires_at: datetime, now: datetime) -> None:
+    """Raise Refused (409) when one that is prolonged would hold together with one that is to begin."""
+    others = Override.objects.live(held.environment).in_scope(held.scope).exclude(pk=held.pk)
+    later = others.filter(starts_at__gte=held.expires_at, starts_at__lt=expires_at, expires_at__gt=now)
+    first = later.order_by("starts_at").first()
+    if first is not None:
+        begins = checks.moment_of(first.starts_at, now)
+        detail = (
+            f"{first.by} has set {first.mode} there from {begins} on: “{first.reason}”. Extend this one until then at "
+            "most, or call that one off first."
+        )
+        raise Refused("held", detail, status=STALE, fields={"expires_in_s": "is after the beginning of the next one"})
 
 
 def _wish(attempt: Attempt, mode: State, starts_at: datetime, expires_in_s: float, ramp_s: float) -> Override:
@@ -262,7 +289,7 @@ def _is_same(held: Override, wish: Override) -> bool:
     return is_alike and abs(held.expires_at - wish.expires_at) <= SAME_END
 
 
-def _is_in_the_way(held: Override, wish: Override, now: datetime) -> bool:
+def is_in_the_way(held: Override | LoadShed, wish: Override | LoadShed, now: datetime) -> bool:
     """Whether both would hold at one moment; what is over, and was not noted yet, is noted on the way."""
     return held.expires_at <= now or (held.starts_at < wish.expires_at and wish.starts_at < held.expires_at)
 
@@ -310,7 +337,7 @@ def _recalled(entry: AuditEntry) -> Override:
 
 def _replaced(resting: Sequence[Override], wish: Override, attempt: Attempt, revision: int) -> Mapping[str, Any] | None:
     """End what would hold together with a wish; return it as the audit log keeps it. Raises Refused (409)."""
-    replaced = [one for one in resting if _is_in_the_way(one, wish, attempt.now)]
+    replaced = [one for one in resting if is_in_the_way(one, wish, attempt.now)]
     before = _told_together(replaced)
     for one in replaced:
         _refuse_to_cut(one, wish, attempt.now)

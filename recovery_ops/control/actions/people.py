@@ -10,6 +10,7 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import Any, NotRequired, Required, Unpack
 
+from allauth.usersessions.models import UserSession
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
@@ -56,7 +57,8 @@ class Creating(About):
 def create_account(**asked: Unpack[Creating]) -> Done[Account]:
     """Make an account that holds a role in one environment or everywhere. Raises Refused: 403, 400 by field."""
     name, role = asked["name"].strip(), asked["role"]
-    attempt = _attempt("account.create", asked, {"name": _fault_of_name(name), "role": _fault_of_role(role)})
+    faults = {"name": _fault_of_name(name), "role": _fault_of_role(role)}
+    attempt = _attempt("account.create", asked, faults, needs_fresh=True)
 
     def write(revision: int) -> Step[Account]:
         if get_user_model().objects.filter(username=name).exists():
@@ -78,7 +80,7 @@ class Resetting(About):
 
 def reset_account(**asked: Unpack[Resetting]) -> Done[Account]:
     """Give an account a new password, which ends its sessions, and let it in again. Raises Refused: 403, 400, 404."""
-    attempt = _attempt("account.reset", asked)
+    attempt = _attempt("account.reset", asked, needs_fresh=True)
 
     def write(revision: int) -> Step[Account]:
         user = _unchanged(attempt, asked["name"])
@@ -106,7 +108,7 @@ def grant_role(**asked: Unpack[Granting]) -> Done[Account]:
     """Change the role that an account holds in one environment, or everywhere. Raises Refused: 403, 400, 404, 409."""
     role, group = asked["role"], asked.get("group", ANY)
     faults = {"role": _fault_of_role(role), "group": _fault_of_group(group)}
-    attempt = _attempt("account.grant", asked, faults)
+    attempt = _attempt("account.grant", asked, faults, needs_fresh=True)
 
     def write(revision: int) -> Step[Account]:
         user = _unchanged(attempt, asked["name"])
@@ -156,6 +158,8 @@ def disable_account(**asked: Unpack[About]) -> Done[Account]:
         _keep_an_admin(user, attempt)
         user.is_active = False
         user.save(update_fields=["is_active"])
+        for session in UserSession.objects.filter(user=user) if not attempt.is_dry_run else ():
+            session.end()  # else it would go on where the account is let in again
         before, after = {"may_sign_in": True}, {"may_sign_in": False}
         return Step(object=Account(user=user), revision=revision, before=before, after=after)
 
@@ -164,7 +168,7 @@ def disable_account(**asked: Unpack[About]) -> Done[Account]:
 
 def enable_account(**asked: Unpack[About]) -> Done[Account]:
     """Let somebody in again, with the password and roles that they had. Raises Refused: 403, 404."""
-    attempt = _attempt("account.enable", asked)
+    attempt = _attempt("account.enable", asked, needs_fresh=True)
 
     def write(revision: int) -> Step[Account]:
         user = _unchanged(attempt, asked["name"])
@@ -216,8 +220,12 @@ def set_own_email(user: User, **asked: Unpack[Writing]) -> Done[User]:
     return carry_out(attempt, write, recall=lambda entry: user)
 
 
-def _attempt(verb: str, asked: Any, faults: dict[str, str] | None = None) -> Attempt:
-    return Attempt.of(verb, PERMISSION, Scope(), asked, faults, about=asked["name"].strip(), is_for_agents=False)
+def _attempt(verb: str, asked: Any, faults: dict[str, str] | None = None, *, needs_fresh: bool = False) -> Attempt:
+    # Whoever lets somebody in can come in as them, and is fresh then: so that asks for a fresh sign-in, too.
+    about = asked["name"].strip()
+    return Attempt.of(
+        verb, PERMISSION, Scope(), asked, faults, about=about, is_for_agents=False, needs_fresh=needs_fresh
+    )
 
 
 def _carried_out(attempt: Attempt, write: Any) -> Done[Account]:

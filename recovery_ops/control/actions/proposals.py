@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NotRequired, Required, Unpack
 
 from recovery_ops.control.actions import checks, cohorts
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out, require
 from recovery_ops.control.actions.documents import faults_of_document, plain
 from recovery_ops.control.actions.golden import accept_changes
+from recovery_ops.control.actions.hands import is_own
 from recovery_ops.control.actions.releases import glass_to_break, recalled, refuse_while_rolling_out, released
-from recovery_ops.control.actions.review import identity, is_review_needed
+from recovery_ops.control.actions.review import is_review_needed
+from recovery_ops.control.actors import Actor
 from recovery_ops.control.desired import live_policy
 from recovery_ops.control.impact import impact_of
 from recovery_ops.control.models import TITLE_CHARS, AuditEntry, PolicyProposal, PolicyRelease, ProposalNote
@@ -125,7 +127,7 @@ def propose(**asked: Unpack[Proposing]) -> Done[PolicyProposal]:
             title=title,
             document=plain(document),
             base_version=live_policy(environment).version,
-            authors=[identity(attempt.by)],
+            authors=[attempt.by.identity],
             by_user_id=attempt.by.user_id,
             by=attempt.by.name,
             created_at=attempt.now,
@@ -158,7 +160,7 @@ def revise(**asked: Unpack[Revising]) -> Done[PolicyProposal]:
         proposal.base_version = base
         proposal.edition += 1
         proposal.golden_accepted = []
-        proposal.authors = sorted({*proposal.authors, identity(attempt.by)})
+        proposal.authors = sorted({*proposal.authors, attempt.by.identity})
         return True
 
     return _move("revise", asked, change, faults)
@@ -174,11 +176,16 @@ def comment(**asked: Unpack[Moving]) -> Done[PolicyProposal]:
     return _move("comment", {**asked, "seen": None})
 
 
+def had_a_hand(by: Actor, proposal: PolicyProposal) -> bool:
+    """Whether somebody wrote or edited it, in person or through keys of their making: then others approve it."""
+    return any(is_own(by, author, proposal.environment) for author in proposal.authors)
+
+
 def approve(**asked: Unpack[Moving]) -> Done[PolicyProposal]:
     """Let it go live. Nobody approves what they had a hand in. Raises Refused: 403, 404, 409."""
 
     def change(proposal: PolicyProposal, attempt: Attempt) -> bool:
-        if identity(attempt.by) in proposal.authors:
+        if had_a_hand(attempt.by, proposal):
             detail = f"You had a hand in proposal {proposal.number}; somebody else has to approve it."
             raise Refused("own_work", detail, status=FORBIDDEN)
         accept_changes(proposal, is_accepted=asked.get("accepts_golden", False))
@@ -205,6 +212,8 @@ def schedule(**asked: Unpack[Scheduling]) -> Done[PolicyProposal]:
     def change(proposal: PolicyProposal, attempt: Attempt) -> bool:
         if at <= attempt.now:
             checks.refuse({"go_live_at": "has to be a moment to come"})
+        if at > attempt.now + timedelta(seconds=checks.LATEST_START_S):
+            checks.refuse({"go_live_at": "is at most 30 days from now"})
         _refuse_unapproved(proposal, attempt)
         refuse_other_base(proposal)
         accept_changes(proposal, is_accepted=asked.get("accepts_golden", False))

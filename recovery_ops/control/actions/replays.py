@@ -6,14 +6,19 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NotRequired, Required, Unpack
 
+from django.utils import timezone
+
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
+from recovery_ops.control.actions.checks import require_known_service
 from recovery_ops.control.actions.documents import faults_of_document, plain
 from recovery_ops.control.desired import live_policy
+from recovery_ops.control.jobs import call_off
 from recovery_ops.control.models import NAME_CHARS, AuditEntry, PolicyProposal, Replay
 from recovery_ops.control.refusals import STALE, UNKNOWN, Refused
 from recovery_ops.rules.scope import Scope
 
 LONGEST = timedelta(days=31)
+_CLOCKS_DIFFER = timedelta(minutes=1)
 MOST_UNFINISHED = 5
 """Of one environment: they run one after the other."""
 
@@ -36,9 +41,8 @@ def start_replay(**asked: Unpack[Replaying]) -> Done[Replay]:
     """
     environment = asked["environment"]
     proposal = _proposal(asked)
-    attempt = Attempt.of(
-        "replay.start", "propose_policy", Scope(), asked, _faults(asked, proposal), about="replay", is_for_agents=False
-    )
+    faults = _faults(asked, proposal, asked.get("now") or timezone.now())
+    attempt = Attempt.of("replay.start", "propose_policy", Scope(), asked, faults, about="replay", is_for_agents=False)
 
     def write(revision: int) -> Step[Replay]:
         if proposal is None and asked.get("number") is not None:
@@ -53,6 +57,8 @@ def start_replay(**asked: Unpack[Replaying]) -> Done[Replay]:
 
     with attempt.noted():
         attempt.check()
+        if asked.get("service"):
+            require_known_service(environment, asked["service"])
         return carry_out(attempt, write, recall=_recalled)
 
 
@@ -76,10 +82,7 @@ def cancel_replay(**asked: Unpack[Cancelling]) -> Done[Replay]:
             raise Refused("unknown_replay", detail, status=UNKNOWN, fields={"number": "is not known"})
         if not found.is_unfinished or found.is_cancel_asked:
             return Step(object=found, revision=revision, was_already=True)
-        waiting = Replay.objects.filter(pk=found.pk, state=Replay.WAITING)
-        if not waiting.update(state=Replay.CANCELLED, finished_at=attempt.now, is_cancel_asked=True):
-            Replay.objects.filter(pk=found.pk).update(is_cancel_asked=True)
-        found.refresh_from_db()
+        call_off(found, now=attempt.now)
         return Step(object=found, revision=revision, after={"number": number})
 
     with attempt.noted():
@@ -115,13 +118,15 @@ def _proposal(asked: Replaying) -> PolicyProposal | None:
     return PolicyProposal.objects.filter(environment=asked["environment"], number=number).first()
 
 
-def _faults(asked: Replaying, proposal: PolicyProposal | None) -> dict[str, str]:
+def _faults(asked: Replaying, proposal: PolicyProposal | None, now: datetime) -> dict[str, str]:
     faults: dict[str, str] = {}
     if proposal is None and asked.get("number") is None:
         faults = faults_of_document(asked.get("document")) if "document" in asked else {"document": "is missing"}
     start, end = asked["start"], asked["end"]
     if start >= end:
         faults["end"] = "is later than the start"
+    elif end > now + _CLOCKS_DIFFER:
+        faults["end"] = "is to come: what is recorded ends now"
     elif end - start > LONGEST:
         faults["start"] = f"is at most {LONGEST.days} days before the end"
     for name in ("service", "operation"):

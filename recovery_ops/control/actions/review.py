@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NotRequired, Required, Unpack
 
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
+from recovery_ops.control.actions.hands import identity_in, is_own
 from recovery_ops.control.actions.holding import Grave
-from recovery_ops.control.actors import Actor
 from recovery_ops.control.models import AuditEntry, BreakGlassReview, EnvironmentRules, PolicyRelease
 from recovery_ops.control.refusals import FORBIDDEN, UNKNOWN, Refused
 from recovery_ops.rules.scope import Scope
@@ -27,11 +27,6 @@ def is_review_needed(environment: str) -> bool:
 def _reviewed(environment: str, rules: EnvironmentRules | None) -> bool:
     said = None if rules is None else rules.is_review_needed
     return environment.startswith(PRODUCTION) if said is None else said
-
-
-def identity(by: Actor) -> str:
-    """What tells whether two deeds are one person's."""
-    return by.identity
 
 
 class Ruling(Asked):
@@ -118,8 +113,7 @@ def _reviewable(release: PolicyRelease | None, version: int, attempt: Attempt) -
     if not release.is_break_glass:
         raise Refused("nothing_to_review", f"Policy {version} went live in the ordinary way; there is nothing to do.")
     entry = AuditEntry.objects.filter(environment=attempt.environment, revision=release.revision).first()
-    did = None if entry is None else f"{entry.actor_kind}:{entry.actor_id or entry.actor_name}"
-    if did == identity(attempt.by):
+    if entry is not None and is_own(attempt.by, identity_in(entry), attempt.environment):
         detail = "You released it yourself; somebody else has to look at it."
         raise Refused("own_work", detail, status=FORBIDDEN)
     return release

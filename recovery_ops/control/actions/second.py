@@ -11,6 +11,7 @@ from django.db import transaction
 
 from recovery_ops.control import audit
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
+from recovery_ops.control.actions.hands import is_own
 from recovery_ops.control.actions.overrides import disable, extend, observe, trip
 from recovery_ops.control.actions.review import set_rules
 from recovery_ops.control.actions.shedding import extend_shed, shed
@@ -53,8 +54,8 @@ def agree(**asked: Unpack[Deciding]) -> Done[HeldAct]:
 def reject(**asked: Unpack[Deciding]) -> Done[HeldAct]:
     """Say no to it, or take back what one has asked for oneself. Raises Refused as `agree`."""
     held = _found(asked)
-    is_own = held.identity == asked["by"].identity
-    verb, state = ("withdraw", HeldAct.WITHDRAWN) if is_own else ("reject", HeldAct.REJECTED)
+    is_theirs = held.identity == asked["by"].identity
+    verb, state = ("withdraw", HeldAct.WITHDRAWN) if is_theirs else ("reject", HeldAct.REJECTED)
     return _decided(verb, state, asked, lambda held, attempt: None)
 
 
@@ -140,19 +141,9 @@ def _scope_of(held: HeldAct) -> Scope:
 
 
 def _refuse_own(held: HeldAct, by: Actor) -> None:
-    """Raise Refused (403) for who asked, whether in person or through a key that they made."""
-    if held.identity in (by.identity, *_keys_made_by(by, held)):
+    """Raise Refused (403) for who asked, whether in person or through keys of their making."""
+    if is_own(by, held.identity, held.environment):
         raise Refused("own_work", "You asked for it yourself; somebody else has to agree.", status=FORBIDDEN)
-
-
-def _keys_made_by(by: Actor, held: HeldAct) -> list[str]:
-    prefix = held.identity.removeprefix("key:")
-    if prefix == held.identity:
-        return []
-    made = AuditEntry.objects.filter(environment=held.environment, verb__in=("key.create", "key.rotate"))
-    who = {"actor_id": by.id} if by.id else {"actor_id": "", "actor_name": by.name}
-    made = made.filter(actor_kind=by.kind, **who)
-    return [held.identity] if any((one.after or {}).get("prefix") == prefix for one in made) else []
 
 
 def _refuse_over(held: HeldAct, now: datetime) -> None:

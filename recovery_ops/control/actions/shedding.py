@@ -6,7 +6,7 @@ before. It is laid over the policy and is no part of it, so it waits for nobody'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NotRequired, Required, Unpack
 
@@ -16,7 +16,7 @@ from recovery_ops.control import audit
 from recovery_ops.control.actions import checks
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, bump, carry_out
 from recovery_ops.control.actions.holding import Grave
-from recovery_ops.control.actions.overrides import SAME_END
+from recovery_ops.control.actions.overrides import SAME_END, is_in_the_way
 from recovery_ops.control.actors import system
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.impact import impact_of
@@ -51,9 +51,9 @@ class Prolonging(Asked):
 def shed(**asked: Unpack[Shedding]) -> Done[LoadShed]:
     """Let whatever is less important than `least` fail at once (`critical`: all that nobody waits for).
 
-    What is shed already, or is to be, is replaced; asked for the same twice, the first stays and nothing is written.
-    Raises Refused: 403, 400 by field, and 409 when it was changed since `seen`, or when what is put off would end what
-    holds now.
+    What is shed at the same time, or would be, is replaced; what ends before it begins, or begins after its end, stays.
+    Asked for the same twice, the first stays and nothing is written. Raises Refused: 403, 400 by field, and 409 when it
+    was changed since `seen`, or when what is put off would end what holds now.
     """
     least = asked.get("least", Importance.CRITICAL.value)
     expires_in_s = asked.get("expires_in_s", checks.DEFAULT_EXPIRY_S)
@@ -74,29 +74,34 @@ def shed(**asked: Unpack[Shedding]) -> Done[LoadShed]:
     attempt = _attempt("shed", asked, faults, grave, is_told_by)
 
     def write(revision: int) -> Step[LoadShed]:
-        held = LoadShed.objects.live(attempt.environment).first()
+        resting = list(LoadShed.objects.live(attempt.environment))
         wish = _wish(attempt, least, starts_in_s, expires_in_s)
-        if held is not None and _is_same(held, wish):
-            return Step(object=held, revision=held.revision, was_already=True)
+        same = next((one for one in resting if _is_same(one, wish)), None)
+        if same is not None:
+            return Step(object=same, revision=same.revision, was_already=True)
         attempt.check_fresh(revision - 1)
-        if held is not None:
-            _refuse_to_cut(held, wish, attempt.now)
-        before = _told(held)
-        if held is not None:
-            _end(held, attempt, revision, "replaced")
+        called_off = [one for one in resting if one.starts_at > attempt.now and is_in_the_way(one, wish, attempt.now)]
+        before = _replaced(resting, wish, attempt, revision)
         wish.revision = revision
         wish.save(force_insert=True)
-        return Step(object=wish, revision=revision, before=before, after=_told(wish))
+        return Step(object=wish, revision=revision, before=before, after=_told(wish), called_off=called_off)
 
     return _carried_out(attempt, write)
 
 
-def let_pass(**asked: Unpack[Asked]) -> Done[LoadShed]:
-    """Shed no more. What has ended is left as it is. Raises Refused as `shed`, 404 where nothing was ever shed."""
+def let_pass(*, shed_id: str = "", **asked: Unpack[Asked]) -> Done[LoadShed]:
+    """Shed no more: end what holds, where nothing does the next that is to begin, or the one of this id.
+
+    What has ended is left as it is. Raises Refused as `shed`, 404 where nothing was ever shed, or not by that id.
+    """
     attempt = _attempt("pass", asked)
 
     def write(revision: int) -> Step[LoadShed]:
-        held = LoadShed.objects.live(attempt.environment).first()
+        live = LoadShed.objects.live(attempt.environment)
+        held = (live.filter(pk=_known(shed_id, attempt).pk) if shed_id else live).first()
+        if held is None and shed_id:
+            last = _known(shed_id, attempt)
+            return Step(object=last, revision=last.end_revision or last.revision, was_already=True)
         if held is None:
             last = _last(attempt.environment)
             return Step(object=last, revision=last.end_revision or last.revision, was_already=True)
@@ -133,7 +138,9 @@ def extend_shed(**asked: Unpack[Prolonging]) -> Done[LoadShed]:
             return Step(object=held, revision=held.revision, was_already=True)
         attempt.check_fresh(revision - 1)
         if expires_at < held.expires_at:
-            checks.refuse({"expires_in_s": f"would end it sooner: it lasts until {held.expires_at:%H:%M:%S} UTC"})
+            until = checks.moment_of(held.expires_at, attempt.now)
+            checks.refuse({"expires_in_s": f"would end it sooner: it lasts until {until}"})
+        _refuse_to_run_into(held, expires_at, attempt.now)
         before = _told(held)
         held.expires_at, held.revision = expires_at, revision
         held.save(update_fields=["expires_at", "revision"])
@@ -175,7 +182,17 @@ def _attempt(
     grave: Grave | None = None,
     is_told_by: Callable[[AuditEntry], bool] | None = None,
 ) -> Attempt:
-    return Attempt.of(f"load.{verb}", "shed", Scope(), asked, faults, about=_ABOUT, grave=grave, is_told_by=is_told_by)
+    return Attempt.of(
+        f"load.{verb}",
+        "shed",
+        Scope(),
+        asked,
+        faults,
+        about=_ABOUT,
+        needs_fresh=grave is not None,  # it reaches everybody, as every breaker does; to end it asks for nothing
+        grave=grave,
+        is_told_by=is_told_by,
+    )
 
 
 def _carried_out(attempt: Attempt, write: Any) -> Done[LoadShed]:
@@ -185,14 +202,36 @@ def _carried_out(attempt: Attempt, write: Any) -> Done[LoadShed]:
         return carry_out(attempt, write, recall=_recalled, impact=impact)
 
 
+def _replaced(resting: Sequence[LoadShed], wish: LoadShed, attempt: Attempt, revision: int) -> Mapping[str, Any] | None:
+    """End what would hold together with a wish; return it as the audit log keeps it. Raises Refused (409)."""
+    replaced = [one for one in resting if is_in_the_way(one, wish, attempt.now)]
+    told = [_told(one) for one in replaced]
+    for one in replaced:
+        _refuse_to_cut(one, wish, attempt.now)
+        _end(one, attempt, revision, "replaced")
+    also = [one.pk for one in replaced[1:]]
+    return {**(told[0] or {}), **({"also": also} if also else {})} if told else None
+
+
 def _refuse_to_cut(held: LoadShed, wish: LoadShed, now: datetime) -> None:
-    """Raise Refused (409) when what holds now would be ended for what begins later: one at a time is live."""
-    if held.starts_at <= now < wish.starts_at and held.expires_at > now:
+    """Raise Refused (409) when what holds now would be ended for what begins before its end."""
+    if held.starts_at <= now < wish.starts_at < held.expires_at:
         detail = (
-            f"{held.by} sheds load until {held.expires_at:%H:%M:%S} UTC: “{held.reason}”. To shed later, let "
-            "everything pass first, or let what is shed go on for longer."
+            f"{held.by} sheds load until {checks.moment_of(held.expires_at, now)}: “{held.reason}”. What begins before "
+            "that would end it now. Let everything pass first, or let yours begin later."
         )
         raise Refused("held", detail, status=STALE, fields={"starts_in_s": "would end what is shed now"})
+
+
+def _refuse_to_run_into(held: LoadShed, expires_at: datetime, now: datetime) -> None:
+    """Raise Refused (409) when what is prolonged would hold together with what is to begin."""
+    first = LoadShed.objects.live(held.environment).filter(starts_at__gt=now, starts_at__lt=expires_at).first()
+    if first is not None:
+        detail = (
+            f"{first.by} sheds load from {checks.moment_of(first.starts_at, now)} on: “{first.reason}”. Extend this "
+            "until then at most, or call that off first."
+        )
+        raise Refused("held", detail, status=STALE, fields={"expires_in_s": "is after the beginning of the next one"})
 
 
 def _wish(attempt: Attempt, least: str, starts_in_s: float, expires_in_s: float) -> LoadShed:
@@ -221,6 +260,14 @@ def _end(held: LoadShed, attempt: Attempt, revision: int, reason: str) -> None:
     held.ended_by, held.end_revision = attempt.by.name, revision
     held.end_reason = "expired" if has_expired else reason
     held.save(update_fields=["ended_at", "ended_by", "end_reason", "end_revision"])
+
+
+def _known(shed_id: str, attempt: Attempt) -> LoadShed:
+    found = LoadShed.objects.filter(environment=attempt.environment, pk=shed_id).first()
+    if found is None:
+        detail = f"No load was ever shed in {attempt.environment} by the id {shed_id}."
+        raise Refused("nothing_shed", detail, status=UNKNOWN, fields={"shed_id": "is not known"})
+    return found
 
 
 def _last(environment: str) -> LoadShed:

@@ -130,10 +130,11 @@ def themselves(user: User, origin: Any) -> Actor:
 
 
 def _account_for(name: str, email: str, provider: str) -> User:
+    name = User.normalize_username(name)  # as it will be stored: ａna in full width is ana
     if not name or len(name) > NAME_CHARS or not name.isprintable():
         detail = f"{provider} gave no name that can be used (`preferred_username` or `email`)."
         raise Refused("invalid", detail, status=INVALID)
-    if get_user_model().objects.filter(username=name).exists():
+    if get_user_model().objects.filter(username__iexact=name).exists():
         detail = (
             f"There is an account called {name} here that is not {provider}'s. An admin has to rename or remove it."
         )

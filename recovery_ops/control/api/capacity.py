@@ -24,6 +24,7 @@ from recovery_ops.control.actions import Done
 from recovery_ops.control.actions.capacity import merge_events, set_event_apart, split_event, undo_arrangement
 from recovery_ops.control.api.paging import asked_for, next_page, page_of, paged
 from recovery_ops.control.api.requests import WHY, Api, Takes, whole_of
+from recovery_ops.control.capacity_words import customer_words
 from recovery_ops.control.cursors import cursor_of
 from recovery_ops.control.documents import capacity as documents_capacity
 from recovery_ops.control.escalations.report import WEEKS_MOST, report_of, week_with, weeks_before
@@ -71,6 +72,7 @@ class CapacityEvents(Api):
 class CapacityEventOf(Api):
     """`GET /api/v1/capacity/events/<number>`: one outage, what people arranged, and what was like it before.
 
+    `customer_words` can be told to those who are not of the house: no name of ours is in it.
     Its ETag is the step of everything arranged, which a merge or a split gives back as If-Match.
     """
 
@@ -87,6 +89,7 @@ class CapacityEventOf(Api):
                 "event": documents_capacity.of_capacity_event(row, now),
                 "parts": [documents_capacity.of_capacity_event(part, now) for part in row.parts],
                 "arrangements": [documents_capacity.of_arrangement(one) for one in arrangements_of(here, about)],
+                "customer_words": customer_words(row, now),
                 "newest_failures": [one.fact_id for one in newest],
                 "derived_failures": [
                     {"fact_id": one.fact_id, **one.derived._asdict()} for one in newest if one.derived is not None

@@ -14,6 +14,9 @@ _OF_THE_BROWSER = "how the console looks is a cookie of one browser"
 _SIGNED_BY_PROVIDER = "the identity provider says it while somebody signs in"
 
 SCREENS: dict[str, tuple[str, ...]] = {
+    "annotate": ("api-annotations",),
+    "breaker-watch": ("api-watch", "api-unwatch"),
+    "annotation": ("api-annotation-end", "api-annotation-remove"),
     "saved": ("api-views", "api-view", "api-view-default"),
     "breakers-bulk": ("api-breakers",),
     "reset-ramp": ("api-reset-continue", "api-reset-cancel"),
@@ -38,6 +41,10 @@ SCREENS: dict[str, tuple[str, ...]] = {
     ),
     "start-replay": ("api-replays",),
     "replay": ("api-replay",),
+    "edit-runbook": ("api-runbook",),
+    "escalation-steps": ("api-escalation-steps",),
+    "new-export": ("api-exports",),
+    "export": ("api-export",),
     "start-rollout": ("api-roll-out", "api-schedule"),
     "rollout": ("api-promote", "api-take-back", "api-extend-rollout"),
     "feedback": ("api-feedback-propose", "api-feedback-close"),
@@ -140,6 +147,10 @@ VERBS: dict[str, str] = {
     "rollout.extend": "api-extend-rollout",
     "replay.start": "api-replays",
     "replay.cancel": "api-replay",
+    **dict.fromkeys(("runbook.save", "runbook.remove"), "api-runbook"),
+    **dict.fromkeys(("runbook.tick", "runbook.untick"), "api-escalation-steps"),
+    "export.start": "api-exports",
+    "export.cancel": "api-export",
     "golden.mark": "api-golden",
     "golden.retire": "api-golden-run",
     "feedback.say": "api-feedback",
@@ -160,6 +171,10 @@ VERBS: dict[str, str] = {
     "rule.save": "api-notification-rules",
     "rule.remove": "api-notification-rule",
     "chain.save": "api-chains",
+    "annotation.add": "api-annotations",
+    "watch.begin": "api-watch",
+    "watch.end": "api-unwatch",
+    **{f"annotation.{verb}": f"api-annotation-{verb}" for verb in ("end", "remove")},
     "chain.remove": "api-chain",
 }
 """Where the API does what stands in the audit log as this verb."""

@@ -67,6 +67,7 @@ class Escalations(Api):
     asks |= {"severity": f"only this one: {', '.join(SEVERITIES)}"}
     asks |= {"owner": "only this person’s; `nobody` for nobody’s", "label": "only with this label"}
     asks |= {"due": f"only those that are {' or '.join(asking.DUES)}", "q": "only with these words"}
+    asks |= {"service": "only what this agent asks", "category": "only about failures of this category"}
     takes = {
         "POST": Takes(WHY | {"verb": str, "numbers": list} | _EVERY_FIELD, needed=("reason", "verb", "numbers")),
     }

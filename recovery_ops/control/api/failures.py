@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from events.failures.asking import READ, fingerprints, read_failures
+from events.failures.mixing import Ending, Mix, mixes
 from events.failures.rows import PLACE, Fingerprint
 from recovery_ops.control import documents
 from recovery_ops.control.actions import Done
@@ -30,7 +31,7 @@ from recovery_ops.control.refusals import Refused
 
 BULK_MOST = 200
 STATES = ("open", "regressed", "returned", "archived", "resolved")
-_FIELDS: dict[str, type] = {"to": str, "for_s": float, "more": int}
+_FIELDS: dict[str, type] = {"to": str, "for_s": float, "more": int, "escalating": bool, "next_version": bool}
 
 
 class Failures(Api):
@@ -56,12 +57,13 @@ class Failures(Api):
         every = [(one, standing_of(cases.get(one.fingerprint), last=one.last, now=now)) for one in found]
         wanted = [(one, how) for one, how in every if state in ("", how.state)]
         rows, further = page_of(request, wanted, lambda row: row[0].place, PLACE, span=(start, end))
+        became = mixes(self.environment, sample.seen, [one.fingerprint for one, _ in rows])
         return Response(
             {
                 "environment": self.environment,
                 "read_from": sample.since.isoformat(),
                 "is_partial": sample.is_cut,
-                "failures": [_of_failure(one, how) for one, how in rows],
+                "failures": [_of_failure(one, how, became[one.fingerprint]) for one, how in rows],
                 "next": further,
                 "groupings": [_of_grouping(one) for one in groupings_in_force(self.environment)],
             }
@@ -135,7 +137,7 @@ def _names(given: list[Any], *, least: int) -> list[str]:
     return list(given)
 
 
-def _of_failure(one: Fingerprint, standing: Standing) -> Document:
+def _of_failure(one: Fingerprint, standing: Standing, mix: Mix) -> Document:
     case = standing.case
     return {
         "fingerprint": one.fingerprint,
@@ -146,6 +148,7 @@ def _of_failure(one: Fingerprint, standing: Standing) -> Document:
         "failures": one.count,
         "runs": one.runs,
         "instances": one.instances,
+        "became": {ending.value: count for ending, count in zip(Ending, mix.counts, strict=True)},
         "first": one.first.isoformat(),
         "last": one.last.isoformat(),
         "operations": list(one.operations),
@@ -156,6 +159,8 @@ def _of_failure(one: Fingerprint, standing: Standing) -> Document:
         "archived_until": case.archived_until.isoformat() if case and case.archived_until else None,
         "archived_more": case.archived_more if case else None,
         "seen_more": case.seen_more if case else 0,
+        "archived_usual": case.archived_usual if case else None,
+        "next_version_after": case.versions if case else None,
         "decided_by": case.decided_by if case else "",
         "reason": case.reason if case else "",
     }

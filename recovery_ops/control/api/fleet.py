@@ -11,13 +11,15 @@ from rest_framework.response import Response
 
 from events.queries import agent_named, breaker, breakers, fleet, instance_states, settings_in_force
 from recovery_ops.control import actions, documents
-from recovery_ops.control.actions import bulk, checks
+from recovery_ops.control.actions import Done, bulk, checks
 from recovery_ops.control.actions.overrides import resting_id
 from recovery_ops.control.actions.probes import probe
+from recovery_ops.control.actions.watching import unwatch, watch
 from recovery_ops.control.api.capacity import moment_in
 from recovery_ops.control.api.paging import newest_of, page_of, paged
 from recovery_ops.control.api.requests import GLASS, WHY, Api, Takes, assumed, waiting, whole_of
 from recovery_ops.control.audit_asking import ASKS, conditions_in, entries_of, matching
+from recovery_ops.control.breaker_rows import with_in_flight, with_providers
 from recovery_ops.control.desired import apply_status, current_revision, live_policy, read
 from recovery_ops.control.documents import in_force as documents_in_force
 from recovery_ops.control.documents import intent as documents_intent
@@ -127,6 +129,7 @@ class Breakers(Api):
         held = list(Override.objects.in_force(here, now))
         # By name, which lasts: a breaker that opens while somebody walks the pages stays in its place.
         rows, further = page_of(request, breakers(here, now=now), lambda row: (row.name,), (str,))
+        rows = with_providers(here, with_in_flight(here, rows, now=now), now=now)
         stuck = stuck_among(rows, parse_policy(live_policy(here).document), now=now)
         told = [
             documents.of_breaker(row, _resting_on((row.name, *row.operations), held), stuck.get(row.name, ()))
@@ -179,6 +182,7 @@ class Breaker(Api):
         else:
             policy = parse_policy(live_policy(here).document)
             stuck = findings_of(row, policy, now=now)
+            [row] = with_providers(here, with_in_flight(here, [row], now=now), now=now)
             found = documents.of_breaker(row, _resting_on((row.name, *row.operations), overrides), stuck)
             found["quorum"] = documents.of_quorum(rule_for(policy.quorum, row.name, row.operations), row)
         wanted = whole_of(request, "revision", revision)
@@ -259,6 +263,22 @@ class Probe(Api):
     def post(self, request: Request, name: str) -> Response:
         body = self.body(request)
         return Response(documents.of_done(probe(**self.asked(request, body), scope=_scope(name, body))))
+
+
+class Watch(Api):
+    """`POST /api/v1/breakers/<name>/watch`, `…/unwatch`: whether whoever is signed in is told when it moves.
+
+    An e-mail goes to their own address. People watch: a key has no mailbox.
+    """
+
+    takes = {"POST": Takes(WHY)}
+    is_end = False
+
+    def post(self, request: Request, name: str) -> Response:
+        asked = self.asked(request, self.body(request))
+        done: Done[Any] = unwatch(**asked, name=name) if self.is_end else watch(**asked, name=name)
+        told = {"was_already": done.was_already, "dry_run": done.is_dry_run}
+        return Response({**told, "breaker": name, "is_watched": not self.is_end})
 
 
 class Overrides(Api):

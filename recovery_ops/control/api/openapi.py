@@ -8,6 +8,7 @@ from typing import Any
 
 from django.urls import URLPattern
 
+from events.exports import KINDS
 from recovery_ops import __version__
 from recovery_ops.control.actions.checks import (
     DEFAULT_EXPIRY_S,
@@ -22,16 +23,20 @@ from recovery_ops.control.actions.notifying_checks import BOUNDS
 from recovery_ops.control.api.paging import USUAL
 from recovery_ops.control.api.requests import Api, Takes
 from recovery_ops.control.cursors import CURSOR_CHARS
+from recovery_ops.control.exporting.catalogue import LISTS
 from recovery_ops.control.masking import TESTED_CHARS
-from recovery_ops.control.models import NAME_CHARS, REASON_CHARS, Channel
+from recovery_ops.control.models import NAME_CHARS, REASON_CHARS, Channel, LoadShed
+from recovery_ops.control.models.annotations import TAG_CHARS, TAGS_MOST, TEXT_CHARS
 from recovery_ops.control.models.escalations import ANSWER_CHARS
+from recovery_ops.control.models.exports import QUERY_CHARS
 from recovery_ops.control.models.notifying import ADDRESS_CHARS, SECRET_CHARS
+from recovery_ops.control.models.runbooks import STEP_CHARS
+from recovery_ops.control.models.runbooks import TEXT_CHARS as RUNBOOK_CHARS
 from recovery_ops.control.notify.triggers import TRIGGERS
 from recovery_ops.rules.chains import LONGEST_S, STEPS_MOST
 from recovery_ops.rules.feedback import Want
 from recovery_ops.rules.schema import policy_schema
 from recovery_ops.rules.telling import Severity
-from recovery_ops.rules.words import Importance
 
 BASE = "/api/v1"
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -74,9 +79,9 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "document": {"$ref": "#/components/schemas/Policy"},
     "start": {"type": "string", "format": "date-time"},
     "end": {"type": "string", "format": "date-time"},
-    "go_live_at": {"type": "string", "format": "date-time", "description": "A moment to come."},
+    "go_live_at": {"type": "string", "format": "date-time", "description": "A moment to come, within 30 days."},
     "least": {
-        "enum": [*(one.value for one in Importance), None],
+        "enum": [*(value for value, _ in LoadShed.LEASTS), None],
         "description": "The least importance that passes; null: everything.",
     },
     "accepts_golden": {"type": "boolean", "description": "That golden runs change is meant."},
@@ -106,7 +111,14 @@ _FIELDS: dict[str, dict[str, Any]] = {
         "minItems": 1,
         "maxItems": 200,
     },
-    "at": {"type": "string", "format": "date-time", "description": "The moment from which on it is another event."},
+    "at": {"type": "string", "format": "date-time", "description": "The moment at which it is, or from which on."},
+    "until": {"type": "string", "format": "date-time", "description": "A later moment, at which it ends."},
+    "note": {"type": "string", "minLength": 1, "maxLength": TEXT_CHARS, "description": "What people read there."},
+    "tags": {
+        "type": "array",
+        "items": {"type": "string", "minLength": 1, "maxLength": TAG_CHARS},
+        "maxItems": TAGS_MOST,
+    },
     "to": {"type": "string", "minLength": 1, "maxLength": NAME_CHARS, "description": "A person's name, or a queue."},
     "more": {"type": "integer", "minimum": 1, "maximum": MOST_MORE, "description": "So many further failures."},
     "fingerprint": {
@@ -124,6 +136,26 @@ _FIELDS: dict[str, dict[str, Any]] = {
     },
     "secret": {"type": "string", "maxLength": SECRET_CHARS, "description": "Signs, or is the routing key. Never told."},
     "kind": {"enum": [kind for kind, _ in Channel.KINDS]},
+    "markdown": {
+        "type": "string",
+        "maxLength": RUNBOOK_CHARS,
+        "description": "Steps, a line that begins with - for each; empty takes them away.",
+    },
+    "review_on": {"type": "string", "description": "A day: by when somebody looks again; empty for none."},
+    "owner": {"type": "string", "maxLength": NAME_CHARS, "description": "Who keeps it right."},
+    "step": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": STEP_CHARS,
+        "description": "The key of a step, or its words.",
+    },
+    "list": {"enum": list(LISTS), "description": "Which list is written into a file."},
+    "format": {"enum": list(KINDS)},
+    "narrowed": {
+        "type": "string",
+        "maxLength": QUERY_CHARS,
+        "description": "What narrows it, as the address of its page says it behind the question mark.",
+    },
     "is_on": {"type": "boolean"},
     "channel": {"type": "integer", "minimum": 1, "maximum": 999_999_999, "description": "A channel's number."},
     "triggers": {"type": "array", "items": {"enum": list(TRIGGERS)}, "minItems": 1, "maxItems": len(TRIGGERS)},

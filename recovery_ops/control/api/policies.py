@@ -11,6 +11,7 @@ from django.utils.dateparse import parse_datetime
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from events.window import in_utc
 from recovery_ops.control import actions, documents
 from recovery_ops.control.actions.documents import faults_of_document, plain
 from recovery_ops.control.actions.holding import is_second_needed
@@ -313,12 +314,13 @@ class ReplayOf(Api):
 
 
 def moment_of(text: str, field: str) -> datetime:
-    """A moment with its zone. Raises Refused (400) for anything else."""
+    """A moment with its zone, in UTC. Raises Refused (400) for anything else."""
     try:
-        at = parse_datetime(text)
+        said = parse_datetime(text)
     except ValueError:
-        at = None
-    if at is None or at.tzinfo is None:
+        said = None
+    at = None if said is None or said.tzinfo is None else in_utc(said)
+    if at is None:
         fault = "is a moment such as 2026-11-22T04:00:00Z"
         raise Refused("invalid", f"Nothing was changed: {field} {fault}.", fields={field: fault})
     return at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from rest_framework.views import APIView
 
 from events.keys import KeyBusy, KeyRefused, KeyStoreAway, authenticate
 from events.models import AgentKey
-from recovery_ops.control import documents
+from recovery_ops.control import documents, nul
 from recovery_ops.control.actions import DEFAULT_EXPIRY_S, Asked
 from recovery_ops.control.actors import Actor, wish_of
 from recovery_ops.control.context import actor_of, environment_of, origin_of
@@ -116,6 +117,8 @@ class Api(APIView):
             return
         if not request.user.is_authenticated:
             raise exceptions.NotAuthenticated("Sign in, or send the header `Authorization: Bearer <key>`.")
+        if nul.is_in(request._request):
+            raise Refused("invalid", nul.SAID, fields=nul.fields_with(request._request.body))
         self.environment, self.actor = _asker(request)
         if self.is_looking(request) and not self.actor.may(self.needs, self.environment):
             raise PermissionDenied(f"{self.actor.name} may not {self.needs.replace('_', ' ')} in {self.environment}.")
@@ -217,6 +220,8 @@ def said(request: Request, fields: Mapping[str, type], *, needed: Collection[str
         raise Refused("invalid", "The body is nested deeper than anybody reads.") from None
     if not isinstance(body, Mapping):
         raise Refused("invalid", "The body is not a JSON object.")
+    if not _is_text(body):
+        raise Refused("invalid", "The body holds half of a surrogate pair, which is no character.")
     faults = {name: f"is not known; there are {', '.join(sorted(fields))}" for name in body if name not in fields}
     faults |= {name: "is missing" for name in needed if name not in body}
     faults |= {
@@ -226,6 +231,15 @@ def said(request: Request, fields: Mapping[str, type], *, needed: Collection[str
         told = "; ".join(f"{name} {fault}" for name, fault in faults.items())
         raise Refused("invalid", f"Nothing was changed: {told}.", fields=faults)
     return dict(body)
+
+
+def _is_text(body: Mapping[str, Any]) -> bool:
+    """Whether every text in it can be stored: JSON can write what is no character."""
+    try:
+        json.dumps(body, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 _KINDS: dict[type, str] = {

@@ -19,7 +19,8 @@ _MORE: dict[str, type] = {"least": object, "expires_in_s": float, "starts_in_s":
 
 
 class Shed(Api):
-    """`/api/v1/shed`: GET what is shed now (null: everything passes) and what is to be (`ahead`), POST to shed.
+    """`/api/v1/shed`: GET what is shed now (null: everything passes) what is to be (`ahead`) and
+    what after that (`later`), POST to shed.
 
     Work of less importance than `least` fails fast until `expires_in_s` is over, an hour where it is not said, and
     begins after `starts_in_s`;
@@ -35,11 +36,13 @@ class Shed(Api):
         here = self.environment
         now = timezone.now()
         revision = current_revision(here)
-        told = {
-            "shed": LoadShed.objects.in_force(here, now).first(),
-            "ahead": LoadShed.objects.live(here).filter(starts_at__gt=now).first(),
+        held = LoadShed.objects.in_force(here, now).first()
+        coming = [documents_intent.of_shed(one) for one in LoadShed.objects.live(here).filter(starts_at__gt=now)]
+        shown = {
+            "shed": None if held is None else documents_intent.of_shed(held),
+            "ahead": coming[0] if coming else None,
+            "later": coming[1:],
         }
-        shown = {name: None if one is None else documents_intent.of_shed(one) for name, one in told.items()}
         return self.seen_at(shown, revision)
 
     def post(self, request: Request) -> Response:
@@ -64,9 +67,10 @@ class ShedExtend(Api):
 
 
 class ShedRelease(Api):
-    """`POST /api/v1/shed/release`: lets everything pass again."""
+    """`POST /api/v1/shed/release`: lets everything pass again, else calls off what is next, or `shed_id`."""
 
-    takes = {"POST": Takes(WHY)}
+    takes = {"POST": Takes(WHY | {"shed_id": str})}
 
     def post(self, request: Request) -> Response:
-        return Response(documents.of_done(let_pass(**self.asked(request, self.body(request)))))
+        body = self.body(request)
+        return Response(documents.of_done(let_pass(**self.asked(request, body), shed_id=body.get("shed_id", ""))))

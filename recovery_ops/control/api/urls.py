@@ -9,8 +9,10 @@ from rest_framework.request import Request
 from recovery_ops.control import addresses  # noqa: F401  # `number` in addresses
 from recovery_ops.control.api import (
     accounts,
+    annotating,
     capacity,
     escalations,
+    exports,
     failures,
     fleet,
     golden,
@@ -22,9 +24,11 @@ from recovery_ops.control.api import (
     policies,
     ramps,
     rollouts,
+    runbooks,
     runs,
     second,
     shedding,
+    simulating,
     unclassified,
     views,
 )
@@ -60,7 +64,10 @@ urlpatterns: list[URLPattern] = [
     path("breakers/<path:name>/release", fleet.Release.as_view(), name="api-release"),
     path("breakers/<path:name>/extend", fleet.Extend.as_view(), name="api-extend"),
     path("breakers/<path:name>/reset", fleet.Reset.as_view(), name="api-reset"),
+    path("breakers/<path:name>/watch", fleet.Watch.as_view(), name="api-watch"),
+    path("breakers/<path:name>/unwatch", fleet.Watch.as_view(is_end=True), name="api-unwatch"),
     path("breakers/<path:name>/probe", fleet.Probe.as_view(), name="api-probe"),
+    path("breakers/<path:name>/simulate", simulating.Simulate.as_view(), name="api-simulate"),
     path("breakers/<path:name>", fleet.Breaker.as_view(), name="api-breaker"),
     path("resets", ramps.Resets.as_view(), name="api-resets"),
     path("resets/<number:number>", ramps.ResetOf.as_view(), name="api-reset-of"),
@@ -88,6 +95,16 @@ urlpatterns: list[URLPattern] = [
     path("failures/merge", failures.MergeFailures.as_view(), name="api-failures-merge"),
     path("failures/split", failures.SplitFailure.as_view(), name="api-failures-split"),
     path("failures/groupings/<number:number>/undo", failures.UndoGrouping.as_view(), name="api-failures-undo"),
+    path("annotations", annotating.Annotations.as_view(), name="api-annotations"),
+    path("annotations/<number:number>", annotating.AnnotationOf.as_view(), name="api-annotation"),
+    *(
+        path(
+            f"annotations/<number:number>/{verb}",
+            annotating.ChangeAnnotation.as_view(verb=verb),
+            name=f"api-annotation-{verb}",
+        )
+        for verb in ("end", "remove")
+    ),
     path("capacity/events", capacity.CapacityEvents.as_view(), name="api-capacity-events"),
     path("capacity/events/merge", capacity.MergeEvents.as_view(), name="api-capacity-merge"),
     path("capacity/events/<number:number>", capacity.CapacityEventOf.as_view(), name="api-capacity-event"),
@@ -171,6 +188,12 @@ urlpatterns: list[URLPattern] = [
     path("policies/replays", policies.Replays.as_view(), name="api-replays"),
     path("policies/replays/<number:number>", policies.ReplayOf.as_view(), name="api-replay"),
     path("policies/operations/<path:operation>", fleet.OperationPolicy.as_view(), name="api-operation-policy"),
+    path("exports", exports.Exports.as_view(), name="api-exports"),
+    path("exports/<number:number>", exports.ExportOf.as_view(), name="api-export"),
+    path("exports/<number:number>/file", exports.ExportFile.as_view(), name="api-export-file"),
+    path("runbooks", runbooks.Runbooks.as_view(), name="api-runbooks"),
+    path("runbooks/<str:category>", runbooks.RunbookOf.as_view(), name="api-runbook"),
+    path("escalations/<number:number>/steps", runbooks.StepsOf.as_view(), name="api-escalation-steps"),
     path("quarantine", intake.Lines.as_view(), name="api-quarantine"),
     path("quarantine/<number:number>/show", intake.ShowLine.as_view(), name="api-quarantine-show"),
     *(

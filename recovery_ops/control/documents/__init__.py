@@ -190,6 +190,7 @@ def of_done(done: Done[Any]) -> Document:
         "dry_run": done.is_dry_run,
         "needs_second": done.needs_second,
         **_changed(done.object),
+        **({"called_off": [_told(one) for one in done.called_off]} if done.called_off else {}),
         "impact": None if done.impact is None else of_impact(done.impact),
     }
 
@@ -215,6 +216,10 @@ def of_replay(one: Replay) -> Document:
         "total_facts": one.total_facts,
         "problem": one.problem,
     }
+
+
+def _told(row: Override | LoadShed) -> Document:
+    return of_override(row) if isinstance(row, Override) else of_shed(row)
 
 
 def _changed(row: object) -> Document:
@@ -294,12 +299,18 @@ def of_quorum(rule: QuorumRule | None, row: BreakerRow) -> Document | None:
 
 
 def of_breaker(row: BreakerRow, overrides: Iterable[Override], stuck: Iterable[Stuck] = ()) -> Document:
-    """A breaker across the fleet: what it is (`counts` by state), what is wanted of it, and how it is stuck."""
+    """A breaker across the fleet: what it is (`counts` by state), what is wanted of it, and how it is stuck.
+
+    `next_probe` is when the first instance that is open lets a call through, null where none said; `in_flight` is null
+    where nobody counted within 15 s; `providers` are those of the last day.
+    """
     return {
         "stuck": [{"kind": one.kind.value, "sentence": one.sentence, "advice": one.advice} for one in stuck],
         "name": row.name,
         "operations": list(row.operations),
         "services": list(row.services),
+        "groups": list(row.groups),
+        "providers": list(row.providers),
         "worst": None if row.worst is None else row.worst.value,
         "counts": {state.value: count for state, count in row.counts.items()},
         "unknown": row.unknown,
@@ -310,6 +321,8 @@ def of_breaker(row: BreakerRow, overrides: Iterable[Override], stuck: Iterable[S
         "calls_per_min": _rounded(row.calls_per_min),
         "failures_per_min": _rounded(row.failures_per_min),
         "rejected_per_min": _rounded(row.rejected_per_min),
+        "in_flight": row.in_flight,
+        "next_probe": moment(row.next_probe),
         "last_category": None if row.last_category is None else row.last_category.value,
         "overrides": [of_override(one) for one in overrides],
     }

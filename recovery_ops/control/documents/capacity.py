@@ -177,6 +177,18 @@ def _of_load(span: Span) -> Document:
             }
             for one in span.noisy
         ],
+        "queues": [
+            {
+                "name": one.name,
+                "asked": one.asked,
+                "acknowledging": _of_times(one.acknowledging),
+                "resolving": _of_times(one.resolving),
+                "resolved_in_time": one.resolved_in_time.share,
+                "by_default": one.by_default,
+            }
+            for one in span.queues
+        ],
+        "by_weekday_and_hour": [list(day) for day in span.by_hour],
     }
 
 

@@ -105,6 +105,8 @@ class Narrowed:
     owner: str = ""
     label: str = ""
     due: str = ""
+    service: str = ""
+    category: str = ""
     q: str = ""
 
     @staticmethod
@@ -123,7 +125,7 @@ class Narrowed:
 
     def within(self, found: QuerySet[Escalation], now: datetime) -> QuerySet[Escalation]:
         """Those of the found ones that are meant."""
-        exact = {name: getattr(self, name) for name in ("queue", "severity") if getattr(self, name)}
+        exact = {name: getattr(self, name) for name in _EXACT if getattr(self, name)}
         if self.owner:
             exact["assigned_to"] = "" if self.owner == NOBODY else self.owner
         if self.label:
@@ -143,7 +145,8 @@ class Narrowed:
         return found
 
 
-NARROWED = ("queue", "severity", "owner", "label", "due", "q")
+_EXACT = ("queue", "severity", "service", "category")
+NARROWED = (*_EXACT, "owner", "label", "due", "q")
 _ASKED_CHARS = 100
 _EVERYTHING = Narrowed()
 
@@ -263,16 +266,21 @@ class Offered(NamedTuple):
     queues: list[str]
     owners: list[str]
     labels: list[str]
+    services: list[str]
+    categories: list[str]
 
 
 def offered(environment: str) -> Offered:
-    """The queues, owners and labels of what is open. One query."""
+    """What the open ones have of each. One query."""
     waiting = Escalation.objects.filter(environment=environment, resolved_at=None)
-    found = list(waiting.order_by().values_list("queue", "assigned_to", "labels").distinct())
+    columns = ("queue", "assigned_to", "labels", "service", "category")
+    found = list(waiting.order_by().values_list(*columns).distinct())
     return Offered(
-        queues=sorted({queue for queue, _, _ in found}),
-        owners=sorted({owner for _, owner, _ in found} - {""}),
-        labels=sorted({name for _, _, labels in found for name in labels.strip("|").split("|")} - {""}),
+        queues=sorted({row[0] for row in found}),
+        owners=sorted({row[1] for row in found} - {""}),
+        labels=sorted({name for row in found for name in row[2].strip("|").split("|")} - {""}),
+        services=sorted({row[3] for row in found} - {""}),
+        categories=sorted({row[4] for row in found} - {""}),
     )
 
 

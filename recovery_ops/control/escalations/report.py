@@ -82,6 +82,18 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLoad:
+    """What was put to one queue, and how it coped."""
+
+    name: str
+    asked: int
+    acknowledging: Times
+    resolving: Times
+    resolved_in_time: Kept
+    by_default: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
     """A week, or all of them: what was asked in it, and what agents met in it.
 
@@ -105,6 +117,9 @@ class Span:
     lost: int | None
     people: tuple[PersonLoad, ...]
     noisy: tuple[Noise, ...]
+    queues: tuple[QueueLoad, ...]
+    by_hour: tuple[tuple[int, ...], ...]
+    """Questions by the weekday, Monday first, and the hour of UTC in which they were put."""
 
     @property
     def troubled(self) -> int | None:
@@ -205,7 +220,36 @@ def _span(
         lost=sum(day.lost for day in days) if days else None,
         people=_people(done, asked),
         noisy=_noisy(asked, now),
+        queues=_queues(asked, now),
+        by_hour=_by_hour(asked),
     )
+
+
+def _queues(asked: Sequence[Escalation], now: datetime) -> tuple[QueueLoad, ...]:
+    """Every queue that was asked something, the most first."""
+    found: dict[str, list[Escalation]] = defaultdict(list)
+    for one in asked:
+        found[one.queue].append(one)
+    rows = [
+        QueueLoad(
+            name=name,
+            asked=len(some),
+            acknowledging=until_taken(some),
+            resolving=until_resolved(some),
+            resolved_in_time=_kept([(_decided(one), one.resolve_by) for one in some], now),
+            by_default=sum(one.default_done_at is not None for one in some),
+        )
+        for name, some in found.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.asked, row.name)))
+
+
+def _by_hour(asked: Sequence[Escalation]) -> tuple[tuple[int, ...], ...]:
+    counts = [[0] * 24 for _ in range(7)]
+    for one in asked:
+        at = one.opened_at.astimezone(UTC)
+        counts[at.weekday()][at.hour] += 1
+    return tuple(map(tuple, counts))
 
 
 def _days(environment: str, start: datetime, end: datetime) -> Sequence[RecoveryDay]:

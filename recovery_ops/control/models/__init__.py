@@ -4,6 +4,7 @@
 who finds the same number before and after reading has read one state, and no change is ever announced too early.
 """
 
+from recovery_ops.control.models.annotations import Annotation
 from recovery_ops.control.models.audit import AuditEntry, AuditHead, UsedKey
 from recovery_ops.control.models.bases import (
     ENVIRONMENT_CHARS,
@@ -16,6 +17,7 @@ from recovery_ops.control.models.bases import (
 )
 from recovery_ops.control.models.beats import Beat
 from recovery_ops.control.models.escalations import Escalation, EscalationLook, EscalationNote, EscalationSource
+from recovery_ops.control.models.exports import Export, ExportPart
 from recovery_ops.control.models.failures import FINGERPRINT_CHARS, FailureCase, FailureGrouping
 from recovery_ops.control.models.feedback import Feedback
 from recovery_ops.control.models.golden import GoldenCase, GoldenResult
@@ -45,6 +47,7 @@ from recovery_ops.control.models.quorum import QuorumWatch
 from recovery_ops.control.models.ramps import ResetRamp
 from recovery_ops.control.models.replays import Replay
 from recovery_ops.control.models.rollouts import PolicyRollout
+from recovery_ops.control.models.runbooks import Runbook, RunbookTick
 from recovery_ops.control.models.second import HeldAct
 from recovery_ops.control.models.shedding import LoadShed
 from recovery_ops.control.models.unknown import UnknownCause
@@ -57,6 +60,7 @@ __all__ = [
     "NAME_CHARS",
     "REASON_CHARS",
     "TITLE_CHARS",
+    "Annotation",
     "AuditEntry",
     "AuditHead",
     "Beat",
@@ -73,6 +77,8 @@ __all__ = [
     "EscalationLook",
     "EscalationNote",
     "EscalationSource",
+    "Export",
+    "ExportPart",
     "FailureCase",
     "FailureGrouping",
     "Feedback",
@@ -96,6 +102,8 @@ __all__ = [
     "RetryBudget",
     "Revision",
     "RoleGrant",
+    "Runbook",
+    "RunbookTick",
     "SavedView",
     "SeenFailure",
     "Unchangeable",

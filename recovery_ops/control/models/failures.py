@@ -30,6 +30,15 @@ class FailureCase(models.Model):
 
     archived_until = models.DateTimeField(null=True)
     archived_more = models.IntegerField(null=True, help_text="It comes back when it has failed so often again.")
+    archived_usual = models.IntegerField(
+        null=True,
+        help_text="It comes back when it escalates: so many failures its busiest hour of the day before had.",
+    )
+    hour_began = models.DateTimeField(null=True, help_text="Since when failures are counted for that.")
+    hour_seen = models.IntegerField(default=0, help_text="Failures that came in since then.")
+    versions = models.JSONField(
+        null=True, help_text="It is resolved in the next version: service → the versions known when that was said."
+    )
     seen_more = models.IntegerField(default=0, help_text="Failures that came in since it was decided.")
     counted_to = models.BigIntegerField(default=0, help_text="The number of the last fact counted for that.")
 

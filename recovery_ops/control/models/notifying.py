@@ -99,6 +99,9 @@ class NotificationRule(Wanted):
     triggers = models.JSONField(default=list, help_text="Words of control.notify.triggers.")
     operation = name_field("*")
     queue = name_field("*")
+    person = models.CharField(
+        max_length=NAME_CHARS, default="", db_default="", blank=True, help_text="Who is told alone: who watches this."
+    )
     least_severity = models.CharField(max_length=16, default="info")
     failures = models.IntegerField(default=100, help_text="N in T: so many failures of one operation …")
     within_min = models.IntegerField(default=5, help_text="… in so many minutes.")

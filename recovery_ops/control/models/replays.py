@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from django.db import models
 
-from recovery_ops.control.models.bases import NAME_CHARS, environment_field, name_field, person_field
+from recovery_ops.control.models.bases import name_field
+from recovery_ops.control.models.jobs import Job
 from recovery_ops.control.models.policies import PolicyProposal
 
 
-class Replay(models.Model):
-    """One job. The row drives it: whoever finds it `waiting` starts it, `beat_at` says that its process lives."""
+class Replay(Job):
+    """One replay: what was to be decided again, under which documents, and what came of it."""
 
-    WAITING, RUNNING, DONE, FAILED, CANCELLED = "waiting", "running", "done", "failed", "cancelled"
-    STATES = (WAITING, RUNNING, DONE, FAILED, CANCELLED)
-    UNFINISHED = (WAITING, RUNNING)
-
-    environment = environment_field()
-    number = models.IntegerField()
     proposal = models.ForeignKey(PolicyProposal, null=True, on_delete=models.CASCADE, related_name="replays")
     edition = models.IntegerField(default=0, help_text="Of the proposal, when it was asked for.")
     old_version = models.CharField(max_length=32)
@@ -26,18 +21,9 @@ class Replay(models.Model):
     end_at = models.DateTimeField()
     service = name_field()
     operation = name_field()
-    by_user = person_field()
-    by = models.CharField(max_length=NAME_CHARS)
-    asked_at = models.DateTimeField()
-    state = models.CharField(max_length=16, default=WAITING, choices=[(state, state) for state in STATES])
-    started_at = models.DateTimeField(null=True, blank=True)
-    beat_at = models.DateTimeField(null=True, blank=True)
-    finished_at = models.DateTimeField(null=True, blank=True)
-    is_cancel_asked = models.BooleanField(default=False)
     read_facts = models.BigIntegerField(default=0, help_text="An instance is decided as a whole, when all is read.")
     done_facts = models.BigIntegerField(default=0)
     total_facts = models.BigIntegerField(default=0)
-    problem = models.CharField(max_length=1000, default="", blank=True)
     result = models.JSONField(null=True)
 
     class Meta:
@@ -51,8 +37,3 @@ class Replay(models.Model):
     def about(self) -> str:
         """What the audit log calls it."""
         return f"replay {self.number}"
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether something is still to come of it."""
-        return self.state in self.UNFINISHED

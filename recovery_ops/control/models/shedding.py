@@ -23,8 +23,8 @@ class LoadShedQuerySet(models.QuerySet["LoadShed"]):
     """Questions about load that is shed."""
 
     def live(self, environment: str) -> Self:
-        """The one that nobody and nothing has ended."""
-        return self.filter(environment=environment, ended_at=None)
+        """Those that nobody and nothing has ended, the earliest first."""
+        return self.filter(environment=environment, ended_at=None).order_by("starts_at", "pk")
 
     def in_force(self, environment: str, now: datetime) -> Self:
         """The one that agents obey at this moment, whether or not the end of another was noted yet."""
@@ -32,7 +32,7 @@ class LoadShedQuerySet(models.QuerySet["LoadShed"]):
 
 
 class LoadShed(models.Model):
-    """Work that is less important than `least` fails fast. At most one is live in an environment.
+    """Work that is less important than `least` fails fast. At most one holds at a moment; others may be to begin.
 
     `revision` is that of its last change, `end_revision` that of its end.
     """
@@ -58,7 +58,9 @@ class LoadShed(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["environment"], condition=Q(ended_at__isnull=True), name="load_shed_once_live"
+                fields=["environment", "starts_at"],
+                condition=Q(ended_at__isnull=True),
+                name="load_shed_once_live",
             ),
         ]
         indexes = [models.Index(fields=["expires_at"], condition=Q(ended_at__isnull=True), name="load_shed_due")]

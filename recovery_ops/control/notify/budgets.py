@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 
 from events.queries.retrying import calls_and_retries
 from recovery_ops.control.desired import live_policy
@@ -21,6 +22,7 @@ _EVERY = timedelta(seconds=20)
 _SEEN_FOR = timedelta(hours=6)
 _BURNS = {one.name: one for one in BURNS}
 ROWS_MOST = 200
+_ALERTS_READ = 1_000
 _Counts = Mapping[int, Mapping[str, tuple[int, int]]]
 
 
@@ -63,20 +65,26 @@ def watch(environment: str, now: datetime) -> int:
         return _alert(environment, budgets, counts, now)
 
 
-def budget_rows(environment: str, *, now: datetime) -> list[BudgetRow]:
-    """The budgets of operations that retried in 30 days, those spent fastest first. Two queries."""
+def budget_rows(environment: str, *, now: datetime, open_alerts: Iterable[BurnAlert] | None = None) -> list[BudgetRow]:
+    """The budgets of operations that retried in 30 days, those spent fastest first. Two queries, one where the alerts
+    that are not over have been read.
+    """
+    if open_alerts is None:
+        open_alerts = BurnAlert.objects.filter(environment=environment, ended_at=None).order_by("pk")
     alerts: dict[str, list[BurnAlert]] = {}
-    for alert in BurnAlert.objects.filter(environment=environment, ended_at=None).order_by("pk"):
+    for alert in open_alerts:
         alerts.setdefault(alert.operation, []).append(alert)
     found = RetryBudget.objects.filter(environment=environment, at__gte=now - _SEEN_FOR).order_by("operation")
     rows = [_row(one, alerts.get(one.operation, [])) for one in found[:ROWS_MOST]]
     return sorted(rows, key=lambda row: (not row.alerts, -(row.rates[0][1] or 0.0), -(row.spent or 0.0), row.operation))
 
 
-def burn_alerts(environment: str, *, start: datetime, end: datetime) -> list[BurnAlert]:
-    """The alerts that touch [start, end), newest first. One query."""
-    found = BurnAlert.objects.filter(environment=environment, began_at__lt=end).exclude(ended_at__lt=start)
-    return list(found.order_by("-began_at", "-pk")[:ROWS_MOST])
+def burn_alerts(environment: str, *, start: datetime, end: datetime) -> tuple[list[BurnAlert], list[BurnAlert]]:
+    """The alerts that are not over, the oldest first, and the newest of those that touch [start, end). One query."""
+    found = BurnAlert.objects.filter(environment=environment).exclude(ended_at__lt=start)
+    known = list(found.filter(Q(began_at__lt=end) | Q(ended_at=None)).order_by("-began_at", "-pk")[:_ALERTS_READ])
+    touching = [one for one in known if one.began_at < end]
+    return sorted((one for one in known if one.ended_at is None), key=lambda one: one.pk), touching[:ROWS_MOST]
 
 
 def burn_of(alert: BurnAlert) -> Burn:

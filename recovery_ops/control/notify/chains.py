@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.db.models import Q
 from django.urls import reverse
@@ -153,6 +154,44 @@ def plan_of(one: Escalation, notes: Sequence[EscalationNote], now: datetime) -> 
         steps=[*former, *planned],
         changed_at=chain.changed_at if chain is not None and is_changed else None,
     )
+
+
+class Reached(NamedTuple):
+    """How far the chain of an escalation has come: steps that were due, of all; and who is asked next, and when."""
+
+    step: int
+    steps: int
+    who: str
+    at: datetime | None
+
+
+def reached_by(found: Sequence[Escalation], now: datetime) -> dict[int, Reached]:
+    """How far each of these has come, by its number; those whose queue has no chain are left out. Three queries."""
+    if not found:
+        return {}
+    environment = found[0].environment
+    chains = {name: one for name, one in chains_of(environment).items() if one.is_on}
+    if not chains:
+        return {}
+    stories, names = _stories(found), names_of(environment)
+    reached = {}
+    for one in found:
+        chain = chain_for(one.queue, chains)
+        if chain is None:
+            continue
+        steps, _ = parse_steps(chain.steps)
+        until = (one.resolved_at or now).timestamp()
+        clock = clock_at(turns_of(stories.get(one.pk, [])), until, chain.since.timestamp())
+        coming = next((step for step in steps if step.after_s > clock.ran_s), None)
+        due = sum(step.after_s <= clock.ran_s for step in steps)
+        runs = clock.is_running and one.resolved_at is None and coming is not None
+        reached[one.pk] = Reached(
+            step=due,
+            steps=len(steps),
+            who=who_of(coming, names) if runs and coming is not None else "",
+            at=now + timedelta(seconds=coming.after_s - clock.ran_s) if runs and coming is not None else None,
+        )
+    return reached
 
 
 def preview(steps: Sequence[ChainStep], names: Mapping[int, str], start: datetime) -> list[Planned]:

@@ -34,8 +34,9 @@ from recovery_ops.rules.masking import masked
 LEASE = timedelta(seconds=settings.NOTIFY_LEASE_S)
 """Longer than one exchange may take."""
 AT_ONCE = 50
-SPENT_S = 20.0
-"""After so long a sender stops claiming: the next look takes over."""
+SPENT_S = 5.0
+"""After so long a sender stops claiming: the next look takes over. A worker whose processes all send looks at nothing
+else meanwhile, and an outage has to be seen within ten seconds (`manage.py bench work`)."""
 _one_sender = threading.Lock()
 
 logger = logging.getLogger(__name__)

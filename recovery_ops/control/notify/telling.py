@@ -233,6 +233,7 @@ def _deliver(
     delivery = Delivery.objects.create(
         environment=rule.environment,
         channel=rule.channel,
+        person=rule.person if rule.channel.kind == Channel.PEOPLE else "",
         origin=rule.origin,
         lane=_lane(rule, subjects[0]) if is_one else rule.origin,
         phase=lasts[0].phase if is_one else Phase.TOLD.value,  # several as a whole have no beginning and no end

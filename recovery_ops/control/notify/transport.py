@@ -24,6 +24,9 @@ STEP_S = 5.0
 TOTAL_S = 10.0
 READ_BYTES = 2048
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# What Python takes for the open internet and is none: protocols' own (a cloud's metadata among them), NAT64 inside a
+# network, and the one public address by which a cloud's machines ask their host.
+_INNER = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "64:ff9b:1::/48", "168.63.129.16/32")))
 _TLS_PORT, _LEAST_PORT = 443, 1024
 _NAME_CHARS = 253
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -132,7 +135,8 @@ def refusal_of(address: _Address) -> str:
     if address.is_link_local:
         return f"a link-local address ({address})"
     is_old_local = isinstance(address, ipaddress.IPv6Address) and address.is_site_local
-    if not address.is_global or address.is_multicast or address.is_reserved or is_old_local:
+    is_inner = any(address in one for one in _INNER)
+    if is_inner or not address.is_global or address.is_multicast or address.is_reserved or is_old_local:
         return f"a private or reserved address ({address})"
     return ""
 

@@ -19,7 +19,7 @@ from events.records import read_records
 from events.sent import Batch, Sent
 from recovery_ops.control.desired import Snapshot, Who
 from recovery_ops.control.models import NAME_CHARS, OpampAgent
-from recovery_ops.control.opamp.effective import digest_of, fact_of
+from recovery_ops.control.opamp.effective import digest_of, fact_of, states_otherwise
 from recovery_ops.control.opamp.messages import (
     ACCEPTS_REMOTE_CONFIG,
     APPLIED,
@@ -81,7 +81,7 @@ def answer(environment: str, report: Report, snapshot: Snapshot, *, now: datetim
     if report.description is not None:
         _name(agent, report.description)
     before = (agent.reported_hash, agent.reported_status)
-    facts = _facts(agent, report, now)
+    facts = _facts(agent, report, snapshot, now)
     has_turned = (agent.reported_hash, agent.reported_status) != before and agent.reported_status in (APPLIED, FAILED)
     if facts:
         _store(agent, facts, now)
@@ -119,7 +119,7 @@ def _text(cleaner: Cleaner, value: str | None, most: int = NAME_CHARS) -> str:
     return "".join(one if one.isprintable() else " " for one in shown).strip()[:most]
 
 
-def _facts(agent: OpampAgent, report: Report, now: datetime) -> list[Fact]:
+def _facts(agent: OpampAgent, report: Report, snapshot: Snapshot, now: datetime) -> list[Fact]:
     """What is new in it; the row is changed accordingly, and saved by the caller."""
     facts: list[Fact] = []
     if report.status is not None:
@@ -127,8 +127,11 @@ def _facts(agent: OpampAgent, report: Report, now: datetime) -> list[Fact]:
     if report.effective is not None and (digest := digest_of(report.effective)) != agent.effective_digest:
         agent.effective_digest = digest
         facts.append(fact_of(report.effective, agent.applied_revision))
+    before = agent.applied_hash
+    if report.effective is not None:
+        agent.applied_hash = _hash_of_what_it_runs(agent, report.effective, snapshot, now)
     is_due = agent.beat_at is None or (now - agent.beat_at).total_seconds() >= BEAT_S
-    if is_due or facts or report.is_disconnect:
+    if is_due or facts or report.is_disconnect or agent.applied_hash != before:
         agent.beat_at = now
         facts.append(
             InstanceHeartbeat(
@@ -141,6 +144,19 @@ def _facts(agent: OpampAgent, report: Report, now: datetime) -> list[Fact]:
             )
         )
     return facts
+
+
+def _hash_of_what_it_runs(agent: OpampAgent, files: Mapping[str, bytes], snapshot: Snapshot, now: datetime) -> str:
+    """The hash that it says it applied; another one, which shows that it drifted, where its files state other settings.
+
+    What it says of an older revision cannot be held against this one: until it obeys that it counts as pending.
+    """
+    reported = _Reported.of(agent.reported_hash)
+    if reported is None or agent.reported_status != APPLIED or reported.revision != snapshot.revision:
+        return agent.applied_hash
+    who = Who(service=agent.service, instance=agent.instance, group=agent.group)
+    document = snapshot.document(snapshot.reach(who), issued_at=now.timestamp())
+    return digest_of(files) if states_otherwise(files, document) else reported.config_hash
 
 
 def _facts_of_status(agent: OpampAgent, status: Status) -> list[Fact]:

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from recovery_ops.rules.facts import SettingsInForce
-from recovery_ops.rules.in_force import OPAMP, Settings, of_document, of_file, within
+from recovery_ops.rules.in_force import OPAMP, Settings, is_same, of_document, of_file, within
+from recovery_ops.rules.masking import MASK
 from recovery_ops.wire import DesiredInvalid, parse_desired
 
 MOST_FILES = 16
@@ -43,6 +44,13 @@ def fact_of(files: Mapping[str, bytes], revision: int) -> SettingsInForce:
             revision, told = obeyed
             settings |= told
     return SettingsInForce(revision=revision, settings=within(settings), operation_kind=OPAMP)
+
+
+def states_otherwise(files: Mapping[str, bytes], document: Mapping[str, Any]) -> bool:
+    """Whether the files state a setting that the desired state `document` states, too, and otherwise."""
+    desired = of_document(parse_desired(document))
+    told = {name: one for name, one in fact_of(files, 0).settings.items() if name in desired and MASK not in str(one)}
+    return any(not is_same(one, desired[name]) for name, one in told.items())
 
 
 def _read(body: bytes) -> Any:

@@ -8,17 +8,17 @@ and is counted among what cannot be known. Chance is its mean.
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import count, islice
+from itertools import count
 from typing import Any
 
 from recovery_ops.control.replay.classifying import classified
 from recovery_ops.control.replay.measures import Measures
+from recovery_ops.control.replay.passing import imposed, passing
 from recovery_ops.control.replay.recorded import Attempt, Call, Moved, Recording, Refusals, Successes, Traits
 from recovery_ops.rules import facts, ladder, steps
-from recovery_ops.rules.breaker import Breaker, Imposed
+from recovery_ops.rules.breaker import Breaker
 from recovery_ops.rules.failures import Failure
 from recovery_ops.rules.model_chain import ModelChain
 from recovery_ops.rules.policy import Knobs, OperationPolicy, Policy
@@ -298,31 +298,14 @@ class _Instance:
     # -- what happened around them -------------------------------------------------------------------------------------
     def _succeed(self, some: Successes) -> None:
         """Let calls through that went well, as far as the breaker does."""
-        breaker = self.breakers[some.breaker]
-        left, pause_s = some.count, (some.end_s - some.start_s) / (some.count + 1)
-        at_s = some.start_s
-        while left:
-            if breaker.is_calm:
-                deque(islice(breaker.successes.steps, left), maxlen=0)  # each step of the counter is one success
-                self._well(some.operation, some.end_s)
-                return
-            at_s += pause_s
-            admission = breaker.admit(at_s)
-            for fact in admission.facts:
+        for one in passing(self.breakers[some.breaker], some):
+            for fact in one.facts:
                 self._move_told(some.operation, fact)
-            if admission.is_allowed:
-                for fact in breaker.succeed(at_s, ticket=admission.ticket):
-                    self._move_told(some.operation, fact)
-                self._well(some.operation, at_s)
-                left -= 1
-                continue
-            # Those before the breaker would let one through are refused together.
-            wait_s = admission.retry_in_s or 0.0
-            refused = left if not pause_s else min(left, max(1, int(wait_s / pause_s)))
-            left -= refused
-            at_s += (refused - 1) * pause_s
-            self.found.refused_successes += refused
-            self._operation(some.operation).refused += refused
+            if one.refused:
+                self.found.refused_successes += one.refused
+                self._operation(some.operation).refused += one.refused
+            else:
+                self._well(some.operation, one.at_s)
 
     def _well(self, operation: str, at_s: float) -> None:
         """A call of an operation went well: what was reduced is whole again."""
@@ -344,15 +327,8 @@ class _Instance:
     def _impose(self, move: Moved) -> None:
         """What a person did to a breaker holds under any policy."""
         breaker = self.breakers.get(move.breaker)
-        if breaker is None:
-            return
-        if move.is_reset:
-            breaker.reset(move.at_s)
-        elif move.mode is None:
-            breaker.impose(None, move.at_s)
-        else:
-            name = f"recorded {next(self._overrides)}"
-            breaker.impose(Imposed(id=name, mode=move.mode, ends_at=move.at_s + move.lasts_s), move.at_s)
+        if breaker is not None:
+            imposed(breaker, move, f"recorded {next(self._overrides)}")
 
     def _move_told(self, operation: str, fact: facts.Fact) -> None:
         if isinstance(fact, facts.BreakerStateChanged) and fact.state is State.OPEN:

@@ -1,7 +1,8 @@
 """Makes calls again out of the facts of one instance: which attempts belong together, and how each call ended.
 
 A fact tells of one attempt or decision, never of the whole call. Attempts of one operation in one run are put together
-by their numbers; what began before the window, or cannot be put together, is counted and left out.
+by their numbers; what began before the window, or cannot be put together, is counted and left out. Facts come from
+outside: a number that is none is left out, and more calls that went well than any window remembers are not counted.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from events.queries.recordings import Speaker, Told
+from recovery_ops.control.replay.cleaning import cleaned
 from recovery_ops.control.replay.loop import Loop
 from recovery_ops.control.replay.measures import Measures
 from recovery_ops.rules.budget import TOOL_FAILURES
@@ -31,6 +33,8 @@ _OPERATOR = "operator_"
 _IMPOSED = {State.FORCED_OPEN.value, State.DISABLED.value, State.METRICS_ONLY.value}
 _CATEGORIES, _ADJUSTMENTS = frozenset(Category), frozenset(Adjustment)
 _REFUSED = ("breaker", "override", "gate", "shed")
+_SUCCESSES_MOST = 1_000_000
+"""Between two facts of one breaker: they go through it one by one."""
 
 
 @dataclass(slots=True)
@@ -201,7 +205,7 @@ class Listener:
 
     def listen(self, facts: Iterable[Told]) -> Recording:
         """The recording, whole."""
-        for fact in facts:
+        for fact in map(cleaned, facts):
             self.made.facts += 1
             self._hear[fact.event](fact, fact.at_us * _US)
         self._close_all()
@@ -364,7 +368,7 @@ class Listener:
         successes = int(said.get(_A["successes"]) or 0)
         if successes:
             interval_s = float(said.get(_A["interval_s"]) or 10.0)
-            self._counted.append((at_s, fact.operation, breaker, successes, interval_s))
+            self._counted.append((at_s, fact.operation, breaker, min(successes, _SUCCESSES_MOST), interval_s))
 
     def _switched(self, fact: Told, at_s: float) -> None:
         traits = self._traits(fact.operation)
@@ -418,6 +422,7 @@ class Listener:
         count -= self._retried.pop(breaker, 0)  # those are attempts of calls that are decided again
         if count > 0:
             start_s = self._since.get(breaker, self._start_s)
+            count = min(count, _SUCCESSES_MOST)
             self.made.successes.append(Successes(operation, breaker, count, start_s, max(start_s, until_s)))
         counts = category in self._effects.open_breakers
         self._given[breaker] = 0 if counts else since

@@ -34,6 +34,7 @@ from events.wording import (
     zone_word,
 )
 from recovery_ops.control.preferences import Preferences, preferences_of
+from recovery_ops.rules.escalation_terms import HIGH
 from recovery_ops.rules.words import State
 
 register = template.Library()
@@ -66,6 +67,14 @@ def state(value: object, count: object = "") -> SafeString:
     return format_html(
         '<span class="state"><svg aria-hidden="true"><use href="#m-{}"/></svg>{}{}</span>', word, word, behind
     )
+
+
+@register.simple_tag
+def severity(word: str) -> SafeString:
+    """How grave a question is, as word and glyph; what is high has a bar, too."""
+    name = "high" if word == HIGH else "other"
+    drawn = '<span class="state"><svg aria-hidden="true"><use href="#m-severity-{}"/></svg>{}</span>'
+    return format_html(drawn, name, word)
 
 
 @register.simple_tag

@@ -15,6 +15,7 @@ from allauth.mfa.webauthn.internal.flows import perform_passwordless_login
 from allauth.mfa.webauthn.views import LoginWebAuthnView
 from allauth.mfa.webauthn.views import ReauthenticateWebAuthnView as PasskeyAgainView
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
@@ -29,11 +30,14 @@ from django.views.decorators.http import require_GET, require_POST
 
 from recovery_ops.control.actions.sign_ins import is_break_glass
 from recovery_ops.control.preferences import remember
+from recovery_ops.control.shortcuts import FIELD, TwoOfOne, typed
 from recovery_ops.control.sign_in import provider
 from recovery_ops.control.sign_in.adapters import refusal_page
 from recovery_ops.control.views.answers import see_other
 
 UNPROCESSABLE = 422
+_PROVED = "password"
+"""Which password was typed, as a sign-in remembers it between its steps: another one gives another hash."""
 
 
 class SignInForm(AuthenticationForm):
@@ -80,7 +84,7 @@ class SignIn(LoginView):
     def form_valid(self, form: Any) -> HttpResponse:
         """Let them in, or ask for the second factor that they have set up."""
         user = form.get_user()
-        login = Login(user=user, redirect_url=self.get_success_url())
+        login = Login(user=user, redirect_url=self.get_success_url(), state={_PROVED: user.get_session_auth_hash()})
         answer: HttpResponse = perform_password_login(self.request, {"username": user.get_username()}, login)
         return answer
 
@@ -117,6 +121,15 @@ class SecondFactor(AuthenticateView):
     """A code, or a key, of whoever has typed their password a moment ago."""
 
     template_name = "control/sign_in_code.html"
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        """Let them in, unless the account was locked, or given another password, since they typed theirs."""
+        login = self.stage.login
+        if not login.user.is_active or login.state.get(_PROVED, now := login.user.get_session_auth_hash()) != now:
+            aborted: HttpResponse = self.stage.abort()
+            return aborted
+        answer: HttpResponse = super().form_valid(form)
+        return answer
 
     def form_invalid(self, form: Any) -> HttpResponse:
         answer: HttpResponse = super().form_invalid(form)
@@ -198,7 +211,14 @@ def single_sign_on_back(request: HttpRequest) -> HttpResponse:
 def look(request: HttpRequest) -> HttpResponse:
     """Remember how the console is to look, for browsers without script. What is not among the choices is the usual."""
     answer = see_other(local_address(request, request.POST.get("next", "")))
-    remember(answer, request.POST.dict())
+    chosen = request.POST.dict()
+    if any(name.startswith(FIELD) for name in chosen):
+        try:
+            chosen["moved"] = typed(chosen)
+        except TwoOfOne as both:
+            messages.error(request, f"Nothing was changed: {both} would do two things.")
+            return answer
+    remember(answer, chosen)
     return answer
 
 

@@ -20,7 +20,7 @@ from events.wording import clock_text, count_text, rate_text, zone_word
 from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused, words_of
 from recovery_ops.control.actions.attempt import SIGN_IN_AGAIN
-from recovery_ops.control.actions.checks import is_any, is_production, is_reported
+from recovery_ops.control.actions.checks import is_any, is_every_breaker, is_many, is_production, is_reported
 from recovery_ops.control.actions.holding import is_grave, is_second_needed
 from recovery_ops.control.actions.probes import probe
 from recovery_ops.control.context import actor_of, visit_of
@@ -40,7 +40,7 @@ from recovery_ops.control.impact import Impact, impact_of
 from recovery_ops.control.models import Override, ResetRamp
 from recovery_ops.control.refusals import Held
 from recovery_ops.control.sign_in.sessions import sign_in_again
-from recovery_ops.control.views.answers import changed, waits
+from recovery_ops.control.views.answers import called_off, changed, waits
 from recovery_ops.control.views.ramp_words import sentence_of, steps_words
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.scope import ANY, Scope
@@ -178,7 +178,7 @@ def act(request: HttpRequest, *, environment: str, name: str, verb: str) -> Http
         raise PermissionDenied(f"Your role does not let you {chosen.permission} breakers in {environment}.")
     asked = _Asked(request, environment, name, chosen)
     if request.method == "GET":
-        if asked.is_every and chosen.form is OverrideForm and (again := sign_in_again(request)):
+        if asked.is_of_many and (again := sign_in_again(request)):
             return again
         return asked.page(asked.form({"seen": current_revision(environment), "key": new_key()}))
     return asked.carried_out()
@@ -192,7 +192,7 @@ class _Asked:
         self.now = timezone.now()
         self.override = self._override() if chosen.is_about_override else None
         self.scope = self.override.scope if self.override is not None else Scope(operation=name)
-        self.is_every = is_any(name)
+        self.is_every = is_every_breaker(environment, name)
         self.is_pattern = ANY in name
         has_page = not self.is_pattern and BreakerState.objects.filter(environment=environment, breaker=name).exists()
         self.back = reverse("breaker", args=[name]) if has_page else reverse("breakers")
@@ -211,6 +211,11 @@ class _Asked:
         if found is None:
             raise Http404(f"No override rests on {self.name}: it may have ended meanwhile.")
         return found
+
+    @property
+    def is_of_many(self) -> bool:
+        """Whether it takes a fresh sign-in: what is imposed on so many breakers, or prolonged there."""
+        return issubclass(self.act.form, ExtendForm) and is_many(self.environment, self.scope.operation)
 
     def form(self, initial: Mapping[str, Any] | None = None) -> ReasonForm:
         """The act's form: filled in with defaults, or bound to what was sent."""
@@ -249,6 +254,7 @@ class _Asked:
             notice = f"Reset {number} has begun: {sentence_of(done.object)} It goes on when they have stayed closed."
             return changed(self.request, reverse("reset-ramp", args=[number]), notice)
         notice = f"{self.act.notice.format(words_of(self.scope))}{so_already}. The page shows who has applied it."
+        notice += called_off(done, self.now)
         return changed(self.request, self.back, notice)
 
     def _chosen(self, form: ReasonForm) -> Scope:

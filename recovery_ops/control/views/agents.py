@@ -16,7 +16,7 @@ from django.utils import timezone
 from events import queries
 from events.capacity.asking import events_going_on
 from events.drawing import cells
-from events.empties import no_agent, relaxed
+from events.empties import Empty, no_agent, relaxed
 from events.exports import Cell, is_asked, rows_answer
 from events.pages import render_page
 from events.rows import AgentRow
@@ -24,8 +24,9 @@ from events.wording import listing
 from recovery_ops.control.fleet_filter import STATES, UNREACHABLE, FleetFilter, status_of
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.applying import note_of
+from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.facets import facets_of
-from recovery_ops.control.views.narrowing import Filter, narrowing_of
+from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.control.views.tiles import Tile
 from recovery_ops.rules.words import ApplyStatus
@@ -101,27 +102,23 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
     counts = {status.value: sum(row.apply is status for row in kept) for status in _ORDER}
     chosen = request.GET.get("show", "")
     counts = {name: number for name, number in counts.items() if number or name == chosen}
-    matching = [row for row in kept if chosen not in counts or row.apply == chosen]
+    columns = Columns(request, _HEADS)
+    matching = columns.in_order(row for row in kept if chosen not in counts or row.apply == chosen)
     if is_asked(request):
         return rows_answer(request, f"agents {environment}", _COLUMNS, map(_cells, matching))
     view = request.GET.get("view", "")
     view = view if view in VIEWS else "table"
     narrowing = narrowing_of(request, _filters(fleet), asked.said)
 
-    def left(name: str) -> int:
-        less = asked.without(name)
-        return sum(less.keeps(row.agent, now) for row in rows)
-
-    empty = no_agent(environment) if not rows else None
-    if rows and not kept:
-        empty = relaxed(narrowing.clauses(left), total=len(rows), what="instance")
     context = {
         "now": now,
         "rows": matching if "all" in request.GET or view != "table" else matching[:MOST],
         "matching": len(matching),
         "total": len(rows),
         "kept": len(kept),
-        "empty": empty,
+        "empty": None if kept else _empty(environment, rows, asked, narrowing, now),
+        "file_columns": _COLUMNS,
+        "columns": columns,
         "narrowing": narrowing,
         "facets": list(facets_of(counts, total=len(kept), chosen=chosen, words={}, query=_rest(request))),
         "facet_word": chosen,
@@ -141,6 +138,42 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
     return render_page(request, "control/agents", context)
 
 
+def _empty(environment: str, rows: Sequence[Row], asked: FleetFilter, narrowing: Narrowing, now: datetime) -> Empty:
+    """Nobody reports at all, or what was asked for keeps every instance out."""
+    if not rows:
+        return no_agent(environment)
+
+    def left(name: str) -> int:
+        less = asked.without(name)
+        return sum(less.keeps(row.agent, now) for row in rows)
+
+    return relaxed(narrowing.clauses(left), total=len(rows), what="instance")
+
+
+_HEADS: tuple[Column[Row], ...] = (
+    Column(name="instance", word="Instance", key=lambda row: row.agent.instance, is_fixed=True),
+    Column(name="service", word="Service", key=lambda row: (row.agent.service, row.agent.instance)),
+    Column(name="version", word="Version", key=lambda row: row.agent.version or None),
+    Column(name="status", word="Status", key=lambda row: row.status),
+    Column(name="seen", word="Heartbeat", key=lambda row: row.agent.last_seen),
+    Column(name="revision", word="Revision", key=lambda row: row.agent.revision, is_number=True),
+    Column(name="obeys", word="Desired state", key=lambda row: _ORDER.index(row.apply)),
+    Column(name="applied", word="Applied at", key=lambda row: row.agent.applied_at, is_most_first=True),
+    Column(
+        name="open", word="Breakers open", key=lambda row: row.agent.breakers_open, is_number=True, is_most_first=True
+    ),
+    Column(name="outbox", word="Outbox", key=lambda row: row.agent.outbox_pending, is_number=True, is_most_first=True),
+    Column(
+        name="runs",
+        word="Runs in flight",
+        key=lambda row: row.agent.runs_in_flight,
+        is_number=True,
+        is_most_first=True,
+        is_extra=True,
+    ),
+    Column(name="up", word="Up for", key=lambda row: row.agent.uptime_s or None, is_number=True, is_extra=True),
+    Column(name="first", word="First seen", key=lambda row: row.agent.first_seen, is_most_first=True, is_extra=True),
+)
 _COLUMNS = (
     *("instance", "service", "group", "version", "status", "obeys", "revision", "last seen", "first seen"),
     *("runs in flight", "breakers open", "outbox pending", "outbox dropped"),

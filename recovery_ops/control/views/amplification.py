@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
-from io import StringIO
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from events.amplification import CALLS_LEAST, FACTOR_MOST, PLACE, Amplification, amplification
+from events.amplification import CALLS_LEAST, FACTOR_MOST, PLACE, Amplification, AmplificationRow, amplification
+from events.exports import csv_answer
 from events.pages import render_page
 from events.window import PRESETS, window_in
 from events.wording import count_text, share_beside, share_text
@@ -54,18 +53,14 @@ def amplified_csv(request: HttpRequest, *, environment: str) -> HttpResponse:
     """The same rows as CSV, those that spend most first."""
     window = window_in(request, environment, now=timezone.now())
     found = amplification(environment, start=window.start, end=window.end)
-    written = StringIO()
-    rows = csv.writer(written)
-    rows.writerow(COLUMNS)
-    for row in found.rows:
-        partition = "foreground" if row.is_foreground else "background"
-        factor = "" if row.factor is None else f"{row.factor:.3f}"
-        counts = [row.calls, row.attempted, row.attempts, factor, row.failures, row.retries, row.extra]
-        rows.writerow([_inert(row.operation), _inert(row.source), partition, *counts, f"{row.spent_share:.4f}"])
-    disposition = f'attachment; filename="amplification-{window.start:%Y%m%dT%H%M%SZ}.csv"'
-    return HttpResponse(
-        written.getvalue(), content_type="text/csv; charset=utf-8", headers={"Content-Disposition": disposition}
-    )
+    return csv_answer(f"amplification-{window.start:%Y%m%dT%H%M%SZ}", COLUMNS, map(_cells, found.rows))
+
+
+def _cells(row: AmplificationRow) -> list[str | int]:
+    partition = "foreground" if row.is_foreground else "background"
+    factor = "" if row.factor is None else f"{row.factor:.3f}"
+    counts: list[str | int] = [row.calls, row.attempted, row.attempts, factor, row.failures, row.retries, row.extra]
+    return [row.operation, row.source, partition, *counts, f"{row.spent_share:.4f}"]
 
 
 def _findings(found: Amplification, budget: float) -> Iterator[str]:
@@ -100,8 +95,3 @@ def _sentence(found: Amplification) -> str:
     beside = f" ({refused:,} more were refused before any)" if refused else ""
     called = count_text(found.attempted, "call")
     return f"{found.attempts:,} attempts for {called}{beside}, {found.factor:.2f} for each{whose}."
-
-
-def _inert(text: str) -> str:
-    """A text of a stranger as a spreadsheet does not run it."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Any
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from events.pages import DIALOG, fragment_of
+from events.wording import clock_text
+from recovery_ops.control.actions import Done
 from recovery_ops.control.refusals import Held
 
 
@@ -30,3 +35,12 @@ def changed(request: HttpRequest, address: str, notice: str) -> HttpResponse:
 def waits(request: HttpRequest, held: Held) -> HttpResponse:
     """Lead to the request that a second person has to agree to."""
     return changed(request, reverse("held-act", args=[held.request.number]), held.detail)
+
+
+def called_off(done: Done[Any], now: datetime) -> str:
+    """Which planned windows a new one ended, as the end of a notice; empty where it ended none."""
+    windows = [
+        f"{clock_text(one.starts_at, today=now)} to {clock_text(one.expires_at, today=now)} ({one.by}: {one.reason})"
+        for one in done.called_off
+    ]
+    return f" It calls off what was planned there: {'; '.join(windows)}." if windows else ""

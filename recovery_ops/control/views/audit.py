@@ -15,25 +15,26 @@ from django.utils.safestring import SafeString
 
 from events.drawing import stacked
 from events.empties import Empty, relaxed
-from events.exports import Cell, is_asked, rows_answer
+from events.exports import is_asked, rows_answer
 from events.moments import bin_width_s
 from events.pages import render_page
 from events.window import PARAMETERS, PRESETS, Window, window_in
 from events.wording import bin_text, clock_text, count_text
 from recovery_ops.control import audit as chain
 from recovery_ops.control.actions import PAST
-from recovery_ops.control.audit_asking import READ, Looked, conditions_in, entries_of, look, matching
+from recovery_ops.control.audit_asking import READ, Looked, conditions_in, entries_of, look
 from recovery_ops.control.context import visit_of
+from recovery_ops.control.exporting.audit import AuditFile
+from recovery_ops.control.exporting.lists import rows_at_once, wish_in
 from recovery_ops.control.models import EVERYWHERE, AuditEntry, AuditHead
 from recovery_ops.control.views.changes import href_of, name_of, verb_of
+from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
 from recovery_ops.control.views.nothing import no_entry
 from recovery_ops.control.views.reverting import WayBack, WaysBack
 from recovery_ops.control.views.standing import Standing
 
 MOST = 50
-EXPORTED_MOST = 50_000
-"""Entries in one file; older ones are in the file of `before=`."""
 _KINDS = (("person", "a person"), ("key", "a key"), ("system", "the system"))
 _OUTCOMES = ((AuditEntry.OK, "done"), (AuditEntry.REFUSED, "refused"))
 _SPANS = (("", "Any time"), ("1h", "1 hour"), ("24h", "24 hours"), ("7d", "7 days"), ("30d", "30 days"))
@@ -76,14 +77,12 @@ class Histogram:
 
 
 def audit(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """The newest entries that are asked for, of a range where the address names one, or those before a number
-    (`before=`); `chain=*` is what concerns every environment."""
+    """The newest entries of a range, where the address names one, or before a number; `chain=*`: of everywhere."""
     grants = visit_of(request).grants
     place = environment
     environment = EVERYWHERE if request.GET.get("chain") == EVERYWHERE else environment
     if not grants.may("see_audit", environment):
-        where = "all environments" if environment == EVERYWHERE else environment
-        raise PermissionDenied(f"Your role does not let you read the audit log of {where}.")
+        raise PermissionDenied(f"Your role does not let you read the audit log of {_place_words(environment)}.")
     now = timezone.now()
     # The whole log where no range is asked for: what was done a month ago is not less true.
     window = window_in(request, place, now=now) if any(request.GET.get(name) for name in PARAMETERS) else None
@@ -92,9 +91,9 @@ def audit(request: HttpRequest, *, environment: str) -> HttpResponse:
         environment, start=window.start if window else None, end=window.end if window else None, before=before
     )
     if is_asked(request):
-        name = "all environments" if environment == EVERYWHERE else environment
-        found = matching(entries, conditions).order_by("-number")[:EXPORTED_MOST]
-        return rows_answer(request, f"audit {name}", _COLUMNS, map(_cells, found))
+        wish = wish_in(request, place, window, now)
+        name = f"audit {_place_words(environment)}"
+        return rows_answer(request, name, AuditFile.columns, rows_at_once(AuditFile(), wish))
     head = AuditHead.objects.filter(environment=environment).first()
     looked = look(entries, conditions, is_span=window is not None)
     wanted = looked.wanted
@@ -111,6 +110,8 @@ def audit(request: HttpRequest, *, environment: str) -> HttpResponse:
         "badge": badge(numbers, at_hand, head, looked, is_newest=is_newest),
         "sentence": _sentence(environment, head),
         "narrowing": narrowing,
+        "exports": "audit",
+        "columns": Columns(request, _HEADS),
         "spans": _SPANS,
         "is_absolute": window is not None and not window.name,
         "histogram": _histogram(looked, window),
@@ -125,6 +126,10 @@ def audit(request: HttpRequest, *, environment: str) -> HttpResponse:
         "empty": None if shown else _empty(environment, head, looked, narrowing, window, before),
     }
     return render_page(request, "control/audit", context)
+
+
+def _place_words(environment: str) -> str:
+    return "all environments" if environment == EVERYWHERE else environment
 
 
 def _number(text: str) -> int | None:
@@ -204,17 +209,18 @@ def _bin_name(start: datetime, end: datetime) -> str:
     return clock_text(start, today=end).rpartition(":")[0]
 
 
-_COLUMNS = (
-    *("number", "at", "who", "kind", "what", "object", "reason", "before", "after", "revision", "result", "code"),
-    *("channel", "ip", "request", "hash"),
+_HEADS: tuple[Column[Row], ...] = (
+    Column(name="at", word="Time", is_fixed=True),
+    Column(name="who", word="Who"),
+    Column(name="did", word="Did"),
+    Column(name="to", word="To"),
+    Column(name="reason", word="Reason"),
+    Column(name="diff", word="Before and after"),
+    Column(name="revert", word="Revert"),
+    Column(name="revision", word="Revision", is_number=True, is_extra=True),
+    Column(name="from", word="From", is_extra=True),
+    Column(name="request", word="Request", is_extra=True),
 )
-
-
-def _cells(one: AuditEntry) -> tuple[Cell, ...]:
-    return (
-        *(one.number, one.at, one.actor_name, one.actor_kind, one.verb, one.object, one.reason, one.before_text),
-        *(one.after_text, one.revision, one.result, one.code, one.channel, one.ip, one.request_id, one.hash),
-    )
 
 
 def badge(

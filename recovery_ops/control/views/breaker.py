@@ -17,15 +17,18 @@ from events import queries
 from events.models import BreakerState
 from events.pages import has_drawn, render_page
 from events.queries.breakers import standing_of
+from events.queries.counted import in_flight
 from events.queries.moves import moves_within
 from events.queries.transitions import Move, transition_of
 from events.rows import RANK, BreakerRow, InstanceState
 from events.stills import still_of
 from events.window import PRESETS, Window, window_in
 from events.wording import state_word
+from recovery_ops.control.breaker_rows import rules_behind
 from recovery_ops.control.models import AuditEntry
 from recovery_ops.control.stuck import findings_of
 from recovery_ops.control.views import sentences
+from recovery_ops.control.views.breaker_columns import NextProbe
 from recovery_ops.control.views.breakers import ratio_of
 from recovery_ops.control.views.configuration import configuration_of, in_force
 from recovery_ops.control.views.figures import counts_of, states_of
@@ -64,14 +67,17 @@ def breaker(request: HttpRequest, *, environment: str, name: str) -> HttpRespons
         "window": window,
         "presets": PRESETS,
         "name": name,
-        **_stills(request, environment, name, window, now, reported, read),
+        **_stills(request, name, window, standing, reported, read),
         "row": row,
         "ratio": ratio_of(row),
+        "probe": NextProbe.of(row, now),
+        "in_flight": (in_flight(environment, now=now, breaker=name) or {}).get(name),
         "states": _states(row),
         "history": history_of(entries, moves, start=window.start, end=window.end),
         "is_cut": len(moves) == MOST_MOVES,
         "stuck": stuck,
-        "ramps": ramp_lines(environment, name),
+        "ramps": ramp_lines(environment, name) if standing.has_resets else [],
+        "is_watched": standing.is_watched(name, by=request.user.get_username()),
         "links": {verb: reverse(f"breaker-{verb}", args=[name]) for verb in _VERBS},
         "named_href": f"{reverse('breakers-named')}?{urlencode({'name': name})}",
         "policy_href": reverse("policy", args=[row.operations[0] if row.operations else name]),
@@ -84,24 +90,25 @@ def breaker(request: HttpRequest, *, environment: str, name: str) -> HttpRespons
 
 def _stills(
     request: HttpRequest,
-    environment: str,
     name: str,
     window: Window,
-    now: datetime,
+    standing: Standing,
     reported: Sequence[BreakerState],
     read: Sequence[Move],
 ) -> Mapping[str, Any]:
     """The figures as the page shows them until plotly has drawn them, and where it never does."""
     found: dict[str, Any] = {}
+    environment = standing.environment
     if not has_drawn(request, "states"):
-        states = states_of(environment, name, window, now, standing=reported, moves=read)
+        states = states_of(environment, name, window, standing.now, standing=reported, moves=read)
         found |= {
             "states_still": still_of(states),
             "states_caption": states.caption,
             "states_legend": states.legend,
         }
     if not has_drawn(request, "counts"):
-        counts = counts_of(environment, name, window)
+        rules = rules_behind(standing.policy, name, reported)
+        counts = counts_of(environment, name, window, moves=read, rules=rules)
         found |= {"counts_still": still_of(counts), "counts_caption": counts.caption}
     return found
 

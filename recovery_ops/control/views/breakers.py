@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -13,44 +13,28 @@ from django.utils.safestring import SafeString
 
 from events import drawing, queries
 from events.empties import Clause, Empty, Why, nobody_yet, relaxed
-from events.exports import Cell, is_asked, rows_answer
+from events.exports import is_asked, rows_answer
 from events.pages import render_page
 from events.queries.breakers import counts_among
-from events.rows import RANK, AgentRow, BreakerRow, MajoritySegment
+from events.rows import AgentRow, BreakerRow, MajoritySegment
 from events.window import PRESETS, Window, window_in
 from events.wording import count_text
+from recovery_ops.control.breaker_rows import with_in_flight, with_providers
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.stuck import stuck_among
 from recovery_ops.control.views import sentences
-from recovery_ops.control.views.columns import Column, Columns
+from recovery_ops.control.views.breaker_columns import FILE_COLUMNS, HEADS, IN_FLIGHT, Held, NextProbe, file_cells
+from recovery_ops.control.views.breaker_groups import GROUPINGS, Grouping, in_groups
+from recovery_ops.control.views.columns import Columns
 from recovery_ops.control.views.facets import Facet, facets_of
 from recovery_ops.control.views.paging import from_the_start
 from recovery_ops.control.views.resting import MOST_ELSEWHERE, elsewhere
 from recovery_ops.control.views.shedding import sentence_of
 from recovery_ops.control.views.standing import Standing
-from recovery_ops.rules.intent import Override
 from recovery_ops.rules.words import ApplyStatus, State
 
 SOON = timedelta(hours=1)
 _STATES = (State.FORCED_OPEN, State.OPEN, State.HALF_OPEN, State.DISABLED, State.METRICS_ONLY, State.CLOSED)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """An override as a table cell tells it."""
-
-    mode: str
-    by: str
-    revision: int
-    expires_at: datetime
-
-    @staticmethod
-    def of(override: Override | None) -> Held | None:
-        """None where nobody holds it."""
-        if override is None:
-            return None
-        expires_at = datetime.fromtimestamp(override.expires_at, UTC)
-        return Held(mode=override.mode, by=override.by, revision=override.revision, expires_at=expires_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +51,7 @@ class Row:
     late: int
     """Instances that obey another desired state than the newest, and those that have not applied it yet."""
     is_chosen: bool
+    probe: NextProbe
     bullet: SafeString
     strip: SafeString | str
 
@@ -119,13 +104,27 @@ def breakers(request: HttpRequest, *, environment: str) -> HttpResponse:
     tests = _tests(found, standing, off) | {"stuck": set(stuck)}
     may_choose = visit_of(request).grants.may_in_part("trip", environment)
     chosen, asked = request.GET.get("show", ""), Asked.by(request)
-    columns = Columns(request, _HEADS, before=int(may_choose))
+    columns = Columns(request, HEADS, before=int(may_choose))
+    grouping = GROUPINGS.get(request.GET.get("by", ""))
     among = [row for row in found if asked.keeps(row)]
-    shown = columns.in_order(row for row in among if chosen not in tests or row.name in tests[chosen])
+    kept = [row for row in among if chosen not in tests or row.name in tests[chosen]]
+    shown = columns.in_order(_told_more(environment, kept, now, request, columns, grouping))
     if is_asked(request):
-        return rows_answer(request, f"breakers {environment}", _COLUMNS, (_cells(row, standing) for row in shown))
-    resting = elsewhere(standing)
+        cells = (file_cells(row, standing) for row in shown)
+        return rows_answer(request, f"breakers {environment}", FILE_COLUMNS, cells)
     fleet = queries.fleet_lanes(environment, start=window.start, end=window.end, now=now)
+    rows = [
+        _row(
+            row,
+            standing,
+            fleet.get(row.name, []),
+            window,
+            is_stuck=row.name in stuck,
+            off=off.get(row.name, (0, 0)),
+            is_chosen=row.name in request.GET.getlist("chosen"),
+        )
+        for row in shown
+    ]
     context = {
         "now": now,
         "window": window,
@@ -138,36 +137,59 @@ def breakers(request: HttpRequest, *, environment: str) -> HttpResponse:
         "columns": columns,
         "may_choose": may_choose,
         "acts": _ACTS,
-        "rows": [
-            _row(
-                row,
-                standing,
-                fleet.get(row.name, []),
-                window,
-                is_stuck=row.name in stuck,
-                off=off.get(row.name, (0, 0)),
-                is_chosen=row.name in request.GET.getlist("chosen"),
-            )
-            for row in shown
-        ],
-        "shed": None if standing.shed is None else sentence_of(standing.shed, now=now),
-        "elsewhere": resting[:MOST_ELSEWHERE],
-        "more_elsewhere": len(resting) - MOST_ELSEWHERE,
-        "stuck": [(row.name, _href(row, window), stuck[row.name]) for row in shown if row.name in stuck],
+        **_grouped(rows, found, grouping),
+        **_imposed(standing),
+        "stuck": [(row.breaker.name, row.href, stuck[row.breaker.name]) for row in rows if row.is_stuck],
         "footer": f"{count_text(len(shown), 'breaker')} of {len(found)} in {environment}.",
     }
     return render_page(request, "control/breakers", context)
 
 
+def _grouped(rows: Sequence[Row], found: Sequence[BreakerRow], grouping: Grouping | None) -> Mapping[str, object]:
+    """The rows, all and in their groups, and how they may be grouped."""
+    return {
+        "rows": rows,
+        "grouped": in_groups(rows, lambda row: row.breaker, grouping),
+        "by": grouping.name if grouping is not None else "",
+        "groupings": [one for one in GROUPINGS.values() if one.name != "group" or any(row.groups for row in found)],
+    }
+
+
+def _imposed(standing: Standing) -> Mapping[str, object]:
+    """Load that is shed, and the overrides that stand in no row."""
+    resting = elsewhere(standing)
+    return {
+        "shed": None if standing.shed is None else sentence_of(standing.shed, now=standing.now),
+        "elsewhere": resting[:MOST_ELSEWHERE],
+        "more_elsewhere": len(resting) - MOST_ELSEWHERE,
+    }
+
+
+def _told_more(
+    environment: str,
+    rows: Sequence[BreakerRow],
+    now: datetime,
+    request: HttpRequest,
+    columns: Columns[BreakerRow],
+    grouping: Grouping | None,
+) -> Sequence[BreakerRow]:
+    """The rows with what takes a query more: where the table shows it, goes by it, or a file is made."""
+    if is_asked(request) or columns.shows(IN_FLIGHT):
+        rows = with_in_flight(environment, rows, now=now)
+    if is_asked(request) or grouping is GROUPINGS["provider"]:
+        rows = with_providers(environment, rows, now=now)
+    return rows
+
+
 def _narrowing(request: HttpRequest, found: Sequence[BreakerRow], asked: Asked) -> Mapping[str, object]:
     """What the form above the list offers, and what it keeps of the address."""
-    kept = from_the_start(request).items()
+    kept = [(name, value) for name, values in from_the_start(request).lists() for value in values]
     return {
         "asked": asked,
         "let_go": [(words, _without(request, name)) for name, words in asked.words.items()],
         "services": sorted({one for row in found for one in row.services}),
         "groups": sorted({one for row in found for one in row.groups}),
-        "kept": [(name, value) for name, value in kept if name not in (*_CLAUSES, "chosen")],
+        "kept": [(name, value) for name, value in kept if name not in (*_CLAUSES, "by", "chosen")],
     }
 
 
@@ -205,43 +227,6 @@ _WORDS = {
     "incomplete": "not fully known",
     "expiring": "expiring within 1 h",
 }
-
-
-_COLUMNS = (
-    *("breaker", "operations", "services", "worst state", "instances", "instances not reachable", "since"),
-    *("failure rate", "limit", "calls per min", "failures per min", "refused per min", "held by", "held until"),
-)
-
-
-_HEADS: tuple[Column[BreakerRow], ...] = (
-    Column(name="name", word="Breaker", key=lambda row: row.name, is_fixed=True),
-    Column(name="state", word="Observed", key=lambda row: RANK[row.worst], is_most_first=True),
-    Column(name="desired", word="Desired"),
-    Column(name="since", word="Since", key=lambda row: row.since, is_most_first=True),
-    Column(name="rate", word="Failure rate", key=lambda row: row.failure_rate, is_most_first=True),
-    Column(name="calls", word="Calls / min", key=lambda row: row.calls_per_min, is_number=True, is_most_first=True),
-    Column(
-        name="refused", word="Refused / min", key=lambda row: row.rejected_per_min, is_number=True, is_most_first=True
-    ),
-    Column(name="strip", word="State in range"),
-)
-
-
-def _cells(row: BreakerRow, standing: Standing) -> tuple[Cell, ...]:
-    held = Held.of(standing.override_of(row.name))
-    return (
-        *(
-            row.name,
-            ", ".join(row.operations),
-            ", ".join(row.services),
-            row.worst,
-            row.instances,
-            row.unknown,
-            row.since,
-        ),
-        *(row.failure_rate, row.threshold, row.calls_per_min, row.failures_per_min, row.rejected_per_min),
-        *((held.by, held.expires_at) if held is not None else (None, None)),
-    )
 
 
 def _off(environment: str, agents: Iterable[AgentRow], standing: Standing) -> Mapping[str, tuple[int, int]]:
@@ -313,6 +298,7 @@ def _row(
         drifted=off[0],
         late=off[1],
         is_chosen=is_chosen,
+        probe=NextProbe.of(row, standing.now),
         bullet=drawing.bullet(row.failure_rate, _limit(row)),
         strip=drawing.strip(segments, start=window.start, end=window.end, label=row.name) if segments else "–",
     )

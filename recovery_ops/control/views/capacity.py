@@ -19,6 +19,7 @@ from events.capacity.asking import (
     newest_over,
     similar_before,
     struck_beside,
+    waits_asked_for,
 )
 from events.capacity.bounds import bounds_of
 from events.capacity.moves import BreakerMoves
@@ -27,14 +28,19 @@ from events.capacity.rows import OWNER_CHIPS, OWNER_WORDS, CapacityEventRow, goi
 from events.empties import Empty, none_in, relaxed
 from events.exports import Cell, is_asked, rows_answer
 from events.pages import render_page
+from events.queries.sums import Sums
+from events.recoveries.asking import recoveries, today_of
 from events.window import PRESETS, Window, window_in
 from events.wording import clock_text, count_text, listing, span_text, state_word, zone_word
+from recovery_ops.control.capacity_words import customer_words
 from recovery_ops.control.cursors import cursor_of
 from recovery_ops.control.notify.budgets import budget_rows, burn_alerts
+from recovery_ops.control.views.capacity_tiles import capacity_tiles
 from recovery_ops.control.views.facets import Facet, facets_of
 from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
 from recovery_ops.control.views.paging import from_the_start, page, place_asked
 from recovery_ops.control.views.strip import Strip, capacity_rows, empty_share
+from recovery_ops.control.views.tiles import Tile
 from recovery_ops.control.views.week import week_of
 from recovery_ops.rules.outages import OutageBounds
 
@@ -64,14 +70,17 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
         return rows_answer(request, f"capacity {environment}", _COLUMNS, (_cells(row, now) for row in shown))
     narrowing = narrowing_of(request, _filters(found), narrow.said)
     is_week = request.GET.get("heat") == "week"
+    open_burns, burns = burn_alerts(environment, start=window.start, end=window.end)
+    sums = queries.sums_per_bin(environment, start=window.start, end=window.end)
     context = {
         "now": now,
         "window": window,
         "presets": PRESETS,
-        "budgets": budget_rows(environment, now=now),
-        "burns": burn_alerts(environment, start=window.start, end=window.end),
+        "tiles": _tiles(environment, sums, found, window),
+        "budgets": budget_rows(environment, now=now, open_alerts=open_burns),
+        "burns": burns,
         "sentence": _sentence(found, environment, now, bounds),
-        "heat": None if is_week else _heat(environment, window),
+        "heat": None if is_week else _heat(sums, window),
         "week": week_of(environment, now=now) if is_week else None,
         "facets": list(_facets(request, narrowed, chosen)),
         "facet_word": _WORDS.get(chosen, ""),
@@ -163,6 +172,7 @@ def one_event(request: HttpRequest, *, environment: str, number: int) -> HttpRes
         "lasted": row.lasted(now),
         "owner_words": OWNER_WORDS[row.owner],
         "sentence": _telling(row, now),
+        "customer_words": customer_words(row, now),
         "facts": [*_facts(row), *_standing(row, environment, now)],
         "beside": listing(struck_beside(row, environment), most=4),
         "categories": [(one.value, count, _share(count, row)) for one, count in row.categories.items()],
@@ -234,9 +244,18 @@ def _rule(bounds: OutageBounds) -> str:
     )
 
 
-def _heat(environment: str, window: Window) -> Strip | None:
+def _tiles(environment: str, sums: Sums, found: Sequence[CapacityEventRow], window: Window) -> list[Tile]:
+    """The line of figures; empty where no agent has ever reported. Two queries."""
+    if window.began is None:
+        return []
+    waits_s = waits_asked_for(environment, start=window.start, end=window.end)
+    recovered = recoveries(environment, first=today_of(window.start), last=today_of(window.end))
+    return capacity_tiles(sums, found, waits_s, recovered, window)
+
+
+def _heat(sums: Sums, window: Window) -> Strip | None:
     """Rows of heat; None where no capacity error was counted."""
-    bins = queries.capacity_per_bin(environment, start=window.start, end=window.end)
+    bins = sums.capacity()
     start, end = bins.start, bins.start + timedelta(seconds=bins.bin_s * bins.length)
     rows = list(capacity_rows(bins.since(window.began), empty_share(window.began, start, end)))
     return Strip(rows=rows, axis=drawing.axis(start, end), bin_s=bins.bin_s) if rows else None

@@ -1,8 +1,8 @@
-"""The columns of a table: by which of them its rows are sorted, and which are left out. The address says both."""
+"""The columns of a table: by which its rows are sorted, which are left out, how wide each is. The address says so."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -12,6 +12,7 @@ from recovery_ops.control.views.paging import from_the_start
 
 T = TypeVar("T")
 _SORT, _COLUMN = "sort", "column"
+_NARROW, _WIDE = "narrow", "wide"
 _DOWN = "-"
 
 
@@ -29,6 +30,8 @@ class Column(Generic[T]):
     is_most_first: bool = False
     is_fixed: bool = False
     """Whether it cannot be left out: it says what a row is about."""
+    is_extra: bool = False
+    """Whether it is shown to those only who choose it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +44,21 @@ class Head:
     is_number: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Width:
+    """How wide a column is, and the addresses that make it narrower and wider; empty where it is as far as it goes."""
+
+    word: str
+    is_narrow: bool
+    is_wide: bool
+    narrower_href: str
+    wider_href: str
+
+
 class Columns(Generic[T]):
-    """The columns that a request asks for: `sort=calls`, `sort=-calls`, and a `column=` for each one to be shown."""
+    """The columns that a request asks for: `sort=calls`, `sort=-calls`, a `column=` for each one to be shown, and
+    `narrow=` and `wide=` for those of another width than the usual one.
+    """
 
     def __init__(self, request: HttpRequest, columns: Sequence[Column[T]], *, before: int = 0) -> None:
         """`before` counts the columns that stand in front of these, such as that of the boxes to choose rows with."""
@@ -52,6 +68,8 @@ class Columns(Generic[T]):
         self._sorted = next((one for one in columns if one.name == name and one.key is not None), None)
         known = {one.name for one in columns}
         self._chosen = set(request.GET.getlist(_COLUMN)) & known
+        self._wide = set(request.GET.getlist(_WIDE)) & known
+        self._narrow = set(request.GET.getlist(_NARROW)) & known - self._wide
 
     @property
     def is_sorted(self) -> bool:
@@ -75,6 +93,11 @@ class Columns(Generic[T]):
         known.sort(key=lambda pair: pair[0], reverse=self._is_down)
         return [row for _, row in known] + [row for value, row in values if value is None]
 
+    def shows(self, name: str) -> bool:
+        """Whether the column of this name is shown, or rows are sorted by it."""
+        one = next(one for one in self._columns if one.name == name)
+        return self._is_shown(one) or one is self._sorted
+
     @property
     def heads(self) -> list[Head]:
         """The headings, each with the address that sorts by it, and the other way round the second time."""
@@ -84,27 +107,71 @@ class Columns(Generic[T]):
         ]
 
     @property
+    def width(self) -> int:
+        """How many columns there are, shown or not, with those in front: what a heading across them spans."""
+        return self._before + len(self._columns)
+
+    @property
     def hidden(self) -> str:
         """The places of the columns that are left out, counted from 1, for `data-hide`."""
-        if not self._chosen:
-            return ""
-        places = enumerate(self._columns, start=1 + self._before)
-        return " ".join(str(place) for place, one in places if not one.is_fixed and one.name not in self._chosen)
+        return self._places({one.name for one in self._columns if not self._is_shown(one)})
+
+    @property
+    def narrow(self) -> str:
+        """The places of those that are narrower than usual, for `data-slim`."""
+        return self._places(self._narrow)
+
+    @property
+    def wide(self) -> str:
+        """The places of those that are wider than usual, for `data-broad`."""
+        return self._places(self._wide)
+
+    @property
+    def has_widths(self) -> bool:
+        """Whether one has another width than the usual one."""
+        return bool(self._narrow or self._wide)
+
+    @property
+    def widths(self) -> list[Width]:
+        """How wide each is that is shown, with the addresses by which a step is taken."""
+        return [self._width(one) for one in self._columns if self._is_shown(one)]
 
     @property
     def choices(self) -> list[tuple[str, str, bool]]:
         """Name, heading, and whether it is shown, of those that may be left out."""
-        return [
-            (one.name, one.word, not self._chosen or one.name in self._chosen)
-            for one in self._columns
-            if not one.is_fixed
-        ]
+        return [(one.name, one.word, self._is_shown(one)) for one in self._columns if not one.is_fixed]
 
     @property
     def kept(self) -> list[tuple[str, str]]:
         """What else the address says, for the form that chooses columns."""
-        query = self._request.GET
+        query = from_the_start(self._request)
         return [(name, value) for name, values in query.lists() if name != _COLUMN for value in values]
+
+    def _places(self, names: Collection[str]) -> str:
+        return " ".join(
+            str(place) for place, one in enumerate(self._columns, start=1 + self._before) if one.name in names
+        )
+
+    def _width(self, one: Column[T]) -> Width:
+        is_narrow, is_wide = one.name in self._narrow, one.name in self._wide
+        return Width(
+            word=one.word,
+            is_narrow=is_narrow,
+            is_wide=is_wide,
+            narrower_href="" if is_narrow else self._sized(one, "" if is_wide else _NARROW),
+            wider_href="" if is_wide else self._sized(one, "" if is_narrow else _WIDE),
+        )
+
+    def _sized(self, one: Column[T], width: str) -> str:
+        """The address with this column of another width; empty: the usual one. The place in the list stays."""
+        query = self._request.GET.copy()
+        for name in (_NARROW, _WIDE):
+            kept = [other for other in query.getlist(name) if other != one.name]
+            query.setlist(name, [*kept, one.name] if name == width else kept)
+        return f"{self._request.path}?{query.urlencode()}"
+
+    def _is_shown(self, one: Column[T]) -> bool:
+        return one.is_fixed or (one.name in self._chosen if self._chosen else not one.is_extra)
 
     def _order(self, one: Column[T]) -> str:
         if one is not self._sorted:

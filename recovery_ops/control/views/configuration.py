@@ -18,7 +18,7 @@ def configuration_of(found: OperationPolicy) -> list[tuple[str, str]]:
     """When the breaker opens, what counts, and how it comes back."""
     knobs = found.knobs
     return [
-        ("Opens", _opens(knobs)),
+        ("Opens", opens_at(knobs)),
         ("Counts", ", ".join(sorted(found.failures.open_breakers)) or "nothing"),
         ("Cooldown", f"{knob(knobs.wait_duration_in_open_s)} s"),
         ("Probes", f"{knobs.permitted_calls_in_half_open}, given up after {knob(knobs.max_wait_in_half_open_s)} s"),
@@ -34,7 +34,8 @@ def set_by(found: OperationPolicy) -> str:
     return "code or default"
 
 
-def _opens(knobs: Knobs) -> str:
+def opens_at(knobs: Knobs) -> str:
+    """`5 failures in a row, or 50 % failed of 20 calls, from 10 calls on`; `never` where it has no limit."""
     limits = []
     if knobs.consecutive_failures:
         limits.append(f"{knobs.consecutive_failures} failures in a row")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from io import StringIO
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -13,6 +11,7 @@ from django.utils import timezone
 from events.degradations.asking import degradations_in
 from events.degradations.rows import PLACE, Degradations, Reduction, Standing
 from events.empties import Empty, none_in
+from events.exports import csv_answer
 from events.pages import render_page
 from events.window import PRESETS, Window, window_in
 from events.wording import clock_text, count_text, listing, span_text
@@ -73,41 +72,30 @@ def degradations_csv(request: HttpRequest, *, environment: str) -> HttpResponse:
     now = timezone.now()
     window = window_in(request, environment, now=now)
     found = degradations_in(environment, start=window.start, end=window.end, now=now)
-    written = StringIO()
-    rows = csv.writer(written)
-    rows.writerow(COLUMNS)
-    rows.writerows(_cells(one, one.lasted(now)) for one in found.rows)
-    disposition = f'attachment; filename="degradations-{window.start:%Y%m%dT%H%M%SZ}.csv"'
-    return HttpResponse(
-        written.getvalue(), content_type="text/csv; charset=utf-8", headers={"Content-Disposition": disposition}
-    )
+    rows = (_cells(one, one.lasted(now)) for one in found.rows)
+    return csv_answer(f"degradations-{window.start:%Y%m%dT%H%M%SZ}", COLUMNS, rows)
 
 
 def _cells(one: Reduction, lasted: timedelta) -> list[str | int]:
     return [
-        _inert(one.operation),
+        one.operation,
         one.standing.value,
-        _inert(one.kind),
-        _inert(one.from_name),
-        _inert(one.to_name),
+        one.kind,
+        one.from_name,
+        one.to_name,
         one.started.isoformat(),
         one.ended.isoformat() if one.ended else "",
         f"{lasted.total_seconds():.3f}",
         one.category.value if one.category else "",
-        _inert(one.reason),
-        _inert(" ".join(one.services)),
-        _inert(" ".join(one.instances)),
+        one.reason,
+        " ".join(one.services),
+        " ".join(one.instances),
         one.answers,
         len(one.runs),
         "yes" if one.is_partial else "no",
-        _inert(one.warning),
+        one.warning,
         "" if one.data_age_s is None else f"{one.data_age_s:g}",
     ]
-
-
-def _inert(text: str) -> str:
-    """A text of a stranger as a spreadsheet does not run it."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
 def _quality(one: Reduction) -> str:

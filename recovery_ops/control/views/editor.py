@@ -24,7 +24,7 @@ from recovery_ops.control.forms import ReasonForm, new_key, problems_of
 from recovery_ops.control.json_places import Place, Places
 from recovery_ops.control.models import TITLE_CHARS, PolicyProposal
 from recovery_ops.control.policy_form import field_of, sections_of
-from recovery_ops.control.policy_typed import document_typed, moved
+from recovery_ops.control.policy_typed import JsonUnread, document_typed, json_of, moved
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
 from recovery_ops.rules.lint import Finding, lint
@@ -41,6 +41,8 @@ class Typed:
     document: dict[str, Any]
     text: str = ""
     faults: dict[str, str] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
+    """The texts of fields that state no JSON, by the field: they stay as they were typed."""
     title: str = ""
     mode: str = FORM
 
@@ -81,10 +83,10 @@ class _Asked:
             elif not typed.faults:
                 typed.document = moved(typed.document, act)
             form = ReasonForm(initial={name: self.request.POST.get(name, "") for name in ("reason", "seen", "key")})
-            typed.faults = typed.faults or faults_of_document(typed.document)
+            typed.faults = _all_faults(typed)
             return self.page(form, typed)
         if not form.is_valid() or typed.faults:
-            typed.faults = typed.faults or faults_of_document(typed.document)
+            typed.faults = _all_faults(typed)
             return self.page(form, typed, status=UNPROCESSABLE)
         try:
             saved = self._saved(form, typed)
@@ -121,7 +123,7 @@ class _Asked:
 
     def page(self, form: ReasonForm, typed: Typed, *, status: int = 200, problem: str = "") -> HttpResponse:
         """The editor with what was typed."""
-        sections, unplaced = sections_of(typed.document, typed.faults)
+        sections, unplaced = sections_of(typed.document, typed.faults, typed.unread)
         places = Places(typed.text) if typed.mode == JSON else None
         proposal = self.proposal
         seen = proposal.step if proposal is not None and status == 409 else form["seen"].value()
@@ -159,7 +161,15 @@ def typed_in(request: HttpRequest) -> Typed:
         return Typed(document=document, text=text, faults=fault, title=title, mode=mode)
     base, fault = _read(data.get("base", ""))
     document, faults = document_typed(base, data)
-    return Typed(document=document, text="", faults=fault | faults, title=title, mode=mode)
+    unread = {name: data[name] for name in faults if name in data}
+    return Typed(document=document, text="", faults=fault | faults, unread=unread, title=title, mode=mode)
+
+
+def _all_faults(typed: Typed) -> dict[str, str]:
+    """Those of the fields that state nothing, and those of the document that the others state."""
+    if "document" in typed.faults:
+        return typed.faults
+    return typed.faults | faults_of_document(typed.document)
 
 
 class _Fault(NamedTuple):
@@ -191,11 +201,9 @@ def findings_of(typed: Typed) -> tuple[Finding, ...]:
 def _read(text: str) -> tuple[dict[str, Any], dict[str, str]]:
     """A JSON object, or what is wrong with the text and where."""
     try:
-        found = json.loads(text)
-    except json.JSONDecodeError as error:
-        return {}, {"document": f"is not JSON: {error.msg} in line {error.lineno}, column {error.colno}"}
-    except RecursionError:
-        return {}, {"document": "is nested beyond reading"}
+        found = json_of(text)
+    except JsonUnread as unread:
+        return {}, {"document": str(unread)}
     if not isinstance(found, Mapping):
         return {}, {"document": "is a JSON object"}
     return dict(found), {}

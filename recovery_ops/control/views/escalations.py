@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 from django import forms
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods
 from events import queries
 from events.capacity.asking import capacity_events
 from events.empties import Clause, Empty
-from events.exports import JSON, MARKDOWN, Cell, is_asked, rows_answer
+from events.exports import JSON, MARKDOWN, is_asked, rows_answer
 from events.pages import render_page
 from events.rows import FailureRow
 from events.wording import clock_text, count_text, span_text, zone_word
@@ -31,6 +31,8 @@ from recovery_ops.control.escalations.asking import EscalationRow
 from recovery_ops.control.escalations.merging import NAMED_MOST
 from recovery_ops.control.escalations.presence import BEAT_S, others_at
 from recovery_ops.control.escalations.terms import matter_of, then_of
+from recovery_ops.control.exporting.escalations import EscalationsFile, narrowed_of, tab_of
+from recovery_ops.control.exporting.lists import rows_at_once, wish_in
 from recovery_ops.control.forms import REASON_MOST_CHARS, new_key
 from recovery_ops.control.models import Escalation
 from recovery_ops.control.models.escalations import ANSWER_CHARS, LABELS_CHARS
@@ -38,8 +40,10 @@ from recovery_ops.control.notify.chains import plan_of
 from recovery_ops.control.notify.people import names_of_responders
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.nothing import no_escalation
-from recovery_ops.control.views.paging import page, place_asked
+from recovery_ops.control.views.paging import from_the_start, page, place_asked
 from recovery_ops.control.views.postmortem import PostMortem
+from recovery_ops.control.views.queue_rows import columns_of, with_steps
+from recovery_ops.control.views.runbooks import steps_on
 from recovery_ops.rules.escalation_terms import SEVERITIES
 from recovery_ops.rules.words import Category
 
@@ -55,7 +59,11 @@ _AT_ONCE = ("acknowledge", "reopen")
 """Acts that need no more words than the click."""
 _SNOOZES = [(900, "15 m"), (3600, "1 h"), (14_400, "4 h"), (86_400, "1 day")]
 _EVIDENCE_FOR = timedelta(hours=24)
-_NUMBERS_MOST = asking.ROWS_MOST
+_PAGE = asking.ROWS_MOST
+_NUMBERS_MOST = 500
+ASKED_ABOVE = asking.ROWS_MOST
+"""More than a page of the queue: then their number is typed before anything is done to them."""
+_QUERY_CHARS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +120,7 @@ class RespondForm(forms.Form):
     into = forms.IntegerField(min_value=1, required=False)
     text = forms.CharField(max_length=ANSWER_CHARS, required=False)
     labels = forms.CharField(max_length=LABELS_CHARS, required=False)
+    confirm = forms.CharField(max_length=8, required=False)
     version = forms.IntegerField(min_value=1, required=False)
     key = forms.CharField(max_length=40, required=False)
 
@@ -119,15 +128,14 @@ class RespondForm(forms.Form):
 def escalations(request: HttpRequest, *, environment: str) -> HttpResponse:
     """The queue: one tab of it, of all queues or of one."""
     now, me = timezone.now(), request.user.pk
-    tab = request.GET.get("tab", "open")
-    tab = tab if tab in asking.TABS else "open"
-    narrowed = asking.Narrowed.of(request.GET)
-    if narrowed.severity not in SEVERITIES:
-        narrowed = narrowed.without("severity")
+    wish = wish_in(request, environment, None, now)
+    tab, narrowed = tab_of(wish), narrowed_of(wish)
     after = place_asked(request, asking.PLACE)
-    rows, cursor = asking.page_of(environment, tab, by=me, now=now, after=after, most=_NUMBERS_MOST, narrowed=narrowed)
     if is_asked(request):
-        return rows_answer(request, f"escalations {environment} {tab}", _COLUMNS, map(_cells, rows))
+        rows_of_file, columns_of_file = rows_at_once(EscalationsFile(), wish), EscalationsFile.columns
+        return rows_answer(request, f"escalations {environment} {tab}", columns_of_file, rows_of_file)
+    rows, cursor = asking.page_of(environment, tab, by=me, now=now, after=after, most=_PAGE, narrowed=narrowed)
+    columns = columns_of(request, environment, is_whole=after is None and not cursor)
     counts = asking.counts_of(environment, by=me, now=now)
     offered = asking.offered(environment)
     context = {
@@ -138,13 +146,19 @@ def escalations(request: HttpRequest, *, environment: str) -> HttpResponse:
         "choices": _choices(tab, narrowed, offered),
         "owners": offered.owners,
         "labels": offered.labels,
+        "services": offered.services,
+        "categories": offered.categories,
         "let_go": [
             (_CLAUSE_WORDS[name].format(value), _address(tab, narrowed.without(name)))
             for name, value in narrowed.given.items()
-            if name in ("owner", "label", "q")
+            if name in ("owner", "label", "service", "category", "q")
         ],
-        "rows": rows,
+        "rows": with_steps(columns.in_order(rows), now),
+        "columns": columns,
+        "exports": "escalations",
         "page": page(request, rows, after, cursor),
+        "found": asking.count_of(environment, tab, by=me, now=now, narrowed=narrowed) if cursor else len(rows),
+        "every": from_the_start(request).urlencode(),
         "chosen": _numbers(request.GET.getlist("chosen")),
         "empty": None if rows else _empty(environment, tab, me, narrowed, counts, now),
         "sentence": _sentence(rows if tab == "open" and len(rows) == counts["open"] else None, counts, now),
@@ -158,6 +172,8 @@ _CLAUSE_WORDS = {
     "owner": "owner {}",
     "label": "label {}",
     "due": "due {}",
+    "service": "agent {}",
+    "category": "cause {}",
     "q": "“{}”",
 }
 _DUE_WORDS = {"late": "Late", "soon": "Due within 15 min"}
@@ -198,22 +214,6 @@ def _empty(
     return no_escalation(environment, tab, clauses, counts, now=now)
 
 
-_COLUMNS = (
-    *("escalation", "what", "severity", "question", "queue", "owner", "opened", "take by", "taken", "taken by"),
-    *("resolve by", "resolved", "resolved by", "resolution", "is late", "times asked", "last asked", "labels"),
-)
-
-
-def _cells(row: EscalationRow) -> tuple[Cell, ...]:
-    one = row.one
-    return (
-        *(str(one), row.title, one.severity, row.asks, one.queue, one.assigned_to, one.opened_at),
-        *(one.acknowledge_by, one.first_acknowledged_at, one.acknowledged_by, one.resolve_by, one.resolved_at),
-        *(one.resolved_by, one.resolution, row.is_breached or one.is_defaulted, one.occurrences, one.seen_at),
-        ", ".join(one.label_names),
-    )
-
-
 def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpResponse:
     """One question: the paragraph, the decision, the clocks, what was said, what it is about, what was like it."""
     now = timezone.now()
@@ -242,6 +242,7 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
         "has_breaker": queries.breaker(environment, one.operation, now=now) is not None if one.operation else False,
         "outages": [event for event in outages if one.operation in event.operations][:3],
         "similar": asking.similar_to(one),
+        **steps_on(one),
     }
     if is_asked(request, MARKDOWN, JSON):
         return PostMortem.of(context).answer(request)
@@ -266,11 +267,28 @@ def respond(request: HttpRequest, *, environment: str, verb: str) -> HttpRespons
     if not visit_of(request).grants.may(kind.permission, environment):
         raise PermissionDenied(f"Your role does not let you {kind.permission} in {environment}.")
     given = request.POST if request.method == "POST" else request.GET
-    numbers = _numbers(given.getlist("number"))
+    every = given.get("matching")
+    numbers = _numbers(given.getlist("number")) if every is None else _every(request, environment, every)
     if not numbers:
         return changed(request, _back(request), "Choose at least one escalation first.")
     asked = _Asked(request, environment, verb, kind, numbers)
-    return asked.carried_out() if request.method == "POST" else asked.page(asked.form())
+    # Of a whole list first what is meant is shown: the form then names each of them.
+    return asked.carried_out() if request.method == "POST" and every is None else asked.page(asked.form())
+
+
+def _every(request: HttpRequest, environment: str, query: str) -> list[int]:
+    """The numbers of what the list with this query has on all its pages, the most urgent first."""
+    asked = QueryDict(query[:_QUERY_CHARS])
+    tab = asked.get("tab", "open")
+    rows, _ = asking.page_of(
+        environment,
+        tab if tab in asking.TABS else "open",
+        by=request.user.pk,
+        now=timezone.now(),
+        most=_NUMBERS_MOST,
+        narrowed=asking.Narrowed.of(asked),
+    )
+    return [row.number for row in rows]
 
 
 class _Asked:
@@ -282,6 +300,11 @@ class _Asked:
         self.request, self.environment, self.verb, self.kind, self.numbers = request, environment, verb, kind, numbers
         self.words = _WORDS[verb]
         self.now = timezone.now()
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether so many are meant that somebody has to type how many."""
+        return len(self.numbers) > ASKED_ABOVE
 
     def form(self) -> RespondForm:
         initial: dict[str, Any] = {"key": new_key(), "for_s": 3600}
@@ -298,6 +321,9 @@ class _Asked:
         form = RespondForm(self.request.POST)
         if not form.is_valid():
             return self.page(form, status=UNPROCESSABLE, problem="Look at what you typed.")
+        if self.is_confirmed and form.cleaned_data["confirm"].strip() != str(len(self.numbers)):
+            form.add_error("confirm", f"Type {len(self.numbers)}: so many are meant.")
+            return self.page(form, status=UNPROCESSABLE, problem="Nothing was done.")
         results = self._done(form.cleaned_data)
         refused = [one for one in results if not one.is_done]
         is_one_fault = len(refused) == len(results) and len({one.text for one in refused}) == 1
@@ -341,6 +367,8 @@ class _Asked:
             "words": self.words,
             "form": form,
             "numbers": numbers,
+            "is_confirmed": len(numbers) > ASKED_ABOVE,
+            "most": _NUMBERS_MOST,
             "about": ", ".join(str(one) for one in found[:5]) + (" …" if len(numbers) > 5 else ""),
             "rows": known,
             "strangers": [(number, told[number]) for number in told if number not in {row.number for row, _ in known}],

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
@@ -27,16 +28,19 @@ from events.failures.asking import (
     traits,
 )
 from events.failures.grouping import SPLIT_FIELDS, Grouping
+from events.failures.mixing import NO_RUNS, RUNS_EACH, Mix, mixes
 from events.failures.rows import PLACE, Course, Field, Fingerprint, Sample
 from events.pages import render_page
 from events.runs.asking import stories_of
 from events.runs.rows import RunStory
 from events.window import PRESETS, Window, window_in
 from events.wording import category_text, clock_text, count_text, listing
-from recovery_ops.control.cursors import after_place
+from recovery_ops.control.context import visit_of
+from recovery_ops.control.cursors import Place, after_place
 from recovery_ops.control.failures import Standing, cases_of, grouping_of, groupings_in_force, standing_of
 from recovery_ops.control.models import FailureCase
 from recovery_ops.control.views.brushing import histogram_of
+from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.occurrences import log_of, occurrence_of
 from recovery_ops.control.views.paging import from_the_start, page, place_asked
 from recovery_ops.control.views.wanted import words_of
@@ -48,8 +52,11 @@ FIELD_WORDS = {
     Field.BACKEND: "Provider and model",
     Field.REGION: "Region",
     Field.SERVICE: "Service",
+    Field.VERSION: "Version",
     Field.WAITS: "Who waits",
     Field.INSTANCE: "Instance",
+    Field.ATTEMPT: "Attempt",
+    Field.AGAIN: "Recoverable",
     Field.TOLD_BY: "Told by",
 }
 _COURSE_WORDS = {
@@ -62,6 +69,7 @@ _COURSE_WORDS = {
 _MOST_VALUES = 8
 _MOST_RUNS = 50
 _SEARCH_CHARS = 100
+_QUERY_CHARS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +91,27 @@ class Row:
     title: str
     change: str
     trend: SafeString
+    mix: Mix
+    drawing: SafeString
     standing: Standing
 
 
-def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """The causes in the window, the most frequent first, with what may be chosen at their side."""
-    now = timezone.now()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looked:
+    """What an address asks for: the failures of its range, those with the chosen values, and the causes that match."""
+
+    window: Window
+    chosen: Mapping[Field, str]
+    search: str
+    tab: str
+    everything: Sample
+    sample: Sample
+    standings: Mapping[str, Standing]
+    counts: Mapping[str, int]
+    matching: Sequence[Fingerprint]
+
+
+def _look(request: HttpRequest, environment: str, now: datetime) -> _Looked:
     window = window_in(request, environment, now=now)
     chosen = {name: value for name in Field if (value := request.GET.get(name.value, "")[:200])}
     search = request.GET.get("q", "").strip()[:_SEARCH_CHARS]
@@ -98,19 +121,50 @@ def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
     everything = grouping.of(read_failures(environment, start=window.start, end=window.end))
     sample = everything.matching(chosen)
     before = _before(environment, window, grouping) if not chosen else None
-    after = place_asked(request, PLACE)
     found = fingerprints(sample, start=window.start, end=window.end, before=before, limit=READ)
     cases = cases_of(environment)
     standings = {one.fingerprint: standing_of(cases.get(one.fingerprint), last=one.last, now=now) for one in found}
     me = request.user.get_username()
-    counts = {name: sum(_is_in(name, standing, me) for standing in standings.values()) for name in TABS}
     of_tab = [one for one in found if _is_in(tab, standings[one.fingerprint], me)]
     looked_for = words_of(search)
-    matching = [one for one in of_tab if looked_for.fits(_told_of(one))]
+    return _Looked(
+        window=window,
+        chosen=chosen,
+        search=search,
+        tab=tab,
+        everything=everything,
+        sample=sample,
+        standings=standings,
+        counts={name: sum(_is_in(name, standing, me) for standing in standings.values()) for name in TABS},
+        matching=[one for one in of_tab if looked_for.fits(_told_of(one))],
+    )
+
+
+def matching_names(request: HttpRequest, environment: str, query: str, now: datetime) -> list[str]:
+    """The names of the causes that the list with this query has on all its pages, the most frequent first."""
+    asked = copy(request)
+    asked.GET = QueryDict(query[:_QUERY_CHARS])
+    return [one.fingerprint for one in sorted(_look(asked, environment, now).matching, key=lambda one: one.place)]
+
+
+def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """The causes in the window, the most frequent first, with what may be chosen at their side."""
+    now = timezone.now()
+    looked = _look(request, environment, now)
+    window, everything, standings = looked.window, looked.everything, looked.standings
+    chosen, search, tab = looked.chosen, looked.search, looked.tab
+    columns = Columns(request, _HEADS, before=int(visit_of(request).grants.may("respond", environment)))
+    matching = columns.in_order(looked.matching)
     if is_asked(request):
-        rows = (_cells(one, standings[one.fingerprint]) for one in matching)
+        became = mixes(environment, looked.sample.seen, [one.fingerprint for one in matching])
+        rows = (_cells(one, standings[one.fingerprint], became[one.fingerprint]) for one in matching)
         return rows_answer(request, f"failures {environment}", _COLUMNS, rows)
-    shown, cursor = after_place(matching, lambda one: one.place, after, SHOWN)
+    place = _place_in(matching, is_sorted=columns.is_sorted)
+    after = place_asked(request, (int,) if columns.is_sorted else PLACE)
+    shown, cursor = after_place(matching, place, after, SHOWN)
+    sample = looked.sample
+    has_mixes = columns.shows("became")
+    became = mixes(environment, sample.seen, [one.fingerprint for one in shown]) if has_mixes else {}
     context = {
         "now": now,
         "window": window,
@@ -122,16 +176,28 @@ def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
         "facets": [(FIELD_WORDS[name], list(_choices(request, sample, everything, name, chosen))) for name in Field],
         "chosen": [(FIELD_WORDS[name].lower(), value, _without(request, name)) for name, value in chosen.items()],
         "search": search,
+        "file_columns": _COLUMNS,
+        "columns": columns,
         "page": page(request, shown, after, cursor),
         "total": len(everything.seen),
-        "rows": [_row(one, window, standings[one.fingerprint]) for one in shown],
+        "rows": [_row(one, window, standings[one.fingerprint], became.get(one.fingerprint, NO_RUNS)) for one in shown],
+        "endings": _BECAME if has_mixes else [],
+        "runs_each": RUNS_EACH,
         "tab": tab,
-        "tabs": [(name, word, counts[name], _with_tab(request, name)) for name, word in TABS.items()],
-        "counts": counts,
+        "tabs": [(name, word, looked.counts[name], _with_tab(request, name)) for name, word in TABS.items()],
         "found": len(matching),
+        "every": from_the_start(request).urlencode(),
         "kept": [(name, value) for name, value in from_the_start(request).items() if name != "q"],
     }
     return render_page(request, "control/failures", context)
+
+
+def _place_in(causes: Sequence[Fingerprint], *, is_sorted: bool) -> Callable[[Fingerprint], Place]:
+    """Where a cause stands in its list: by how often it fails, or by its number in an order that somebody chose."""
+    if not is_sorted:
+        return lambda one: one.place
+    numbers = {one.fingerprint: number for number, one in enumerate(causes)}
+    return lambda one: (numbers[one.fingerprint],)
 
 
 TABS = {"open": "Open", "mine": "Mine", "archived": "Archived", "resolved": "Resolved", "all": "All"}
@@ -194,17 +260,37 @@ def _with_tab(request: HttpRequest, tab: str) -> str:
     return f"?{query.urlencode()}"
 
 
+_BECAME = (
+    ("closed", "recovered by themselves"),
+    ("fallback", "recovered by a fallback or with less"),
+    ("taken", "recovered with a person’s help"),
+    ("open", "lost"),
+)
+"""Pattern and words of each ending, in their order."""
+_COURSES = (Course.NEW, Course.RISING, Course.ONGOING, Course.FALLING, Course.QUIET)
+_HEADS: tuple[Column[Fingerprint], ...] = (
+    Column(name="what", word="What failed", key=lambda one: _title(one).lower(), is_fixed=True),
+    Column(name="course", word="Course", key=lambda one: _COURSES.index(one.course)),
+    Column(name="count", word="Failures", key=lambda one: one.count, is_number=True, is_most_first=True),
+    Column(name="trend", word="Trend"),
+    Column(name="became", word="Its runs"),
+    Column(name="runs", word="Reached", key=lambda one: one.runs, is_number=True, is_most_first=True),
+    Column(name="last", word="Last", key=lambda one: one.last, is_most_first=True),
+    Column(name="first", word="First", key=lambda one: one.first, is_most_first=True, is_extra=True),
+    Column(name="where", word="Operations", key=lambda one: list(one.operations), is_extra=True),
+)
 _COLUMNS = (
     *("fingerprint", "category", "message", "error type", "status", "failures", "before", "runs", "instances"),
     *("first", "last", "course", "operations", "backends", "state", "assigned to", "derived"),
+    *("runs recovered alone", "runs with a second best", "runs with a person", "runs lost"),
 )
 
 
-def _cells(one: Fingerprint, standing: Standing) -> tuple[Cell, ...]:
+def _cells(one: Fingerprint, standing: Standing, mix: Mix) -> tuple[Cell, ...]:
     return (
         *(one.fingerprint, one.category, one.message, one.error_type, one.status_code, one.count, one.before, one.runs),
         *(one.instances, one.first, one.last, one.course, ", ".join(one.operations), ", ".join(one.backends)),
-        *(standing.state, standing.assigned_to, one.derived),
+        *(standing.state, standing.assigned_to, one.derived, *mix.counts),
     )
 
 
@@ -287,7 +373,7 @@ def _told_of(one: Fingerprint) -> Mapping[str, str]:
     }
 
 
-def _row(one: Fingerprint, window: Window, standing: Standing) -> Row:
+def _row(one: Fingerprint, window: Window, standing: Standing, mix: Mix) -> Row:
     change = "" if one.before is None else f"{one.before:,} before"
     return Row(
         found=one,
@@ -295,6 +381,10 @@ def _row(one: Fingerprint, window: Window, standing: Standing) -> Row:
         title=_title(one),
         change=change,
         trend=drawing.spark(one.bins),
+        mix=mix,
+        drawing=drawing.shares(
+            [(count, *how) for count, how in zip(mix.counts, _BECAME, strict=True)], label="Runs that met it"
+        ),
         standing=standing,
     )
 

@@ -12,14 +12,20 @@ from events import queries
 from events.exports import is_asked, rows_answer
 from events.models import BreakerState
 from events.pages import render_page
-from events.queries.transitions import Move
+from events.queries.breakers import standing_of
+from events.queries.moves import moves_within
+from events.queries.transitions import Move, transition_of
 from events.timelines import Chart, instance_lanes
 from events.timelines.charts import compose
-from events.timelines.counts import failures_band, rejections_band
+from events.timelines.counts import blocked_band, failures_band
+from events.timelines.shares import Shares, probes_table, shares_band
 from events.timelines.states import Bar
 from events.views import figure_answer
 from events.window import PRESETS, Window, window_in
+from recovery_ops.control.breaker_rows import rules_behind
 from recovery_ops.control.models import Override
+from recovery_ops.control.views.standing import Standing
+from recovery_ops.rules.policy import OperationPolicy
 from recovery_ops.rules.scope import ANY, Place, Scope
 from recovery_ops.rules.words import State
 
@@ -32,7 +38,7 @@ def figure(request: HttpRequest, *, environment: str, name: str) -> HttpResponse
     now = timezone.now()
     window = window_in(request, environment, now=now)
     is_counts = request.GET.get("part") == "counts"
-    chart = counts_of(environment, name, window) if is_counts else states_of(environment, name, window, now)
+    chart = _counts(environment, name, window, now) if is_counts else states_of(environment, name, window, now)
     return figure_answer(request, chart)
 
 
@@ -41,7 +47,13 @@ def tables(request: HttpRequest, *, environment: str, name: str) -> HttpResponse
     _require_reported(environment, name)
     now = timezone.now()
     window = window_in(request, environment, now=now)
-    charts = [states_of(environment, name, window, now), counts_of(environment, name, window)]
+    reported = standing_of(environment, name, since=min(now, window.start))
+    moves = moves_within(environment, start=window.start, end=window.end, breaker=name)
+    rules = rules_behind(Standing(environment, now=now).policy, name, reported)
+    charts = [
+        states_of(environment, name, window, now, standing=reported, moves=moves),
+        counts_of(environment, name, window, moves=moves, rules=rules),
+    ]
     every = [table for chart in charts for table in chart.tables]
     if is_asked(request):
         number = request.GET.get("table", "0")
@@ -75,12 +87,34 @@ def states_of(
     return instance_lanes(lanes, name, desired=desired, most_lanes=MOST_LANES, began=window.began)
 
 
-def counts_of(environment: str, name: str, window: Window) -> Chart:
-    """Failures and refused calls of a breaker over a window. Two queries."""
-    sums = queries.sums_per_bin(environment, start=window.start, end=window.end, breaker=name)
+def _counts(environment: str, name: str, window: Window, now: datetime) -> Chart:
+    """`counts_of` with what it takes. Five queries."""
+    rules = rules_behind(Standing(environment, now=now).policy, name, standing_of(environment, name, since=now))
+    moves = moves_within(environment, start=window.start, end=window.end, breaker=name)
+    return counts_of(environment, name, window, moves=moves, rules=rules)
+
+
+def counts_of(environment: str, name: str, window: Window, *, moves: Sequence[Move], rules: OperationPolicy) -> Chart:
+    """How the window of a breaker went: the share that failed beside its limit, with probes; failures; refused calls.
+
+    `moves` are those of the window, `rules` what the live policy says of it. Two queries.
+    """
+    sums = queries.sums_per_bin(environment, start=window.start, end=window.end, breaker=name, has_successes=True)
     failures, rejections = (one.since(window.began) for one in (sums.failures("category"), sums.rejections()))
-    bands = [failures_band(failures, label=name, by="category"), rejections_band(rejections)]
-    return compose(bands, start=window.start, end=window.end, began=window.began)
+    shares = Shares.of(
+        failures,
+        sums.successes(),
+        counting={one.value for one in rules.failures.open_breakers},
+        limit=rules.knobs.failure_rate_threshold or None,
+        moves=[transition_of(move) for move in moves],
+    )
+    bands = [
+        shares_band(shares, label=name),
+        failures_band(failures, label="failed attempts", by="category"),
+        blocked_band(rejections),
+    ]
+    more = [probes_table(shares)] if shares.probes else []
+    return compose(bands, start=window.start, end=window.end, began=window.began, more=more)
 
 
 def _overrides(environment: str, name: str, window: Window) -> list[Override]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
@@ -10,6 +11,7 @@ from django.utils import timezone
 from events import queries
 from events.pages import render_page
 from events.queries.instance import breakers_in, failures_of, revisions_of
+from events.rows import RevisionMove
 from recovery_ops.control.fleet_filter import status_of
 from recovery_ops.control.in_force import InForce, Line, Part, in_force_of
 from recovery_ops.control.opamp.agents import is_client
@@ -32,9 +34,11 @@ def agent_settings(request: HttpRequest, *, environment: str) -> HttpResponse:
     found = in_force_of(agent, stated, Standing(environment, now=now).snapshot, now=now, is_opamp=is_opamp)
     chosen = _chosen(found, request.GET.get("of", ""))
     differing = [(part, line) for part in found.parts for line in part.different]
+    revisions = revisions_of(environment, agent.id, now=now)
     context = {
         "now": now,
         "found": found,
+        "went_back": _went_back(revisions),
         "agent": agent,
         "note": note_of(found.status, agent, found.revision) if found.status != "applied" else "",
         "differing": differing[:MOST_DIFFERENT],
@@ -44,10 +48,19 @@ def agent_settings(request: HttpRequest, *, environment: str) -> HttpResponse:
         "process": PROCESS,
         "breakers": breakers_in(agent.id, now=now),
         "failures": failures_of(environment, agent.id, now=now),
-        "revisions": revisions_of(environment, agent.id, now=now),
+        "revisions": revisions,
         "status": status_of(agent),
     }
     return render_page(request, "control/agent_settings", context)
+
+
+def _went_back(revisions: Sequence[RevisionMove]) -> tuple[RevisionMove, int] | None:
+    """When it last came to obey an older revision than it had obeyed before, and from which; the newest come first."""
+    applied = [(one, one.revision) for one in revisions if not one.is_refused and one.revision is not None]
+    for (move, revision), (_, before) in pairwise(applied):
+        if revision < before:
+            return move, before
+    return None
 
 
 def _chosen(found: InForce, asked: str) -> Part | None:

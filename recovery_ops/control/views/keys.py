@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
+from events.keys import SCOPES
 from events.models import AgentKey
 from events.moments import to_us
 from events.wording import count_text, listing
@@ -22,6 +23,7 @@ from recovery_ops.control.settings_forms import NewKeyForm, RevokeKeyForm, Rotat
 from recovery_ops.control.sign_in.sessions import sign_in_again
 from recovery_ops.control.views.paging import page_of
 from recovery_ops.control.views.settings import Asking, answer, require, settings_page
+from recovery_ops.control.views.wallboard import WALL
 
 MOST = 500
 
@@ -64,11 +66,17 @@ def new(request: HttpRequest, *, environment: str) -> HttpResponse:
         button="Make key",
         here="keys",
         back=reverse("keys"),
-        form=NewKeyForm,
+        form=partial(_new_form, request.GET.get("scope", "")),
         carry_out=carry_out,
         shown=partial(_secret, request),
     )
     return answer(request, asking)
+
+
+def _new_form(scope: str, *args: Any, **kwargs: Any) -> NewKeyForm:
+    if "initial" in kwargs and scope in SCOPES:
+        kwargs["initial"] = {**kwargs["initial"], "scopes": [scope]}
+    return NewKeyForm(*args, **kwargs)
 
 
 @require_http_methods(["GET", "POST"])
@@ -125,7 +133,9 @@ def _asked(request: HttpRequest, environment: str, typed: dict[str, Any]) -> Any
 
 
 def _secret(request: HttpRequest, done: Done[IssuedKey]) -> HttpResponse:
-    return settings_page(request, "key_secret", {"made": done.object}, here="keys")
+    return settings_page(
+        request, "key_secret", {"made": done.object, "is_wall": done.object.key.scopes == WALL}, here="keys"
+    )
 
 
 def _found(environment: str, prefix: str) -> AgentKey:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from allauth.core.ratelimit import consume_or_429
 from allauth.usersessions.models import UserSession
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.forms import PasswordChangeForm
@@ -16,8 +17,9 @@ from recovery_ops.control.actions import Asked
 from recovery_ops.control.actions.people import OWN, note_own_password, set_own_email
 from recovery_ops.control.context import actor_of
 from recovery_ops.control.models import EVERYWHERE
-from recovery_ops.control.preferences import zones
+from recovery_ops.control.preferences import preferences_of, zones
 from recovery_ops.control.settings_forms import OwnEmailForm
+from recovery_ops.control.shortcuts import ACTS, FIELD, moves_of
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.settings import UNPROCESSABLE, settings_page
 
@@ -70,9 +72,10 @@ SHORTCUTS = (
         (
             ("1 to 6", "a tile of the overview, a tab of a run"),
             ("[ ]", "the item, or the range, before and after"),
-            (".", "the next thing that went wrong"),
+            (".", "the next change in a figure, the next thing that went wrong"),
             ("+ -", "zoom into a figure, and out"),
-            ("n", "the next change in a figure"),
+            ("n", "a note on a time axis"),
+            ("w", "watch a breaker"),
             ("v", "saved views"),
             ("l", "copy its link"),
             ("Shift d", "compact or comfortable rows"),
@@ -84,7 +87,9 @@ SHORTCUTS = (
 
 def preferences(request: HttpRequest) -> HttpResponse:
     """The form of `look`, whole; and the keys."""
-    context = {"fields": _FIELDS, "zones": zones(), "shortcuts": SHORTCUTS}
+    moves = moves_of(preferences_of(request).moved)
+    own_keys = [(f"{FIELD}{usual}", usual, words, moves.get(usual, usual)) for usual, words in ACTS.items()]
+    context = {"fields": _FIELDS, "zones": zones(), "shortcuts": SHORTCUTS, "own_keys": own_keys, "moves": moves}
     return settings_page(request, "preferences", context, here="preferences")
 
 
@@ -110,8 +115,13 @@ def email(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters()
 @require_http_methods(["GET", "POST"])
 def password(request: HttpRequest) -> HttpResponse:
-    """Change one's own password; other sessions end, this one goes on."""
+    """Change one's own password; other sessions end, this one goes on. The old one is not tried out."""
     assert isinstance(request.user, User)  # noqa: S101  # views are closed to strangers
+    held_back: HttpResponse | None = None
+    if request.method == "POST":
+        held_back = consume_or_429(request, action="reauthenticate", user=request.user)
+    if held_back is not None:
+        return held_back
     form = PasswordChangeForm(request.user, request.POST or None)
     form.label_suffix = ""
     if request.method == "POST" and form.is_valid():

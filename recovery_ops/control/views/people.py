@@ -21,6 +21,7 @@ from recovery_ops.control.let_in import PersonLine, people_of, person_line, pers
 from recovery_ops.control.models import EVERYWHERE
 from recovery_ops.control.roles import KEY_PERMISSIONS, LEAST_ROLE, ROLES, Role
 from recovery_ops.control.settings_forms import NewPersonForm, NoteForm, RoleForm
+from recovery_ops.control.sign_in.sessions import sign_in_again
 from recovery_ops.control.views.paging import page_of
 from recovery_ops.control.views.settings import Asking, answer, require, settings_page
 from recovery_ops.rules.scope import ANY
@@ -68,6 +69,8 @@ def deeds() -> list[Deed]:
 def new(request: HttpRequest, *, environment: str) -> HttpResponse:
     """Make an account, and show its password once."""
     require(request, "manage_accounts", environment)
+    if request.method == "GET" and (again := sign_in_again(request)):
+        return again
 
     def carry_out(typed: dict[str, Any]) -> Done[Account]:
         return people.create_account(**_asked(request, typed, typed["where"]), name=typed["name"], role=typed["role"])
@@ -91,6 +94,8 @@ def role(request: HttpRequest, *, environment: str, number: int) -> HttpResponse
     require(request, "manage_accounts", environment)
     user = _found(request, environment, number)
     name = user.get_username()
+    if request.method == "GET" and (again := sign_in_again(request)):
+        return again
 
     def carry_out(typed: dict[str, Any]) -> Done[Account]:
         asked = {**_asked(request, typed, typed["where"]), "name": name, "group": typed["group"].strip() or ANY}
@@ -131,6 +136,8 @@ def account(request: HttpRequest, *, environment: str, number: int, verb: str) -
     name = _found(request, environment, number).get_username()
     if not _may_everywhere(request):
         raise PermissionDenied("Only an admin of every environment may change a whole account.")
+    if verb != "disable" and request.method == "GET" and (again := sign_in_again(request)):
+        return again
     title, lead, button = _ACTS[verb]
     act = {"reset": people.reset_account, "disable": people.disable_account, "enable": people.enable_account}[verb]
     asking = Asking(

@@ -16,6 +16,7 @@ from events.pages import render_page
 from events.queries.plays import READ, PlayedRow, played
 from events.window import PRESETS, window_in
 from events.wording import category_text, count_text, lasted_text, listing
+from recovery_ops.control.views.runbooks import lines_of
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.verdicts import ADVICE, UNPROVEN, Play
 from recovery_ops.rules.words import VERDICT_OF, Compensation, CompensationOutcome, Verdict
@@ -77,6 +78,7 @@ def playbook(request: HttpRequest, *, environment: str) -> HttpResponse:
         "sentence": _sentence(flows, is_cut=found.is_cut),
         "source": f"of policy {version}" if version.isdigit() else "of the built-in policy",
         "empty": empty,
+        "runbooks": lines_of(environment, now),
     }
     return render_page(request, "control/playbook", context)
 

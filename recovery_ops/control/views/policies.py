@@ -35,6 +35,7 @@ from recovery_ops.control.templatetags.console import knob
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.configuration import in_force, set_by
 from recovery_ops.control.views.paging import newest_of
 from recovery_ops.control.views.playbook import playbook
@@ -68,6 +69,46 @@ class Row:
     """Rules of the policy that say something else for a part of the environment."""
 
 
+_HEADS: tuple[Column[Row], ...] = (
+    Column(name="operation", word="Operation", key=lambda row: row.operation.operation, is_fixed=True),
+    Column(name="retries", word="Max retries", is_number=True),
+    Column(name="background", word="In background", is_number=True),
+    Column(name="base", word="Base delay", is_number=True),
+    Column(name="cap", word="Delay cap", is_number=True),
+    Column(name="capacity", word="Retry 429 and 529"),
+    Column(name="said", word="Set by", key=lambda row: row.set_by),
+    Column(
+        name="calls",
+        word="Calls / min",
+        key=lambda row: row.operation.calls_per_min,
+        is_number=True,
+        is_most_first=True,
+    ),
+    Column(
+        name="attempts",
+        word="Attempts / call",
+        key=lambda row: row.operation.attempts_per_call,
+        is_number=True,
+        is_most_first=True,
+    ),
+    Column(
+        name="failing",
+        word="Attempts failed",
+        key=lambda row: row.operation.failure_rate,
+        is_number=True,
+        is_most_first=True,
+    ),
+    Column(
+        name="fallbacks",
+        word="Fallbacks / min",
+        key=lambda row: row.operation.fallbacks_per_min,
+        is_number=True,
+        is_most_first=True,
+        is_extra=True,
+    ),
+)
+
+
 def policies(request: HttpRequest, *, environment: str) -> HttpResponse:
     """Every operation that was called lately or has a rule, and how far the live policy has come; or the playbook."""
     if request.GET.get("tab") == "playbook":
@@ -75,13 +116,15 @@ def policies(request: HttpRequest, *, environment: str) -> HttpResponse:
     now = timezone.now()
     standing = Standing(environment, now=now)
     fleet = queries.fleet(environment, now=now)
-    rows = [_row(one, standing) for one in queries.operations(environment, now=now)]
+    columns = Columns(request, _HEADS)
+    rows = columns.in_order(_row(one, standing) for one in queries.operations(environment, now=now))
     status = live_status(standing, fleet)
     ruled = sum(any(cell.is_said for cell in row.cells) for row in rows)
     page = newest_of(request, PolicyProposal.objects.open(environment).defer("document"), MOST_PROPOSALS)
     context = {
         "now": now,
         "rows": rows,
+        "columns": columns,
         "proposals": page.rows,
         "page": page,
         "awaiting": actions.awaiting_review(environment),

@@ -17,8 +17,7 @@ from events.pages import render_page
 from events.wording import count_text, share_text, span_text
 from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused
-from recovery_ops.control.actions.proposals import MOVES
-from recovery_ops.control.actions.review import identity
+from recovery_ops.control.actions.proposals import MOVES, had_a_hand
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.desired import LivePolicy, live_policy
 from recovery_ops.control.differences import lines_of, parts_of
@@ -271,7 +270,7 @@ def buttons_of(request: HttpRequest, found: PolicyProposal, live: LivePolicy) ->
 
 
 def _why_not(request: HttpRequest, found: PolicyProposal, move: str, live: LivePolicy) -> str:
-    if move == "approve" and identity(actor_of(request)) in found.authors:
+    if move == "approve" and had_a_hand(actor_of(request), found):
         return "You had a hand in it; somebody else has to approve it."
     if move in ("schedule", "release") and found.base_version != live.version:
         return f"It was made from policy {found.base_version}, and {live.version} is live: edit it onto that one first."

@@ -22,6 +22,7 @@ from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.replays import cancel_replay, start_replay
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.differences import lines_of
+from recovery_ops.control.jobs import put_into_tray
 from recovery_ops.control.models import PolicyProposal, Replay
 from recovery_ops.control.replay.deciding import NO_COST, NOT_ADMITTED, NOT_ASKED, NOT_MADE, OTHER_MODEL
 from recovery_ops.control.replay.loop import LOOP_WORDS
@@ -129,6 +130,7 @@ def start(request: HttpRequest, *, environment: str, number: int) -> HttpRespons
         )
     except Refused as refusal:
         return changed(request, back, refusal.detail)
+    put_into_tray(request.session, now)
     return changed(request, reverse("replay", args=[done.object.number]), "The replay begins within seconds.")
 
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
-from io import StringIO
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from events import drawing
-from events.exports import csv_cell
+from events.exports import csv_answer
 from events.pages import render_page
 from events.wording import count_text, share_text, span_text
 from recovery_ops.control.escalations.report import Kept, Report, Span, report_of, week_with, weeks_before
 from recovery_ops.control.escalations.terms import terms_now
 from recovery_ops.control.escalations.timing import Times
+from recovery_ops.control.views.report_drawings import endings_of, hours_of
 
 CHOICES = (4, 8, 13, 26)
 _DEFAULT = 4
@@ -59,6 +58,8 @@ def report(request: HttpRequest, *, environment: str) -> HttpResponse:
         "sentence": _sentence(found, asked),
         "newest_first": list(reversed(found.weeks)),
         "terms": _terms(environment),
+        "hours": hours_of(found.total),
+        "endings": endings_of(found.weeks),
     }
     return render_page(request, "control/report", context)
 
@@ -73,17 +74,9 @@ def report_csv(request: HttpRequest, *, environment: str) -> HttpResponse:
     found = report_of(environment, start=asked.start, end=asked.end, now=now)
     of = request.GET.get("of", "")
     columns, cells = TABLES.get(of, TABLES[""])
-    written = StringIO()
-    rows = csv.writer(written)
-    rows.writerow(columns)
-    for week in found.weeks:
-        rows.writerows(cells(week))
     span = "week" if asked.weeks == 1 else f"{asked.weeks}-weeks"
-    name = "-".join(["report", *([of] if of in TABLES and of else []), f"{found.weeks[0].week}-{span}.csv"])
-    disposition = f'attachment; filename="{name}"'
-    return HttpResponse(
-        written.getvalue(), content_type="text/csv; charset=utf-8", headers={"Content-Disposition": disposition}
-    )
+    name = "-".join(["report", *([of] if of in TABLES and of else []), f"{found.weeks[0].week}-{span}"])
+    return csv_answer(name, columns, (row for week in found.weeks for row in cells(week)))
 
 
 def _terms(environment: str) -> str:
@@ -148,7 +141,7 @@ def _cells(week: Span) -> list[list[str | int | float]]:
 def _loads(week: Span) -> list[list[str | int | float]]:
     return [
         [
-            *(week.week.isoformat(), csv_cell(one.name), one.taken, one.decided, one.resolved, one.comments),
+            *(week.week.isoformat(), one.name, one.taken, one.decided, one.resolved, one.comments),
             *(one.out_of_hours, f"{one.held_s:.0f}"),
         ]
         for one in week.people
@@ -158,7 +151,7 @@ def _loads(week: Span) -> list[list[str | int | float]]:
 def _noises(week: Span) -> list[list[str | int | float]]:
     return [
         [
-            *(week.week.isoformat(), rank, csv_cell(one.whose), csv_cell(one.matter)),
+            *(week.week.isoformat(), rank, one.whose, one.matter),
             *(one.asked, one.facts, one.undecided, _seconds(one.resolving)[1]),
         ]
         for rank, one in enumerate(week.noisy, 1)

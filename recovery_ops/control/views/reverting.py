@@ -77,8 +77,8 @@ class WaysBack:
         if entry.verb in _POLICY:
             return self._roll_back(entry, after)
         if entry.verb.startswith("load."):
-            held = self._standing.snapshot.shed
-            is_held = held is not None and held.id == after.get("id") and held.expires_at > self._now_s
+            sheds = self._standing.snapshot.sheds
+            is_held = any(one.id == after.get("id") and one.expires_at > self._now_s for one in sheds)
             return WayBack("Let pass again…", reverse("shed")) if is_held else None
         if entry.verb == "escalation.resolve":
             number = _id_of(entry)

@@ -23,15 +23,17 @@ from recovery_ops.control.refusals import Refused
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.run import short, story_of
+from recovery_ops.control.views.run_flows import MATCHING_MOST, matching_runs
 
-MOST = 50
-"""Runs that are asked about with one form: a page of them."""
+ASKED_ABOVE = 50
+"""More than a page of them: then their number is typed before anybody is asked."""
 
 
 class AskForm(ReasonForm):
     """Whom to ask; the reason is the question."""
 
     queue = forms.CharField(max_length=QUEUE_CHARS, error_messages={"required": "Name the queue that is to be asked."})
+    confirm = forms.CharField(max_length=8, required=False)
 
 
 @require_http_methods(["GET", "POST"])
@@ -42,9 +44,16 @@ def ask(request: HttpRequest, *, environment: str, run: str) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def ask_many(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """The same about several runs at once, each named by `run`: a question about each. Without one, the list."""
+    """The same about several runs at once, each named by `run`: a question about each. Without one, the list.
+
+    `matching` is the query of a list, and means all of its runs; the form then names each of them.
+    """
     given = request.POST if request.method == "POST" else request.GET
-    runs = list(dict.fromkeys(one for one in given.getlist("run") if one))[:MOST]
+    every = given.get("matching")
+    listed = given.getlist("run")
+    if every is not None and request.method == "GET":
+        listed = matching_runs(request, environment, every, timezone.now())
+    runs = list(dict.fromkeys(one for one in listed if one))[:MATCHING_MOST]
     if not runs:
         return changed(request, reverse("runs"), "Choose at least one run first.")
     return _Asking(request, environment, runs).answer()
@@ -60,6 +69,11 @@ class _Asking:
             story_of(environment, run)
         self.request, self.environment, self.runs = request, environment, runs
 
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether so many are meant that somebody has to type how many."""
+        return len(self.runs) > ASKED_ABOVE
+
     def answer(self) -> HttpResponse:
         """The form, or what came of it."""
         if self.request.method == "GET":
@@ -67,6 +81,9 @@ class _Asking:
         form = AskForm(self.request.POST)
         if not form.is_valid():
             return self._form(form, status=UNPROCESSABLE)
+        if self.is_confirmed and form.cleaned_data["confirm"].strip() != str(len(self.runs)):
+            form.add_error("confirm", f"Type {len(self.runs)}: so many are meant.")
+            return self._form(form, status=UNPROCESSABLE, problem="Nobody was asked.")
         try:
             # Each by itself: what was asked before one is refused stays asked, and is not asked twice.
             done = [self._raised(run, form.cleaned_data) for run in self.runs]
@@ -101,6 +118,8 @@ class _Asking:
             "about": about,
             "back": reverse("run", args=[self.runs[0]]) if len(self.runs) == 1 else reverse("runs"),
             "form": form,
+            "is_confirmed": self.is_confirmed,
+            "most": MATCHING_MOST,
             "queues": offered(self.environment).queues,
             "problem": problem,
         }

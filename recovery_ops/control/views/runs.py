@@ -12,8 +12,7 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from events.empties import Clause, Empty, Why, none_in, relaxed
-from events.exports import Cell, is_asked, rows_answer
-from events.failures.grouping import AS_SENT
+from events.exports import is_asked, rows_answer
 from events.pages import render_page
 from events.runs.asking import PAGE, READ, Runs, Show, runs
 from events.runs.ladder import small
@@ -22,10 +21,14 @@ from events.runs.rows import RUNG_WORDS, RUNGS, RunStory
 from events.runs.story import category_counts
 from events.window import PRESETS, Window, window_in
 from events.wording import count_text, listing
-from recovery_ops.control.failures import grouping_of
+from recovery_ops.control.context import visit_of
+from recovery_ops.control.exporting.lists import rows_at_once, wish_in
+from recovery_ops.control.exporting.runs import OF_FAILURES, RunsFile, asked_of, before_of, show_of
 from recovery_ops.control.standings import Standing, reporting_in, standing_of
+from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
 from recovery_ops.control.views.paging import from_the_start
+from recovery_ops.control.views.run_flows import MATCHING_MOST, flows_of
 from recovery_ops.rules.words import Category, RunStatus
 
 _CHIPS = {
@@ -64,31 +67,15 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
     met a failure."""
     now = timezone.now()
     window = window_in(request, environment, now=now)
-    asked = request.GET.get("show", "")
-    show = Show(asked) if asked in set(Show) else Show.TROUBLED
-    narrowed = {name: request.GET.get(name, "")[:200] for name in ("operation", "breaker", "fingerprint")}
-    narrowed = narrowed if show is Show.TROUBLED else dict.fromkeys(narrowed, "")
-    before = request.GET.get("before", "")
-    before_us = int(before) if before.isascii() and before.isdigit() and len(before) < 18 else None
-    grouping = grouping_of(environment) if narrowed["fingerprint"] else AS_SENT
-    narrow = Narrow.of(request.GET)
-    found = runs(
-        environment,
-        start=window.start,
-        end=window.end,
-        show=show,
-        before_us=before_us,
-        grouping=grouping,
-        narrow=narrow,
-        operation=narrowed["operation"],
-        breaker=narrowed["breaker"],
-        fingerprint=narrowed["fingerprint"],
-    )
+    show, before_us = show_of(request.GET), before_of(request.GET)
+    if is_asked(request):
+        wish = wish_in(request, environment, window, now)
+        return rows_answer(request, f"runs {environment} {show}", RunsFile.columns, rows_at_once(RunsFile(), wish))
+    asked = asked_of(environment, request.GET)
+    narrow, narrowed = asked["narrow"], {name: asked[name] for name in OF_FAILURES}
+    found = runs(environment, start=window.start, end=window.end, before_us=before_us, **asked)
     narrowing = narrowing_of(request, _filters(found.looked), _said(request.GET, narrow))
     reporting = reporting_in(environment, found.rows, now)
-    if is_asked(request):
-        cells = (_cells(story, now, reporting) for story in found.rows)
-        return rows_answer(request, f"runs {environment} {show}", _COLUMNS, cells)
     context = {
         "now": now,
         "window": window,
@@ -99,6 +86,11 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
         else _empty(request, environment, window, show, narrowed, now, found, narrow, narrowing),
         "chips": list(_chips(request, show)),
         "narrowing": narrowing,
+        "flows": flows_of(environment, window, request.GET, now) if request.GET.get("view") == "flows" else None,
+        "every": from_the_start(request).urlencode(),
+        "most_matching": MATCHING_MOST,
+        "exports": "runs",
+        "columns": Columns(request, _HEADS, before=int(visit_of(request).grants.may("respond", environment))),
         "looked": len(found.looked),
         "narrowed": [(name, value) for name, value in narrowed.items() if value],
         "chip_word": _CHIPS[show].lower(),
@@ -186,19 +178,19 @@ def _empty(
 
 
 _UNTOLD = 'Agents report, but none has told the start of a run: "with recovery.run(name):" does.'
-_COLUMNS = (
-    *("run", "name", "service", "instance", "version", "source", "stands", "rung", "failed attempts", "retries"),
-    *("waited s", "started", "ended", "took s", "cost USD", "policy", "derived steps"),
+_HEADS: tuple[Column[Row], ...] = (
+    Column(name="run", word="Run", is_fixed=True),
+    Column(name="status", word="Status"),
+    Column(name="ladder", word="Ladder"),
+    Column(name="failed", word="Failed attempts"),
+    Column(name="waited", word="Waited", is_number=True),
+    Column(name="took", word="Took, cost", is_number=True),
+    Column(name="started", word="Started"),
+    Column(name="agent", word="Agent, policy"),
+    Column(name="retries", word="Retries", is_number=True, is_extra=True),
+    Column(name="models", word="Models", is_extra=True),
 )
-
-
-def _cells(story: RunStory, now: datetime, reporting: set[tuple[str, str]]) -> tuple[Cell, ...]:
-    return (
-        *(story.run, story.name, story.service, story.instance, story.version, story.source),
-        *(standing_of(story, now, reporting).word, story.rung, story.failed_attempts, story.retries, story.waited_s),
-        *(story.started, story.ended, story.took, story.numbers.get("cost_usd"), story.policy),
-        story.derived_steps,
-    )
+"""Runs come from the store page by page, the newest first: an order of one page would say nothing of the rest."""
 
 
 def _row(story: RunStory, now: datetime, reporting: set[tuple[str, str]]) -> Row:
@@ -221,7 +213,7 @@ def _chips(request: HttpRequest, show: Show) -> Iterator[Chip]:
     """The kinds, each with what else is asked for; what narrows failures alone goes with another kind."""
     for one, word in _CHIPS.items():
         query = from_the_start(request)
-        for name in ("operation", "breaker", "fingerprint"):
+        for name in OF_FAILURES:
             query.pop(name, None)
         query["show"] = one.value
         yield Chip(word=word, href=f"?{query.urlencode()}", is_current=one is show)

@@ -124,7 +124,7 @@ def _blocking(rows: Sequence[BreakerRow]) -> list[str]:
     said = []
     for row in rows[:_MOST_NAMED]:
         number = row.counts.get(row.worst, 0) if row.worst else 0
-        word = "held open by a person" if row.worst is State.FORCED_OPEN else str(row.worst)
+        word = "held open by an override" if row.worst is State.FORCED_OPEN else str(row.worst)
         said.append(f"{row.name} is {word} on {number} of {row.instances}")
     rest = len(rows) - len(said)
     if rest > 0:

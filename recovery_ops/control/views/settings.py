@@ -89,6 +89,8 @@ class Asking:
     carry_out: Callable[[dict[str, Any]], Done[Any]]
     told: Callable[[Done[Any]], str] = lambda done: "Done."
     shown: Callable[[Done[Any]], HttpResponse] | None = None
+    crumb: str = ""
+    """What `back` is called where it is no page of the settings."""
 
 
 def answer(request: HttpRequest, asking: Asking) -> HttpResponse:

@@ -18,14 +18,16 @@ from events.models import MinuteSum
 from events.pages import render_page
 from events.wording import clock_text, rate_text, zone_word
 from recovery_ops.control.actions import Done, Refused
+from recovery_ops.control.actions.attempt import SIGN_IN_AGAIN
 from recovery_ops.control.actions.shedding import extend_shed, let_pass, shed
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.forms import DEFAULT_EXPIRY_S, ShedForm, new_key, problems_of
 from recovery_ops.control.impact import MEASURED_MINUTES
 from recovery_ops.control.models import LoadShed
 from recovery_ops.control.refusals import Held
+from recovery_ops.control.sign_in.sessions import sign_in_again
 from recovery_ops.control.views.acts import UNPROCESSABLE
-from recovery_ops.control.views.answers import changed, waits
+from recovery_ops.control.views.answers import called_off, changed, waits
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.importance import importance_of, is_shed
 from recovery_ops.rules.intent import Shed
@@ -41,13 +43,20 @@ def shedding(request: HttpRequest, *, environment: str) -> HttpResponse:
         raise PermissionDenied(f"Your role does not let you shed load in {environment}.")
     now = timezone.now()
     standing = Standing(environment, now=now)
-    held, ahead = standing.shed, standing.shed_ahead
-    offered = {"is_shedding": held is not None, "is_ahead": ahead is not None}
+    held = standing.shed
+    ahead = [_coming(one, now) for one in standing.sheds_ahead]
+    offered: dict[str, Any] = {
+        "is_shedding": held is not None,
+        "ahead": [(one["one"].id, f"{one['when']} {zone_word(one['begins'])}") for one in ahead],
+    }
     if request.method == "GET":
+        # Where something can be ended the page opens for everybody: that asks for no fresh sign-in.
+        if held is None and not ahead and (again := sign_in_again(request)):
+            return again
         initial = {
             "seen": standing.revision,
             "key": new_key(),
-            "act": _LEAST_OFFERED if held is None and ahead is None else "pass",
+            "act": _LEAST_OFFERED if held is None and not ahead else "pass" if held else f"pass:{ahead[0]['one'].id}",
             "expires_in_s": DEFAULT_EXPIRY_S,
         }
         return _page(
@@ -63,21 +72,23 @@ def shedding(request: HttpRequest, *, environment: str) -> HttpResponse:
     except Held as held_back:
         return waits(request, held_back)
     except Refused as refusal:
-        if refusal.status == 403:
+        if refusal.status == 403 and refusal.code != SIGN_IN_AGAIN:
             raise PermissionDenied(refusal.detail) from None
         unplaced = problems_of(form, refusal.fields)
         problem = refusal.detail if refusal.status == 409 or unplaced or not refusal.fields else ""
         return _page(request, Standing(environment, now=now), form, status=refusal.status, problem=problem)
-    return changed(request, reverse("shed"), f"{words_of(done)} Agents shows who obeys.")
+    return changed(request, reverse("shed"), f"{words_of(done)} Agents shows who obeys.{called_off(done, now)}")
 
 
 def words_of(done: Done[LoadShed]) -> str:
     """What was done, and until when it holds."""
     one = done.object
     how = " already." if done.was_already else f": revision {done.revision}."
+    now = timezone.now()
+    if one.ended_at is not None and one.starts_at > one.ended_at:
+        return f"None is to be shed from {clock_text(one.starts_at, today=now)} {zone_word(one.starts_at)} on{how}"
     if one.ended_at is not None:
         return f"Everything is to pass again{how}"
-    now = timezone.now()
     begins = f"from {clock_text(one.starts_at, today=now)} " if one.starts_at > now else ""
     ends = clock_text(one.expires_at, today=now)
     return f"Load is to be shed {begins}until {ends} {zone_word(one.expires_at)}{how}"
@@ -93,8 +104,9 @@ def _done(request: HttpRequest, environment: str, form: ShedForm, now: datetime)
         "key": said["key"] or None,
         "now": now,
     }
-    if said["act"] == "pass":
-        return let_pass(**asked)
+    act, _, shed_id = said["act"].partition(":")
+    if act == "pass":
+        return let_pass(**asked, shed_id=shed_id)
     asked["break_glass"] = said["break_glass"]
     carry_out: Callable[..., Done[LoadShed]] = extend_shed
     if said["act"] != "extend":
@@ -114,7 +126,7 @@ def _page(
         "now": standing.now,
         "form": form,
         "held": held,
-        "ahead": _coming(standing.shed_ahead),
+        "ahead": [_coming(one, standing.now) for one in standing.sheds_ahead],
         "began": None if held is None else datetime.fromtimestamp(held.starts_at, UTC),
         "ends": None if held is None else datetime.fromtimestamp(held.expires_at, UTC),
         "least": "" if held is None else held.least.replace("_", " "),
@@ -133,12 +145,11 @@ def _page(
     return render_page(request, "control/shed", context, status=status)
 
 
-def _coming(ahead: Shed | None) -> dict[str, Any] | None:
+def _coming(ahead: Shed, now: datetime) -> dict[str, Any]:
     """What is to be shed later, for the page."""
-    if ahead is None:
-        return None
     begins, ends = (datetime.fromtimestamp(at, UTC) for at in (ahead.starts_at, ahead.expires_at))
-    return {"one": ahead, "begins": begins, "ends": ends, "least": ahead.least.replace("_", " ")}
+    when = f"from {clock_text(begins, today=now)} to {clock_text(ends, today=now)}"
+    return {"one": ahead, "begins": begins, "ends": ends, "least": ahead.least.replace("_", " "), "when": when}
 
 
 def sentence_of(held: Shed, *, now: datetime) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from events.rows import AgentRow
 from recovery_ops.control.actions.holding import is_second_needed
+from recovery_ops.control.actions.watching import watches
 from recovery_ops.control.desired import Snapshot, Standards, read
 from recovery_ops.control.models import AuditHead, HeldAct, ResetRamp
 from recovery_ops.control.views.applying import Applying, applying
@@ -29,6 +30,7 @@ class Standing:
         found = newest(environment)
         self.snapshot, self.halted, self.is_second_needed = found.snapshot, found.halted, found.is_second_needed
         self._held_acts = found.held_acts
+        self._watches, self.has_resets = found.watches, found.has_resets
         self._standards = Standards(self.snapshot)
 
     @property
@@ -55,14 +57,16 @@ class Standing:
     @property
     def shed(self) -> Shed | None:
         """Load that is shed now."""
-        held = self.snapshot.shed
-        return held if held is not None and held.holds_at(self.now.timestamp()) else None
+        return self.snapshot.shed_at(self.now.timestamp())
 
     @property
-    def shed_ahead(self) -> Shed | None:
-        """Load that is to be shed later."""
-        coming = self.snapshot.shed
-        return coming if coming is not None and coming.starts_at > self.now.timestamp() else None
+    def sheds_ahead(self) -> list[Shed]:
+        """Load that is to be shed later, the next first."""
+        return [one for one in self.snapshot.sheds if one.starts_at > self.now.timestamp()]
+
+    def is_watched(self, breaker: str, *, by: str) -> bool:
+        """Whether a person is told when the breaker moves."""
+        return (by, breaker) in self._watches
 
     def override_of(self, breaker: str) -> Override | None:
         """The override that rules a breaker wherever nothing narrower does."""
@@ -100,9 +104,13 @@ class Newest(NamedTuple):
     snapshot: Snapshot
     halted: tuple[ResetRamp, ...]
     """Resets of many that wait for a person."""
+    has_resets: bool
+    """Whether any reset of many was not over: where none was, only an act can have begun one."""
     held_acts: tuple[HeldAct, ...]
     """What waits for a second person, also when its time is over; and what went without one."""
     is_second_needed: bool
+    watches: frozenset[tuple[str, str]]
+    """Who watches which breaker."""
 
 
 _known: dict[str, tuple[str, Newest]] = {}
@@ -115,12 +123,15 @@ def newest(environment: str) -> Newest:
     known = _known.get(environment)
     if known is None or known[0] != head:
         # Read after the hash: should a change come in between, the next reader finds another hash and reads again.
-        halted = ResetRamp.objects.filter(environment=environment, state=ResetRamp.HALTED).order_by("-number")
+        resets = ResetRamp.objects.filter(environment=environment, state__in=ResetRamp.UNFINISHED).order_by("-number")
+        halted = [one for one in resets if one.state == ResetRamp.HALTED]
         found = Newest(
             snapshot=read(environment),
             halted=tuple(halted[:_MOST_HALTED]),
+            has_resets=len(resets) > 0,
             held_acts=tuple(HeldAct.objects.for_people(environment)),
             is_second_needed=is_second_needed(environment),
+            watches=watches(environment),
         )
         known = _known[environment] = (head, found)
     return known[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from django import forms
 from django.contrib.auth import get_user_model
@@ -30,9 +31,12 @@ from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.forms import REASON_MOST_CHARS, new_key, problems_of
 from recovery_ops.control.models import FINGERPRINT_CHARS, FailureCase, FailureGrouping
 from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.failures import matching_names
 
 UNPROCESSABLE = 422
-_MOST = 100
+_MOST = 500
+ASKED_ABOVE = 50
+"""More than a page of rows: then their number is typed before anything is done to them."""
 _ARCHIVES = [(3600, "1 h"), (86_400, "1 day"), (7 * 86_400, "7 days"), (30 * 86_400, "30 days")]
 
 
@@ -77,8 +81,14 @@ class TriageForm(forms.Form):
 
     reason = forms.CharField(max_length=REASON_MOST_CHARS, required=False)
     to = forms.CharField(max_length=200, required=False)
-    until = forms.ChoiceField(choices=[*((str(s), word) for s, word in _ARCHIVES), ("more", "more")], required=False)
+    link = forms.CharField(max_length=2000, required=False)
+    until = forms.ChoiceField(
+        choices=[*((str(s), word) for s, word in _ARCHIVES), ("more", "more"), ("escalating", "escalating")],
+        required=False,
+    )
+    how = forms.ChoiceField(choices=[("now", "now"), ("next", "next")], required=False)
     more = forms.IntegerField(min_value=1, max_value=MOST_MORE, required=False)
+    confirm = forms.CharField(max_length=8, required=False)
     version = forms.IntegerField(min_value=0, required=False)
     key = forms.CharField(max_length=40, required=False)
 
@@ -104,7 +114,11 @@ class _Asked:
         self.request, self.environment, self.verb, self.words = request, environment, verb, words
         self.now = timezone.now()
         self.given = request.POST if request.method == "POST" else request.GET
-        named = [one[:FINGERPRINT_CHARS] for one in self.given.getlist("fingerprint")[:_MOST] if one.isprintable()]
+        every = self.given.get("matching")
+        listed = self.given.getlist("fingerprint")
+        if every is not None and request.method == "GET":
+            listed = matching_names(request, environment, every, self.now)
+        named = [one[:FINGERPRINT_CHARS] for one in listed[:_MOST] if one.isprintable()]
         self.names = list(dict.fromkeys(one for one in named if one))
         self.field, self.value = (self.given.get(name, "")[:FINGERPRINT_CHARS] for name in ("field", "value"))
         self.rule = self._rule() if verb == "undo" else None
@@ -118,8 +132,18 @@ class _Asked:
         home = reverse("failures")
         return given if given == home or given.startswith((f"{home}/", f"{home}?")) else home
 
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether so many are meant that somebody has to type how many."""
+        return len(self.names) > ASKED_ABOVE
+
     def form(self) -> TriageForm:
-        initial: dict[str, Any] = {"key": new_key(), "until": "86400", "to": self.request.user.get_username()}
+        initial: dict[str, Any] = {
+            "key": new_key(),
+            "until": "86400",
+            "how": "now",
+            "to": self.request.user.get_username(),
+        }
         if len(self.names) == 1:
             case = FailureCase.objects.filter(environment=self.environment, fingerprint=self.names[0]).first()
             initial["version"] = case.version if case else 0
@@ -129,6 +153,9 @@ class _Asked:
         form = TriageForm(self.request.POST)
         if not form.is_valid():
             return self.page(form, status=UNPROCESSABLE, problem="Look at what you typed.")
+        if self.is_confirmed and form.cleaned_data["confirm"].strip() != str(len(self.names)):
+            form.add_error("confirm", f"Type {len(self.names)}: so many are meant.")
+            return self.page(form, status=UNPROCESSABLE, problem="Nothing was done.")
         if self.verb in ACTS:
             return self._each(form)
         try:
@@ -147,8 +174,12 @@ class _Asked:
             more["to"] = cleaned["to"]
         if self.verb == "archive" and cleaned["until"] == "more":
             more["more"] = cleaned["more"] or 0
+        elif self.verb == "archive" and cleaned["until"] == "escalating":
+            more["escalating"] = True
         elif self.verb == "archive":
             more["for_s"] = float(cleaned["until"] or 86_400)
+        if self.verb == "resolve":
+            more["next_version"] = cleaned["how"] == "next"
         results = triage_each(
             "unassign" if self.verb == "assign" and not cleaned["to"] else self.verb,
             self.names,
@@ -179,10 +210,21 @@ class _Asked:
             "now": self.now,
         }
         if self.verb == "merge":
-            return merge_failures(**who, fingerprints=self.names).object
+            return merge_failures(**who, fingerprints=self._with_link(cleaned["link"])).object
         if self.verb == "split":
             return split_failure(**who, fingerprint=self.names[0], field=self.field, value=self.value).object
         return undo_grouping(**who, grouping=self.rule.pk if self.rule else 0).object
+
+    def _with_link(self, link: str) -> list[str]:
+        """The chosen ones, and the cause whose page or name was pasted."""
+        path = unquote(urlsplit(link.strip()).path if "/" in link else link.strip())
+        name = path.rpartition("/")[2] if path.startswith(f"{reverse('failures')}/") else path
+        if not name:
+            return self.names
+        if "/" in name or not name.isprintable() or len(name) > FINGERPRINT_CHARS:
+            told = "is the address of a cause's page, or its name"
+            raise Refused("fields", "That is no page of a cause.", fields={"link": told})
+        return list(dict.fromkeys([*self.names, name]))
 
     def page(
         self, form: TriageForm, *, status: int = 200, problem: str = "", results: Sequence[Result] = ()
@@ -195,6 +237,8 @@ class _Asked:
             "title": f"{self.words.title} {self._about()}",
             "form": form,
             "lines": [(one, told.get(one)) for one in self.names],
+            "is_confirmed": self.is_confirmed,
+            "most": _MOST,
             "is_done": bool(results),
             "refused": sum(one.refusal is not None for one in results),
             "field": self.field,

@@ -11,13 +11,15 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected, Fact
-from recovery_ops.rules.intent import Desired
+from recovery_ops.rules.intent import Desired, Override, Shed
 from recovery_ops.rules.policy import Policy
 from recovery_ops.runtime.desired.server_clock import ServerClock
 from recovery_ops.runtime.notices import Notices
+
+_Timed = TypeVar("_Timed", Override, Shed)
 
 LIMIT_BYTES = 4 * 1024 * 1024
 SKEW_S = 2.0
@@ -115,7 +117,7 @@ class Acceptance:
         """Convert the overrides anew if the difference of the clocks has changed."""
         with self._lock:
             desired = self._desired
-            if desired is None or not (desired.overrides or desired.shed):
+            if desired is None or not (desired.overrides or desired.shed or desired.sheds_ahead):
                 return
             if abs(self._server_clock.offset_s - self._offset_used_s) > SKEW_S:
                 self._apply(desired)
@@ -221,11 +223,13 @@ def _in_local_time(desired: Desired, offset_s: float) -> Desired:
     """The same state with the times of its overrides and of shed load by this machine's clock."""
     if abs(offset_s) <= SKEW_S:
         return desired
-    overrides = tuple(
-        replace(one, starts_at=one.starts_at - offset_s, expires_at=one.expires_at - offset_s)
-        for one in desired.overrides
+    return replace(
+        desired,
+        overrides=tuple(_moved(one, offset_s) for one in desired.overrides),
+        shed=None if desired.shed is None else _moved(desired.shed, offset_s),
+        sheds_ahead=tuple(_moved(one, offset_s) for one in desired.sheds_ahead),
     )
-    shed = desired.shed
-    if shed is not None:
-        shed = replace(shed, starts_at=shed.starts_at - offset_s, expires_at=shed.expires_at - offset_s)
-    return replace(desired, overrides=overrides, shed=shed)
+
+
+def _moved(one: _Timed, offset_s: float) -> _Timed:
+    return replace(one, starts_at=one.starts_at - offset_s, expires_at=one.expires_at - offset_s)

@@ -44,6 +44,9 @@ HIDDEN = [
     "https://[fec0::1]/x",
     "https://[fd00::1]/x",
     "https://[::1/x",
+    "https://192.0.0.192/x",
+    "https://168.63.129.16/x",
+    "https://[64:ff9b:1::7f00:1]/x",
 ]
 ODD = [
     "https://eva:pw@hooks.example.org/",

@@ -7,7 +7,7 @@ from inspect import signature
 
 import pytest
 
-from tests.control import test_escalations
+from tests.control import test_escalation_silence, test_escalations
 from tests.control.notify import test_asking, test_sending, test_telling
 from tests.events import test_capacity
 from tests.events.conftest import engine
@@ -23,9 +23,9 @@ STORIES: tuple[Callable[..., None], ...] = (
     test_asking.test_who_takes_it_stops_the_chain_until_it_runs_out,
     test_asking.test_a_step_writes_to_the_person_that_it_names,
     test_escalations.test_forty_agents_that_ask_one_thing_ask_it_once,
-    test_escalations.test_silence_rejects_what_a_run_waits_for_and_tells_it,
+    test_escalation_silence.test_silence_rejects_what_a_run_waits_for_and_tells_it,
     test_escalations.test_the_same_key_does_it_once,
-    test_escalations.test_a_failure_that_nobody_named_goes_on_failing_closed_and_waits_without_a_clock,
+    test_escalation_silence.test_a_failure_that_nobody_named_goes_on_failing_closed_and_waits_without_a_clock,
     test_telling.test_a_cause_that_was_resolved_and_fails_again_is_told_as_back,
     test_capacity.test_each_breaker_is_followed_from_its_opening_until_it_is_closed_in_every_instance,
 )

@@ -61,6 +61,21 @@ def state_of(one: Delivery) -> tuple[str, int]:
     return one.state, one.tries
 
 
+def test_a_sender_with_a_slow_receiver_soon_leaves_its_process_to_others(inbox: Receiver) -> None:
+    """A worker whose processes all send for long sees no outage: `bench work` met one that was seen after 20 s."""
+    to, clock = channel(inbox), Clock()
+    for number in range(20):
+        message(to, lane=f"rule:{number}", origin=f"rule:{number}")
+
+    def slow() -> datetime:
+        clock.on(seconds=0.25)  # it is asked four times for each message
+        return clock()
+
+    assert 1 <= send_due(now=slow, chance=lambda: 0.0) <= 6
+    assert (clock() - NOW).total_seconds() < 7
+    assert 1 <= send_due(now=slow, chance=lambda: 0.0) <= 6  # and the next goes on
+
+
 # -- forms -------------------------------------------------------------------------------------------------------------
 def test_a_webhook_is_signed_so_that_its_receiver_can_check(inbox: Receiver) -> None:
     one = message(channel(inbox))

@@ -8,7 +8,9 @@ from django.test.utils import CaptureQueriesContext
 
 from events.models import Fact
 from events.queries import breaker, breakers, fleet, instance_states, transitions
-from events.queries.breakers import standing_of
+from events.queries import counted as counting
+from events.queries.breakers import providers_of, standing_of
+from events.queries.counted import in_flight
 from recovery_ops.rules.facts import BreakerRejected, DesiredStateApplied, DesiredStateRejected
 from recovery_ops.rules.words import Category, State, Trigger
 from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
@@ -182,3 +184,30 @@ def test_few_queries_are_asked() -> None:
         with CaptureQueriesContext(connection) as asked:
             question()
         assert len(asked) <= most
+
+
+def test_the_first_to_probe_is_told_of_one_breaker_as_in_the_list_of_all() -> None:
+    story = Story().tell(heartbeat(), at=5, instance="a-0").tell(heartbeat(), at=5, instance="a-1")
+    story.tell(moved(State.OPEN, wait_s=60.0), at=20, instance="a-0")
+    story.tell(moved(State.HALF_OPEN, before=State.FORCED_OPEN, wait_s=25.0), at=10, instance="a-1").store()
+    [row] = breakers("dev", now=NOW)
+    one = breaker("dev", "search_web", now=NOW)
+    assert row.next_probe == ago(-15)
+    assert one is not None
+    assert one.next_probe == row.next_probe
+
+
+def test_calls_under_way_are_what_each_instance_counted_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story().tell(counted(1, in_flight=7), at=16).tell(counted(1, in_flight=5), at=14)
+    story.tell(counted(1, in_flight=4), at=3).tell(counted(1, in_flight=2), at=3, source="background")
+    story.tell(counted(1, "other"), at=3, instance="a-2").store()
+    assert in_flight("dev", now=NOW) == {"search_web": 6, "other": 0}
+    assert in_flight("dev", now=NOW, breaker="other") == {"other": 0}
+    monkeypatch.setattr(counting, "COUNTS_READ", 3)
+    assert in_flight("dev", now=NOW) is None, "what was not read is not said to be nothing"
+
+
+def test_providers_are_those_of_the_last_day() -> None:
+    story = Story().tell(failed(provider="helios"), at=80_000).tell(counted(1, provider="sol"), at=5)
+    story.tell(failed(operation="old", provider="helios"), at=200_000).tell(counted(1, "quiet"), at=5).store()
+    assert providers_of("dev", now=NOW) == {"search_web": ("helios", "sol")}

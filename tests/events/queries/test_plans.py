@@ -16,6 +16,7 @@ from events.capacity import detection
 from events.capacity.following import EVERY_S, follow_runs
 from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
+from events.failures.asking import counts_between, last_number, senders_between
 from events.queries import fleet_bins, moves
 from events.recoveries.summing import sum_days
 from recovery_ops.bench.questions import Place, questions
@@ -37,17 +38,48 @@ WHOLE = {
 }
 RANGED = re.compile(r"fact_by_run \(environment=\? AND run>\?\)")
 """Of the index of runs, the part after some run instead of that of one."""
+READ = {
+    "sqlite": re.compile(rf"SEARCH {LARGE}\w* USING .*?\((?P<by>[^()]*)\)$", re.MULTILINE),
+    "postgresql": re.compile(
+        rf"Scan (?!using degradation_open).*?on {LARGE}\w*.*(?:\n +(?:Index|Recheck) Cond: (?P<by>.*))?"
+    ),
+}
+"""Of a plan, where it reads a large table by an index, and what it asks that for. `degradation_open` holds no more than
+what is open now."""
+IN_TIME = re.compile(r"\b(?:at_us|minute|span|started_us|ended_us)\b *(?:[<>=]|IS NULL)")
+"""Some stretch of time."""
+SINGLE = re.compile(r"\b(?:id|rowid|uid|run)\b\)?(?:::text)? *=")
+"""Facts by their numbers, or those of one run."""
+BY_NUMBER = re.compile(r"\bid = ANY")
+MOST_DAYS = 3
+"""In the partitions of so many days at most, facts are looked for by their numbers: what was seeded lies in two."""
+SORTS = {
+    "sqlite": re.compile("USE TEMP B-TREE FOR ORDER BY"),
+    "postgresql": re.compile(r"^ *(?:-> +)?Sort  \(", re.MULTILINE),
+}
+"""All that was found is put in order, instead of being read in order up to a limit."""
 
 
 def plan_of(statement: str) -> str:
-    explain = "EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN "
+    """What the engine would do; on PostgreSQL it sorts only what it cannot read in order: that little is here says
+    nothing. (Not while it is carried out, for which it would choose what never ends.)
+    """
+    is_sqlite = connection.vendor == "sqlite"
     with connection.cursor() as cursor:
-        cursor.execute(explain + statement.replace("%", "%%"), ())
-        return "\n".join(str(row[-1]) for row in cursor.fetchall())
+        if not is_sqlite:
+            cursor.execute("SET enable_sort = off")
+        cursor.execute(("EXPLAIN QUERY PLAN " if is_sqlite else "EXPLAIN ") + statement.replace("%", "%%"), ())
+        plan = "\n".join(str(row[-1]) for row in cursor.fetchall())
+        if not is_sqlite:
+            cursor.execute("RESET enable_sort")
+    return plan
 
 
-def whole_tables(ask: Callable[[], object]) -> list[str]:
-    """The statements of a question or a look whose plan reads all of a large table or index, with that line."""
+def reads_too_much(ask: Callable[[], object], *, is_page: bool = False) -> list[str]:
+    """The statements of a question or a look whose plan reads all of a large table or index, and why we think so.
+
+    What is asked by a page has to be bounded as well.
+    """
     with CaptureQueriesContext(connection) as asked:
         ask()
     found = []
@@ -57,7 +89,23 @@ def whole_tables(ask: Callable[[], object]) -> list[str]:
         plan = plan_of(one["sql"])
         if line := WHOLE[connection.vendor].search(plan) or RANGED.search(plan):
             found.append(f"{line[0]}: {one['sql'][:300]}")
+        elif is_page and (why := unbounded(one["sql"], plan)):
+            found.append(f"{why}: {one['sql'][:300]}")
     return found
+
+
+def unbounded(statement: str, plan: str) -> str:
+    """Why a plan reads more the more is stored, whatever the window; empty where it does not."""
+    asked_for = [found["by"] or "everything" for found in READ[connection.vendor].finditer(plan)]
+    for one in asked_for:
+        if not IN_TIME.search(one) and not SINGLE.search(one):
+            return f"reads all of {one}"
+    if sum(bool(BY_NUMBER.search(one)) for one in asked_for) > MOST_DAYS:
+        return "looks for numbers in every day that is kept"
+    windows = [one for one in asked_for if IN_TIME.search(one) and not SINGLE.search(one)]
+    if windows and " LIMIT " in statement and SORTS[connection.vendor].search(plan):
+        return "sorts all that is in its window to show some"
+    return ""
 
 
 def seeded(engine: str, **more: datetime) -> None:
@@ -72,10 +120,11 @@ def seeded(engine: str, **more: datetime) -> None:
 def test_every_question_finds_what_it_reads_by_an_index(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moves, "MOVES_READ", 20)
     seeded(engine)
-    for most in (0, 1000):
+    # At these minutes a window has short sums at both of its ends.
+    for most, minute in ((0, 7), (1000, 38)):
         monkeypatch.setattr(fleet_bins, "EXACT_MOVES", most)
-        place = Place("dev", timezone.now(), "operation_001")
-        found = {one.name: whole for one in questions(place) if (whole := whole_tables(one.ask))}
+        place = Place("dev", timezone.now().replace(minute=minute), "operation_001")
+        found = {one.name: much for one in questions(place) if (much := reads_too_much(one.ask, is_page=True))}
         assert found == {}
 
 
@@ -88,6 +137,7 @@ def test_every_look_of_the_worker_finds_what_it_reads_by_an_index(engine: str) -
     story.store()
     seeded(engine, until=NOW)
     now = NOW
+    newest = last_number()
     looks: dict[str, Callable[[], object]] = {
         "outages": lambda: detection.look("dev", now),
         "outages of late facts": lambda: detection.look_back("dev", now),
@@ -97,14 +147,39 @@ def test_every_look_of_the_worker_finds_what_it_reads_by_an_index(engine: str) -
         "questions to people": lambda: open_escalations("dev", now),
         "their deadlines": lambda: keep_deadlines("dev", now + timedelta(hours=2)),
         "causes that are back": lambda: keep_failures("dev", now=now),
+        "what came of causes": lambda: counts_between(0, newest, environment="dev"),
+        "who told of causes": lambda: senders_between(0, newest, environment="dev"),
         "quorums": lambda: keep_quorum("dev", now=now),
         "retry budgets": lambda: watch("dev", now),
         "news for people": lambda: tell("dev", now),
     }
-    found = {name: whole for name, ask in looks.items() if (whole := whole_tables(ask))}
+    found = {name: whole for name, ask in looks.items() if (whole := reads_too_much(ask))}
     assert found == {}
     assert CapacityEvent.objects.exists(), "there was something to look at"
     assert Escalation.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("SELECT count(*) FROM events_fact WHERE environment = 'dev' AND event = 'log'", "reads all"),
+        ("SELECT max(body) FROM events_fact WHERE environment = 'dev'", "reads all"),
+        (
+            "SELECT id FROM events_fact WHERE environment = 'dev' AND event = 'x' AND at_us > 1 ORDER BY body LIMIT 5",
+            "sorts all",
+        ),
+    ],
+)
+def test_a_plan_that_is_not_bounded_is_noticed(engine: str, statement: str, why: str) -> None:
+    seeded(engine)
+    assert unbounded(statement, plan_of(statement)).startswith(why)
+
+
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
+def test_numbers_that_are_looked_for_in_every_partition_are_noticed(engine: str) -> None:
+    seeded(engine)
+    statement = "SELECT body FROM events_fact WHERE id IN (1, 2, 3)"
+    assert unbounded(statement, plan_of(statement)).startswith("looks for numbers")
 
 
 def test_a_plan_that_reads_everything_is_noticed(engine: str) -> None:

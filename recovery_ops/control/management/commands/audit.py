@@ -14,8 +14,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from recovery_ops.control import anchoring, audit
-from recovery_ops.control.audit import Anchor
+from recovery_ops.control.audit import Anchor, ChainReport
 from recovery_ops.control.models import AuditEntry
+from recovery_ops.progress import progress_bar
 
 
 class Command(BaseCommand):
@@ -47,7 +48,7 @@ class Command(BaseCommand):
         kept = list(_kept(options["anchors"])) if options.get("anchors") else []
         if options.get("anchors") and not kept:
             raise CommandError(f"{options['anchors']} has 0 anchors: it says nothing about the log.")
-        reports = [audit.verify(name) for name in _chosen(options)]
+        reports = [_verified(name) for name in _chosen(options)]
         for report in reports:
             said = report.problem or f"{report.verified} rows verified, head {report.head_hash or '(nothing yet)'}"
             self.stdout.write(f"{report.environment}\t{said}")
@@ -80,8 +81,17 @@ class Command(BaseCommand):
 
     def _export(self, options: dict[str, Any]) -> None:
         for name in _chosen(options):
-            for entry in AuditEntry.objects.filter(environment=name).order_by("number").iterator(chunk_size=1000):
-                self.stdout.write(json.dumps(audit.told(entry), ensure_ascii=False))
+            entries = AuditEntry.objects.filter(environment=name).order_by("number")
+            with progress_bar(f"rows of {name}", entries.count()) as tell:
+                for done, entry in enumerate(entries.iterator(chunk_size=1000), 1):
+                    self.stdout.write(json.dumps(audit.told(entry), ensure_ascii=False))
+                    if not done % 1000:
+                        tell(done)
+
+
+def _verified(environment: str) -> ChainReport:
+    with progress_bar(f"rows of {environment}", AuditEntry.objects.filter(environment=environment).count()) as tell:
+        return audit.verify(environment, tell)
 
 
 def _chosen(options: dict[str, Any]) -> list[str]:

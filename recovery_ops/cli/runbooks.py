@@ -1,0 +1,87 @@
+"""The command line about the steps for people: read and write them, and tick them for a question."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
+
+_PATH = "/api/v1/runbooks"
+
+
+def add_words(verbs: Any) -> None:
+    """The verb `runbooks`."""
+    words = verbs.add_parser("runbooks", help="steps for people: list, show, save, remove, steps, tick, untick")
+    words = words.add_subparsers(dest="word", required=True)
+    add_paging(words.add_parser("list", help="the classes of failures that have steps"))
+    show = words.add_parser("show", help="the steps for a class of failures, as they are written")
+    save = words.add_parser("save", help="write them")
+    save.add_argument(
+        "--file", required=True, help="Markdown, a line that begins with - for each step; - reads it here"
+    )
+    save.add_argument("--owner", help="who keeps them right")
+    save.add_argument("--review-on", metavar="DAY", help="by when somebody looks again: 2026-12-31")
+    remove = words.add_parser("remove", help="take them away")
+    for one in (show, save, remove):
+        one.add_argument("category", help="as the rules call it: timeout, rate_limited")
+    steps = words.add_parser("steps", help="the steps for one escalation, and which are done")
+    ticked = [
+        words.add_parser("tick", help="a step is done"),
+        words.add_parser("untick", help="it is not done after all"),
+    ]
+    for one in (steps, *ticked):
+        one.add_argument("number", type=int, help="the escalation's")
+    for one in ticked:
+        one.add_argument("step", help="its key, or its words")
+    for one in (save, remove):
+        one.add_argument("--reason", required=True, help="at least 10 characters; kept in the audit log")
+        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+
+
+def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    """Carry out one of the words."""
+    if options.word == "list":
+        say_rows(console, _PATH, "runbooks", options, lambda one: [_line(one)], say, nothing="No steps are written.")
+        return DONE
+    if options.word in ("steps", "tick", "untick"):
+        return _steps(console, options, say)
+    path = f"{_PATH}/{quote(options.category, safe='')}"
+    if options.word == "show":
+        say(console.ask("GET", path)["runbook"]["markdown"] or "No steps are written for it.")
+        return DONE
+    body: dict[str, Any] = {"reason": options.reason, "markdown": ""} | ({"dry_run": True} if options.dry_run else {})
+    if options.word == "save":
+        body["markdown"] = sys.stdin.read() if options.file == "-" else Path(options.file).read_text(encoding="utf-8")
+        body |= {name: said for name in ("owner", "review_on") if (said := getattr(options, name))}
+    done = console.ask("PUT", path, body)
+    say(f"{'Nothing was changed. It would be: ' if done['dry_run'] else ''}{_line(done['runbook'])}")
+    return DONE
+
+
+def _steps(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    path = f"/api/v1/escalations/{options.number}/steps"
+    if options.word == "steps":
+        found = console.ask("GET", path)
+    else:
+        found = console.ask(
+            "POST", path, {"reason": "done on the command line", "step": options.step, "done": options.word == "tick"}
+        )
+    for one in found["steps"]:
+        by = f" ({one['by']}, {one['at'][:19]} UTC)" if one["done"] else ""
+        say(f"[{'x' if one['done'] else ' '}] {one['key']} {one['step']}{by}")
+    if not found["steps"]:
+        say("No steps are written for it.")
+    return DONE
+
+
+def _line(one: Mapping[str, Any]) -> str:
+    """`timeout: 3 steps, owner ana, review by 2026-12-31, last used 2026-11-22T04:00:00 UTC`."""
+    owner = f", owner {one['owner']}" if one["owner"] else ""
+    review = f", review by {one['review_on']}" if one["review_on"] else ""
+    used = f"last used {one['used_at'][:19]} UTC" if one["used_at"] else "never used"
+    return f"{one['category']}: {len(one['steps'])} steps{owner}{review}, {used}"

@@ -1,0 +1,168 @@
+"""Steps for people: written and taken away for a class of failures, ticked for a question. No agent hears of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from typing import Any, NotRequired, Required, TypeVar, Unpack
+
+from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out, require
+from recovery_ops.control.models import NAME_CHARS, AuditEntry, Escalation, Runbook, RunbookTick
+from recovery_ops.control.models.runbooks import TEXT_CHARS
+from recovery_ops.control.refusals import STALE, UNKNOWN, Refused
+from recovery_ops.control.runbooks import Block, fault_of_text, steps_of
+from recovery_ops.rules.scope import Scope
+from recovery_ops.rules.words import Category
+
+WRITING, TICKING = "write_runbooks", "respond"
+_TICKED = "done for this question"
+T = TypeVar("T", Runbook, Escalation)
+
+
+class Writing(Asked):
+    """What `save_runbook` is given. An empty text takes the steps away. `version` is the one the asker looked at."""
+
+    category: Required[str]
+    text: Required[str]
+    owner: NotRequired[str]
+    review_on: NotRequired[date | None]
+    version: NotRequired[int | None]
+
+
+def save_runbook(**asked: Unpack[Writing]) -> Done[Runbook]:
+    """Write the steps for a category of failures, or take them away. Raises Refused: 403, 400 by field, 409 when
+    somebody else wrote them meanwhile.
+    """
+    text = "\n".join(line.rstrip() for line in asked["text"].splitlines()).strip()
+    owner = asked.get("owner", "").strip()
+    verb = "runbook.save" if text else "runbook.remove"
+    about = f"the steps for {asked['category'][:32]}"
+    attempt = Attempt.of(verb, WRITING, Scope(), asked, _faults(asked, text, owner), about=about, is_for_agents=False)
+
+    def write(revision: int) -> Step[Runbook]:
+        found = Runbook.objects.filter(environment=attempt.environment, category=asked["category"]).first()
+        _check_version(found, asked.get("version"))
+        before = None if found is None else _told(found)
+        one = found or Runbook(environment=attempt.environment, category=asked["category"], version=0)
+        review_on = asked.get("review_on")
+        if found is not None and (found.text, found.owner, found.review_on) == (text, owner, review_on):
+            return Step(object=found, revision=revision, was_already=True)
+        one.text, one.owner, one.review_on = text, owner, review_on
+        one.version, one.changed_by, one.changed_at = one.version + 1, attempt.by.name, attempt.now
+        one.save()
+        return Step(object=one, revision=revision, before=before, after=_told(one))
+
+    return _carried_out(attempt, write, _runbook_recalled)
+
+
+class Ticking(Asked):
+    """What `tick_step` is given: the question's number, the key of a step, and whether it is done."""
+
+    number: Required[int]
+    step: Required[str]
+    is_done: Required[bool]
+
+
+def tick_step(**asked: Unpack[Ticking]) -> Done[Escalation]:
+    """Say that a step was done for a question, or take that back.
+
+    Raises Refused: 403, 404, 409 for a step that the runbook has no more.
+    """
+    require(asked["by"], TICKING, asked["environment"])
+    verb = "runbook.tick" if asked["is_done"] else "runbook.untick"
+    given: Any = {**asked, "reason": asked["reason"] or _TICKED}
+    attempt = Attempt.of(verb, TICKING, Scope(), given, about=f"ESC-{asked['number']}", is_for_agents=False)
+
+    def write(revision: int) -> Step[Escalation]:
+        one = _escalation(asked)
+        ticks = RunbookTick.objects.filter(escalation=one, key=asked["step"])
+        if not asked["is_done"]:
+            held = ticks.first()
+            if held is None:
+                return Step(object=one, revision=revision, was_already=True)
+            held.delete()
+            return Step(
+                object=one, revision=revision, before={"step": held.step, "number": one.pk}, after={"number": one.pk}
+            )
+        runbook, step = _step_of(one, asked["step"])
+        if ticks.exists():
+            return Step(object=one, revision=revision, was_already=True)
+        RunbookTick.objects.create(escalation=one, key=step.key, step=step.words, by=attempt.by.name, at=attempt.now)
+        Runbook.objects.filter(pk=runbook.pk).update(used_at=attempt.now, used_by=attempt.by.name)
+        return Step(object=one, revision=revision, after={"step": step.words, "number": one.pk})
+
+    return _carried_out(attempt, write, _escalation_recalled)
+
+
+def runbook_for(environment: str, category: str) -> Runbook | None:
+    """The steps for a category; None where nobody has written any."""
+    found = Runbook.objects.filter(environment=environment, category=category) if category else Runbook.objects.none()
+    return found.exclude(text="").first()
+
+
+def ticks_of(one: Escalation) -> list[RunbookTick]:
+    """The steps that were ticked for a question. One query."""
+    return list(RunbookTick.objects.filter(escalation=one))
+
+
+def _carried_out(attempt: Attempt, write: Callable[[int], Step[T]], recall: Callable[[AuditEntry], T]) -> Done[T]:
+    with attempt.noted():
+        attempt.check()
+        return carry_out(attempt, write, recall=recall)
+
+
+def _check_version(found: Runbook | None, version: int | None) -> None:
+    is_at = 0 if found is None else found.version
+    if version is None or version == is_at:
+        return
+    told = f"{found.changed_by} wrote them meanwhile" if found is not None else "They are not there"
+    raise Refused("stale", f"{told}. Look again, then write.", status=STALE)
+
+
+def _escalation(asked: Ticking) -> Escalation:
+    found = Escalation.objects.filter(environment=asked["environment"], pk=asked["number"]).first()
+    if found is None:
+        detail = f"There is no escalation {asked['number']} in {asked['environment']}."
+        raise Refused("unknown_escalation", detail, status=UNKNOWN, fields={"number": "is not known"})
+    return found
+
+
+def _step_of(one: Escalation, key: str) -> tuple[Runbook, Block]:
+    runbook = runbook_for(one.environment, one.category)
+    for step in steps_of(runbook.text) if runbook is not None else ():
+        if step.key == key and runbook is not None:
+            return runbook, step
+    detail = "The steps have none like that any more. Look again, then tick."
+    raise Refused("unknown_step", detail, status=STALE, fields={"step": "is not one of them"})
+
+
+def _faults(asked: Writing, text: str, owner: str) -> dict[str, str]:
+    faults = {"markdown": fault_of_text(text)}
+    if asked["category"] not in set(Category):
+        faults["category"] = f"is one of {', '.join(Category)}"
+    if len(text) > TEXT_CHARS:
+        faults["markdown"] = f"has at most {TEXT_CHARS} characters"
+    if len(owner) > NAME_CHARS or not owner.isprintable():
+        faults["owner"] = f"is a name of at most {NAME_CHARS} characters"
+    review_on = asked.get("review_on")
+    if review_on is not None and not date(2000, 1, 1) <= review_on <= date(9000, 1, 1):
+        faults["review_on"] = "is a day"
+    return faults
+
+
+def _told(one: Runbook) -> dict[str, Any]:
+    return {
+        "category": one.category,
+        "text": one.text,
+        "owner": one.owner,
+        "review_on": None if one.review_on is None else one.review_on.isoformat(),
+        "version": one.version,
+    }
+
+
+def _runbook_recalled(entry: AuditEntry) -> Runbook:
+    return Runbook.objects.get(environment=entry.environment, category=entry.after["category"])
+
+
+def _escalation_recalled(entry: AuditEntry) -> Escalation:
+    return Escalation.objects.get(environment=entry.environment, pk=entry.after["number"])

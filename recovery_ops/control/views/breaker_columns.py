@@ -1,0 +1,90 @@
+"""What the list of breakers tells of each: the columns of its table and of its files, and when a probe comes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from events.exports import Cell
+from events.rows import RANK, BreakerRow
+from recovery_ops.control.views.columns import Column
+from recovery_ops.control.views.standing import Standing
+from recovery_ops.rules.intent import Override
+from recovery_ops.rules.words import State
+
+IN_FLIGHT = "in_flight"
+HEADS: tuple[Column[BreakerRow], ...] = (
+    Column(name="name", word="Breaker", key=lambda row: row.name, is_fixed=True),
+    Column(name="state", word="Observed", key=lambda row: RANK[row.worst], is_most_first=True),
+    Column(name="desired", word="Desired"),
+    Column(name="since", word="Since", key=lambda row: row.since, is_most_first=True),
+    Column(name="rate", word="Failure rate", key=lambda row: row.failure_rate, is_most_first=True),
+    Column(name="probe", word="Next probe", key=lambda row: row.next_probe),
+    Column(name="calls", word="Calls / min", key=lambda row: row.calls_per_min, is_number=True, is_most_first=True),
+    Column(
+        name="refused", word="Refused / min", key=lambda row: row.rejected_per_min, is_number=True, is_most_first=True
+    ),
+    Column(
+        name=IN_FLIGHT,
+        word="In flight",
+        key=lambda row: row.in_flight,
+        is_number=True,
+        is_most_first=True,
+        is_extra=True,
+    ),
+    Column(name="strip", word="State in range"),
+)
+FILE_COLUMNS = (
+    *("breaker", "operations", "services", "worst state", "instances", "instances not reachable", "since"),
+    *("failure rate", "limit", "calls per min", "failures per min", "refused per min", "held by", "held until"),
+    *("groups", "providers", "next probe", "in flight"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """An override as a table cell tells it."""
+
+    mode: str
+    by: str
+    revision: int
+    expires_at: datetime
+
+    @staticmethod
+    def of(override: Override | None) -> Held | None:
+        """None where nobody holds it."""
+        if override is None:
+            return None
+        expires_at = datetime.fromtimestamp(override.expires_at, UTC)
+        return Held(mode=override.mode, by=override.by, revision=override.revision, expires_at=expires_at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextProbe:
+    """When a breaker that blocks calls lets one through: a moment (`at`), or words where there is none to count to."""
+
+    at: datetime | None = None
+    words: str = "–"
+
+    @staticmethod
+    def of(row: BreakerRow, now: datetime) -> NextProbe:
+        """What is known of one that is open; a dash where none is, or where nobody said how long it waits."""
+        if row.next_probe is not None and row.next_probe > now:
+            return NextProbe(at=row.next_probe)
+        if row.counts.get(State.HALF_OPEN):
+            return NextProbe(words="probing now")
+        if row.next_probe is not None:
+            return NextProbe(words="with the next call")
+        return NextProbe(words="when the trip ends") if row.counts.get(State.FORCED_OPEN) else NextProbe()
+
+
+def file_cells(row: BreakerRow, standing: Standing) -> tuple[Cell, ...]:
+    """One line of a file, as `FILE_COLUMNS`."""
+    held = Held.of(standing.override_of(row.name))
+    return (
+        *(row.name, ", ".join(row.operations), ", ".join(row.services), row.worst),
+        *(row.instances, row.unknown, row.since),
+        *(row.failure_rate, row.threshold, row.calls_per_min, row.failures_per_min, row.rejected_per_min),
+        *((held.by, held.expires_at) if held is not None else (None, None)),
+        *(", ".join(row.groups), ", ".join(row.providers), row.next_probe, row.in_flight),
+    )

@@ -1,0 +1,99 @@
+"""The line of figures over the capacity events: what was answered, who waits for it, how much of it needed nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from django.urls import reverse
+
+from events.capacity.rows import CapacityEventRow, going_on
+from events.moments import MINUTE_S
+from events.queries.sums import Sums
+from events.recoveries.asking import Recoveries
+from events.rows import Bins
+from events.window import Window
+from events.wording import count_text, rate_text, share_text, span_text
+from recovery_ops.control.views.tiles import Tile
+from recovery_ops.rules.words import Category
+
+_LONGEST_S = 366 * 86_400.0
+"""A server, or who plays one, can ask for any wait."""
+_P95 = 0.95
+_UNKNOWN = "–"
+
+
+def capacity_tiles(
+    sums: Sums, events: Sequence[CapacityEventRow], waits_s: Sequence[float], recovered: Recoveries, window: Window
+) -> list[Tile]:
+    """Rates are those of the range while somebody lived to report; `waits_s` are what servers asked for."""
+    failures = sums.failures("category")
+    minutes = _known_minutes(failures, sums.capacity(), window)
+    kinds = {name: sum(values) for name, values in failures.series.items()}
+    link = window.link
+    overloaded, limited = sums.total("overloaded"), sums.total("rate_limited")
+    errors, timeouts = kinds.get(Category.SERVER_ERROR.value, 0), kinds.get(Category.TIMEOUT.value, 0)
+    return [
+        _rate("429", limited, minutes, "our own quota", link),
+        _rate("529", overloaded, minutes, "provider overloaded, or a 503 that says so", link),
+        _rate("5xx and timeouts", errors + timeouts, minutes, f"{errors:,} × 5xx, {timeouts:,} × timeout", link),
+        _waiting(events),
+        _retry_after(waits_s, link),
+        _recovered(recovered),
+    ]
+
+
+def _known_minutes(failures: Bins, capacity: Bins, window: Window) -> float:
+    """How much of the range is known: what was counted is, also where its sender was not yet known to live."""
+    known = sum(not (one and other) for one, other in zip(failures.unknown, capacity.unknown, strict=True))
+    return min(known * failures.bin_s, (window.end - window.start).total_seconds()) / MINUTE_S
+
+
+def _rate(title: str, count: int, minutes: float, detail: str, link: str) -> Tile:
+    figure = _UNKNOWN if not minutes else rate_text(count / minutes)
+    words = "nobody lived to report" if not minutes else f"{count:,} in this range; {detail}"
+    return Tile(title=title, figure=figure, unit="per min", detail=words, href=f"{reverse('failures')}{link}")
+
+
+def _waiting(events: Sequence[CapacityEventRow]) -> Tile:
+    """The runs of one event are not told from those of another: at least those of the one with most."""
+    current = going_on(events)
+    waiting = max((row.waiting for row in current), default=0)
+    least = "at least " if waiting and len(current) > 1 else ""
+    detail = f"of {count_text(len(current), 'event that goes', 'events that go')} on" if current else "no event goes on"
+    return Tile(
+        title="Runs waiting", figure=f"{waiting:,}", unit="now", detail=f"{least}{detail}", href=reverse("runs")
+    )
+
+
+def _retry_after(waits_s: Sequence[float], link: str) -> Tile:
+    if not waits_s:
+        return Tile(
+            title="Retry-After",
+            figure=_UNKNOWN,
+            unit="",
+            detail="none was said in this range",
+            href=f"{reverse('failures')}{link}",
+        )
+    ordered = sorted(min(wait_s, _LONGEST_S) for wait_s in waits_s)
+    p95_s = ordered[ceil(len(ordered) * _P95) - 1]
+    return Tile(
+        title="Retry-After",
+        figure=span_text(p95_s),
+        unit="p95",
+        detail=f"of the newest {len(ordered):,} that said one; the longest {span_text(ordered[-1])}",
+        href=f"{reverse('failures')}{link}",
+    )
+
+
+def _recovered(recovered: Recoveries) -> Tile:
+    share = recovered.share_alone
+    length = (recovered.last - recovered.first).days + 1
+    days = "on this day" if length == 1 else f"on these {length} days"
+    return Tile(
+        title="Recovered alone",
+        figure=_UNKNOWN if share is None else share_text(share),
+        unit="of runs" if share is not None else "",
+        detail=f"{recovered.alone.runs:,} of {count_text(recovered.troubled, 'run')} in trouble, {days}",
+        href=reverse("overview"),
+    )

@@ -1,0 +1,174 @@
+// One moment across all lanes of a figure: a line over them, and what each says then. The pointer moves it, or the arrow
+// keys on a slider, which leave it where it is. What lanes say comes with the figure; the page has it as a table.
+"use strict";
+{
+  const ops = (globalThis.recoveryOps ??= {});
+  const NARROW_PX = 640; // below it there is no room for values beside the lanes
+  const place = () => document.getElementById("cursor");
+  const slider = () => place()?.querySelector("[data-cursor-slider]");
+  let shade = null; // what lies over the figure
+  let kept = null; // the moment that the slider says, in milliseconds
+  let pointed = null; // the share of the axis at which the pointer is
+  let said = []; // what the lanes said last
+
+  const chart = () => ops.chartOf?.(slider()?.dataset.cursorSlider);
+  const clock = (ms) => ops.clock(ms);
+
+  function valuesAt(ms) {
+    const { tracks, began_ms: beganMs, not_yet: notYet } = chart().answer.cursor;
+    const isEarly = beganMs !== null && ms < beganMs;
+    return tracks.map(([band, name, otherwise, pieces]) => {
+      const found = pieces.filter(([start, end]) => start <= ms && ms < end).map(([, , words]) => words);
+      return [band, name, found.join("; ") || (isEarly ? notYet : otherwise)];
+    });
+  }
+
+  function element(tag, className, parent) {
+    const made = Object.assign(document.createElement(tag), { className });
+    parent.append(made);
+    return made;
+  }
+
+  // Where the middle of each lane lies, from the top of the drawing: by band and name.
+  function heights({ data, layout }, height) {
+    const { t, b } = layout.margin;
+    const found = [];
+    for (const [key, axis] of Object.entries(layout)) {
+      if (!key.startsWith("yaxis")) continue;
+      const down = (share) => t + (1 - share) * (height - t - b);
+      const [low, high] = axis.domain;
+      const names = axis.type === "category" && axis.categoryarray?.length ? axis.categoryarray : null;
+      const isDrawn = names || data.some(({ yaxis }) => (yaxis ?? "y").replace("y", "yaxis") === key);
+      if (!isDrawn) continue;
+      const lanes = names ?? [""];
+      lanes.forEach((name, at) => found.push({ name, isPlot: !names, top: down(high - ((high - low) * (at + 0.5)) / lanes.length) }));
+    }
+    return found;
+  }
+
+  // A track and its lane come in the same order, but lanes that only have marks have no track.
+  function placed(values, lanes) {
+    let from = 0;
+    return values.flatMap(([, name, words]) => {
+      const plain = name.replaceAll("<", "‹").replaceAll(">", "›");
+      const at = lanes.findIndex((lane, number) => number >= from && (lane.isPlot || lane.name === plain));
+      if (at < 0) return [];
+      from = at + 1;
+      return [{ top: lanes[at].top, words }];
+    });
+  }
+
+  function hide() {
+    shade?.remove();
+    shade = null;
+  }
+
+  function draw(ms, values) {
+    const { host } = chart();
+    const [from, to] = chart().seenRange();
+    const { l, r } = host.layout.margin;
+    hide();
+    const width = host.clientWidth - l - r;
+    shade = element("div", "cursor-line", host.closest("figure"));
+    shade.setAttribute("aria-hidden", "true");
+    Object.assign(shade.style, { left: `${host.offsetLeft}px`, top: `${host.offsetTop}px`, width: `${host.clientWidth}px`, height: `${host.clientHeight}px` });
+    const line = element("i", "", shade);
+    line.style.left = `${l + ((ms - from) / (to - from)) * width}px`;
+    if (host.clientWidth < NARROW_PX) return;
+    const head = element("b", "", shade);
+    head.textContent = clock(ms);
+    for (const { top, words } of placed(values, heights(host, host.clientHeight))) {
+      const value = element("span", "", shade);
+      value.textContent = words;
+      value.style.top = `${top}px`;
+    }
+  }
+
+  // The table is the page's until somebody moves the cursor; from then on a refresh leaves it alone.
+  function fill(ms, values) {
+    const box = place();
+    box.dataset.keep = "";
+    box.querySelector("[data-cursor-at]").textContent = clock(ms);
+    const rows = box.querySelector("[data-cursor-values]");
+    while (rows.rows.length > values.length) rows.deleteRow(-1);
+    values.forEach(([band, name, words], number) => {
+      const row = rows.rows[number] ?? rows.insertRow();
+      const cells = [name, words, band];
+      cells.forEach((text, at) => {
+        const cell = row.cells[at] ?? row.appendChild(document.createElement(at ? "td" : "th"));
+        if (!at) cell.scope = "row";
+        if (cell.textContent !== text) cell.textContent = text;
+      });
+    });
+  }
+
+  // The range moves on; what has left it at its edge is read there.
+  function show(at) {
+    const [from, to] = chart().seenRange();
+    const ms = Math.max(from, Math.min(at, to - 1));
+    const values = valuesAt(ms);
+    draw(ms, values);
+    fill(ms, values);
+    return values;
+  }
+
+  // To a reader it is told what changed on the way, not everything that stayed as it was.
+  function tell(ms, values) {
+    const changed = values.filter(([, , words], at) => said[at]?.[2] !== words).map(([, name, words]) => `${name} ${words}`);
+    said = values;
+    slider().setAttribute("aria-valuetext", [clock(ms), ...changed.slice(0, 5)].join("; "));
+  }
+
+  function span() {
+    const field = slider();
+    const [from, to] = chart().seenRange().map(Math.round);
+    Object.assign(field, { min: from, max: to, step: Math.max(1000, Math.round((to - from) / 180_000) * 1000) });
+  }
+
+  document.addEventListener("input", async ({ target }) => {
+    if (!target.matches?.("[data-cursor-slider]")) return;
+    await chart().wake();
+    if (!chart().isDrawn()) return;
+    kept = Number(target.value);
+    tell(kept, show(kept));
+  });
+  document.addEventListener("change", ({ target }) => {
+    if (!target.matches?.("[data-cursor-slider]")) return;
+    const query = new URLSearchParams(location.search);
+    query.set("at", `${new Date(Number(target.value)).toISOString().slice(0, 19)}Z`);
+    history.replaceState(history.state, "", `${location.pathname}?${query}`);
+  });
+
+  let waiting = 0;
+  function follow({ target, clientX, buttons }) {
+    const host = target.closest?.("[data-in-address]");
+    if (!host || buttons || !chart()?.isDrawn() || chart().host !== host || waiting) return;
+    waiting = requestAnimationFrame(() => {
+      waiting = 0;
+      const { l, r } = host.layout.margin;
+      const { left, width } = host.getBoundingClientRect();
+      const share = (clientX - left - l) / (width - l - r);
+      pointed = share >= 0 && share <= 1 ? share : null;
+      again();
+    });
+  }
+
+  // Where the pointer is; else where the slider is; else nowhere.
+  function again() {
+    if (!chart()?.isDrawn()) return;
+    const [from, to] = chart().seenRange();
+    hide();
+    if (pointed !== null) show(from + pointed * (to - from));
+    else if (kept !== null) show(kept);
+  }
+
+  document.addEventListener("pointermove", follow);
+  document.addEventListener("pointerout", ({ target, relatedTarget }) => {
+    const host = target.closest?.("[data-in-address]");
+    if (!host || host.contains(relatedTarget)) return;
+    pointed = null;
+    again();
+  });
+  document.addEventListener("ops:drawn", () => slider() && (span(), again()));
+  document.addEventListener("ops:zoomed", () => slider() && (span(), again()));
+}

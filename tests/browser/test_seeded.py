@@ -1,0 +1,111 @@
+"""Every screen on made-up facts by the million: axe finds nothing, nothing sticks out, each keeps its budget.
+
+`RECOVERY_OPS_TEST_SEEDED` names a data directory that `manage.py seed` has filled, as CI does with a million facts;
+where it is not said, these tests fill one with fewer.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from recovery_ops.bench import pages, served
+from tests.bench.test_pages_bench import over
+from tests.browser.stage import Stage
+from tests.browser.test_axe import faults_of, faults_of_form, faults_on
+from tests.flows.fleet import manage_each
+from tests.processes import Server
+
+FEW = pages.Scale(facts=40_000, agents=40, breakers=12, runs=500, escalations=400)
+"""Within a day."""
+LISTS = {
+    "overview": "/",
+    "overview of a month": "/?over=30d",
+    "monthly report": "/report/monthly",
+    "capacity": "/capacity?range=7d",
+    "breakers": "/breakers",
+    "named": "/named",
+    "timelines": "/timelines?range=24h",
+    "timelines as tables": "/timelines?range=24h&view=table",
+    "escalations": "/escalations",
+    "report": "/report",
+    "failures": "/failures?range=24h",
+    "unclassified": "/failures/unclassified",
+    "degradations": "/degradations?range=24h",
+    "amplification": "/amplification?range=24h",
+    "runs": "/runs?range=7d",
+    "policies": "/policies",
+    "agents": "/agents",
+    "intake": "/agents/intake",
+    "audit": "/audit",
+    "health": "/settings/health",
+    "found": "/find?q=operation",
+    "wallboard": "/wallboard",
+}
+LONGEST = {"timelines as tables"}
+"""Two thousand rows, over which axe goes for half a minute each time: in two ways instead of ten."""
+OF_ONE = {
+    "a breaker": "breakers",
+    "an escalation": "escalations",
+    "a failure": "failures",
+    "a run": "runs",
+}
+"""Pages of the first row of a list."""
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """A console in which very much has happened, and an administrator in front of it."""
+
+    stage: Stage
+    page: Page
+
+
+@pytest.fixture(scope="module")
+def crowd(chromium: str, browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
+    """One server and one page for all screens."""
+    data = tmp_path_factory.mktemp("seeded") / "data"
+    if filled := os.environ.get("RECOVERY_OPS_TEST_SEEDED"):
+        shutil.copytree(filled, data)
+    else:
+        words = (f"--{name}={getattr(FEW, name)}" for name in ("facts", "agents", "breakers", "runs", "escalations"))
+        manage_each(data, f"seed --days 1 {' '.join(words)}")
+    with Server(data) as server, browser.new_context(reduced_motion="reduce") as context:
+        stage = Stage(server, data).open_doors()
+        name, password = server.sign_in
+        stage.passwords[name] = password
+        yield Crowd(stage, stage.sign_in(context, name))
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_axe_finds_nothing_on_a_screen_that_is_full(name: str, crowd: Crowd) -> None:
+    look = faults_of_form if name in LONGEST else faults_of
+    assert faults_on(crowd.page, crowd.stage.server.url, name, LISTS[name], look) == []
+
+
+@pytest.mark.parametrize(("name", "found_in"), OF_ONE.items())
+def test_axe_finds_nothing_on_the_page_of_one_of_many(name: str, found_in: str, crowd: Crowd) -> None:
+    origin, path = crowd.stage.server.url, LISTS[found_in].partition("?")[0]
+    crowd.page.goto(origin + LISTS[found_in])
+    first = crowd.page.locator(f'main th[scope=row] a[href^="{path}/"]').first
+    assert faults_on(crowd.page, origin, name, str(first.get_attribute("href"))) == []
+
+
+def test_every_page_keeps_its_budget_however_much_has_happened(crowd: Crowd) -> None:
+    """Queries, bytes and jumps, which do not hang on the machine; times are for `manage.py bench pages`."""
+    server = served.Server(crowd.stage.server.url, crowd.stage.key, crowd.stage.server.process.pid, crowd.stage.data)
+    with ThreadPoolExecutor(1) as aside:  # a browser of its own, whose loop cannot be this thread's
+        reports = aside.submit(pages.measure_on, server, FEW, pages.PAGES, cpu_slower=1).result()
+    kept: tuple[str, ...] = ("pages: queries", "pages: HTML", "pages: first load", "pages: layout shift")
+    if "RECOVERY_OPS_TEST_SEEDED" not in os.environ:
+        # A young store whose range begins within a sum: the overview asks up to two questions more of it.
+        kept = kept[1:]
+    judged = [one for one in reports if one.name.startswith(kept)]
+    assert len(judged) == len(kept)
+    assert [fault for one in judged for fault in over(one)] == []

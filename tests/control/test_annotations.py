@@ -1,0 +1,135 @@
+"""Annotations: noted by every door, seen beside the facts, ended, removed; by those alone who may."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from html import unescape
+
+import pytest
+
+from events import keys
+from events.window import Window
+from recovery_ops.control.actions import Refused
+from recovery_ops.control.actions.annotations import annotate, end_annotation, remove_annotation
+from recovery_ops.control.marks import marks_in
+from recovery_ops.control.models import Annotation, AuditEntry
+from recovery_ops.control.roles import Role
+from tests.control.cast import asked
+from tests.control.test_api import Program
+from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
+from tests.events.seeding import NOW
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+HOUR = Window(start=NOW - timedelta(hours=1), end=NOW + timedelta(seconds=1))
+RANGE = "from=2026-11-21T13:26:19Z&to=2026-11-21T14:26:19Z"
+
+
+def noted(**given: object) -> Annotation:
+    return annotate(**asked(**{"text": "deploy 2.8.1", **given})).object
+
+
+def test_a_person_notes_a_deploy_and_everybody_sees_it_on_the_time_axis() -> None:
+    troubled_fleet()
+    client = signed_in(Role.RESPONDER)
+    assert "Annotate" in text_of(client.get("/timelines"))
+    said = {"text": "deploy 2.8.1", "at": "2026-11-21 14:00:00", "lasts": "moment", "tags": "Deploy, eu,"}
+    answer = client.post("/timelines/annotate", said)
+    assert (answer.status_code, answer["Location"]) == (303, "/timelines")
+    one = Annotation.objects.get()
+    assert (one.at, one.tag_names, one.by) == (NOW.replace(minute=0, second=0), ["deploy", "eu"], "ana")
+    page = unescape(signed_in(Role.VIEWER, "eva").get(f"/timelines?{RANGE}&view=table").content.decode())
+    assert f'href="/timelines/annotations/{one.number}"' in page
+    assert "deploy 2.8.1" in page
+    entry = AuditEntry.objects.get(verb="annotation.add")
+    assert (entry.object, entry.after["tags"]) == ("deploy 2.8.1", ["deploy", "eu"])
+
+
+def test_what_goes_on_is_there_until_somebody_ends_it_and_what_is_removed_is_gone() -> None:
+    one = noted(goes_on=True, at=NOW - timedelta(hours=3))
+    assert [(mark.word, mark.until) for mark in marks_in("dev", HOUR, "")] == [("deploy 2.8.1", HOUR.end)]
+    client = signed_in(Role.RESPONDER)
+    page = f"/timelines/annotations/{one.number}"
+    assert "it goes on" in text_of(client.get(page))
+    assert client.post(page, {"act": "end"}).status_code == 303
+    one.refresh_from_db()
+    assert (one.until, one.goes_on) == (NOW, False)
+    assert client.post(page, {"act": "end"}).status_code == 409, "it has ended already"
+    assert client.post(page, {"act": "remove"}).status_code == 303
+    assert client.get(page).status_code == 404
+    assert marks_in("dev", HOUR, "") == []
+    verbs = AuditEntry.objects.filter(result=AuditEntry.OK).order_by("number").values_list("verb", flat=True)
+    assert list(verbs) == ["annotation.add", "annotation.end", "annotation.remove"]
+
+
+def test_of_a_breaker_its_own_and_those_of_the_whole_environment_are_shown() -> None:
+    for operation in ("search_web", "embed", ""):
+        noted(text=f"about {operation or 'all'}", operation=operation)
+    noted(text="long ago", at=NOW - timedelta(days=2), until=NOW - timedelta(days=1))
+    assert {mark.word for mark in marks_in("dev", HOUR, "embed")} == {"about embed", "about all"}
+    assert len(marks_in("dev", HOUR, "")) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"text": " "}, "text"),
+        ({"text": "x" * 201}, "text"),
+        ({"at": NOW + timedelta(days=60)}, "at"),
+        ({"until": NOW - timedelta(days=1)}, "until"),
+        ({"until": NOW + timedelta(hours=1), "goes_on": True}, "until"),
+        ({"tags": ["a|b"]}, "tags"),
+    ],
+)
+def test_what_cannot_be_noted_is_refused_by_field(given: dict[str, object], field: str) -> None:
+    with pytest.raises(Refused) as refused:
+        noted(**given)
+    assert (refused.value.status, list(refused.value.fields)) == (400, [field])
+    assert not Annotation.objects.exists()
+
+
+def test_a_form_keeps_what_was_typed_and_says_what_is_wrong() -> None:
+    client = signed_in(Role.RESPONDER)
+    answer = client.post("/timelines/annotate", {"text": "freeze", "lasts": "span", "at": "noon"})
+    told = answer.content.decode()
+    assert answer.status_code == 422
+    assert 'value="freeze"' in told
+    assert "Say a moment" in told
+    assert "Say until when it lasts." in told
+
+
+def test_a_viewer_sees_and_does_not_note() -> None:
+    one = noted()
+    client = signed_in(Role.VIEWER)
+    assert "Annotate" not in text_of(client.get("/timelines"))
+    assert client.get("/timelines/annotate").status_code == 403
+    assert client.get(f"/timelines/annotations/{one.number}").status_code == 200
+    assert client.post(f"/timelines/annotations/{one.number}", {"act": "remove"}).status_code == 403
+    with pytest.raises(Refused):
+        remove_annotation(**asked(number=99))
+    with pytest.raises(Refused) as refused:
+        end_annotation(**asked(number=one.number))
+    assert refused.value.status == 409
+
+
+def test_programs_note_list_end_and_remove() -> None:
+    keys.forget_keys()
+    program = Program()
+    status, answer = program.post("annotations", {"reason": "the pipeline did it", "note": "deploy", "goes_on": True})
+    assert (status, answer["annotation"]["goes_on"]) == (200, True)
+    number = answer["annotation"]["number"]
+    assert program.post("annotations", {"reason": "the pipeline did it", "note": "x", "tags": ["eu"]})[0] == 200
+    found = program.get("annotations?tag=eu")[1]["annotations"]
+    assert [one["note"] for one in found] == ["x"]
+    assert len(program.get("annotations")[1]["annotations"]) == 2
+    assert program.post(f"annotations/{number}/end", {"reason": "the pipeline did it"})[0] == 200
+    assert program.post(f"annotations/{number}/remove", {"reason": "the pipeline did it"})[0] == 200
+    assert program.get(f"annotations/{number}")[0] == 404
+
+
+def test_what_was_typed_stays_text() -> None:
+    troubled_fleet()
+    one = noted(text=HOSTILE[:200])
+    client = signed_in(Role.RESPONDER)
+    for page in (f"/timelines?{RANGE}&view=table", f"/timelines/annotations/{one.number}"):
+        assert "<img" not in client.get(page).content.decode()

@@ -1,0 +1,92 @@
+"""What is told of an outage to those who are not of the house: on its page, by the API, on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from events.capacity.asking import capacity_event
+from events.capacity.detection import look
+from events.capacity.models import CapacityEvent
+from events.capacity.reach import read_reach
+from events.capacity.rows import CapacityEventRow, Owner
+from recovery_ops.control.capacity_words import NAMELESS, backends_of, customer_words
+from recovery_ops.rules.words import State
+from tests.control.visiting import signed_in, text_of
+from tests.events.seeding import NOW, Story, moved
+from tests.events.test_capacity import storm
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+
+def outage(**more: Any) -> CapacityEventRow:
+    """An outage that began five minutes ago, goes on, and opened a breaker."""
+    storm(Story(), since=300, until=0, **more).tell(moved(State.OPEN, breaker="model:large"), at=200).store()
+    look("dev", NOW)
+    read_reach("dev", NOW)
+    found = capacity_event("dev", CapacityEvent.objects.get(merged_into=None).pk, now=NOW)
+    assert found is not None
+    return found
+
+
+def test_it_says_what_it_is_since_when_how_many_and_what_is_done() -> None:
+    row = replace(outage(), fallbacks=3, waiting=1)
+    words = customer_words(row, NOW)
+    assert words.startswith("Since 21 Nov 2026 14:21 UTC helios large is overloaded. ")
+    assert f"{row.runs} tasks met failed requests so far." in words
+    assert "Requests are held back for a while whenever too many failed" in words
+    assert "3 answers have come from a replacement. 1 task waits to be tried again" in words
+    assert words.endswith("We are following it.")
+
+
+def test_of_one_that_is_over_it_says_from_when_to_when() -> None:
+    row = replace(outage(), is_over=True, last=NOW - timedelta(seconds=60))
+    words = customer_words(row, NOW)
+    assert words.startswith(
+        "From 21 Nov 2026 14:21 UTC to 21 Nov 2026 14:25 UTC (4m 00s) helios large was overloaded. "
+    )
+    assert "were held back" in words
+    assert words.endswith("It is over.")
+
+
+def test_no_name_of_ours_is_in_it() -> None:
+    row = outage(operation="ledger.book_secretly", provider=None, model=None)
+    assert backends_of(row) == NAMELESS
+    words = customer_words(row, NOW)
+    for ours in (row.operation, *row.operations, *row.services, *row.breakers, "CE-"):
+        assert ours not in words
+    assert words.startswith(f"Since 21 Nov 2026 14:21 UTC {NAMELESS} is overloaded.")
+
+
+@pytest.mark.parametrize("owner", list(Owner))
+def test_whose_it_is_decides_the_words(owner: Owner) -> None:
+    row = replace(outage(), owner=owner)
+    now, then = customer_words(row, NOW), customer_words(replace(row, is_over=True), NOW)
+    assert "helios large" in now
+    assert now.split(".")[0] != then.split(".")[0]
+
+
+def test_what_was_not_read_yet_is_not_counted_and_a_part_is_said_to_be_one() -> None:
+    row = outage()
+    assert "tasks" not in customer_words(replace(row, is_read=False), NOW)
+    assert f"At least {row.runs} tasks" in customer_words(replace(row, is_partial=True), NOW)
+    assert "20 requests failed so far." in customer_words(replace(row, runs=0, failures=20), NOW)
+
+
+def test_a_provider_of_which_several_models_failed_stands_once() -> None:
+    row = outage()
+    parts = (row, replace(row, model="small"), replace(row, provider="atlas", model="x"))
+    assert backends_of(replace(row, parts=parts)) == "atlas x and helios"
+
+
+def test_page_and_api_tell_the_same() -> None:
+    row = outage()
+    client = signed_in()
+    told = client.get(f"/api/v1/capacity/events/{row.id}").json()["customer_words"]
+    assert told == customer_words(row, NOW)
+    page = client.get(f"/capacity/{row.id}")
+    assert told in text_of(page)
+    assert f'data-copy-text="{told}"' in page.content.decode()

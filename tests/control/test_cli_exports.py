@@ -1,0 +1,41 @@
+"""Long lists as files on the operator's command line, against a running console."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from django.utils import timezone
+
+from recovery_ops import cli
+from recovery_ops.control.exporting import job
+from recovery_ops.control.models import Export
+from tests.control.test_cli import WHY, Operator, operator
+
+__all__ = ["operator"]  # the fixture
+
+
+def test_a_file_is_asked_for_watched_fetched_and_called_off(operator: Operator, tmp_path: Path) -> None:
+    assert operator.run("exports", "list") == cli.DONE
+    assert operator.said == ["You asked for none."]
+    assert operator.run("trip", "search_web", *WHY) == cli.DONE
+    start = ("exports", "start", "audit", "--narrowed", "did=breaker.trip", "--column", "number", "--column", "what")
+    assert operator.run(*start, "--dry-run") == cli.DONE
+    assert operator.said[0].startswith("Nothing was changed. It would be: ")
+    assert operator.run(*start) == cli.DONE
+    assert operator.said == ["1 audit as csv (did=breaker.trip): waiting, 0 of 0, 0 rows"]
+    kept = tmp_path / "audit.csv"
+    assert operator.run("exports", "fetch", "1", "--to", str(kept)) == cli.REFUSED
+    assert not kept.exists(), "what is refused leaves no file behind"
+    job.start_next(now=timezone.now(), start=job.run)
+    assert operator.run("exports", "show", "1") == cli.DONE
+    assert operator.said == ["1 audit as csv (did=breaker.trip): done, 1 of 1, 1 rows"]
+    assert operator.run("exports", "fetch", "1", "--to", str(kept)) == cli.DONE
+    head, row = kept.read_text().splitlines()
+    assert head.startswith("number,what,http")
+    assert row == "1,breaker.trip"
+    assert operator.run("exports", "fetch", "1", "--to", str(kept)) == cli.REFUSED
+    assert operator.said == [f"{kept} is there already: choose another name."]
+    assert operator.run("exports", "start", "escalations", "--format", "ndjson") == cli.DONE
+    assert operator.run("exports", "cancel", "2") == cli.DONE
+    assert Export.objects.get(number=2).state == "cancelled"
+    assert operator.run("exports", "start", "runs") == cli.REFUSED

@@ -1,0 +1,183 @@
+"""When a cause comes back that was put away until it escalates, or is resolved in the next version."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from events.failures import asking
+from recovery_ops.control.actions import attempt, failures
+from recovery_ops.control.actions.failures import triage
+from recovery_ops.control.actions.failures_due import keep_failures
+from recovery_ops.control.actors import Actor
+from recovery_ops.control.failures import standing_of
+from recovery_ops.control.models import AuditEntry, FailureCase
+from recovery_ops.control.refusals import Refused
+from recovery_ops.control.returning import Hour, escalates_at, is_newer
+from recovery_ops.rules.words import Category
+from tests.control.test_api import Program
+from tests.control.visiting import signed_in, text_of
+from tests.events.seeding import NOW, Story, failed
+
+stored = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+WHY = "it waits for the release of the client"
+
+
+@pytest.mark.parametrize(("usual", "at"), [(0, 10), (4, 10), (5, 11), (30, 61)])
+def test_what_is_usual_says_with_how_many_it_escalates(usual: int, at: int) -> None:
+    assert escalates_at(usual) == at
+
+
+@pytest.mark.parametrize(
+    ("minutes", "more", "began", "seen"),
+    [(0, 2, 0, 5), (59, 2, 0, 5), (60, 2, 60, 2), (150, 0, 120, 0), (150, 400, 120, 0), (-5, 1, 0, 4)],
+)
+def test_hours_follow_each_other(minutes: int, more: int, began: int, seen: int) -> None:
+    hour = Hour(NOW, 3).with_more(more, NOW + timedelta(minutes=minutes))
+    assert hour == (NOW + timedelta(minutes=began), seen)
+
+
+@pytest.mark.parametrize(
+    ("version", "known", "newer"),
+    [
+        ("2.8.2", ["2.8.1"], True),
+        ("2.10.0", ["2.9.1", "2.8.1"], True),
+        ("2.8.1", ["2.8.1"], False),
+        ("2.8.0", ["2.8.1"], False),
+        ("2.8.0", ["2.7.0", "2.8.1"], False),
+        ("v3", ["2.8.1"], True),
+        ("2.0", ["2"], False),
+        ("3", [], True),
+        ("", [], False),
+        ("", ["2.8.1"], False),
+        ("a1b2c3", ["9f8e7d"], True),
+        ("9f8e7d", ["9f8e7d"], False),
+        ("2.8.2", ["2.8.1", "main"], True),
+        ("2.8.2-rc1", ["2.8.2"], True),
+    ],
+)
+def test_a_newer_version_is_one_that_came_after_those_known(version: str, known: list[str], newer: bool) -> None:
+    assert is_newer(version, known) is newer
+
+
+def who() -> dict[str, Any]:
+    by = Actor(name="ana", kind="person", channel="web", may=lambda permission, environment: True, user_id=None)
+    return {"by": by, "environment": "dev", "reason": WHY, "now": NOW}
+
+
+def fails(times: int, *, ago_s: float, version: str = "2.8.1", instance: str = "r-0", name: str = "one") -> None:
+    told = [failed(Category.TIMEOUT, "crm.update", fingerprint=name)] * times
+    Story().tell(*told, at=ago_s, instance=instance, version=version).store()
+
+
+def look(after_s: float) -> int:
+    return keep_failures("dev", now=NOW + timedelta(seconds=after_s))
+
+
+class TestStored:
+    pytestmark = stored
+
+    def test_it_stays_away_at_its_usual_rate_and_comes_back_when_it_escalates(self) -> None:
+        fails(6, ago_s=7_000)
+        fails(5, ago_s=600)
+        fails(40, ago_s=500, name="another")
+        case = triage("archive", fingerprint="one", escalating=True, **who()).object
+        assert case.archived_usual == 6
+        assert standing_of(case, last=NOW, now=NOW).words == "archived until 13 in an hour"
+        fails(12, ago_s=-10)
+        assert look(20) == 0
+        fails(12, ago_s=-3_700)
+        assert look(3_710) == 0, "the next hour begins with none"
+        fails(1, ago_s=-3_720)
+        assert look(3_730) == 1
+        assert look(3_731) == 0
+        held = FailureCase.objects.get()
+        assert (held.state, held.archived_usual) == ("open", None)
+        assert held.reason == "It escalated: 13 times in an hour, 6 were usual at most."
+        assert AuditEntry.objects.latest("number").verb == "failure.return"
+
+    def test_however_much_fails_the_worst_hour_is_counted_whole(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(asking, "READ", 3)
+        fails(5, ago_s=7_000)
+        fails(9, ago_s=600, name="another")
+        assert asking.busiest_hours("dev", now=NOW) == {"one": 5, "another": 9}
+
+    def test_a_day_is_counted_before_anything_is_written(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        fails(5, ago_s=600)
+        order: list[str] = []
+        counted, carried_out = asking.busiest_hours, attempt.carry_out
+
+        def count(*args: Any, **more: Any) -> Any:
+            order.append("counted")
+            return counted(*args, **more)
+
+        def carry_out(*args: Any, **more: Any) -> Any:
+            order.append("written")
+            return carried_out(*args, **more)
+
+        monkeypatch.setattr(failures, "busiest_hours", count)
+        monkeypatch.setattr(failures, "carry_out", carry_out)
+        assert triage("archive", fingerprint="one", escalating=True, **who()).object.archived_usual == 5
+        assert order == ["counted", "written"]
+
+    def test_what_the_versions_known_do_does_not_bring_it_back(self) -> None:
+        fails(2, ago_s=600)
+        case = triage("resolve", fingerprint="one", next_version=True, **who()).object
+        assert case.versions == {"research": ["2.8.1"]}
+        fails(3, ago_s=-5)
+        assert standing_of(case, last=NOW + timedelta(seconds=5), now=NOW).words == "resolved in the next version"
+        assert look(10) == 0
+        fails(1, ago_s=-15, version="2.7.9", instance="r-old")
+        assert look(20) == 0
+        fails(1, ago_s=-25, version="2.9.0", instance="r-new", name="another")
+        assert look(30) == 0
+        fails(1, ago_s=-35, version="2.9.0", instance="r-new")
+        assert look(40) == 1
+        held = FailureCase.objects.get()
+        assert held.state == "regressed"
+        assert held.reason.startswith("It failed again in a newer version at ")
+
+    def test_resolved_now_and_in_the_next_version_are_two_decisions(self) -> None:
+        fails(1, ago_s=600)
+        assert triage("resolve", fingerprint="one", **who()).object.versions is None
+        again = triage("resolve", fingerprint="one", next_version=True, **who())
+        assert (again.was_already, again.object.versions) == (False, {"research": ["2.8.1"]})
+        assert triage("resolve", fingerprint="one", next_version=True, **who()).was_already
+        assert triage("resolve", fingerprint="one", **who()).object.versions is None
+
+    def test_without_a_version_there_is_no_next_one(self) -> None:
+        fails(1, ago_s=600, version="")
+        with pytest.raises(Refused) as refused:
+            triage("resolve", fingerprint="one", next_version=True, **who())
+        assert refused.value.code == "no_version"
+
+    def test_only_one_end_of_being_put_away_is_given(self) -> None:
+        fails(1, ago_s=600)
+        with pytest.raises(Refused):
+            triage("archive", fingerprint="one", escalating=True, more=3, **who())
+
+    def test_the_forms_say_so_and_the_page_shows_it(self) -> None:
+        fails(1, ago_s=600)
+        fails(1, ago_s=500, name="two")
+        client = signed_in()
+        assert "it escalates" in text_of(client.get("/failures/act/archive?fingerprint=one"))
+        said = {"fingerprint": "one", "until": "escalating", "reason": WHY}
+        assert client.post("/failures/act/archive", said).status_code == 303
+        said = {"fingerprint": "two", "how": "next", "reason": WHY}
+        assert client.post("/failures/act/resolve", said).status_code == 303
+        page = text_of(client.get("/failures?tab=all"))
+        assert "archived until 10 in an hour" in page.replace("\N{NO-BREAK SPACE}", " ")
+        assert "resolved in the next version" in page
+
+    def test_a_program_says_it_too(self) -> None:
+        fails(1, ago_s=600)
+        body = {"reason": WHY, "verb": "archive", "fingerprints": ["one"], "escalating": True}
+        assert Program().post("failures", body)[0] == 200
+        [row] = Program().get("failures")[1]["failures"]
+        assert (row["state"], row["archived_usual"]) == ("archived", 1)
+        body = {"reason": WHY, "verb": "resolve", "fingerprints": ["one"], "next_version": True}
+        assert Program().post("failures", body)[0] == 200
+        [row] = Program().get("failures")[1]["failures"]
+        assert (row["state"], row["next_version_after"]) == ("resolved", {"research": ["2.8.1"]})

@@ -1,0 +1,201 @@
+"""What people do about a class of failures: written by editors, drawn as text alone, ticked for a question, audited."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from events.keys import create_key
+from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.models import AuditEntry, Escalation, Runbook, RunbookTick
+from recovery_ops.control.roles import Role
+from recovery_ops.control.runbooks import blocks_of, fault_of_text, key_of
+from recovery_ops.rules.facts import Escalated
+from recovery_ops.rules.words import Category
+from tests.control.cast import REASON
+from tests.control.visiting import HOSTILE, signed_in, text_of
+from tests.events.seeding import NOW, Story
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+STEPS = "# First\n- Look at `status.example.org`\n- Ask **the provider**\nThen wait.\n1. Say so to customers"
+
+
+def question(category: Category = Category.TIMEOUT, operation: str = "charge_card") -> Escalation:
+    """Somebody is asked about a failure of this class."""
+    asked = Escalated(operation=operation, category=category, queue="payments", reason="persistent")
+    Story().tell(asked, at=10).store()
+    open_escalations("dev", NOW)
+    return Escalation.objects.latest("pk")
+
+
+def write(text: str = STEPS, category: str = "timeout", role: Role = Role.EDITOR, **form: Any) -> Any:
+    """The answer to the form of the steps."""
+    given = {"markdown": text, "owner": "payments", "review_on": "2026-12-31", "reason": REASON, "version": "0"} | form
+    return signed_in(role, str(role)).post(f"/policies/playbook/{category}/edit", given)
+
+
+def tick(number: int, words: str, act: str = "done", role: Role = Role.RESPONDER) -> Any:
+    return signed_in(role, str(role)).post(f"/escalations/{number}/steps", {act: key_of(words)})
+
+
+# -- drawn -------------------------------------------------------------------------------------------------------------
+def test_lines_are_steps_headings_and_text() -> None:
+    told = [(one.kind, one.words) for one in blocks_of("## Now\n- [ ] one\n* [x] two\n 3) three\n-not a step\n\n")]
+    assert told == [("heading", "Now"), ("step", "one"), ("step", "two"), ("step", "three"), ("text", "-not a step")]
+
+
+@pytest.mark.parametrize(
+    ("words", "drawn"),
+    [
+        ("see `a<b`", "see <code>a&lt;b</code>"),
+        ("**now** & then", "<strong>now</strong> &amp; then"),
+        ("[page](https://x.org/a?b=1)", '<a href="https://x.org/a?b=1" rel="noreferrer">page</a>'),
+        ("[here](/breakers/search_web)", '<a href="/breakers/search_web" rel="noreferrer">here</a>'),
+        ("[no](javascript:alert(1))", "[no](javascript:alert(1))"),
+        ("[no](//evil.example)", "[no](//evil.example)"),
+        ('[no](https://x"onclick=y)', "[no](https://x&quot;onclick=y)"),
+        (HOSTILE, "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;"),
+        ("**<b>`</b>**`", "<strong>&lt;b&gt;`&lt;/b&gt;</strong>`"),
+    ],
+)
+def test_nothing_but_code_strong_words_and_links_comes_through(words: str, drawn: str) -> None:
+    [one] = blocks_of(f"- {words}")
+    assert one.html == drawn
+
+
+def test_a_step_keeps_its_key_while_its_words_stay() -> None:
+    before, after = blocks_of("- one\n- two\n- one"), blocks_of("- new\n- one\n- two, really\n- one")
+    assert len({one.key for one in before}) == 3
+    assert {one.key for one in before} & {one.key for one in after} == {before[0].key, before[2].key}
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", ""),
+        ("- one", ""),
+        ("Only words.", "has no step: begin a line with - and a space"),
+        ("- one\0", "has characters that cannot be shown"),
+        ("- x\n" * 51, "has at most 50 steps"),
+        (f"- {'x' * 401}", "has steps of at most 400 characters"),
+    ],
+)
+def test_what_is_wrong_with_a_text_is_said(text: str, fault: str) -> None:
+    assert fault_of_text(text) == fault
+
+
+# -- written -----------------------------------------------------------------------------------------------------------
+def test_an_editor_writes_them_and_the_playbook_says_whose_they_are_and_when_they_were_used() -> None:
+    assert "never set up" in signed_in(Role.VIEWER).get("/policies/playbook/timeout").content.decode()
+    assert write().status_code == 303
+    page = signed_in(Role.VIEWER).get("/policies/playbook/timeout")
+    assert "First Look at status.example.org Ask the provider Then wait. Say so to customers" in text_of(page)
+    assert "Owner payments Review by 2026-12-31 Last used never Written by editor" in text_of(page)
+    assert "/edit" not in page.content.decode()
+    assert "timeout 3 payments 2026-12-31 never" in text_of(signed_in().get("/policies?tab=playbook&range=15m"))
+    entry = AuditEntry.objects.latest("number")
+    assert (entry.verb, entry.object, entry.actor_name) == ("runbook.save", "the steps for timeout", "editor")
+    assert entry.after["text"] == STEPS
+    assert write(version="1", review_on="2026-11-20").status_code == 303
+    assert "overdue" in text_of(signed_in().get("/policies/playbook/timeout"))
+    assert write("", version="2").status_code == 303
+    assert AuditEntry.objects.latest("number").verb == "runbook.remove"
+    assert "never set up" in signed_in(Role.VIEWER).get("/policies/playbook/timeout").content.decode()
+
+
+def test_nobody_below_an_editor_writes_them_and_nobody_over_somebody_elses() -> None:
+    assert write(role=Role.OPERATOR).status_code == 403
+    assert signed_in().get("/policies/playbook/timeout/edit").status_code == 403
+    assert write().status_code == 303
+    late = write("- something else")
+    assert late.status_code == 409
+    assert "editor wrote them meanwhile" in text_of(late)
+    wrong = write("Only words.", version="1")
+    assert wrong.status_code == 400
+    assert "has no step: begin a line with - and a space" in text_of(wrong)
+    assert Runbook.objects.get().text == STEPS
+    assert signed_in().get("/policies/playbook/gremlins").status_code == 404
+
+
+def test_what_they_say_is_text_on_every_page() -> None:
+    one = question()
+    assert write(f"- {HOSTILE}", owner=HOSTILE).status_code == 303
+    for path in ("/policies/playbook/timeout", f"/escalations/{one.pk}", "/policies?tab=playbook&range=15m"):
+        assert HOSTILE not in signed_in().get(path).content.decode()
+
+
+# -- ticked ------------------------------------------------------------------------------------------------------------
+def test_steps_stand_beside_the_question_and_ticks_are_audited() -> None:
+    one, other = question(), question(operation="refund")
+    assert "Nobody has written any" in text_of(signed_in().get(f"/escalations/{one.pk}"))
+    write()
+    assert "0 of 3 done" in text_of(signed_in().get(f"/escalations/{one.pk}"))
+    assert tick(one.pk, "Ask **the provider**").headers["Location"] == f"/escalations/{one.pk}#steps"
+    page = signed_in().get(f"/escalations/{one.pk}")
+    assert "1 of 3 done" in text_of(page)
+    assert "Ask the provider responder, 14:26:18" in text_of(page)
+    assert re.findall(r'aria-checked="(\w+)"', page.content.decode()) == ["false", "true", "false"]
+    assert "0 of 3 done" in text_of(signed_in().get(f"/escalations/{other.pk}"))
+    entry = AuditEntry.objects.latest("number")
+    assert (entry.verb, entry.object, entry.after["step"]) == ("runbook.tick", str(one), "Ask **the provider**")
+    assert (Runbook.objects.get().used_at, Runbook.objects.get().used_by) == (NOW, "responder")
+    tick(one.pk, "Ask **the provider**")
+    assert AuditEntry.objects.filter(verb="runbook.tick").count() == 1, "a second click does nothing"
+    tick(one.pk, "Ask **the provider**", "undo")
+    assert not RunbookTick.objects.exists()
+    entry = AuditEntry.objects.latest("number")
+    assert (entry.verb, entry.before["step"]) == ("runbook.untick", "Ask **the provider**")
+
+
+def test_what_was_written_otherwise_is_ticked_no_more_and_viewers_tick_nothing() -> None:
+    one = question()
+    write()
+    tick(one.pk, "Ask **the provider**")
+    write("- Ask the other provider", version="1")
+    assert "0 of 1 done" in text_of(signed_in().get(f"/escalations/{one.pk}"))
+    client, gone = signed_in(Role.RESPONDER, "responder"), {"done": key_of("Say so to customers")}
+    assert "The steps have none like that any more." in text_of(
+        client.post(f"/escalations/{one.pk}/steps", gone, follow=True)
+    )
+    assert [tick.step for tick in RunbookTick.objects.all()] == ["Ask **the provider**"]
+    assert tick(one.pk, "Ask the other provider", role=Role.VIEWER).status_code == 403
+    assert 'role="checkbox"' not in signed_in(Role.VIEWER, "vera").get(f"/escalations/{one.pk}").content.decode()
+    assert tick(999, "x").status_code == 404
+    assert signed_in().get(f"/escalations/{one.pk}/steps").status_code == 405
+
+
+def test_the_post_mortem_is_what_it_was() -> None:
+    one = question()
+    before = signed_in().get(f"/escalations/{one.pk}?format=json").json()
+    write()
+    tick(one.pk, "Ask **the provider**")
+    assert signed_in().get(f"/escalations/{one.pk}?format=json").json() == before
+
+
+# -- programs ----------------------------------------------------------------------------------------------------------
+def test_a_program_reads_writes_and_ticks() -> None:
+    one = question()
+    client = Client(headers={"Authorization": f"Bearer {create_key('bot', ['read', 'act'], 'dev')[1]}"})
+    assert client.get("/api/v1/runbooks/timeout").json()["runbook"]["markdown"] == ""
+    assert client.get("/api/v1/runbooks/moon").status_code == 404
+    body = {"reason": REASON, "markdown": STEPS, "owner": "payments", "review_on": "2026-12-31", "version": 0}
+    put = client.put("/api/v1/runbooks/timeout", body, "application/json")
+    assert put.json()["runbook"]["steps"][1] == "Ask **the provider**"
+    assert client.put("/api/v1/runbooks/timeout", body | {"version": 7}, "application/json").status_code == 409
+    assert client.put("/api/v1/runbooks/moon", body, "application/json").status_code == 404
+    assert client.put("/api/v1/runbooks/bug", body | {"review_on": "soon"}, "application/json").status_code == 400
+    assert [row["category"] for row in client.get("/api/v1/runbooks").json()["runbooks"]] == ["timeout"]
+    path = f"/api/v1/escalations/{one.pk}/steps"
+    assert [step["done"] for step in client.get(path).json()["steps"]] == [False, False, False]
+    done = client.post(path, {"reason": REASON, "step": "Ask **the provider**", "done": True}, "application/json")
+    assert [step["done"] for step in done.json()["steps"]] == [False, True, False]
+    undone = client.post(
+        path, {"reason": REASON, "step": key_of("Ask **the provider**"), "done": False}, "application/json"
+    )
+    assert not any(step["done"] for step in undone.json()["steps"])
+    assert client.post(path, {"reason": REASON, "step": "nothing", "done": True}, "application/json").status_code == 409
+    assert client.get("/api/v1/escalations/999/steps").status_code == 404
