@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Max, Min, Q, QuerySet, Subquery
 from django.db.models.fields.json import KeyTextTransform
@@ -43,7 +44,7 @@ class Page:
 def capacity_events(
     environment: str, *, start: datetime, end: datetime, now: datetime, bounds: OutageBounds | None = None
 ) -> list[CapacityEventRow]:
-    """The events that touch [start, end], newest first, at most 500. Four queries; index `capacity_by_last`.
+    """The events that touch [start, end], newest first, at most 500. Three queries; index `capacity_by_last`.
 
     Who has read the `bounds` already hands them on, here and below, which spares a query.
     """
@@ -66,7 +67,7 @@ def capacity_page(
     """So many of the events that touch [start, end], or of those alone that are not over, behind the place `after`.
 
     `provider` and `region` leave out what is no outage of the one, or did not fail in the other. What is one event has
-    one place: that of its first part in the range. Four queries.
+    one place: that of its first part in the range. Three queries.
     """
     bounds = bounds or bounds_of(environment)
     touching = _known(environment).filter(last_us__gte=to_us(start), started_us__lte=to_us(end))
@@ -83,8 +84,7 @@ def capacity_page(
         wholes = wholes.filter(Q(first_us__lt=-int(after[0])) | Q(first_us=-int(after[0]), whole__lt=-int(after[1])))
     places = list(wholes.order_by("-first_us", "-whole").values_list("whole", "first_us")[: most + 1])
     shown = [whole for whole, _ in places[:most]]
-    parts = touching.filter(Q(pk__in=shown, part_of=None) | Q(part_of__in=shown)) if shown else ()
-    rows = {row.id: row for row in _rows(environment, parts, now, bounds)}
+    rows = {row.id: row for row in _whole_rows(environment, shown, now, bounds)} if shown else {}
     last = (-places[most - 1][1], -places[most - 1][0]) if len(places) > most else None
     return Page(rows=[rows[whole] for whole in shown], last=last)
 
@@ -136,14 +136,14 @@ def struck_beside(row: CapacityEventRow, environment: str) -> list[str]:
 
 
 def newest_over(environment: str, *, now: datetime, bounds: OutageBounds | None = None) -> CapacityEventRow | None:
-    """The event that ended last. Three queries; index `capacity_by_last`."""
+    """The event that ended last. Two queries, one with `bounds`; index `capacity_by_last`."""
     bounds = bounds or bounds_of(environment)
     quiet_since_us = to_us(now) - _quiet_us(bounds)
     known = _known(environment).annotate(whole=Coalesce("part_of_id", "id"))
     hot = known.filter(last_us__gte=quiet_since_us).order_by().values("whole")
     # Of a whole of which no part is hot the newest part is its end; a quiet part of one that goes on ends nothing.
-    newest = known.filter(last_us__lt=quiet_since_us).exclude(whole__in=hot).order_by("-last_us")[:1]
-    rows = [row for row in _rows(environment, newest, now, bounds) if row.is_over]
+    newest = known.filter(last_us__lt=quiet_since_us).exclude(whole__in=hot).order_by("-last_us").values("whole")[:1]
+    rows = [row for row in _whole_rows(environment, newest, now, bounds) if row.is_over]
     return rows[0] if rows else None
 
 
@@ -216,6 +216,14 @@ def _rows(
     for event in whole:
         known.setdefault(event.pk, event)
     return _wholes(known.values(), now, _quiet_us(bounds or bounds_of(environment)))
+
+
+def _whole_rows(
+    environment: str, heads: Sequence[int] | QuerySet[Any, Any], now: datetime, bounds: OutageBounds
+) -> list[CapacityEventRow]:
+    """The rows of these wholes, with every part that each has. One query."""
+    parts = _known(environment).filter(Q(pk__in=heads, part_of=None) | Q(part_of__in=heads)).order_by("pk")
+    return _wholes(parts, now, _quiet_us(bounds))
 
 
 def _wholes(events: Iterable[CapacityEvent], now: datetime, quiet_us: int) -> list[CapacityEventRow]:

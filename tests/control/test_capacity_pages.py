@@ -21,6 +21,7 @@ from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import RetryScheduled, RunFinished
 from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
 from tests.control.test_api import Program
+from tests.control.test_page_fragments import asked_of
 from tests.control.visiting import HOSTILE, REASON, signed_in, text_of
 from tests.events.seeding import NOW, Story, heartbeat, moved
 from tests.events.test_capacity import storm
@@ -346,3 +347,22 @@ def test_a_week_of_which_nothing_is_known_says_so() -> None:
     said = text_of(signed_in().get("/capacity?heat=week"))
     assert "as far as it is known: 0 of 84 spans" in said
     assert "0 in all" not in said
+
+
+def test_the_page_asks_as_often_whether_outages_go_on_are_over_or_lie_before_the_range() -> None:
+    """Over it was two questions more, and the list of a seeded store went beyond what a page may ask."""
+    client = signed_in(Role.VIEWER)
+    Story().tell(heartbeat(), at=0).store()
+    look_back("dev", NOW)
+    ranges = ("range=6h", "range=1h", "from=2026-07-01T00:00:00Z&to=2026-07-02T00:00:00Z")
+
+    def asked(path: str) -> int:
+        client.get(path)  # the range that is chosen is noted in the session, once
+        return asked_of(client, path)
+
+    none = {words: asked(f"/capacity?{words}") for words in ranges}
+    for hours_ago in (2, 4):
+        storm(Story(), since=3600 * hours_ago, until=3600 * hours_ago - 300).store()
+        look_back("dev", NOW)
+    assert "The last, of" in text_of(client.get("/capacity?range=6h"))
+    assert all(asked(f"/capacity?{words}") <= none[words] for words in ranges)

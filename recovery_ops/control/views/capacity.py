@@ -13,6 +13,7 @@ from django.utils import timezone
 from events import drawing, queries
 from events.capacity.arranging import arrangements_of
 from events.capacity.asking import (
+    Page,
     capacity_event,
     capacity_page,
     failures_in,
@@ -79,7 +80,9 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
         "tiles": _tiles(environment, sums, found, window),
         "budgets": budget_rows(environment, now=now, open_alerts=open_burns),
         "burns": burns,
-        "sentence": _sentence(found, environment, now, bounds),
+        "sentence": _sentence(
+            found, _newest_over(read, environment, now, bounds, holds_it=after is None and window.end >= now), now
+        ),
         "heat": None if is_week else _heat(sums, window),
         "week": week_of(environment, now=now) if is_week else None,
         "facets": list(_facets(request, narrowed, chosen)),
@@ -261,10 +264,20 @@ def _heat(sums: Sums, window: Window) -> Strip | None:
     return Strip(rows=rows, axis=drawing.axis(start, end), bin_s=bins.bin_s) if rows else None
 
 
-def _sentence(rows: Sequence[CapacityEventRow], environment: str, now: datetime, bounds: OutageBounds) -> str:
+def _newest_over(
+    read: Page, environment: str, now: datetime, bounds: OutageBounds, *, holds_it: bool
+) -> CapacityEventRow | None:
+    """The event that ended last, where none of these goes on; read from a page that `holds_it` when it is whole."""
+    if going_on(read.rows):
+        return None
+    if read.rows and holds_it and read.last is None:
+        return max(read.rows, key=lambda row: row.last)
+    return newest_over(environment, now=now, bounds=bounds)
+
+
+def _sentence(rows: Sequence[CapacityEventRow], last: CapacityEventRow | None, now: datetime) -> str:
     current = going_on(rows)
     if not current:
-        last = newest_over(environment, now=now, bounds=bounds)
         if last is None:
             return "No outage or overload has been seen here."
         return (
