@@ -21,6 +21,7 @@ from events.queries.readings import number_in
 from events.queries.sums import FAILED, capacity_name
 from events.queries.trouble import failure_row
 from events.rows import FailureRow
+from events.runs.struck import Struck
 from recovery_ops.rules.facts import FailureClassified
 from recovery_ops.rules.outages import OUTAGE_COUNTS, OUTAGE_KNOBS, OutageBounds, parse_outage_bounds
 from recovery_ops.rules.words import Category
@@ -90,12 +91,13 @@ def capacity_page(
 
 
 def capacity_event(environment: str, number: int, *, now: datetime) -> CapacityEventRow | None:
-    """One event; `merged_into` says which one it is a part of now. Three queries."""
-    event = CapacityEvent.objects.filter(environment=environment, pk=number).first()
+    """One event; `merged_into` says which one it is a part of now. Two queries."""
+    mine = CapacityEvent.objects.filter(environment=environment, pk=number)
+    event = mine.annotate(bounds=_bounds_beside(environment)).first()
     if event is None:
         return None
     into = event.merged_into_id or event.part_of_id
-    rows = _rows(environment, [event], now)
+    rows = _rows(environment, [event], now, parse_outage_bounds(event.bounds, "bounds", []))
     named = next(row for row in rows if row.id == (event.part_of_id or number))
     return named if into is None else replace(named, id=number, merged_into=into)
 
@@ -127,6 +129,14 @@ def wholes_by_number(
     return {number: rows[event.part_of_id or event.pk] for number, event in grown.items()}
 
 
+def parts_struck(row: CapacityEventRow) -> list[Struck]:
+    """What an event is an outage of, so that its failures and the runs that met them can be told."""
+    return [
+        Struck(part.provider, part.model, part.operation, part.region, to_us(part.started), to_us(part.last))
+        for part in row.parts or (row,)
+    ]
+
+
 def struck_beside(row: CapacityEventRow, environment: str) -> list[str]:
     """The other backends that failed at the same time, by name. One query; index `capacity_by_last`."""
     beside = _known(environment).filter(last_us__gte=to_us(row.started), started_us__lte=to_us(row.last))
@@ -150,11 +160,10 @@ def newest_over(environment: str, *, now: datetime, bounds: OutageBounds | None 
 def events_going_on(environment: str, *, now: datetime) -> list[CapacityEventRow]:
     """Those that are not over, the newest first. One query."""
     since_us = to_us(now) - int(OUTAGE_KNOBS["quiet_s"].maximum or 0) * US_PER_S
-    bounds = CapacityLook.objects.filter(environment=environment).values("bounds")[:1]
     hot = _known(environment).filter(last_us__gte=since_us).order_by()
     heads = hot.values_list(Coalesce("part_of_id", "id"))
     late = _known(environment).filter(Q(last_us__gte=since_us) | Q(pk__in=heads) | Q(part_of__in=heads))
-    read = list(late.annotate(bounds=Subquery(bounds)).order_by("-started_us", "-id")[:EVENTS_MOST])
+    read = list(late.annotate(bounds=_bounds_beside(environment)).order_by("-started_us", "-id")[:EVENTS_MOST])
     if not read:
         return []
     rows = _wholes(read, now, _quiet_us(parse_outage_bounds(read[0].bounds, "bounds", [])))
@@ -168,12 +177,14 @@ def count_going_on(environment: str, *, now: datetime) -> int:
 
 
 def similar_before(row: CapacityEventRow, environment: str, *, now: datetime) -> list[CapacityEventRow]:
-    """Earlier events of the same backend, newest first. Three queries."""
+    """Earlier events of the same backend, newest first. One query."""
     same = _known(environment).filter(provider=row.provider, model=row.model, operation=row.operation)
     mine = [row.id, *(part.id for part in row.parts)]
     before = same.filter(started_us__lt=to_us(row.started), part_of=None).exclude(pk__in=mine).order_by("-started_us")
-    rows = _rows(environment, before[:SIMILAR_MOST], now)
-    return [one for one in rows if one.id != row.id]
+    parts = _parts_of(environment, before.values("pk")[:SIMILAR_MOST])
+    read = list(parts.annotate(bounds=_bounds_beside(environment)))
+    rows = _wholes(read, now, _quiet_us(parse_outage_bounds(read[0].bounds, "bounds", []))) if read else []
+    return sorted(rows, key=lambda one: one.started, reverse=True)
 
 
 def failures_in(row: CapacityEventRow, environment: str, *, limit: int = 20) -> list[FailureRow]:
@@ -222,8 +233,17 @@ def _whole_rows(
     environment: str, heads: Sequence[int] | QuerySet[Any, Any], now: datetime, bounds: OutageBounds
 ) -> list[CapacityEventRow]:
     """The rows of these wholes, with every part that each has. One query."""
-    parts = _known(environment).filter(Q(pk__in=heads, part_of=None) | Q(part_of__in=heads)).order_by("pk")
-    return _wholes(parts, now, _quiet_us(bounds))
+    return _wholes(_parts_of(environment, heads), now, _quiet_us(bounds))
+
+
+def _parts_of(environment: str, heads: Sequence[int] | QuerySet[Any, Any]) -> QuerySet[CapacityEvent]:
+    """Every part of these wholes."""
+    return _known(environment).filter(Q(pk__in=heads, part_of=None) | Q(part_of__in=heads)).order_by("pk")
+
+
+def _bounds_beside(environment: str) -> Subquery:
+    """The bounds that hold, to be read with each row instead of by a question of their own."""
+    return Subquery(CapacityLook.objects.filter(environment=environment).values("bounds")[:1])
 
 
 def _wholes(events: Iterable[CapacityEvent], now: datetime, quiet_us: int) -> list[CapacityEventRow]:

@@ -1,7 +1,7 @@
 """Every question asked of the store of facts; pages, figures, API and exports ask these and no others."""
 
 from events.majority import majority
-from events.queries.breakers import breaker, breakers, instance_states, is_reported
+from events.queries.breakers import breaker, breakers, breakers_named, instance_states, is_reported
 from events.queries.fleet import fleet, reporting_spans
 from events.queries.fleet_lanes import fleet_lanes
 from events.queries.in_force import agent_named, settings_in_force
@@ -63,6 +63,7 @@ __all__ = [
     "agent_named",
     "breaker",
     "breakers",
+    "breakers_named",
     "capacity_per_bin",
     "degradations",
     "failures_per_bin",

@@ -20,6 +20,7 @@ from events.runs.narrowing import Narrow
 from events.runs.rows import RunFact, RunStory
 from events.runs.stored import begun_before, facts_of
 from events.runs.story import tell
+from events.runs.struck import Struck, is_of_outage
 from recovery_ops.rules.facts import Escalated, FailureClassified, RunFinished, RunStarted
 from recovery_ops.rules.words import RunStatus
 from recovery_ops.wire import names
@@ -107,6 +108,7 @@ def runs(
     breaker: str = "",
     fingerprint: str = "",
     grouping: Grouping = AS_SENT,
+    struck: Sequence[Struck] | None = None,
     narrow: Narrow = _ANY,
     before_us: int | None = None,
     most: int | None = None,
@@ -117,10 +119,11 @@ def runs(
     `most` are on a page (else `PAGE`), and whichever was named in the same microsecond as the last of them.
 
     `operation` and `breaker` are those of a failure, `fingerprint` the name of its cause, which `grouping` says of
-    each. Indexes: `fact_by_event`, `fact_by_run`.
+    each; with `struck` the failure is one of those that an outage of these parts is made of. Indexes: `fact_by_event`,
+    `fact_by_run`.
     """
     is_wanted = _Wanted(
-        show, operation, breaker, grouping.head(fingerprint), grouping, narrow.category, narrow.model.lower()
+        show, operation, breaker, grouping.head(fingerprint), grouping, narrow.category, narrow.model.lower(), struck
     )
     until_us = min(to_us(end), before_us) if before_us is not None else to_us(end)
     most = PAGE if most is None else most
@@ -164,7 +167,8 @@ class _Found:
 def _found(environment: str, wanted: _Wanted, start_us: int, until_us: int, most: int) -> _Found:
     """The runs that are named in [start, until): enough for a page, or all that the facts which are read name."""
     found = _Found((), {}, None)
-    for read in sorted({min(READ_FIRST, READ), READ}):
+    # Of the failures of an outage it is not known how many others lie between: they are read once.
+    for read in [READ] if wanted.struck is not None else sorted({min(READ_FIRST, READ), READ}):
         named, rest_us = _naming(environment, wanted, start_us, until_us, read)
         newest: dict[str, int] = {}
         for run, at_us in named:
@@ -190,6 +194,7 @@ class _Wanted:
     grouping: Grouping
     category: str = ""
     model: str = ""
+    struck: Sequence[Struck] | None = None
 
     @property
     def mark(self) -> str:
@@ -198,7 +203,17 @@ class _Wanted:
             return names.attribute_of(RunFinished, "status")
         return names.attribute_of(FailureClassified, "fingerprint") if self.cause else ""
 
-    def of(self, mark: str | None, breaker: str, category: str, operation: str, provider: str, model: str) -> bool:
+    def of(
+        self,
+        at_us: int,
+        mark: str | None,
+        breaker: str,
+        category: str,
+        operation: str,
+        provider: str,
+        model: str,
+        region: str | None,
+    ) -> bool:
         """Whether a fact with these is one of them."""
         if self.show is Show.FAILED:
             return mark in _ENDED_BADLY
@@ -210,10 +225,13 @@ class _Wanted:
             return False
         if self.model and self.model not in capacity_name(provider, model, "").lower():
             return False
+        said = {"category": category, "operation": operation, "provider": provider, "model": model}
+        if self.struck is not None and not is_of_outage(self.struck, at_us=at_us, region=region, **said):
+            return False
         return not self.cause or self.cause == cause_of(self.grouping, mark, category, operation, provider, model)
 
 
-_OF_FAILURE = ("breaker", "category", "operation", "provider", "model")
+_OF_FAILURE = ("breaker", "category", "operation", "provider", "model", "region")
 
 
 def _naming(
@@ -229,7 +247,7 @@ def _naming(
     columns = named.annotate(mark=mark).order_by("-at_us", "-id").values_list("run", "at_us", "mark", *_OF_FAILURE)
     read = list(columns[:most])
     rest_us = read[-1][1] if len(read) == most else None
-    return [(run, at_us) for run, at_us, *kind in read if run and wanted.of(*kind)], rest_us
+    return [(run, at_us) for run, at_us, *kind in read if run and wanted.of(at_us, *kind)], rest_us
 
 
 def _ended_since(environment: str, since_us: int) -> set[str]:

@@ -134,6 +134,7 @@ def _standing(place: Place) -> Iterator[_Asked]:
     yield "sentence", lambda: queries.sentence(environment, now)
     yield "breakers", lambda: queries.breakers(environment, now=now)
     yield "breaker", lambda: queries.breaker(environment, one, now=now)
+    yield "some breakers", lambda: queries.breakers_named(environment, [one], now=now)
     yield "instances of one breaker", lambda: queries.instance_states(environment, one, now=now)
     yield "operations", lambda: queries.operations(environment, now=now)
     yield "fleet", lambda: queries.fleet(environment, now=now)
@@ -178,5 +179,10 @@ def _of_one_event(place: Place) -> Iterator[_Asked]:
     for row in [found] if found is not None else []:
         yield "one capacity event", partial(capacity.capacity_event, environment, row.id, now=now)
         yield "failures of one capacity event", partial(capacity.failures_in, row, environment)
+        struck = capacity.parts_struck(row)
+        yield (
+            "runs of one capacity event",
+            partial(runs.runs, environment, start=row.started, end=row.last, struck=struck, most=20),
+        )
         yield "events like one", partial(capacity.similar_before, row, environment, now=now)
         yield "backends beside one event", partial(capacity.struck_beside, row, environment)

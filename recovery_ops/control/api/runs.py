@@ -6,10 +6,9 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from events.failures.grouping import AS_SENT
 from events.runs.asking import PAGE, Show, run_of, runs
 from events.runs.narrowing import ASKS as NARROWED_BY
-from events.runs.narrowing import Narrow, faults_in
+from events.runs.narrowing import faults_in
 from events.runs.records import RECORDS_MOST
 from events.runs.rows import RunStory
 from recovery_ops.control.actions.raising import raise_about
@@ -21,7 +20,7 @@ from recovery_ops.control.cursors import cursor_of
 from recovery_ops.control.documents import escalations as documents_escalations
 from recovery_ops.control.documents import runs as documents_runs
 from recovery_ops.control.escalations.in_runs import asked_by, with_answers
-from recovery_ops.control.failures import grouping_of
+from recovery_ops.control.exporting.runs import asked_of
 from recovery_ops.control.refusals import UNKNOWN, Refused
 from recovery_ops.control.standings import reporting_in, standing_of
 
@@ -29,7 +28,8 @@ from recovery_ops.control.standings import reporting_in, standing_of
 class Runs(Api):
     """`GET /api/v1/runs`: runs that a fact in a range names, newest first.
 
-    `operation` and `fingerprint` are those of a failure and narrow runs that met one, which are shown without `show`.
+    `operation`, `breaker`, `fingerprint` and `outage` are those of a failure and narrow runs that met one, which are
+    shown without `show`.
     A page may hold fewer than `limit`, or none, while `next` goes on: so many runs are looked through for each.
     """
 
@@ -39,7 +39,9 @@ class Runs(Api):
         | {
             "show": f"one of {', '.join(Show)} ({Show.TROUBLED})",
             "operation": "only runs in which this operation failed",
+            "breaker": "only runs in which this breaker's calls failed",
             "fingerprint": "only runs that met this cause",
+            "outage": "only runs that met this capacity event, as 12 or CE-12",
         }
         | NARROWED_BY
     )
@@ -54,19 +56,13 @@ class Runs(Api):
         if faults := faults_in(asked):
             name, has_to_be = next(iter(faults.items()))
             raise Refused("invalid", f"{name} {has_to_be}.", fields=faults)
-        is_troubled = show == Show.TROUBLED
-        fingerprint = asked.get("fingerprint", "")[:401] if is_troubled else ""
         found = runs(
             self.environment,
             start=start,
             end=end,
-            show=Show(show),
-            operation=asked.get("operation", "")[:200] if is_troubled else "",
-            fingerprint=fingerprint,
-            grouping=grouping_of(self.environment) if fingerprint else AS_SENT,
-            narrow=Narrow.of(asked),
             before_us=None if after is None else int(after[0]),
             most=limit,
+            **asked_of(self.environment, asked),
         )
         reporting = reporting_in(self.environment, found.rows, now)
         rows = [documents_runs.of_run(one, standing_of(one, now, reporting).word) for one in found.rows]

@@ -6,18 +6,25 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from django.utils import timezone
+
+from events.capacity.asking import parts_struck, wholes_by_number
 from events.failures.grouping import AS_SENT
 from events.moments import from_us, to_us
 from events.runs.asking import Show, count_naming, runs
 from events.runs.narrowing import ASKS, Narrow
 from events.runs.rows import RunStory
+from events.runs.struck import Struck
 from recovery_ops.control.exporting.lists import Batch, Cells, FileList, Wish
 from recovery_ops.control.failures import grouping_of
 from recovery_ops.control.standings import reporting_in, standing_of
 
 _AT_ONCE = 200
-OF_FAILURES = ("operation", "breaker", "fingerprint")
-"""What narrows the runs that met a failure, and no others."""
+_NUMBER_DIGITS = 15
+_WORD_CHARS = 401
+"""The name of a cause that was split is that long at most."""
+OF_FAILURES = ("operation", "breaker", "fingerprint", "outage")
+"""What narrows the runs that met a failure, and no others; `outage` is a capacity event, as "CE-12"."""
 
 
 class RunsFile(FileList):
@@ -78,12 +85,28 @@ def show_of(given: Any) -> Show:
     return Show(asked) if asked in set(Show) else Show.TROUBLED
 
 
+def of_failures(given: Any) -> dict[str, str]:
+    """What of an address narrows the runs that met a failure, by name; empty where nothing does."""
+    is_troubled = show_of(given) is Show.TROUBLED
+    return {name: given.get(name, "")[:_WORD_CHARS] if is_troubled else "" for name in OF_FAILURES}
+
+
 def asked_of(environment: str, given: Any) -> dict[str, Any]:
     """What `runs` is asked beside its range: the kind, what narrows it, and how causes are grouped where one does."""
-    show = show_of(given)
-    narrowed = {name: given.get(name, "")[:200] if show is Show.TROUBLED else "" for name in OF_FAILURES}
+    narrowed = of_failures(given)
+    outage = narrowed.pop("outage")
     grouping = grouping_of(environment) if narrowed["fingerprint"] else AS_SENT
-    return {"show": show, "grouping": grouping, "narrow": Narrow.of(given), **narrowed}
+    struck = struck_in(environment, outage) if outage else None
+    return {"show": show_of(given), "grouping": grouping, "struck": struck, "narrow": Narrow.of(given), **narrowed}
+
+
+def struck_in(environment: str, outage: str) -> list[Struck]:
+    """The parts of a capacity event, by its number or its name; none of one that is not known. Three queries."""
+    digits = outage.strip().upper().removeprefix("CE-")
+    if not digits.isascii() or not digits.isdigit() or len(digits) > _NUMBER_DIGITS:
+        return []
+    found = wholes_by_number(environment, [int(digits)], now=timezone.now())
+    return [part for row in found.values() for part in parts_struck(row)]
 
 
 def before_of(given: Any) -> int | None:

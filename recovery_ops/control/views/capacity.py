@@ -36,6 +36,7 @@ from events.wording import clock_text, count_text, listing, span_text, state_wor
 from recovery_ops.control.capacity_words import customer_words
 from recovery_ops.control.cursors import cursor_of
 from recovery_ops.control.notify.budgets import budget_rows, burn_alerts
+from recovery_ops.control.views.capacity_runs import runs_href, runs_reached
 from recovery_ops.control.views.capacity_tiles import capacity_tiles
 from recovery_ops.control.views.facets import Facet, facets_of
 from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
@@ -93,7 +94,10 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
         "page": page(request, found, after, cursor_of(read.last) if read.last else ""),
         "empty": None if narrowed else _empty(environment, window, now, found, narrow, narrowing),
         "rule": _rule(bounds),
-        "rows": [(*_line(row, now), _WORDS[row.owner.value]) for row in shown],
+        "rows": [
+            (row, _codes(row), _reached_beside_runs(row), row.lasted(now), _WORDS[row.owner.value], runs_href(row))
+            for row in shown
+        ],
     }
     return render_page(request, "control/capacity", context)
 
@@ -169,6 +173,7 @@ def one_event(request: HttpRequest, *, environment: str, number: int) -> HttpRes
         raise Http404(f"There is no capacity event CE-{number} in {environment}.")
     if row.merged_into is not None:
         return redirect("capacity-event", number=row.merged_into)
+    reached = runs_reached(row, environment, now)
     context = {
         "now": now,
         "row": row,
@@ -180,6 +185,9 @@ def one_event(request: HttpRequest, *, environment: str, number: int) -> HttpRes
         "beside": listing(struck_beside(row, environment), most=4),
         "categories": [(one.value, count, _share(count, row)) for one, count in row.categories.items()],
         "operations": [(name, count, _share(count, row)) for name, count in row.operations.items()],
+        "runs": reached.rows,
+        "is_further_back": reached.is_further_back,
+        "runs_href": runs_href(row),
         "failures": failures_in(row, environment),
         "similar": [_line(one, now) for one in similar_before(row, environment, now=now)],
         "timelines_href": _timelines_href(row),
@@ -303,10 +311,18 @@ def _telling(row: CapacityEventRow, now: datetime) -> str:
 
 
 def _reached(row: CapacityEventRow) -> str:
+    return _reached_on(row, f"{count_text(row.runs, 'run')} on " if row.runs else "")
+
+
+def _reached_beside_runs(row: CapacityEventRow) -> str:
+    """The same where its runs have a column of their own."""
+    return _reached_on(row, "")
+
+
+def _reached_on(row: CapacityEventRow, runs: str) -> str:
     if not row.is_read:
         return "being read"
     least = "at least " if row.is_partial else ""
-    runs = f"{count_text(row.runs, 'run')} on " if row.runs else ""
     waiting = f", {count_text(row.waiting, 'run waits', 'runs wait')}" if row.waiting else ""
     return f"{least}{runs}{count_text(row.instances, 'instance')}{waiting}"
 
@@ -372,8 +388,8 @@ def _standing(row: CapacityEventRow, environment: str, now: datetime) -> list[tu
     meant = {one.breaker for one in row.moves} | set(row.breakers) | set(row.operations)
     told = [
         f"{one.name} is {state_word(one.worst)} on {one.counts.get(one.worst, 0)} of {one.instances}"
-        for one in queries.breakers(environment, now=now)
-        if one.name in meant and one.worst is not None and not one.is_flowing
+        for one in queries.breakers_named(environment, meant, now=now)
+        if one.worst is not None and not one.is_flowing
     ]
     return [("Breakers now", listing(told, most=4) or "all flow")]
 

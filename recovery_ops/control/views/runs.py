@@ -23,7 +23,7 @@ from events.window import PRESETS, Window, window_in
 from events.wording import count_text, listing
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.exporting.lists import rows_at_once, wish_in
-from recovery_ops.control.exporting.runs import OF_FAILURES, RunsFile, asked_of, before_of, show_of
+from recovery_ops.control.exporting.runs import OF_FAILURES, RunsFile, asked_of, before_of, of_failures, show_of
 from recovery_ops.control.standings import Standing, reporting_in, standing_of
 from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
@@ -63,8 +63,7 @@ class Chip:
 
 
 def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """The newest runs of a kind that meet what is asked for; `operation`, `breaker` and `fingerprint` narrow those that
-    met a failure."""
+    """The newest runs of a kind that meet what is asked for; `OF_FAILURES` narrow those that met a failure."""
     now = timezone.now()
     window = window_in(request, environment, now=now)
     show, before_us = show_of(request.GET), before_of(request.GET)
@@ -72,7 +71,7 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
         wish = wish_in(request, environment, window, now)
         return rows_answer(request, f"runs {environment} {show}", RunsFile.columns, rows_at_once(RunsFile(), wish))
     asked = asked_of(environment, request.GET)
-    narrow, narrowed = asked["narrow"], {name: asked[name] for name in OF_FAILURES}
+    narrow, narrowed = asked["narrow"], of_failures(request.GET)
     found = runs(environment, start=window.start, end=window.end, before_us=before_us, **asked)
     narrowing = narrowing_of(request, _filters(found.looked), _said(request.GET, narrow))
     reporting = reporting_in(environment, found.rows, now)
@@ -92,7 +91,7 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
         "exports": "runs",
         "columns": Columns(request, _HEADS, before=int(visit_of(request).grants.may("respond", environment))),
         "looked": len(found.looked),
-        "narrowed": [(name, value) for name, value in narrowed.items() if value],
+        "narrowed": [(name, value, _without(request, name)) for name, value in narrowed.items() if value],
         "chip_word": _CHIPS[show].lower(),
         "rows": [_row(story, now, reporting) for story in found.rows],
         "older_href": _older(request, found.older_us),

@@ -1,0 +1,93 @@
+"""The runs that an outage reached: on its page, behind its row of the list, in files and for programs."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+from events.capacity.detection import look
+from events.capacity.models import CapacityEvent
+from events.capacity.reach import read_reach
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import Exhausted, FallbackActivated, RetryScheduled, RunFinished
+from recovery_ops.rules.words import Category, DelaySource, Rung, RunStatus, StopReason
+from tests.control.test_api import Program
+from tests.control.test_page_fragments import asked_of
+from tests.control.visiting import signed_in, text_of
+from tests.events.seeding import NOW, Story, failed
+from tests.events.test_capacity import storm
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+
+QUERIES_MOST = 15
+
+
+def outage() -> CapacityEvent:
+    """Of helios / large, which reached run-0 to run-2; of what failed in run-7 something else was the cause."""
+    story = storm(Story(), since=300, until=100)
+    story.tell(failed(Category.TIMEOUT, operation="search_web"), at=200, run="run-7", instance="a-1")
+    story.tell(failed(Category.INVALID_REQUEST, operation="model:large", provider="helios"), at=200, run="run-8")
+    storm(story, since=200, until=190, provider="atlas", model="small")
+    story.tell(
+        RetryScheduled(
+            operation="model:large",
+            attempt=2,
+            delay_s=12.0,
+            delay_source=DelaySource.RETRY_AFTER,
+            category=Category.OVERLOADED,
+        ),
+        at=99,
+        run="run-0",
+        instance="a-1",
+    )
+    story.tell(FallbackActivated(operation="model:large", fallback="small", level=1), at=90, run="run-1")
+    gave_up = Exhausted(operation="model:large", reason=StopReason.ATTEMPTS, attempts=3, rungs=(Rung.RETRY,))
+    story.tell(gave_up, at=90, run="run-2")
+    story.tell(RunFinished(status=RunStatus.FAILED, duration_s=9.0), at=80, run="run-2").store()
+    look("dev", NOW)
+    read_reach("dev", NOW)
+    return CapacityEvent.objects.get(provider="helios", model="large")
+
+
+def runs_in(page: str) -> list[str]:
+    return sorted(set(re.findall(r'href="/runs/(run-\d)"', page)))
+
+
+def test_its_page_has_its_runs_with_what_each_did_and_leads_to_all_of_them_and_to_no_others() -> None:
+    event = outage()
+    client = signed_in(Role.VIEWER)
+    page = client.get(f"/capacity/{event.pk}")
+    html, said = page.content.decode(), text_of(page)
+    assert asked_of(client, f"/capacity/{event.pk}") <= QUERIES_MOST
+    assert runs_in(html) == ["run-0", "run-1", "run-2"]
+    assert "waited 12 s" in said
+    assert "small answers for model:large" in said
+    assert "gave up" in said
+    assert html.count("reached rung") == 3, "each with its ladder"
+    [href] = {unescape(one) for one in re.findall(r'href="(/runs\?[^"]+)"', html)}
+    assert f"outage=CE-{event.pk}" in href
+    assert runs_in(client.get(href).content.decode()) == ["run-0", "run-1", "run-2"]
+    assert f"outage CE-{event.pk}" in text_of(client.get(href))
+    listed = client.get("/capacity").content.decode()
+    assert href in unescape(listed), "the list leads to the same"
+
+
+def test_programs_and_files_are_narrowed_alike_and_an_unknown_outage_reached_nobody() -> None:
+    event = outage()
+    rows = signed_in().get(f"/runs?outage={event.pk}&range=1h&format=json").json()["rows"]
+    assert sorted(row["run"] for row in rows) == ["run-0", "run-1", "run-2"]
+    told = Program("read").get(f"runs?outage=CE-{event.pk}")[1]["runs"]
+    assert sorted(row["run"] for row in told) == ["run-0", "run-1", "run-2"]
+    for unknown in ("987654", "moon", "9" * 40):
+        page = signed_in().get("/runs", {"outage": unknown, "range": "1h"})
+        assert (page.status_code, runs_in(page.content.decode())) == (200, []), unknown
+
+
+def test_an_event_of_which_the_facts_are_gone_says_so_and_keeps_their_number() -> None:
+    event = outage()
+    CapacityEvent.objects.filter(pk=event.pk).update(started_us=1_000_000, last_us=2_000_000)
+    said = text_of(signed_in().get(f"/capacity/{event.pk}"))
+    assert "What told of its runs is not kept any more; their number stays." in said
