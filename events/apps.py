@@ -17,4 +17,5 @@ class EventsConfig(AppConfig):
         import_module("recovery_ops.celery")
         # Tables of their own rooms; `events.models` cannot name them, because they build on it.
         import_module("events.capacity.models")
+        import_module("events.deployments.models")
         import_module("events.recoveries.models")

@@ -38,7 +38,7 @@ _FINGERPRINT = names.ATTRIBUTES["fingerprint"]
 
 
 class Kind(StrEnum):
-    """What names are names of; the values are also columns of a row, but for the last two."""
+    """What names are names of; the values are also columns of a row, but for the last three."""
 
     OPERATION = "operation"
     BREAKER = "breaker"
@@ -48,6 +48,7 @@ class Kind(StrEnum):
     REGION = "region"
     SERVICE = "service"
     INSTANCE = "instance"
+    VERSION = "version"
     FINGERPRINT = "fingerprint"
 
 
@@ -92,6 +93,7 @@ class Names:
                     row.model,
                     row.region,
                     given,
+                    row.attributes.get(names.SERVICE_VERSION),
                 )
                 if said not in self._passed:
                     round_.bound(row)
@@ -191,6 +193,9 @@ def _names_of(row: Row) -> Iterator[tuple[Kind, str, str]]:
         yield Kind.SERVICE, agent.service, agent.service
     if agent.instance and agent.instance != OTHER:
         yield Kind.INSTANCE, agent.instance, f"{agent.service}/{agent.instance}"
+    version = row.attributes.get(names.SERVICE_VERSION)
+    if version and version != OTHER:
+        yield Kind.VERSION, str(version), _short(f"{agent.service}/{version}")
     fingerprint = row.attributes.get(_FINGERPRINT)
     if fingerprint is not None and fingerprint != OTHER:
         text = str(fingerprint)
@@ -213,7 +218,7 @@ def _fold(row: Row, kind: Kind, name: str) -> None:
     elif kind is Kind.INSTANCE:
         row.agent = AgentName(row.agent.environment, row.agent.service, OTHER)
     else:
-        row.attributes[_FINGERPRINT] = OTHER
+        row.attributes[names.SERVICE_VERSION if kind is Kind.VERSION else _FINGERPRINT] = OTHER
 
 
 # -- for people, and for the sweep -------------------------------------------------------------------------------------

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple, Self
 
 import orjson
 
+from events.deployments.told import Versions, add_versions
 from events.models import DEGRADATION_EVENTS, NAME_CHARS
 from events.records import AgentName, Row
+from events.stated import count_of, number_of, spelled, text_of, whole_of, whole_or_none
 from events.summing import (
     CALLS,
     CAPACITY_429,
@@ -38,8 +40,6 @@ from recovery_ops.rules.facts import BreakerStateChanged, DegradationEnded, Sett
 from recovery_ops.rules.words import State
 from recovery_ops.wire import category_of, names, state_of
 
-MOST_COUNT = 10**9
-"""No single count of a fact is taken for more, so that sums stay far from where a database's integers end."""
 REASON_CHARS = 1000
 WORD_CHARS = 32
 _MINUTE_US = 60_000_000
@@ -110,10 +110,10 @@ def _unsaid(name: str) -> Group:
 
 def _fold_agent(agent: AgentFold, row: Row) -> None:
     given, position = row.attributes, row.position
-    revision = _whole(given.get(_A["revision"]))
-    config_hash = _text(given.get(_A["config_hash"]), 64)
+    revision = whole_of(given.get(_A["revision"]))
+    config_hash = text_of(given.get(_A["config_hash"]), 64)
     if row.event == "desired_state_rejected":
-        reason = _text(given.get(_A["reason"]), REASON_CHARS)
+        reason = text_of(given.get(_A["reason"]), REASON_CHARS)
         agent.groups["rejected"].join(Group(position, (row.at_us, revision, reason)))
         return
     agent.groups["revision"].join(Group(position, (revision, config_hash)))
@@ -129,11 +129,11 @@ def _heartbeat(row: Row) -> tuple[Any, ...]:
     given = row.attributes
     return (
         row.at_us,
-        _number(given.get(_A["interval_s"])) or 0.0,
-        _text(given.get(_A["status"]), WORD_CHARS) or "running",
-        _number(given.get(_A["uptime_s"])) or 0.0,
+        number_of(given.get(_A["interval_s"])) or 0.0,
+        text_of(given.get(_A["status"]), WORD_CHARS) or "running",
+        number_of(given.get(_A["uptime_s"])) or 0.0,
         *(
-            _whole(given.get(_A[name]))
+            whole_of(given.get(_A[name]))
             for name in ("schema_version", "breakers_open", "runs_in_flight", "outbox_pending", "outbox_dropped")
         ),
     )
@@ -182,17 +182,17 @@ def _change(row: Row) -> Group:
         (
             row.at_us,
             row.state,
-            _spelled(state_of, given.get(_A["previous_state"])),
-            _text(given.get(_A["trigger"]), WORD_CHARS),
+            spelled(state_of, given.get(_A["previous_state"])),
+            text_of(given.get(_A["trigger"]), WORD_CHARS),
             row.operation,
-            _whole_or_none(given.get(_CHANGE["calls"])),
-            _whole_or_none(given.get(_CHANGE["failures"])),
-            _number(given.get(_A["failure_rate"])),
-            _number(given.get(_A["threshold"])),
-            _spelled(category_of, given.get(_A["last_category"])),
-            _number(given.get(_CHANGE["wait_s"])),
-            _text(given.get(_A["override_id"]), NAME_CHARS),
-            _whole_or_none(given.get(_A["revision"])),
+            whole_or_none(given.get(_CHANGE["calls"])),
+            whole_or_none(given.get(_CHANGE["failures"])),
+            number_of(given.get(_A["failure_rate"])),
+            number_of(given.get(_A["threshold"])),
+            spelled(category_of, given.get(_A["last_category"])),
+            number_of(given.get(_CHANGE["wait_s"])),
+            text_of(given.get(_A["override_id"]), NAME_CHARS),
+            whole_or_none(given.get(_A["revision"])),
         ),
     )
 
@@ -216,11 +216,11 @@ def _settings(row: Row) -> Group:
         row.position,
         (
             row.at_us,
-            _whole(given.get(_A["revision"])),
-            _whole_or_none(given.get(_A["settings_version"])) or 1,
-            _text(given.get(_A["operation_kind"]), WORD_CHARS),
-            _text(given.get(_SETTINGS_BREAKER), NAME_CHARS),
-            _count(given, _A["count"]),
+            whole_of(given.get(_A["revision"])),
+            whole_or_none(given.get(_A["settings_version"])) or 1,
+            text_of(given.get(_A["operation_kind"]), WORD_CHARS),
+            text_of(given.get(_SETTINGS_BREAKER), NAME_CHARS),
+            count_of(given, _A["count"]),
             orjson.dumps(stated, option=orjson.OPT_SORT_KEYS).decode(),
         ),
     )
@@ -302,17 +302,17 @@ def intervals(markers: Iterable[Marker], opened: Interval | None = None, after_u
 def marker_of(row: Row) -> tuple[DegradationName, Marker]:
     """What a degradation_started or degradation_ended says."""
     given = row.attributes
-    name = DegradationName(row.agent, row.operation, _text(given.get(_A["kind"]), WORD_CHARS))
+    name = DegradationName(row.agent, row.operation, text_of(given.get(_A["kind"]), WORD_CHARS))
     marker = Marker(
         row.position,
         row.at_us,
         row.event == "degradation_started",
-        _text(given.get(_A["from_name"]), NAME_CHARS),
-        _text(given.get(_A["to_name"]), NAME_CHARS),
-        _text(given.get(_A["reason"]), REASON_CHARS),
+        text_of(given.get(_A["from_name"]), NAME_CHARS),
+        text_of(given.get(_A["to_name"]), NAME_CHARS),
+        text_of(given.get(_A["reason"]), REASON_CHARS),
         row.category,
-        int(min(_number(given.get(_A["duration_s"])) or 0.0, 1e9) * 1e6),
-        _count(given, _DEGRADED_CALLS),
+        int(min(number_of(given.get(_A["duration_s"])) or 0.0, 1e9) * 1e6),
+        count_of(given, _DEGRADED_CALLS),
     )
     return name, marker
 
@@ -330,6 +330,7 @@ class Folded:
     markers: dict[DegradationName, list[Marker]] = field(default_factory=dict)
     sums: Sums = field(default_factory=dict)
     moves: Moves = field(default_factory=dict)
+    versions: Versions = field(default_factory=dict)
     lanes: LaneSums = field(default_factory=dict)
     """By the minute."""
 
@@ -373,12 +374,13 @@ def _fold_agents_rows(folded: Folded, name: AgentName, rows: Sequence[Row]) -> N
             stated = SettingsName(name, row.operation)
             folded.settings.setdefault(stated, Group()).join(_settings(row))
     agent.groups["described"].join(Group(newest.position, _description(newest.attributes)))
+    add_versions(folded.versions, name, rows)
     _fold_breakers(folded, name, rows)
     _fold_sums(folded.sums, name, rows)
 
 
 def _description(given: Mapping[str, Any]) -> tuple[str, str]:
-    return _text(given.get(names.SERVICE_VERSION), NAME_CHARS), _text(given.get(names.GROUP), NAME_CHARS)
+    return text_of(given.get(names.SERVICE_VERSION), NAME_CHARS), text_of(given.get(names.GROUP), NAME_CHARS)
 
 
 def _fold_breakers(folded: Folded, agent: AgentName, rows: Iterable[Row]) -> None:
@@ -404,7 +406,7 @@ def _fold_breakers(folded: Folded, agent: AgentName, rows: Iterable[Row]) -> Non
 
 def left_by(attributes: Mapping[str, Any]) -> str:
     """The state that a move left, by its attributes."""
-    return _spelled(state_of, attributes.get(_A["previous_state"])) or State.CLOSED.value
+    return spelled(state_of, attributes.get(_A["previous_state"])) or State.CLOSED.value
 
 
 def _fold_sums(sums: Sums, agent: AgentName, rows: Iterable[Row]) -> None:
@@ -445,56 +447,12 @@ def _count_row(counters: list[int], event: str, row: Row) -> None:
             counters[OVERLOADED] += 1
     elif event == "calls_counted":
         for index, counted in enumerate(_COUNTED, CALLS):
-            counters[index] += _count(row.attributes, counted)
+            counters[index] += count_of(row.attributes, counted)
     else:
         counters[FACTS] += 1
         if event == "breaker_rejected":
             # What an override let through although the breaker was against it was not rejected.
             if row.attributes.get(_A["reason"]) != "not_enforced":
-                counters[REJECTIONS] += _count(row.attributes, _A["count"], missing=1)
+                counters[REJECTIONS] += count_of(row.attributes, _A["count"], missing=1)
         elif (index := COUNTER_OF.get(event, -1)) >= 0:
             counters[index] += 1
-
-
-# -- values, whatever was sent -----------------------------------------------------------------------------------------
-
-
-def _text(given: object, most: int) -> str:
-    if given is None:
-        return ""
-    text = given if isinstance(given, str) else str(given)
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _number(given: object) -> float | None:
-    """A finite number, also from a text of digits; None for anything else."""
-    if isinstance(given, bool) or not isinstance(given, int | float | str):
-        return None
-    try:
-        number = float(given)
-    except (ValueError, OverflowError):
-        return None
-    return number if abs(number) < 1e18 else None  # false for NaN, too
-
-
-def _whole_or_none(given: object) -> int | None:
-    number = _number(given)
-    return None if number is None else max(-MOST_COUNT, min(int(number), MOST_COUNT))
-
-
-def _whole(given: object) -> int:
-    return _whole_or_none(given) or 0
-
-
-def _count(given: Mapping[str, Any], name: str, missing: int = 0) -> int:
-    number = _whole_or_none(given.get(name))
-    return missing if number is None else max(0, number)
-
-
-def _spelled(read: Any, given: object) -> str:
-    if given is None:
-        return ""
-    try:
-        return str(read(given).value)
-    except ValueError:
-        return ""

@@ -15,6 +15,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from events import partitions
+from events.deployments.models import ServiceVersion
 from events.models import (
     LANE_MINUTES,
     VIEWS,
@@ -204,4 +205,5 @@ def _forget_agents(now: datetime, sweep: _Sweep) -> None:
     _delete(BreakerState.objects.filter(agent__last_seen_us__lt=micros(now - KEEP_BREAKERS)), sweep)
     _delete(SettingsInForce.objects.filter(agent__last_seen_us__lt=micros(now - KEEP_BREAKERS)), sweep)
     _delete(Degradation.objects.filter(agent__last_seen_us__lt=micros(now - KEEP_AGENTS)), sweep)
+    _delete(ServiceVersion.objects.filter(last_us__lt=micros(now - KEEP_AGENTS)), sweep)
     _delete(Agent.objects.filter(last_seen_us__lt=micros(now - KEEP_AGENTS)), sweep)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 
+from events.deployments.told import Told, VersionName
 from events.fold import AGENT_GROUPS, BREAKER_COLUMNS, SETTINGS_COLUMNS, Interval
 from events.models import DEGRADATION_EVENTS
 from events.summing import COUNTERS, DIMENSIONS
@@ -119,8 +120,8 @@ SPANS = Merge(
 _LANE_KEY = ("environment", "breaker", "minutes", "span", "agent_id")
 
 
-def _further(column: str, sign: str) -> str:
-    mine, theirs = f'events_instancemoves."{column}"', f'excluded."{column}"'
+def _further(column: str, sign: str, table: str = "events_instancemoves") -> str:
+    mine, theirs = f'{table}."{column}"', f'excluded."{column}"'
     return f'"{column}" = CASE WHEN {theirs} {sign} {mine} THEN {theirs} ELSE {mine} END'
 
 
@@ -130,6 +131,14 @@ LANES = Merge(
     f"ON CONFLICT ({_listed(_LANE_KEY)}) DO UPDATE SET moves = events_instancemoves.moves + excluded.moves,"
     f" {_further('worst', '>')}, {_further('first', '<')}, {_further('last', '>')}",
     order=_LANE_KEY,
+)
+_VERSION_KEY = VersionName._fields
+VERSIONS = Merge(
+    "events_serviceversion",
+    (*_VERSION_KEY, *Told._fields),
+    f"ON CONFLICT ({_listed(_VERSION_KEY)}) DO UPDATE SET {_further('first_us', '<', 'events_serviceversion')},"
+    f" {_further('last_us', '>', 'events_serviceversion')}, {_further('beat_us', '>', 'events_serviceversion')}",
+    order=_VERSION_KEY,
 )
 _BREAKER_KEY = ("environment", "breaker", "agent_id")
 BREAKERS = Merge(
@@ -164,6 +173,10 @@ SELECT_BREAKERS = (
 SELECT_SETTINGS = (
     f"SELECT {_listed((*_SETTINGS_KEY, *_SETTINGS_COLUMNS))} FROM events_settingsinforce"
     " WHERE (agent_id, operation) IN (VALUES "
+)
+SELECT_VERSIONS = (
+    f"SELECT {_listed((*_VERSION_KEY, *Told._fields))} FROM events_serviceversion"
+    f" WHERE ({_listed(_VERSION_KEY)}) IN (VALUES "
 )
 _INTERVAL_OF = "FROM events_degradation WHERE agent_id = %s AND operation = %s AND kind = %s"
 SELECT_INTERVAL_FROM = (

@@ -124,6 +124,7 @@ _PATHS = {
     "square": "M-4.5 7.5h9v9h-9z",
     "diamond": "M0 6 6 12 0 18-6 12z",
     "circle": "M-4.500 12a4.500 4.500 0 1 0 9 0a4.500 4.500 0 1 0-9 0z",
+    "hexagon": "M-4.800 9.200 0 6.500 4.800 9.200v5.600L0 17.500-4.800 14.800z",
     "triangle-up": "M0 6.500 6 17.500H-6z",
 }
 """The glyphs of marks, around the point where they stand; the word beside each says what it is."""

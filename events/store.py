@@ -20,6 +20,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 
 from events import statements
+from events.deployments.told import Told, VersionName, Versions
 from events.fold import (
     AGENT_GROUPS,
     AgentFold,
@@ -158,6 +159,7 @@ class _Writer:
     def join(self, folded: Folded) -> None:
         """Join what new facts say to the tables."""
         self._join_agents(folded.agents)
+        self._join_versions(folded.versions)
         self._join_breakers(folded.breakers)
         self._join_settings(folded.settings)
         for name, markers in sorted(folded.markers.items()):
@@ -191,6 +193,15 @@ class _Writer:
         # Its every fact had come before under another name, so it has still said nothing.
         mute = [(self.agent_ids[name],) for name in self._made if name not in agents]
         self._cursor.executemany("DELETE FROM events_agent WHERE id = %s AND first_seen_us = 0", mute)
+
+    def _join_versions(self, versions: Versions) -> None:
+        settled = set()
+        for rows in self._read_by(statements.SELECT_VERSIONS, list(versions)):
+            for environment, service, version, *stored in rows:
+                name, known = VersionName(environment, service, version), Told(*stored)
+                if versions[name].joined(known) == known:
+                    settled.add(name)
+        self._merge(statements.VERSIONS, [(*name, *told) for name, told in versions.items() if name not in settled])
 
     def _join_breakers(self, breakers: dict[BreakerName, BreakerFold]) -> None:
         if not breakers:

@@ -15,6 +15,8 @@ from django.db import connection, transaction
 from django.db.models import F, Value
 
 from events import statements
+from events.deployments.models import ServiceVersion
+from events.deployments.told import Told, VersionName, Versions
 from events.fold import AGENT_GROUPS, BREAKER_COLUMNS, SETTINGS_COLUMNS, Folded, fold_into, intervals
 from events.models import (
     Agent,
@@ -90,6 +92,7 @@ def stored_tables(since_us: int) -> dict[str, dict[Any, Any]]:
         "sum": _stored_sums(since_us),
         "span": _stored_spans(since_us),
         "lane": _stored_lanes(names, since_us),
+        "version": _stored_versions(since_us),
     }
 
 
@@ -103,6 +106,7 @@ def folded_tables(folded: Folded, since_us: int) -> dict[str, dict[Any, Any]]:
         "sum": _folded_sums(folded, since_us),
         "span": _folded_spans(folded, since_us),
         "lane": _folded_lanes(folded, since_us),
+        "version": _recent_versions(folded.versions, since_us),
     }
 
 
@@ -239,3 +243,18 @@ def _folded_lanes(folded: Folded, since_us: int) -> dict[Any, Any]:
     since = since_us // _MINUTE_US
     found = over_lanes(folded.lanes).items()
     return {tuple(name): tuple(moves) for name, moves in found if name.span > since // name.minutes}
+
+
+def _stored_versions(since_us: int) -> dict[Any, Any]:
+    columns = (*VersionName._fields, *Told._fields)
+    rows = ServiceVersion.objects.filter(last_us__gte=since_us).values_list(*columns)
+    return _recent_versions({VersionName(*row[:3]): Told(*row[3:]) for row in rows}, since_us)
+
+
+def _recent_versions(versions: Versions, since_us: int) -> dict[Any, Any]:
+    """What the facts of this time and later say: when a version was first told may have been said before."""
+    return {
+        tuple(name): tuple(value if value >= since_us else None for value in told)
+        for name, told in versions.items()
+        if told.last_us >= since_us
+    }

@@ -42,6 +42,7 @@ MOST_NAMES = {
         "region": 200,
         "service": 1000,
         "instance": 20_000,
+        "version": 5000,
         "fingerprint": 10_000,
     }.items()
 }

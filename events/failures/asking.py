@@ -207,16 +207,20 @@ def senders_between(
     """The same by service and version of who told it, under the name of each cause. Two queries."""
     ours = Q(environment=environment, event=FAILED)
     facts = Fact.objects.filter(pk__gt=after, pk__lte=upto).order_by()
-    marked = facts.annotate(mark=KeyTextTransform(_FINGERPRINT, "attributes")).values_list(*_KINDS, "agent_id")
+    said = {
+        "mark": KeyTextTransform(_FINGERPRINT, "attributes"),
+        "version": KeyTextTransform(names.SERVICE_VERSION, "attributes"),
+    }
+    marked = facts.annotate(**said).values_list(*_KINDS, "version", "agent_id")
     rows = list(marked.annotate(number=Count("id", filter=ours), last=Max("at_us", filter=ours)))
     senders = Agent.objects.in_bulk({row[-3] for row in rows if row[-2]})
     found: dict[str, dict[tuple[str, str], Came]] = {}
-    for *kind, agent_id, number, last_us in rows:
+    for *kind, version, agent_id, number, last_us in rows:
         sender = senders.get(agent_id)
         if not number or sender is None:
             continue
         told, came = found.setdefault(cause_of(grouping, *kind), {}), Came(number, from_us(last_us))
-        who = (sender.service, sender.version)
+        who = (sender.service, str(version or ""))
         told[who] = came if who not in told else came.with_other(told[who])
     return found
 

@@ -15,7 +15,13 @@ from django.utils import timezone
 from events.timelines.charts import Band, Lane, Table, Trace, Trail, plain, to_ms
 from events.wording import clock_text, count_text, listing
 
-GLYPHS = {"policy": "square", "override": "diamond", "escalation": "triangle-up", "annotation": "circle"}
+GLYPHS = {
+    "deployment": "hexagon",
+    "policy": "square",
+    "override": "diamond",
+    "escalation": "triangle-up",
+    "annotation": "circle",
+}
 """What each kind is drawn as, by plotly and by the page alike."""
 COLUMNS = ("At", "Kind", "What", "By", "Why")
 KEY = "changes"
@@ -33,6 +39,7 @@ _RAIL, _BELOW = 3 / 24, 8 / 24
 class Kind(StrEnum):
     """What was done: each kind has a lane and a glyph."""
 
+    DEPLOYMENT = "deployment"
     POLICY = "policy"
     OVERRIDE = "override"
     ESCALATION = "escalation"
@@ -40,6 +47,7 @@ class Kind(StrEnum):
 
 
 _LANES = {
+    Kind.DEPLOYMENT: "Deployments",
     Kind.POLICY: "Policy",
     Kind.OVERRIDE: "Overrides",
     Kind.ESCALATION: "Escalations",
@@ -64,7 +72,7 @@ def marks_band(marks: Iterable[Mark], *, start: datetime, end: datetime, is_cut:
     """A lane per kind that has a mark in the window, oldest mark first. `is_cut`: older ones were left out."""
     inside = sorted((one for one in marks if _is_inside(one, start, end)), key=lambda one: one.at)
     lanes = {kind: [one for one in inside if one.kind is kind] for kind in Kind}
-    title = "Policy, overrides and annotations"
+    title = "Deployments, policy, overrides and annotations"
     return Band(
         key=KEY,
         title=title,
@@ -195,6 +203,7 @@ def _when(one: Mark, end: datetime) -> str:
 
 
 _COUNTED = {
+    Kind.DEPLOYMENT: ("deployment", "deployments"),
     Kind.POLICY: ("change of the policy", "changes of the policy"),
     Kind.OVERRIDE: ("act on overrides", "acts on overrides"),
     Kind.ESCALATION: ("step of escalations", "steps of escalations"),
@@ -205,5 +214,5 @@ _COUNTED = {
 def _caption(lanes: dict[Kind, list[Mark]], is_cut: bool) -> str:
     counted = [count_text(len(found), *_COUNTED[kind]) for kind, found in lanes.items() if found]
     if not counted:
-        return "Nobody changed the policy or an override, and nobody noted anything."
-    return f"{listing(counted, most=3)}{'; only the newest are shown' if is_cut else ''}."
+        return "Nothing was deployed, nobody changed the policy or an override, and nobody noted anything."
+    return f"{listing(counted, most=4)}{'; only the newest are shown' if is_cut else ''}."

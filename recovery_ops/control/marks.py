@@ -1,4 +1,4 @@
-"""What people, and the policy by itself, did in a window: the marks that timelines show beside the facts."""
+"""What people, and the policy by itself, did in a window, and what was deployed: marks beside the facts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 from django.db.models import Case, CharField, DateTimeField, F, Model, Q, QuerySet, Value, When
 from django.db.models.functions import Cast, Coalesce
 from django.urls import reverse
+from django.utils.http import urlencode
 
+from events.deployments.asking import Deployment, deployments
 from events.timelines import Kind, Mark
 from events.window import Window
 from recovery_ops.control.actions import words_of
@@ -49,14 +51,32 @@ _SCOPED = {name: F(name) for name in ("operation", "service", "instance", "group
 
 def marks_in(environment: str, window: Window, breaker: str) -> list[Mark]:
     """The acts of a window, newest first: releases and rollouts of the policy, overrides, resets, shed load,
-    escalations and annotations; with a `breaker` those that concern it. One query.
+    escalations and annotations, and what was deployed; with a `breaker` those that concern it. Two queries.
     """
     first, *others = (
         _acts(kind, environment, window, what, at, said).filter(_about(said, breaker)) for kind, what, at, said in _ARMS
     )
     rows = first.union(*others, all=True).order_by("-told_at")[:MOST]
     acts = map(_Row._make, rows)
-    return [_mark(act, window) for act in acts if not breaker or _concerns(act, breaker)]
+    done = [_mark(act, window) for act in acts if not breaker or _concerns(act, breaker)]
+    told = deployments(environment, start=window.start, end=window.end, breaker=breaker)
+    return sorted([*done, *map(_deployed, told)], key=lambda mark: mark.at, reverse=True)[:MOST]
+
+
+def _deployed(told: Deployment) -> Mark:
+    return Mark(
+        at=told.at,
+        kind=Kind.DEPLOYMENT,
+        word=told.word,
+        by="",
+        why=f"{told.before} is told no more" if told.is_return else f"after {told.before}",
+        href=version_href(told),
+    )
+
+
+def version_href(told: Deployment) -> str:
+    """The instances of a service that tell a version now."""
+    return f"{reverse('agents')}?{urlencode({'service': told.service, 'version': told.version})}"
 
 
 def _inside(kind: type[Model], at: str, window: Window) -> Q:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from events.deployments.asking import deployments
 from recovery_ops.control import actions
-from recovery_ops.control.views.changes import changes_of, newest_entries
+from recovery_ops.control.views.changes import LATELY, newest_entries, what_changed
 from recovery_ops.rules.scope import Scope
 from tests.control.cast import trip
-from tests.events.seeding import NOW
+from tests.control.visiting import signed_in
+from tests.events.seeding import NOW, Story, heartbeat
 
 pytestmark = pytest.mark.usefixtures("known")
 
 
 def lines() -> list[str]:
-    found = changes_of(newest_entries("dev"), now=NOW)
+    found = what_changed(newest_entries("dev"), deployments("dev", start=NOW - LATELY, end=NOW), now=NOW)
     return [f"{one.by} {one.verb} {one.object}" + (f" and {one.others} more" if one.others else "") for one in found]
 
 
@@ -28,3 +30,19 @@ def test_what_the_console_did_by_itself_is_told_together() -> None:
         "ana tripped second",
         "ana tripped first",
     ]
+
+
+def test_what_was_deployed_stands_between_what_people_did_and_hides_none_of_it() -> None:
+    trip(scope=Scope(operation="first"), ahead=True)
+    for number in range(5):
+        Story().tell(heartbeat(), at=50_000, service=f"s-{number}", version="1.0").store()
+        Story().tell(heartbeat(), at=3600 + number, service=f"s-{number}", version="1.1").store()
+    assert lines() == ["ana tripped first", "s-0 runs 1.1", "s-1 runs 1.1", "s-2 runs 1.1 and 2 more"]
+
+
+@pytest.mark.usefixtures("now")
+def test_the_overview_tells_a_deployment_and_leads_to_who_runs_it() -> None:
+    Story().tell(heartbeat(), at=50_000, version="2.8.1").tell(heartbeat(), at=30, version="<2.9>").store()
+    page = signed_in().get("/").content.decode()
+    assert "Deployed after 2.8.1" in page
+    assert '/agents?service=research&amp;version=%3C2.9%3E">&lt;2.9&gt;</a>' in page

@@ -48,11 +48,11 @@ def busy() -> Escalation:
     return asked()
 
 
-def test_acts_are_read_in_one_query_newest_first_with_their_pages() -> None:
+def test_acts_are_read_in_two_queries_newest_first_with_their_pages() -> None:
     escalation = busy()
     with CaptureQueriesContext(connection) as queries:
         found = marks_in("dev", HOUR, "")
-    assert len(queries) == 1
+    assert len(queries) == 2
     assert [one.at for one in found] == sorted((one.at for one in found), reverse=True)
     told = {one.word: (one.kind, one.by, one.why, one.href.partition("?")[0]) for one in found}
     assert told == {
@@ -116,7 +116,7 @@ def test_the_page_draws_them_and_its_table_leads_to_them() -> None:
     drawing = page.partition('id="figure"')[2].partition("</figure>")[0]
     assert drawing.count('class="pin"') >= 2
     assert "url(#p-asked)" in drawing, "an escalation has a lane of its own, and no mark beside it"
-    table = page.partition('aria-label="Policy, overrides and annotations"')[2].partition("</section>")[0]
+    table = page.partition('aria-label="Deployments, policy, overrides and annotations"')[2].partition("</section>")[0]
     for href in ("/breakers/search_web?", "/policies/releases/1"):
         assert f'href="{href}' in table
     asked_of = page.partition('aria-label="Escalations"')[2].partition("</section>")[0]
@@ -132,7 +132,7 @@ def test_files_have_them_too() -> None:
     busy()
     client = signed_in(Role.VIEWER)
     said = client.get(f"/timelines?{RANGE}&format=md").content.decode()
-    assert "## Policy, overrides and annotations" in said
+    assert "## Deployments, policy, overrides and annotations" in said
     assert "forced\\_open search\\_web" in said
     assert "## Time in state" in said
     rows = client.get(f"/timelines?{RANGE}&format=csv&table=7").content.decode().splitlines()

@@ -19,7 +19,7 @@ from recovery_ops.control.returning import Hour, escalates_at, is_newer
 from recovery_ops.rules.words import Category
 from tests.control.test_api import Program
 from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, failed
+from tests.events.seeding import NOW, Story, failed, heartbeat
 
 stored = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 WHY = "it waits for the release of the client"
@@ -138,6 +138,16 @@ class TestStored:
         held = FailureCase.objects.get()
         assert held.state == "regressed"
         assert held.reason.startswith("It failed again in a newer version at ")
+
+    def test_what_the_old_one_told_just_before_it_was_replaced_is_no_failure_of_the_new_one(self) -> None:
+        fails(2, ago_s=600)
+        triage("resolve", fingerprint="one", next_version=True, **who())
+        assert look(1) == 0
+        fails(1, ago_s=-2)
+        Story().tell(heartbeat(), at=-3, instance="r-0", version="2.9.0").store()
+        assert look(4) == 0
+        fails(1, ago_s=-5, version="2.9.0")
+        assert look(6) == 1
 
     def test_resolved_now_and_in_the_next_version_are_two_decisions(self) -> None:
         fails(1, ago_s=600)

@@ -8,6 +8,7 @@ import pytest
 from django.db import transaction
 
 from events.cardinality import OTHER, UNSEEN_DAYS, Kind, give_way, known_names, standings
+from events.deployments.models import ServiceVersion
 from events.models import Agent, BreakerState, Fact, KnownName, MinuteSum
 from events.records import read_records
 from events.sent import Batch, Sent
@@ -50,6 +51,7 @@ def folded(environment: str = "dev") -> dict[str, int]:
         ("gen_ai.provider.name", Kind.PROVIDER),
         ("gen_ai.request.model", Kind.MODEL),
         ("cloud.region", Kind.REGION),
+        ("service.version", Kind.VERSION),
         ("recovery.failure.fingerprint", Kind.FINGERPRINT),
     ],
 )
@@ -63,6 +65,11 @@ def test_names_beyond_the_bound_are_one_and_keep_their_own(name: str, kind: Kind
     assert kept == [None] * 3 + [f"{name}-{number}" for number in range(3, 10)]
     if kind is Kind.REGION:
         assert set(Fact.objects.values_list("region", flat=True)) == {*(f"{name}-{n}" for n in range(3)), OTHER}
+    elif kind is Kind.VERSION:
+        assert set(ServiceVersion.objects.values_list("version", flat=True)) == {
+            *(f"{name}-{n}" for n in range(3)),
+            OTHER,
+        }
     elif kind is not Kind.FINGERPRINT:
         assert set(MinuteSum.objects.values_list(kind.value, flat=True)) == {*(f"{name}-{n}" for n in range(3)), OTHER}
     assert sum(MinuteSum.objects.values_list("failures", flat=True)) == 10

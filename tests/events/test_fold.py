@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from events import verification
+from events.deployments.models import ServiceVersion
 from events.lanes_anew import sum_lanes_anew
 from events.models import (
     Agent,
@@ -77,7 +78,7 @@ def in_all_orders(told: Told) -> list[list[tuple[str, Sent]]]:
 
 def clear() -> None:
     states = (BreakerState, SettingsInForce, Degradation)
-    for model in (Fact, *states, MinuteSum, SpanSum, InstanceMoves, Quarantine, Agent):
+    for model in (Fact, *states, MinuteSum, SpanSum, InstanceMoves, ServiceVersion, Quarantine, Agent):
         model.objects.all().delete()
     if is_partitioned():
         with connection.cursor() as cursor:
@@ -385,6 +386,7 @@ def test_the_command_is_content_with_what_was_just_stored(engine: str, capsys: p
         (BreakerState, "state", "closed"),
         (Degradation, "ended_us", 5),
         (SettingsInForce, "stated", "{}"),
+        (ServiceVersion, "first_us", NOW_US - 5),
         (Agent, "version", "2"),
         (Agent, "last_seen_us", NOW_US + 1),
     ],

@@ -30,29 +30,33 @@ def chart_of(*marks: Mark) -> Chart:
 
 def test_each_kind_has_a_lane_a_glyph_and_a_word() -> None:
     chart = chart_of(
-        mark(0.2), mark(0.4, "forced_open search_web", Kind.OVERRIDE), mark(0.6, "ESC-7 opened", Kind.ESCALATION)
+        mark(0.2),
+        mark(0.4, "forced_open search_web", Kind.OVERRIDE),
+        mark(0.6, "ESC-7 opened", Kind.ESCALATION),
+        mark(0.7, "research 2.9.0", Kind.DEPLOYMENT),
     )
     go.Figure(painted(chart.figure))
     drawn = {trace["name"]: trace for trace in chart.figure["data"]}
     assert {name: trace["marker"]["symbol"] for name, trace in drawn.items()} == {
+        "deployment": "hexagon",
         "policy": "square",
         "override": "diamond",
         "escalation": "triangle-up",
     }
     words = [[text.strip() for text in trace["text"]] for trace in drawn.values()]
-    assert words == [["policy 4"], ["forced_open search_web"], ["ESC-7 opened"]]
+    assert words == [["research 2.9.0"], ["policy 4"], ["forced_open search_web"], ["ESC-7 opened"]]
     assert drawn["policy"]["x"] == [to_ms(START + (NOW - START) * 0.2)]
     assert chart.table.rows[0][1:] == ("policy", "policy 4", "ana", "less patience")
-    assert [trail.href for trail in chart.table.trails] == ["/policies/releases/4"] * 3
-    assert chart.caption == "1 change of the policy, 1 act on overrides and 1 step of escalations."
+    assert [trail.href for trail in chart.table.trails] == ["/policies/releases/4"] * 4
+    assert chart.caption == "1 deployment, 1 change of the policy, 1 act on overrides and 1 step of escalations."
     still = [str(row.drawing) for row in still_of(chart).rows if row.drawing]
     assert all('class="pin"' in lane for lane in still)
-    assert "ESC-7 opened" in still[2]
+    assert "ESC-7 opened" in still[3]
 
 
 def test_where_nobody_did_anything_it_is_said() -> None:
     chart = chart_of()
-    assert chart.caption == "Nobody changed the policy or an override, and nobody noted anything."
+    assert chart.caption == "Nothing was deployed, nobody changed the policy or an override, and nobody noted anything."
     assert chart.table.rows == ()
     go.Figure(painted(chart.figure))
 

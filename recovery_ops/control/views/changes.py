@@ -1,31 +1,34 @@
-"""What people changed, as lines of the audit log read on other pages."""
+"""What people changed and what was deployed, as lines: the audit log and the versions told, on other pages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby, islice
 
 from django.urls import reverse
 
+from events.deployments.asking import Deployment
 from recovery_ops.control.actions import PAST
+from recovery_ops.control.marks import version_href
 from recovery_ops.control.models import AuditEntry
 from recovery_ops.rules.scope import ANY
 
 LATELY = timedelta(hours=24)
 MOST = 8
 _READ = 10 * MOST
+_MOST_DEPLOYED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """One line: `Ana Ruiz` `tripped` `search_web`. `href` is the page of the object, empty where it has none.
 
-    `others`: so many more that the console did alike just before it, by itself.
+    `others`: so many more that the console did alike just before it, by itself, or that were deployed before.
     """
 
-    key: int
+    key: int | str
     at: datetime
     by: str
     verb: str
@@ -34,12 +37,44 @@ class Change:
     reason: str
     revision: int | None
     others: int = 0
+    note: str = ""
 
 
-def newest_entries(environment: str) -> list[AuditEntry]:
-    """The last changes that were made, newest first. One query; the first one's revision is the current one."""
+_known: dict[str, tuple[str, list[AuditEntry]]] = {}
+"""What was read last of each environment, by the hash of the audit log that it was read under."""
+
+
+def newest_entries(environment: str, *, head: str = "") -> list[AuditEntry]:
+    """The last changes that were made, newest first. One query; none while the audit log ends as it did, in `head`."""
+    known = _known.get(environment)
+    if known is not None and head and known[0] == head:
+        return known[1]
     entries = AuditEntry.objects.filter(environment=environment, result=AuditEntry.OK)
-    return list(entries.order_by("-number")[:_READ])
+    found = list(entries.defer("before_text", "after_text").order_by("-number")[:_READ])
+    _known[environment] = (head, found)
+    return found
+
+
+def what_changed(entries: Iterable[AuditEntry], deployed: Sequence[Deployment], *, now: datetime) -> list[Change]:
+    """What was done and what was deployed in the last day, the newest first; neither takes all of the room."""
+    told = [_deployed(one) for one in deployed[:_MOST_DEPLOYED]]
+    if len(deployed) > len(told):
+        told[-1] = replace(told[-1], others=len(deployed) - len(told))
+    return sorted([*changes_of(entries, now=now), *told], key=lambda one: one.at, reverse=True)[:MOST]
+
+
+def _deployed(one: Deployment) -> Change:
+    return Change(
+        key=f"deployed-{one.service}-{one.version}-{one.at:%Y%m%d%H%M}",
+        at=one.at,
+        by=one.service,
+        verb="runs",
+        object=f"{one.version} again" if one.is_return else one.version,
+        href=version_href(one),
+        reason="",
+        revision=None,
+        note=f"{one.before} is told no more" if one.is_return else f"Deployed after {one.before}",
+    )
 
 
 def changes_of(entries: Iterable[AuditEntry], *, now: datetime) -> list[Change]:

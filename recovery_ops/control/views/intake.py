@@ -37,6 +37,7 @@ _WORDS = {
     "region": "regions",
     "service": "services",
     "instance": "instances",
+    "version": "versions of services",
     "fingerprint": "failure fingerprints",
 }
 

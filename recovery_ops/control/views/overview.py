@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from events import queries
 from events.capacity.asking import events_going_on
+from events.deployments.asking import deployments
 from events.models import Agent, AgentKey, Quarantine
 from events.pages import fragment_of, render_page
 from events.window import PRESETS, window_in
@@ -20,7 +21,7 @@ from recovery_ops.control.actions import words_of
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.answers import see_other
-from recovery_ops.control.views.changes import changes_of, newest_entries
+from recovery_ops.control.views.changes import LATELY, newest_entries, what_changed
 from recovery_ops.control.views.now import items_now
 from recovery_ops.control.views.recovered import SPAN_WORDS, SPANS, looking_back
 from recovery_ops.control.views.standing import Standing
@@ -70,7 +71,11 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
         "tiles": tiles(numbers, waiting, now),
         "items": items_now(numbers, standing, escalations=waiting, outages=outages),
         "calm": sentences.calm(numbers),
-        "changes": changes_of(newest_entries(environment), now=now),
+        "changes": what_changed(
+            newest_entries(environment, head=standing.head),
+            deployments(environment, start=now - LATELY, end=now),
+            now=now,
+        ),
         "expiring": sorted(endings(standing, before=now + SOON), key=lambda one: one.expires_at),
     }
     return render_page(request, "control/overview", context)

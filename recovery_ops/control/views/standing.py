@@ -28,6 +28,7 @@ class Standing:
         self.environment = environment
         self.now = now
         found = newest(environment)
+        self.head = found.head
         self.snapshot, self.halted, self.is_second_needed = found.snapshot, found.halted, found.is_second_needed
         self._held_acts = found.held_acts
         self._watches, self.has_resets = found.watches, found.has_resets
@@ -101,6 +102,8 @@ class Standing:
 class Newest(NamedTuple):
     """What is so in an environment while its audit log says nothing new."""
 
+    head: str
+    """The hash at the end of the audit log; empty while it has no entry."""
     snapshot: Snapshot
     halted: tuple[ResetRamp, ...]
     """Resets of many that wait for a person."""
@@ -126,6 +129,7 @@ def newest(environment: str) -> Newest:
         resets = ResetRamp.objects.filter(environment=environment, state__in=ResetRamp.UNFINISHED).order_by("-number")
         halted = [one for one in resets if one.state == ResetRamp.HALTED]
         found = Newest(
+            head=head,
             snapshot=read(environment),
             halted=tuple(halted[:_MOST_HALTED]),
             has_resets=len(resets) > 0,
