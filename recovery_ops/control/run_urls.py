@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from django.urls import URLPattern, path
 
 from recovery_ops.control import addresses  # noqa: F401  # `fingerprint` in addresses
-from recovery_ops.control.views import failures, golden, run, run_asking, runs, triage, unclassified
+from recovery_ops.control.views import cause_asking, failures, golden, run, run_asking, runs, triage, unclassified
 
 Page = Callable[..., HttpResponse]
 
@@ -17,6 +17,7 @@ def pages(door: Callable[[Page], Page]) -> list[URLPattern]:
     """The pages, each behind a `door` that hands it the `environment` which the person may see."""
     return [
         path("failures", door(failures.failures), name="failures"),
+        path("failures/act/escalate", door(cause_asking.ask), name="cause-ask"),
         path("failures/act/<str:verb>", door(triage.triage), name="triage"),
         path("failures/unclassified", door(unclassified.unclassified), name="unclassified"),
         path("failures/unclassified/<fingerprint:fingerprint>", door(unclassified.cause), name="unclassified-cause"),

@@ -49,6 +49,7 @@ SCREENS = {
     "failures": "/failures",
     "failure": "/failures/f00d",
     "triage": "/failures/act/archive?fingerprint=f00d",
+    "escalate a cause": "/failures/act/escalate?fingerprint=f00d",
     "triage of several": "/failures/act/merge?fingerprint=f00d&fingerprint=unnamed-overloaded-model:large",
     "unclassified": "/failures/unclassified",
     "unclassified cause": "/failures/unclassified/badcafe",

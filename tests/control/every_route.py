@@ -77,6 +77,11 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("api-fleet-settings", "get"): ({"service": "research", "instance": "r-0"},),
     ("triage", "get"): _TRIAGE,
     ("triage", "post"): (*_TRIAGE, {"verb": "merge", "fingerprint": FAILURES}),
+    ("cause-ask", "get"): ({"fingerprint": "<cause>"},),
+    ("cause-ask", "post"): ({"fingerprint": "<cause>", "queue": "owners", "question": "Is that the vendor's?"},),
+    ("api-failures-escalate", "post"): (
+        {"fingerprint": "<cause>", "queue": "owners", "question": "Is that the vendor's?"},
+    ),
     ("runs-ask", "get"): ({"run": "<run>"},),
     ("runs-ask", "post"): ({"run": "<run>"},),
     ("capacity-arrange", "get"): ({"verb": "merge", "number": "<capacity event>"},),

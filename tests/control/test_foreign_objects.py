@@ -300,9 +300,19 @@ def test_an_object_of_elsewhere_is_nowhere(world: dict[str, str]) -> None:
 NAMED_IN_BODIES: dict[str, dict[str, Any]] = {
     "/escalations/act/resolve": {"number": "escalation"},
     "/failures/act/resolve": {"fingerprint": "cause"},
+    "/failures/act/escalate": {
+        "fingerprint": "cause",
+        "queue": "=owners",
+        "question": "=Is that the vendor's?",
+    },
     "/breakers/search_web/release": {"override": "override"},
     "/api/v1/escalations": {"verb": "=resolve", "numbers": ["escalation"]},
     "/api/v1/failures": {"verb": "=resolve", "fingerprints": ["cause"]},
+    "/api/v1/failures/escalate": {
+        "fingerprint": "cause",
+        "queue": "=owners",
+        "question": "=Is that the vendor's?",
+    },
     "/api/v1/policies/golden": {"run": "run", "name": "=again", "must": "=it ends well"},
     "/api/v1/breakers/search_web/release": {"override_id": "override"},
     "/api/v1/breakers/search_web/extend": {"override_id": "override", "expires_in_s": 7200.0},

@@ -143,6 +143,7 @@ PAST = {
     "failure.assign": "assigned",
     "failure.unassign": "took away the owner of",
     "failure.archive": "archived",
+    "failure.escalate": "asked people about",
     "failure.resolve": "resolved",
     "failure.reopen": "opened again",
     "failure.merge": "merged",

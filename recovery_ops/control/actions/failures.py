@@ -154,7 +154,7 @@ def triage(verb: str, **asked: Unpack[Triaging]) -> Done[FailureCase]:
 
     with attempt.noted():
         attempt.check()
-        _require_known(environment, name, attempt.now)
+        require_known(environment, name, attempt.now)
         if asked.get("escalating") and "busiest" not in asked:
             # Before anything is written: on SQLite nobody else could write while all of a day is counted.
             asked["busiest"] = _busiest(environment, attempt.now)
@@ -239,7 +239,7 @@ def merge_failures(**asked: Unpack[Merging]) -> Done[str]:
     with attempt.noted():
         attempt.check()
         for one in names:
-            _require_known(environment, one, attempt.now)
+            require_known(environment, one, attempt.now)
         return carry_out(attempt, write, recall=lambda entry: str((entry.after or {})["into"]))
 
 
@@ -339,7 +339,8 @@ def _case(environment: str, name: str, attempt: Attempt) -> FailureCase:
     )
 
 
-def _require_known(environment: str, name: str, now: datetime) -> None:
+def require_known(environment: str, name: str, now: datetime) -> None:
+    """Raise Refused (404) for a cause of which nothing was taken in."""
     rules = FailureGrouping.objects.filter(environment=environment, into=name)
     cases = FailureCase.objects.filter(environment=environment, fingerprint=name)
     if not (rules.exists() or cases.exists() or is_known(environment, name, since=now - _LATELY)):

@@ -21,10 +21,13 @@ from recovery_ops.control.actions.failures import (
     triage_each,
     undo_grouping,
 )
+from recovery_ops.control.actions.raising import raise_about_cause
 from recovery_ops.control.api.capacity import RANGE, range_of
 from recovery_ops.control.api.paging import page_of, paged
 from recovery_ops.control.api.requests import WHY, Api, Takes
 from recovery_ops.control.documents import Document
+from recovery_ops.control.documents import escalations as documents_escalations
+from recovery_ops.control.escalations.about_causes import open_questions
 from recovery_ops.control.failures import Standing, cases_of, grouping_of, groupings_in_force, standing_of
 from recovery_ops.control.models import FailureGrouping
 from recovery_ops.control.refusals import Refused
@@ -51,19 +54,21 @@ class Failures(Api):
         state = request.query_params.get("state", "")
         if state and state not in STATES:
             raise Refused("invalid", f"state is one of {', '.join(STATES)}.", fields={"state": "is not known"})
-        sample = grouping_of(self.environment).of(read_failures(self.environment, start=start, end=end))
+        grouping = grouping_of(self.environment)
+        sample = grouping.of(read_failures(self.environment, start=start, end=end))
         found = fingerprints(sample, start=start, end=end, before=None, limit=READ)
         cases = cases_of(self.environment)
         every = [(one, standing_of(cases.get(one.fingerprint), last=one.last, now=now)) for one in found]
         wanted = [(one, how) for one, how in every if state in ("", how.state)]
         rows, further = page_of(request, wanted, lambda row: row[0].place, PLACE, span=(start, end))
+        asked = open_questions(self.environment, grouping)
         became = mixes(self.environment, sample.seen, [one.fingerprint for one, _ in rows])
         return Response(
             {
                 "environment": self.environment,
                 "read_from": sample.since.isoformat(),
                 "is_partial": sample.is_cut,
-                "failures": [_of_failure(one, how, became[one.fingerprint]) for one, how in rows],
+                "failures": [_of_failure(one, how, became[one.fingerprint], asked.about(one)) for one, how in rows],
                 "next": further,
                 "groupings": [_of_grouping(one) for one in groupings_in_force(self.environment)],
             }
@@ -92,6 +97,32 @@ class Failures(Api):
         return Response(
             {"environment": self.environment, "results": [_of_result(one) for one in results], "refused": refused}
         )
+
+
+class EscalateFailure(Api):
+    """`POST /api/v1/failures/escalate`: ask the queue `queue` the `question` about a cause; nobody's run waits for it.
+
+    While a question about the cause is open there is no second one: it is answered with, as `was_already`. Without a
+    `severity` it is the one that the policy gives to questions.
+    """
+
+    takes = {
+        "POST": Takes(
+            WHY | {"fingerprint": str, "queue": str, "question": str, "severity": str},
+            needed=("reason", "fingerprint", "queue", "question"),
+        )
+    }
+
+    def post(self, request: Request) -> Response:
+        body = self.body(request)
+        done = raise_about_cause(
+            **self.asked(request, body),
+            fingerprint=body["fingerprint"],
+            queue=body["queue"],
+            question=body["question"],
+            severity=body.get("severity", ""),
+        )
+        return Response(documents_escalations.of_done(done, timezone.now()))
 
 
 class MergeFailures(Api):
@@ -137,7 +168,7 @@ def _names(given: list[Any], *, least: int) -> list[str]:
     return list(given)
 
 
-def _of_failure(one: Fingerprint, standing: Standing, mix: Mix) -> Document:
+def _of_failure(one: Fingerprint, standing: Standing, mix: Mix, question: int | None) -> Document:
     case = standing.case
     return {
         "fingerprint": one.fingerprint,
@@ -153,6 +184,7 @@ def _of_failure(one: Fingerprint, standing: Standing, mix: Mix) -> Document:
         "last": one.last.isoformat(),
         "operations": list(one.operations),
         "backends": list(one.backends),
+        "escalation": question,
         "state": standing.state,
         "version": standing.version,
         "assigned_to": standing.assigned_to,

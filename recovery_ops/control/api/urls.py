@@ -92,6 +92,7 @@ urlpatterns: list[URLPattern] = [
         for verb, view in escalations.RESPOND.items()
     ),
     path("failures", failures.Failures.as_view(), name="api-failures"),
+    path("failures/escalate", failures.EscalateFailure.as_view(), name="api-failures-escalate"),
     path("failures/merge", failures.MergeFailures.as_view(), name="api-failures-merge"),
     path("failures/split", failures.SplitFailure.as_view(), name="api-failures-split"),
     path("failures/groupings/<number:number>/undo", failures.UndoGrouping.as_view(), name="api-failures-undo"),

@@ -24,6 +24,7 @@ def of_escalation(row: EscalationRow) -> Document:
         "queue": one.queue,
         "reason": one.reason,
         "category": one.category,
+        "fingerprint": one.fingerprint,
         "operation": one.operation,
         "service": one.service,
         "message": one.message,

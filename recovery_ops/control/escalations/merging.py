@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from recovery_ops.control.escalations.terms import saved_runs_of
@@ -49,6 +49,16 @@ def give_back(one: Escalation) -> Iterator[Escalation]:
         into.save(update_fields=["occurrences", "version"])
         yield into
         into = into.merged_into
+
+
+def open_with_keys(environment: str, keys: Collection[str]) -> Escalation | None:
+    """An open question with one of these keys, or the open one in which it is asked now. At most four queries."""
+    here = Escalation.objects.filter(environment=environment)
+    held = here.filter(key__in=keys, resolved_at=None).order_by("pk").first()
+    if held is None and here.filter(key__in=keys, merged_into__isnull=False).exists():
+        into = max((one.into for one in merged_into_open(environment) if one.key in keys), default=None)
+        held = here.filter(pk=into).first()
+    return held
 
 
 def merged_into_open(environment: str) -> list[Merged]:

@@ -17,6 +17,7 @@ from recovery_ops.control.models.bases import (
     name_field,
     person_field,
 )
+from recovery_ops.control.models.failures import FINGERPRINT_CHARS
 from recovery_ops.rules.escalation_terms import ABORT, ALLOW, NORMAL, REJECT
 from recovery_ops.rules.intent import Answer
 
@@ -45,6 +46,13 @@ class Escalation(models.Model):
     queue = name_field()
     reason = name_field()
     category = models.CharField(max_length=32, default="", blank=True)
+    fingerprint = models.CharField(
+        max_length=FINGERPRINT_CHARS,
+        default="",
+        db_default="",
+        blank=True,
+        help_text="The cause of failures that a person asked about.",
+    )
     operation = name_field()
     message = models.CharField(max_length=MESSAGE_CHARS, default="", blank=True)
     proposal = models.CharField(

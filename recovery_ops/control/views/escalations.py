@@ -22,7 +22,6 @@ from events.capacity.asking import capacity_events
 from events.empties import Clause, Empty
 from events.exports import JSON, MARKDOWN, is_asked, rows_answer
 from events.pages import render_page
-from events.rows import FailureRow
 from events.wording import clock_text, count_text, span_text, zone_word
 from recovery_ops.control.actions.escalations import RESPONSES, Response, Result, respond_to_each
 from recovery_ops.control.context import actor_of, visit_of
@@ -39,6 +38,7 @@ from recovery_ops.control.models.escalations import ANSWER_CHARS, LABELS_CHARS
 from recovery_ops.control.notify.chains import plan_of
 from recovery_ops.control.notify.people import names_of_responders
 from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.linked import cause_href, fingerprint_about
 from recovery_ops.control.views.nothing import no_escalation
 from recovery_ops.control.views.paging import from_the_start, page, place_asked
 from recovery_ops.control.views.postmortem import PostMortem
@@ -226,6 +226,7 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
     # What stopped a run as a whole lies in the run: any operation of it.
     about: dict[str, Any] = {"operation": one.operation} if one.operation else {"runs": set(one.runs) - {""}}
     failures = queries.recent_failures(environment, start=max(start, now - _EVIDENCE_FOR), end=now, limit=10, **about)
+    cause = fingerprint_about(one, failures)
     outages = capacity_events(environment, start=start, end=one.resolved_at or now, now=now)
     context = {
         "now": now,
@@ -238,7 +239,8 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
         "story": story,
         "plan": plan_of(one, story, now),
         "failures": failures,
-        "cause": _unnamed(one, failures),
+        "cause": cause if one.category == Category.UNKNOWN else "",
+        "cause_href": cause_href(one, cause, now),
         "has_breaker": queries.breaker(environment, one.operation, now=now) is not None if one.operation else False,
         "outages": [event for event in outages if one.operation in event.operations][:3],
         "similar": asking.similar_to(one),
@@ -247,15 +249,6 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
     if is_asked(request, MARKDOWN, JSON):
         return PostMortem.of(context).answer(request)
     return render_page(request, "control/escalation", context)
-
-
-def _unnamed(one: Escalation, failures: Sequence[FailureRow]) -> str:
-    """The fingerprint of what nobody could name, for the form of its rule; of a run that asked, where it is there."""
-    if one.category != Category.UNKNOWN:
-        return ""
-    marks = [row for row in failures if row.category == Category.UNKNOWN]
-    own = [row for row in marks if row.run in one.runs] or marks
-    return queries.fingerprint_of(own[0].fact_id) if own else ""
 
 
 @require_http_methods(["GET", "POST"])
@@ -454,6 +447,8 @@ def _paragraph(row: EscalationRow, now: datetime) -> str:
     who = f"{one.operation} of {one.service}" if one.operation else f"A run of {one.service}"
     matter = matter_of(one.reason, one.category)
     what = f"{who} asks {one.queue}" if row.is_question else f"{who}: {matter}"
+    if one.fingerprint:
+        what = f"A person asks {one.queue} about a cause of failures, last seen in {who}"
     if one.category and not row.is_question:
         what = f"{who} failed, {matter}"
     said = "" if row.is_question or not one.message else f": “{one.message.rstrip('. ')}”"

@@ -37,6 +37,7 @@ from events.window import PRESETS, Window, window_in
 from events.wording import category_text, clock_text, count_text, listing
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.cursors import Place, after_place
+from recovery_ops.control.escalations.about_causes import asked_about, open_questions
 from recovery_ops.control.failures import Standing, cases_of, grouping_of, groupings_in_force, standing_of
 from recovery_ops.control.models import FailureCase
 from recovery_ops.control.views.brushing import histogram_of
@@ -94,6 +95,8 @@ class Row:
     mix: Mix
     drawing: SafeString
     standing: Standing
+    question: int | None
+    """The number of the open escalation about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +112,7 @@ class _Looked:
     standings: Mapping[str, Standing]
     counts: Mapping[str, int]
     matching: Sequence[Fingerprint]
+    grouping: Grouping
 
 
 def _look(request: HttpRequest, environment: str, now: datetime) -> _Looked:
@@ -137,6 +141,7 @@ def _look(request: HttpRequest, environment: str, now: datetime) -> _Looked:
         standings=standings,
         counts={name: sum(_is_in(name, standing, me) for standing in standings.values()) for name in TABS},
         matching=[one for one in of_tab if looked_for.fits(_told_of(one))],
+        grouping=grouping,
     )
 
 
@@ -165,6 +170,7 @@ def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
     sample = looked.sample
     has_mixes = columns.shows("became")
     became = mixes(environment, sample.seen, [one.fingerprint for one in shown]) if has_mixes else {}
+    asked = open_questions(environment, looked.grouping)
     context = {
         "now": now,
         "window": window,
@@ -180,7 +186,10 @@ def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
         "columns": columns,
         "page": page(request, shown, after, cursor),
         "total": len(everything.seen),
-        "rows": [_row(one, window, standings[one.fingerprint], became.get(one.fingerprint, NO_RUNS)) for one in shown],
+        "rows": [
+            _row(one, window, standings[one.fingerprint], became.get(one.fingerprint, NO_RUNS), asked.about(one))
+            for one in shown
+        ],
         "endings": _BECAME if has_mixes else [],
         "runs_each": RUNS_EACH,
         "tab": tab,
@@ -339,6 +348,7 @@ def failure(request: HttpRequest, *, environment: str, fingerprint: str) -> Http
         "rules": groupings_in_force(environment, [*parts, *filter(None, [split_from])]),
         "splits": _splits(part, fingerprint) if len(parts) == 1 and not split_from else [],
         "category": category_text(found.category),
+        "questions": asked_about(environment, parts, found),
     }
     return render_page(request, "control/failure", context)
 
@@ -373,7 +383,7 @@ def _told_of(one: Fingerprint) -> Mapping[str, str]:
     }
 
 
-def _row(one: Fingerprint, window: Window, standing: Standing, mix: Mix) -> Row:
+def _row(one: Fingerprint, window: Window, standing: Standing, mix: Mix, question: int | None) -> Row:
     change = "" if one.before is None else f"{one.before:,} before"
     return Row(
         found=one,
@@ -386,6 +396,7 @@ def _row(one: Fingerprint, window: Window, standing: Standing, mix: Mix) -> Row:
             [(count, *how) for count, how in zip(mix.counts, _BECAME, strict=True)], label="Runs that met it"
         ),
         standing=standing,
+        question=question,
     )
 
 

@@ -1,0 +1,35 @@
+"""Where the page of a question leads: the failures that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from events import queries
+from events.rows import FailureRow
+from events.window import LONGEST, instant_words
+from recovery_ops.control.failures import grouping_of
+from recovery_ops.control.models import Escalation
+
+_BEFORE = timedelta(hours=6)
+
+
+def fingerprint_about(one: Escalation, failures: Sequence[FailureRow]) -> str:
+    """The cause that a person named; else the fingerprint of the newest failure of its category, of its runs first."""
+    if one.fingerprint:
+        return one.fingerprint
+    alike = [row for row in failures if row.category == one.category] if one.category else []
+    own = [row for row in alike if row.run in one.runs] or alike
+    return queries.fingerprint_of(own[0].fact_id) if own else ""
+
+
+def cause_href(one: Escalation, fingerprint: str, now: datetime) -> str:
+    """The page of its cause, from some hours before it was asked to its end, or now; empty where none is known."""
+    if not fingerprint:
+        return ""
+    end = min(one.resolved_at or now, one.opened_at - _BEFORE + LONGEST)
+    span = urlencode({"from": instant_words(one.opened_at - _BEFORE), "to": instant_words(end)}, safe=":")
+    return f"{reverse('failure', args=[grouping_of(one.environment).head(fingerprint)])}?{span}"

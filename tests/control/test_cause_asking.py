@@ -1,0 +1,146 @@
+"""A person asks a queue about a cause of failures: one question a cause, found from both sides."""
+
+from __future__ import annotations
+
+from html import unescape
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from events import keys
+from recovery_ops.control import audit
+from recovery_ops.control.actions.escalations import respond
+from recovery_ops.control.actions.failures import merge_failures
+from recovery_ops.control.models import AuditEntry, Escalation
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.words import Category
+from tests.control.cast import asked as of_ana
+from tests.control.visiting import signed_in, text_of
+from tests.events.seeding import Story, failed
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+ASKS = {
+    "queue": "vendors",
+    "severity": "high",
+    "question": "Should the CRM stay switched off?",
+    "reason": "it fails for everybody since the deploy",
+}
+
+
+@pytest.fixture(autouse=True)
+def storm() -> None:
+    """Two causes, one of them in two runs."""
+    story = Story()
+    story.tell(*[failed(Category.TIMEOUT, "crm.update", fingerprint="one")] * 3, at=500, run="run-1")
+    story.tell(failed(Category.TIMEOUT, "crm.update", fingerprint="one"), at=450, run="run-2")
+    story.tell(failed(Category.BUG, "search_web", fingerprint="two"), at=300)
+    story.store()
+
+
+def escalated(client: Client, *fingerprints: str, **changed: Any) -> Any:
+    return client.post("/failures/act/escalate", {"fingerprint": list(fingerprints)} | ASKS | changed)
+
+
+def test_a_cause_is_asked_about_and_both_pages_lead_to_each_other() -> None:
+    client = signed_in(Role.RESPONDER)
+    answer = escalated(client, "one")
+    [one] = Escalation.objects.all()
+    assert answer.headers["Location"] == f"/escalations/{one.pk}"
+    assert (one.queue, one.severity, one.message, one.fingerprint) == ("vendors", "high", ASKS["question"], "one")
+    assert (one.operation, one.category, one.service) == ("crm.update", "timeout", "research")
+    assert (set(one.runs), one.ticket, one.default_action) == ({"run-1", "run-2"}, "", "")
+    assert one.notes.get().text == ASKS["reason"]
+    entry = AuditEntry.objects.get(result=AuditEntry.OK)
+    assert (entry.verb, entry.object, entry.reason) == ("failure.escalate", "one", ASKS["reason"])
+    assert audit.verify("dev").is_whole
+
+    page = unescape(client.get("/failures/one?range=1h").content.decode())
+    assert f'href="/escalations/{one.pk}">{one}</a> to vendors, about this cause' in page
+    assert f'href="/escalations/{one.pk}">{one}</a> asks about it' in client.get("/failures?range=1h").content.decode()
+    page = unescape(client.get(f"/escalations/{one.pk}").content.decode())
+    [href] = [part.partition('"')[0] for part in page.split('href="') if part.startswith("/failures/one?")]
+    assert client.get(href).status_code == 200
+    assert ASKS["question"] in page
+    assert "asked people about" in text_of(client.get("/failures/one?range=1h&tab=log"))
+
+
+def test_while_a_question_about_a_cause_is_open_there_is_no_second_one() -> None:
+    client = signed_in(Role.RESPONDER)
+    escalated(client, "one")
+    [one] = Escalation.objects.all()
+    answer = escalated(client, "one", queue="another")
+    assert answer.headers["Location"] == f"/escalations/{one.pk}"
+    form = text_of(client.get("/failures/act/escalate?fingerprint=one"))
+    assert f"{one} asks vendors about it already" in form
+
+    respond("resolve", **of_ana(number=one.pk, reason="the vendor mended it"))
+    escalated(client, "one", queue="another")
+    assert Escalation.objects.filter(resolved_at=None).get().queue == "another"
+
+
+def test_a_question_is_followed_into_what_it_and_its_cause_were_merged_with() -> None:
+    client = signed_in(Role.RESPONDER)
+    escalated(client, "one", "two")
+    one, two = Escalation.objects.order_by("pk")
+    assert (one.fingerprint, two.fingerprint) == ("one", "two")
+    respond("merge", **of_ana(number=two.pk, into=one.pk, reason="the same database"))
+    assert escalated(client, "two").headers["Location"] == f"/escalations/{one.pk}"
+    merge_failures(**of_ana(fingerprints=["two", "one"], reason="the same database"))
+    assert escalated(client, "two").headers["Location"] == f"/escalations/{one.pk}"
+    assert f"/escalations/{one.pk}" in client.get("/failures?range=1h").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"queue": ""}, "Name the queue"),
+        ({"queue": "a\tb"}, "is a queue's name"),
+        ({"question": "short"}, "at least 10 characters"),
+        ({"reason": "short"}, "at least 10 characters"),
+        ({"severity": "moon"}, "Choose how urgent"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_beside_its_field(changed: dict[str, str], told: str) -> None:
+    answer = escalated(signed_in(Role.RESPONDER), "one", **changed)
+    assert answer.status_code in (400, 422)
+    assert told in unescape(text_of(answer))
+    assert not Escalation.objects.exists()
+
+
+def test_a_cause_that_nobody_told_of_is_not_asked_about() -> None:
+    client = signed_in(Role.RESPONDER)
+    assert escalated(client, "moon").status_code == 404
+    assert escalated(client, "x" * 999).status_code == 404
+    assert client.get("/failures/act/escalate").headers["Location"] == "/failures"
+    assert not Escalation.objects.exists()
+
+
+def test_who_may_not_ask_people_is_not_offered_to() -> None:
+    client = signed_in(Role.VIEWER)
+    assert "Escalate…" not in text_of(client.get("/failures/one?range=1h"))
+    assert "Escalate…" not in text_of(client.get("/failures?range=1h"))
+    assert escalated(client, "one").status_code == 403
+    assert not Escalation.objects.exists()
+
+
+def test_programs_ask_about_causes_too() -> None:
+    keys.forget_keys()
+    client = Client(headers={"authorization": f"Bearer {keys.create_key('a', ['read', 'act'], 'dev')[1]}"})
+    send: dict[str, Any] = {"content_type": "application/json"}
+    body = ASKS | {"fingerprint": "one"}
+
+    def post(**changed: Any) -> Any:
+        return client.post("/api/v1/failures/escalate", body | changed, **send).json()
+
+    assert post(dry_run=True)["dry_run"]
+    assert not Escalation.objects.exists()
+    made = post()
+    assert (made["was_already"], made["escalation"]["fingerprint"]) == (False, "one")
+    again = post(queue="another")
+    assert (again["was_already"], again["escalation"]["number"]) == (True, made["escalation"]["number"])
+    assert post(fingerprint="moon")["code"] == "unknown_failure"
+    assert post(fingerprint="two", severity="moon")["fields"].keys() == {"severity"}
+    told = {one["fingerprint"]: one["escalation"] for one in client.get("/api/v1/failures").json()["failures"]}
+    assert told == {"one": made["escalation"]["number"], "two": None}
