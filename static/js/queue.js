@@ -136,6 +136,12 @@
   ops.onKey("K", () => chooseAndGo(-1));
   ops.onKey("x", choose);
   ops.onKey("X", chooseAsFar);
+  // The chosen ones alone, never the current row.
+  ops.onKey("Y", () => {
+    const button = document.querySelector('main button[form=queue][data-press="y"]');
+    if (!button) return;
+    openForm(button, boxes().filter((box) => box.checked));
+  });
   // Where no button has the key, `d` shows or hides what stands folded in the row: its differences.
   function unfold(event) {
     const details = rows()[indexOf(currentKey)]?.querySelector("details");

@@ -294,7 +294,7 @@ class Shown:
 
 
 PAGES = [
-    Shown("/escalations", VIEWS + "escalations._PAGE", escalation, r'data-key="(escalation-\d+)"'),
+    Shown("/escalations", VIEWS + "queue.PAGE", escalation, r'data-key="(escalation-\d+)"'),
     Shown("/failures?range=24h", VIEWS + "failures.SHOWN", cause, r'data-key="failure-([^"]+)"'),
     Shown("/capacity?range=24h", VIEWS + "capacity.MOST", outage, r'data-key="(event-\d+)"'),
     Shown(

@@ -18,6 +18,7 @@ from recovery_ops.control.api.requests import WHY, Api, Takes
 from recovery_ops.control.documents import escalations as documents_escalations
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.notify.chains import plan_of
+from recovery_ops.control.notify.narrowing import STEPS, looked_up
 from recovery_ops.control.refusals import UNKNOWN, Refused
 from recovery_ops.rules.escalation_terms import SEVERITIES
 
@@ -68,6 +69,8 @@ class Escalations(Api):
     asks |= {"owner": "only this person’s; `nobody` for nobody’s", "label": "only with this label"}
     asks |= {"due": f"only those that are {' or '.join(asking.DUES)}", "q": "only with these words"}
     asks |= {"service": "only what this agent asks", "category": "only about failures of this category"}
+    asks |= {"age": "only those asked so long ago at least: 90m, 4h, 3d", "provider": "only about this provider’s work"}
+    asks |= {"step": "only those of whose chain so many steps were due: 0 to 20"}
     takes = {
         "POST": Takes(WHY | {"verb": str, "numbers": list} | _EVERY_FIELD, needed=("reason", "verb", "numbers")),
     }
@@ -86,6 +89,11 @@ class Escalations(Api):
         if narrowed.due and narrowed.due not in asking.DUES:
             words = ", ".join(asking.DUES)
             raise Refused("invalid", f"due is one of {words}.", fields={"due": "is not known"})
+        if narrowed.age and asking.age_of(narrowed.age) is None:
+            raise Refused("invalid", "age is a span like 90m, 4h or 3d.", fields={"age": "is no span"})
+        if narrowed.step and narrowed.step not in STEPS:
+            raise Refused("invalid", "step is a number from 0 to 20.", fields={"step": "is from 0 to 20"})
+        narrowed, _ = looked_up(narrowed, self.environment, now)
         rows, cursor = asking.page_of(self.environment, tab, by=me, now=now, narrowed=narrowed, after=after, most=limit)
         return Answer(
             {

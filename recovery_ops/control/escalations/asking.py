@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db.models import Case, Count, F, IntegerField, Q, QuerySet, Value, When
-from django.db.models.functions import Coalesce, Least
+from django.db.models import Case, Count, F, IntegerField, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models.functions import Coalesce, Concat, Least
 
 from events.moments import from_us, to_us
 from recovery_ops.control.cursors import Place, cut
@@ -55,6 +56,8 @@ class EscalationRow:
     acknowledging: Clock
     resolving: Clock
     notes: int
+    last_note: str = ""
+    """`ana: the vendor knows`, where it was read."""
 
     @property
     def number(self) -> int:
@@ -97,7 +100,9 @@ class EscalationRow:
 class Narrowed:
     """What of a tab is asked for; empty for everything.
 
-    `owner` is a name, or `nobody`; `due` one of `DUES`; `q` words of what it is about, of its message or its proposal.
+    `owner` is a name, or `nobody`; `due` one of `DUES`; `age` how old at least (`90m`, `4h`, `3d`); `step` how many
+    steps of its chain were due; `q` words of what it is about, of its message or its proposal. What only other tables
+    know of `provider` and `step` is looked up before (`notify.narrowing`): `operations` and `numbers` are that.
     """
 
     queue: str = ""
@@ -107,12 +112,18 @@ class Narrowed:
     due: str = ""
     service: str = ""
     category: str = ""
+    age: str = ""
+    provider: str = ""
+    step: str = ""
     q: str = ""
+    operations: frozenset[str] = frozenset()
+    numbers: frozenset[int] = frozenset()
 
     @staticmethod
     def of(asked: Mapping[str, str]) -> Narrowed:
         """What the parameters of an address ask for."""
-        return Narrowed(**{name: asked.get(name, "").strip()[:_ASKED_CHARS] for name in NARROWED})
+        said: dict[str, Any] = {name: asked.get(name, "").strip()[:_ASKED_CHARS] for name in NARROWED}
+        return Narrowed(**said)
 
     @property
     def given(self) -> dict[str, str]:
@@ -121,7 +132,12 @@ class Narrowed:
 
     def without(self, name: str) -> Narrowed:
         """The same without one of them."""
-        return replace(self, **{name: ""})
+        return self.with_one(name, "")
+
+    def with_one(self, name: str, value: str) -> Narrowed:
+        """The same with another word for one of them."""
+        said: dict[str, Any] = {name: value}
+        return replace(self, **said)
 
     def within(self, found: QuerySet[Escalation], now: datetime) -> QuerySet[Escalation]:
         """Those of the found ones that are meant."""
@@ -136,6 +152,12 @@ class Narrowed:
             soon = Q(resolve_by__lt=now + SOON) | Q(acknowledged_at=None, acknowledge_by__lt=now + SOON)
             running = found.filter(default_done_at=None, resolved_at=None)
             found = running.filter(late) if self.due == "late" else running.filter(soon).exclude(late)
+        if (age := age_of(self.age)) is not None:
+            found = found.filter(opened_at__lte=now - age)
+        if self.provider:
+            found = found.filter(operation__in=self.operations)
+        if self.step:
+            found = found.filter(pk__in=self.numbers)
         if self.q:
             told = ("operation", "service", "category", "reason", "message", "proposal")
             said = Q()
@@ -146,9 +168,17 @@ class Narrowed:
 
 
 _EXACT = ("queue", "severity", "service", "category")
-NARROWED = (*_EXACT, "owner", "label", "due", "q")
+NARROWED = (*_EXACT, "owner", "label", "due", "age", "provider", "step", "q")
+_AGE = re.compile(r"^(\d{1,4})([mhd])$", re.ASCII)
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 _ASKED_CHARS = 100
 _EVERYTHING = Narrowed()
+
+
+def age_of(text: str) -> timedelta | None:
+    """`90m`, `4h`, `3d`; None for what is no such span."""
+    found = _AGE.match(text)
+    return int(found[1]) * _UNITS[found[2]] if found else None
 
 
 def title_of(one: Escalation) -> str:
@@ -186,9 +216,11 @@ def page_of(
     else:
         since = now if after is None else from_us(abs(int(after[0])))
         ordered, place = _most_urgent_first(found, since, after), _place_in_open(since)
-    counted = ordered.annotate(note_count=Count("notes", filter=Q(notes__verb="note")))
+    said = EscalationNote.objects.filter(escalation=OuterRef("pk"), verb="note").order_by("-at", "-pk")
+    newest = Subquery(said.values(said=Concat("by", Value(": "), "text"))[:1])
+    counted = ordered.annotate(note_count=Count("notes", filter=Q(notes__verb="note")), last_note=newest)
     read, cursor = cut(list(counted[: most + 1]), place, most)
-    return [row_of(one, now, notes=one.note_count) for one in read], cursor
+    return [row_of(one, now, notes=one.note_count, last_note=one.last_note or "") for one in read], cursor
 
 
 def count_of(environment: str, tab: str, *, by: int | None, now: datetime, narrowed: Narrowed = _EVERYTHING) -> int:
@@ -307,7 +339,7 @@ def similar_to(one: Escalation) -> Sequence[Escalation]:
     return list(before.exclude(resolved_at=None).order_by("-resolved_at")[:SIMILAR_MOST])
 
 
-def row_of(one: Escalation, now: datetime, *, notes: int = 0) -> EscalationRow:
+def row_of(one: Escalation, now: datetime, *, notes: int = 0, last_note: str = "") -> EscalationRow:
     """One escalation with its clocks as they stand now."""
     taken = one.acknowledged_at or one.resolved_at
     # Given to another queue or opened again, its time begins anew; a run that waits for less has less from the start.
@@ -320,6 +352,7 @@ def row_of(one: Escalation, now: datetime, *, notes: int = 0) -> EscalationRow:
         acknowledging=_clock(to_take, one.acknowledge_by, taken, now, stopped=one.default_done_at),
         resolving=_clock(to_resolve, one.resolve_by, one.resolved_at, now, stopped=one.default_done_at),
         notes=notes,
+        last_note=last_note,
     )
 
 

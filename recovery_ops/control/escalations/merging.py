@@ -57,7 +57,7 @@ def open_with_keys(environment: str, keys: Collection[str]) -> Escalation | None
     held = here.filter(key__in=keys, resolved_at=None).order_by("pk").first()
     if held is None and here.filter(key__in=keys, merged_into__isnull=False).exists():
         into = max((one.into for one in merged_into_open(environment) if one.key in keys), default=None)
-        held = here.filter(pk=into).first()
+        held = None if into is None else here.filter(pk=into).first()
     return held
 
 

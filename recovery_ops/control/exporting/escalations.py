@@ -8,6 +8,7 @@ from recovery_ops.control.cursors import BadCursor, Place, place_of
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.escalations.asking import EscalationRow
 from recovery_ops.control.exporting.lists import Batch, Cells, FileList, Wish
+from recovery_ops.control.notify.narrowing import looked_up
 from recovery_ops.rules.escalation_terms import SEVERITIES
 
 _AT_ONCE = 1_000
@@ -70,8 +71,14 @@ def tab_of(wish: Wish) -> str:
 
 def narrowed_of(wish: Wish) -> asking.Narrowed:
     """What narrows the tab; a severity that there is none of narrows nothing, as on the page."""
+    return looked_up(asked_of(wish), wish.environment, wish.now)[0]
+
+
+def asked_of(wish: Wish) -> asking.Narrowed:
+    """The same before other tables were asked."""
     found = asking.Narrowed.of(wish.given)
-    return found if found.severity in SEVERITIES else found.without("severity")
+    found = found if found.severity in SEVERITIES else found.without("severity")
+    return found if not found.age or asking.age_of(found.age) else found.without("age")
 
 
 def _cells(row: EscalationRow) -> Cells:

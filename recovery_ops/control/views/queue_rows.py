@@ -1,13 +1,16 @@
-"""The rows of the queue: their columns on the page and in a file, and how far the chain of each has come."""
+"""The rows of the queue: their columns on the page and in a file, how far the chain of each has come, and its links."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.http import HttpRequest
 
+from events.capacity.asking import events_going_on
+from events.capacity.rows import CapacityEventRow
+from events.queries.breakers import reported
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.escalations.asking import EscalationRow
 from recovery_ops.control.notify.chains import Reached, reached_by
@@ -23,7 +26,7 @@ _HEADS: tuple[Column[EscalationRow], ...] = (
     Column(name="take", word="To be taken", key=lambda row: row.acknowledging.ends),
     Column(name="resolve", word="To be resolved", key=lambda row: row.resolving.ends),
     Column(name="asked", word="Last asked", key=lambda row: row.one.seen_at, is_most_first=True),
-    Column(name="notes", word="Notes", key=lambda row: row.notes, is_number=True, is_most_first=True),
+    Column(name="notes", word="Notes", key=lambda row: row.notes, is_most_first=True),
     Column(name="opened", word="Opened", key=lambda row: row.one.opened_at, is_extra=True),
     Column(name="service", word="Service", key=lambda row: row.one.service, is_extra=True),
 )
@@ -35,7 +38,31 @@ def columns_of(request: HttpRequest, environment: str, *, is_whole: bool) -> Col
     return Columns(request, heads, before=int(visit_of(request).grants.may("respond", environment)))
 
 
-def with_steps(rows: Sequence[EscalationRow], now: datetime) -> list[tuple[EscalationRow, Reached | None]]:
-    """Each row with how far its chain has come; None where its queue has none."""
-    reached = reached_by([row.one for row in rows], now)
-    return [(row, reached.get(row.number)) for row in rows]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A row as the queue shows it: how far its chain has come (None without one), its breaker and its outage."""
+
+    row: EscalationRow
+    reached: Reached | None
+    breaker: str
+    outage: CapacityEventRow | None
+
+
+def lines_of(
+    rows: Sequence[EscalationRow], environment: str, now: datetime, known: Mapping[int, Reached]
+) -> list[Line]:
+    """Each row with what it is linked with: outages that go on alone. `known`: what was looked at before."""
+    reached = known or reached_by([row.one for row in rows], now)
+    breaker_of: dict[str, str] = {}
+    for name, one in reported(environment, now=now).items() if rows else ():
+        breaker_of |= {operation: breaker_of.get(operation, name) for operation in one.operations} | {name: name}
+    outages = events_going_on(environment, now=now) if rows else []
+    return [
+        Line(
+            row=row,
+            reached=reached.get(row.number),
+            breaker=breaker_of.get(row.one.operation, ""),
+            outage=next((one for one in outages if row.one.operation in one.operations and row.one.is_open), None),
+        )
+        for row in rows
+    ]

@@ -1,0 +1,92 @@
+"""The page of one question: the paragraph, the decision, the clocks, what was said, what it is about."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+
+from events import queries
+from events.capacity.asking import capacity_events
+from events.exports import JSON, MARKDOWN, is_asked
+from events.pages import render_page
+from events.wording import clock_text, count_text, zone_word
+from recovery_ops.control.escalations import asking
+from recovery_ops.control.escalations.asking import EscalationRow
+from recovery_ops.control.escalations.merging import NAMED_MOST
+from recovery_ops.control.escalations.presence import BEAT_S, others_at
+from recovery_ops.control.escalations.terms import matter_of, then_of
+from recovery_ops.control.notify.chains import plan_of
+from recovery_ops.control.views.linked import cause_href, fingerprint_about
+from recovery_ops.control.views.postmortem import PostMortem
+from recovery_ops.control.views.responding import found_by
+from recovery_ops.control.views.runbooks import steps_on
+from recovery_ops.rules.words import Category
+
+_EVIDENCE_FOR = timedelta(hours=24)
+
+
+def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpResponse:
+    """One question: the paragraph, the decision, the clocks, what was said, what it is about, what was like it."""
+    now = timezone.now()
+    one = found_by(environment, number)
+    if one.merged_into_id is not None:
+        return redirect("escalation", number=one.merged_into_id)
+    row = asking.row_of(one, now)
+    story = asking.story_of(one)
+    start = min(one.opened_at, one.seen_at) - timedelta(minutes=5)
+    # What stopped a run as a whole lies in the run: any operation of it.
+    about: dict[str, Any] = {"operation": one.operation} if one.operation else {"runs": set(one.runs) - {""}}
+    failures = queries.recent_failures(environment, start=max(start, now - _EVIDENCE_FOR), end=now, limit=10, **about)
+    cause = fingerprint_about(one, failures)
+    outages = capacity_events(environment, start=start, end=one.resolved_at or now, now=now)
+    context = {
+        "now": now,
+        "row": row,
+        "one": one,
+        "paragraph": _paragraph(row, now),
+        "then": then_of(one),
+        "others": others_at(one, request.user, now) if isinstance(request.user, User) else [],
+        "beat_s": BEAT_S,
+        "story": story,
+        "plan": plan_of(one, story, now),
+        "failures": failures,
+        "cause": cause if one.category == Category.UNKNOWN else "",
+        "cause_href": cause_href(one, cause, now),
+        "has_breaker": queries.breaker(environment, one.operation, now=now) is not None if one.operation else False,
+        "outages": [event for event in outages if one.operation in event.operations][:3],
+        "similar": asking.similar_to(one),
+        **steps_on(one),
+    }
+    if is_asked(request, MARKDOWN, JSON):
+        return PostMortem.of(context).answer(request)
+    return render_page(request, "control/escalation", context)
+
+
+def _paragraph(row: EscalationRow, now: datetime) -> str:
+    """What failed, how often, who asks, and what happens if nobody answers."""
+    one = row.one
+    who = f"{one.operation} of {one.service}" if one.operation else f"A run of {one.service}"
+    matter = matter_of(one.reason, one.category)
+    what = f"{who} asks {one.queue}" if row.is_question else f"{who}: {matter}"
+    if one.fingerprint:
+        what = f"A person asks {one.queue} about a cause of failures, last seen in {who}"
+    if one.category and not row.is_question:
+        what = f"{who} failed, {matter}"
+    said = "" if row.is_question or not one.message else f": “{one.message.rstrip('. ')}”"
+    times = "once" if one.occurrences == 1 else f"{one.occurrences:,} times"
+    least = "at least " if len(one.runs) >= NAMED_MOST else ""
+    runs = f" in {least}{count_text(len(one.runs), 'run')}" if one.runs else ""
+    asked = f"It was asked {times}{runs}, last at {clock_text(one.seen_at, today=now)} {zone_word(now)}."
+    if not one.is_open:
+        return f"{what}{said}. {asked}"
+    waits = "A run waits for the answer. " if one.ticket else ""
+    then = then_of(one)
+    end = f"If nobody decides by {clock_text(one.resolve_by, today=now)} {zone_word(now)}, {then}."
+    if one.default_done_at is not None:
+        end = f"Nobody decided in time: {then}. It stays open until somebody does."
+    return f"{what}{said}. {asked} {waits}{end}"

@@ -1,0 +1,172 @@
+"""The queue of questions to people: one tab of it, narrowed, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from events.empties import Clause, Empty
+from events.exports import is_asked, rows_answer
+from events.pages import render_page
+from events.queries.breakers import providers_of
+from events.wording import count_text, span_text
+from recovery_ops.control.escalations import asking
+from recovery_ops.control.escalations.asking import EscalationRow
+from recovery_ops.control.escalations.terms import then_of
+from recovery_ops.control.exporting.escalations import EscalationsFile, asked_of, tab_of
+from recovery_ops.control.exporting.lists import rows_at_once, wish_in
+from recovery_ops.control.notify.narrowing import STEPS, looked_up
+from recovery_ops.control.views.nothing import no_escalation
+from recovery_ops.control.views.paging import from_the_start, page, place_asked
+from recovery_ops.control.views.queue_rows import columns_of, lines_of
+from recovery_ops.control.views.responding import numbers_of
+from recovery_ops.rules.escalation_terms import SEVERITIES
+
+PAGE = asking.ROWS_MOST
+_TAB_WORDS = {
+    "open": "Open",
+    "unacknowledged": "Not taken",
+    "mine": "Mine",
+    "snoozed": "Snoozed",
+    "resolved": "Resolved",
+}
+
+
+def escalations(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """The queue: one tab of it, of all queues or of one."""
+    now, me = timezone.now(), request.user.pk
+    wish = wish_in(request, environment, None, now)
+    tab = tab_of(wish)
+    narrowed, known = looked_up(asked_of(wish), environment, now)
+    after = place_asked(request, asking.PLACE)
+    if is_asked(request):
+        rows_of_file, columns_of_file = rows_at_once(EscalationsFile(), wish), EscalationsFile.columns
+        return rows_answer(request, f"escalations {environment} {tab}", columns_of_file, rows_of_file)
+    rows, cursor = asking.page_of(environment, tab, by=me, now=now, after=after, most=PAGE, narrowed=narrowed)
+    columns = columns_of(request, environment, is_whole=after is None and not cursor)
+    counts = asking.counts_of(environment, by=me, now=now)
+    offered = asking.offered(environment)
+    context = {
+        "now": now,
+        "tab": tab,
+        "tabs": [(name, _TAB_WORDS[name], counts[name], _address(name, narrowed)) for name in asking.TABS],
+        "narrowed": narrowed,
+        "choices": _choices(tab, narrowed, offered),
+        "owners": offered.owners,
+        "labels": offered.labels,
+        "services": offered.services,
+        "categories": offered.categories,
+        "providers": _providers(environment, now),
+        "ages": _AGES,
+        "steps": _steps(narrowed),
+        "let_go": [
+            (_CLAUSE_WORDS[name].format(value), _address(tab, narrowed.without(name)))
+            for name, value in narrowed.given.items()
+            if name in _CHOSEN_IN_LISTS
+        ],
+        "rows": lines_of(columns.in_order(rows), environment, now, known),
+        "columns": columns,
+        "exports": "escalations",
+        "page": page(request, rows, after, cursor),
+        "found": asking.count_of(environment, tab, by=me, now=now, narrowed=narrowed) if cursor else len(rows),
+        "every": from_the_start(request).urlencode(),
+        "chosen": numbers_of(request.GET.getlist("chosen")),
+        "empty": None if rows else _empty(environment, tab, me, narrowed, counts, now),
+        "sentence": _sentence(rows if tab == "open" and len(rows) == counts["open"] else None, counts, now),
+    }
+    return render_page(request, "control/escalations", context)
+
+
+_CLAUSE_WORDS = {
+    "queue": "queue {}",
+    "severity": "severity {}",
+    "owner": "owner {}",
+    "label": "label {}",
+    "due": "due {}",
+    "service": "agent {}",
+    "category": "cause {}",
+    "age": "asked {} ago or before",
+    "provider": "provider {}",
+    "step": "step {}",
+    "q": "“{}”",
+}
+_CHOSEN_IN_LISTS = ("owner", "label", "service", "category", "age", "provider", "step", "q")
+_AGES = [("1h", "1 h or more"), ("4h", "4 h or more"), ("1d", "1 day or more"), ("3d", "3 days or more")]
+_DUE_WORDS = {"late": "Late", "soon": "Due within 15 min"}
+
+
+def _choices(
+    tab: str, narrowed: asking.Narrowed, offered: asking.Offered
+) -> list[tuple[str, str, str, list[tuple[str, str, bool]]]]:
+    """The chips: what they choose by, the words and the address for all of them, and each with its address."""
+    queues = {name: name for name in offered.queues} if len(offered.queues) > 1 or narrowed.queue else {}
+    severities = {word: word for word in reversed(SEVERITIES)}
+    rows = (
+        ("queue", "All queues", queues),
+        ("severity", "All severities", severities),
+        ("due", "Any time", _DUE_WORDS),
+    )
+    found = []
+    for name, every, words in rows:
+        here = getattr(narrowed, name)
+        chips = [(word, _address(tab, narrowed.with_one(name, value)), value == here) for value, word in words.items()]
+        if chips and not (name == "due" and tab == "resolved"):
+            found.append((name, every, _address(tab, narrowed.without(name)), chips))
+    return found
+
+
+def _providers(environment: str, now: datetime) -> list[str]:
+    """Whom calls of the last day named. One query."""
+    return sorted({one for some in providers_of(environment, now=now).values() for one in some})
+
+
+def _steps(narrowed: asking.Narrowed) -> list[tuple[str, str]]:
+    """Steps of chains that can be asked for: the first few, and the one that is."""
+    offered = list(dict.fromkeys([*STEPS[:5], *([narrowed.step] if narrowed.step in STEPS else [])]))
+    return [(one, "No step yet" if one == "0" else f"Step {one}") for one in offered]
+
+
+def _empty(
+    environment: str, tab: str, me: int | None, narrowed: asking.Narrowed, counts: Mapping[str, int], now: datetime
+) -> Empty:
+    """Why nothing is shown: each filter that is asked for says what it hides."""
+    clauses = []
+    for name, value in narrowed.given.items():
+        rest = narrowed.without(name)
+        without = asking.count_of(environment, tab, by=me, now=now, narrowed=rest)
+        words = _CLAUSE_WORDS[name].format(value)
+        clauses.append(Clause(words=words, without=without, href=_address(tab, rest)))
+    return no_escalation(environment, tab, clauses, counts, now=now)
+
+
+def _address(tab: str, narrowed: asking.Narrowed) -> str:
+    asked = {**({} if tab == "open" else {"tab": tab}), **narrowed.given}
+    return f"?{urlencode(asked)}" if asked else "?"
+
+
+def _sentence(rows: Sequence[EscalationRow] | None, counts: dict[str, int], now: datetime) -> str:
+    if not counts["open"]:
+        snoozed = f"; {count_text(counts['snoozed'], 'one is', 'are')} snoozed" if counts["snoozed"] else ""
+        return f"Nobody is asked anything{snoozed}."
+    taken = f"{counts['unacknowledged']} of {counts['open']} not taken"
+    if not rows:
+        return f"{taken}."
+    late = sum(row.is_breached for row in rows)
+    if late:
+        return f"{taken}; {count_text(late, 'deadline has', 'deadlines have')} passed."
+    running = [row for row in rows if not row.one.is_defaulted]
+    if not running:
+        return f"{taken}. No deadline runs: what silence means was carried out."
+    first = min(running, key=lambda row: (row.due, row.number))
+    left = span_text(int((first.due - now).total_seconds()))
+    return f"{taken}. The next deadline is that of {first.one}, in {left}: then {_then(first)}."
+
+
+def _then(row: EscalationRow) -> str:
+    if row.due == row.resolving.ends:
+        return then_of(row.one, otherwise="it is late")
+    return "nobody has taken it in time"

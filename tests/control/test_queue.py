@@ -1,0 +1,135 @@
+"""The queue narrowed by age, provider and step; what its rows lead to; and until when a question is put off."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from html import unescape
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.conf import settings
+from django.test import Client
+
+from events import keys
+from recovery_ops.control.actions.escalations import respond
+from recovery_ops.control.models import Escalation
+from recovery_ops.control.models.notifying import Channel, EscalationChain
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.words import Category
+from tests.control.cast import asked as of_ana
+from tests.control.rows import row
+from tests.control.test_escalation_pages import questions
+from tests.control.visiting import signed_in, text_of, troubled_fleet
+from tests.events.seeding import NOW, Story, counted
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+
+def shown(client: Client, query: str = "") -> str:
+    return unescape(client.get(f"/escalations?{query}").content.decode())
+
+
+def chain(queue: str, *steps: float) -> EscalationChain:
+    channel = row(Channel, environment="dev", name="on-call", kind="slack")
+    told = [{"after_s": after_s, "channel": channel.pk, "person": ""} for after_s in steps]
+    made: EscalationChain = row(
+        EscalationChain, environment="dev", name=queue, is_on=True, steps=told, since=NOW - timedelta(days=1)
+    )
+    return made
+
+
+def test_old_questions_are_found_by_their_age() -> None:
+    old, new = questions("old", "new")
+    Escalation.objects.filter(pk=old.pk).update(opened_at=NOW - timedelta(hours=5))
+    client = signed_in(Role.RESPONDER)
+    page = shown(client, "age=4h")
+    assert f"/escalations/{old.pk}" in page
+    assert f'data-key="escalation-{new.pk}"' not in page
+    assert f'data-key="escalation-{new.pk}"' in shown(client, "age=moon"), "what is no age narrows nothing"
+    assert "asked 9d ago or before" in shown(client, "age=9d")
+
+
+def test_questions_are_found_by_whose_work_they_are_about() -> None:
+    Story().tell(counted(1, provider="sol"), counted(1, "crm", provider="helios"), at=5).store()
+    troubled_fleet(2)
+    [other, one] = questions("crm", "search_web")
+    page = shown(signed_in(Role.RESPONDER), "provider=sol")
+    assert f'data-key="escalation-{one.pk}"' in page
+    assert f'data-key="escalation-{other.pk}"' not in page
+    assert "<option>helios</option>" in page
+    assert 'data-key="escalation-' not in shown(signed_in(Role.RESPONDER), "provider=moon")
+
+
+def test_questions_are_found_by_the_step_that_their_chain_has_reached(django_assert_max_num_queries: Any) -> None:
+    [one, two] = questions("charge_card", "search_web", category=Category.POLICY_DENIED)
+    chain(one.queue, 0, 600)
+    respond("acknowledge", **of_ana(number=two.pk, reason="I look at it"))
+    Escalation.objects.filter(pk=two.pk).update(queue="elsewhere")
+    client = signed_in(Role.RESPONDER)
+    page = shown(client, "step=1")
+    assert f'data-key="escalation-{one.pk}"' in page
+    assert f'data-key="escalation-{two.pk}"' not in page
+    assert 'data-key="escalation-' not in shown(client, "step=2")
+    with django_assert_max_num_queries(15):
+        client.get("/escalations?step=1")
+    given = client.get("/escalations?step=1&format=csv").content.decode()
+    assert str(one) in given
+    assert str(two) not in given
+
+
+def test_programs_narrow_by_the_same_and_are_told_what_is_none() -> None:
+    keys.forget_keys()
+    [one] = questions("charge_card")
+    client = Client(headers={"authorization": f"Bearer {keys.create_key('a', ['read'], 'dev')[1]}"})
+
+    def asked(query: str) -> Any:
+        return client.get(f"/api/v1/escalations?{query}").json()
+
+    assert asked("age=1h")["escalations"] == []
+    assert [found["number"] for found in asked("age=0m")["escalations"]] == [one.pk]
+    assert asked("age=moon")["fields"].keys() == {"age"}
+    assert asked("step=moon")["fields"].keys() == {"step"}
+    assert asked("provider=moon")["escalations"] == []
+
+
+def test_a_row_shows_the_last_comment_and_leads_to_its_breaker() -> None:
+    troubled_fleet(2)
+    [one] = questions("search_web")
+    respond("note", **of_ana(number=one.pk, reason="the vendor was told"))
+    respond("note", **of_ana(number=one.pk, reason="the vendor mends it", now=NOW + timedelta(seconds=5)))
+    page = shown(signed_in(Role.RESPONDER))
+    assert "ana: the vendor mends it" in page
+    assert "the vendor was told" not in page
+    assert 'href="/breakers/search_web"' in page
+
+
+# -- put off -----------------------------------------------------------------------------------------------------------
+def put_off(client: Client, one: Escalation, **said: str) -> Any:
+    client.post("/escalations/act/snooze", {"number": one.pk} | said)
+    one.refresh_from_db()
+    return one.snoozed_until
+
+
+def test_a_question_is_put_off_until_the_readers_next_morning_or_a_moment_of_their_zone() -> None:
+    [one] = questions("search_web")
+    Escalation.objects.update(resolve_by=NOW + timedelta(days=30), default_action="stay_closed")
+    client = signed_in(Role.RESPONDER)
+    client.cookies[f"{settings.COOKIE_PREFIX}zone"] = "Asia/Tokyo"
+    there = ZoneInfo("Asia/Tokyo")
+    until = put_off(client, one, for_s="tomorrow").astimezone(there)
+    assert (until.date() - NOW.astimezone(there).date(), f"{until:%H:%M:%S}") == (timedelta(days=1), "09:00:00")
+    moment = (NOW + timedelta(days=3)).astimezone(there).replace(second=0, microsecond=0)
+    assert put_off(client, one, for_s="moment", until=f"{moment:%Y-%m-%dT%H:%M}") == moment
+    answer = client.post("/escalations/act/snooze", {"number": one.pk, "for_s": "moment"})
+    assert "Say until when" in text_of(answer)
+    answer = client.post("/escalations/act/snooze", {"number": one.pk, "for_s": "moment", "until": "2001-01-01T00:00"})
+    assert answer.status_code == 422
+
+
+def test_who_asks_another_queue_sees_whom_its_chain_asks() -> None:
+    [one] = questions("search_web")
+    chain("night", 0, 900)
+    page = text_of(signed_in(Role.RESPONDER).get(f"/escalations/act/escalate?number={one.pk}"))
+    assert "night on-call at once" in page
+    assert "on-call after 15m 00s" in page
