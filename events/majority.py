@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import groupby, pairwise
 from operator import itemgetter
 
-from events.moments import from_us, to_us
+from events.moments import US_PER_S, Grid, bin_width_s, from_us, to_us
 from events.rows import RANK, Fleet, Lanes, MajoritySegment
 from recovery_ops.rules.words import State
 
 Change = tuple[int, State | None, int]
 """At this moment (microseconds since the epoch) so many more instances, or fewer, are in this state."""
 _Counts = dict[State | None, int]
+MOST_SEGMENTS = 2_000
+"""More cannot be told apart in a figure, and a browser takes seconds to draw them."""
+_LEAST_BINS = 24
 
 
 def majority(lanes: Lanes) -> Fleet:
@@ -36,6 +40,43 @@ def majority(lanes: Lanes) -> Fleet:
         found = majority_of(breaker, changes, start_us=to_us(lanes.start), end_us=to_us(lanes.end))
         fleet[breaker] = [replace(one, cause=causes.get((to_us(one.start), one.state))) for one in found]
     return fleet
+
+
+def in_bins(fleet: Fleet) -> Fleet:
+    """The same, in bins where it has more segments than a figure can show; each bin by the worst state in it.
+
+    Moves are summed before so many are read, but instances that fall silent and speak again change who has a say, too.
+    """
+    if sum(map(len, fleet.values())) <= MOST_SEGMENTS:
+        return fleet
+    most_bins = max(_LEAST_BINS, MOST_SEGMENTS // len(fleet))
+    bin_s = max(fleet.bin_s, bin_width_s(fleet.end - fleet.start, most_bins=most_bins))
+    binned = Fleet(start=fleet.start, end=fleet.end, bin_s=bin_s)
+    binned.presences = fleet.presences
+    grid = Grid.over(fleet.start, fleet.end, bin_s)
+    for name, lane in fleet.items():
+        binned[name] = list(_lane_in_bins(lane, grid, fleet.end))
+    return binned
+
+
+def _lane_in_bins(lane: Sequence[MajoritySegment], grid: Grid, end: datetime) -> Iterator[MajoritySegment]:
+    worst: dict[int, MajoritySegment] = {}
+    for one in lane:
+        last = (to_us(one.end) - 1) // US_PER_S // grid.bin_s
+        for place in range(to_us(one.start) // US_PER_S // grid.bin_s, last + 1):
+            worst[place] = max(worst.get(place, one), one, key=_badness)
+    begin = lane[0].start
+    for _, group in groupby(sorted(worst.items()), key=lambda item: (item[1].state, item[1].is_there)):
+        run = list(group)
+        first, newest = run[0][1], run[-1][1]
+        until = min(end, from_us((run[-1][0] + 1) * grid.bin_s * US_PER_S))
+        yield replace(newest, start=begin, end=until, most=max(one.most for _, one in run), cause=first.cause)
+        begin = until
+
+
+def _badness(segment: MajoritySegment) -> int:
+    """What is known before what is not, and that before nobody being there."""
+    return RANK[segment.state] if segment.is_there else -1
 
 
 def majority_of(

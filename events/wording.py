@@ -38,9 +38,10 @@ def state_word(state: State | None) -> str:
 
 def clock_text(moment: datetime, *, today: datetime) -> str:
     """`14:26:04`; with the day when that is not the day of `today`. In the reader's zone, else in UTC."""
-    moment = timezone.localtime(moment)
-    if moment.date() == timezone.localtime(today).date():
-        return f"{moment:%H:%M:%S}"
+    zone = timezone.get_current_timezone()  # once: it is looked up for each row of the longest tables
+    moment = moment.astimezone(zone)
+    if moment.date() == today.astimezone(zone).date():
+        return f"{moment.hour:02}:{moment.minute:02}:{moment.second:02}"
     return f"{moment.day} {moment:%b %H:%M:%S}"
 
 

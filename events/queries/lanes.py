@@ -106,12 +106,15 @@ def spans_of(points: Sequence[Point], life: Life, start_us: int, end_us: int) ->
     # Of two points at the same moment the later one in order holds.
     steps = {max(begin, point.at_us): point for point in sorted(points, key=lambda point: point.at_us)}
     times = sorted(steps)
-    edges = {edge for silence in life.silences for edge in silence}
+    silences = sorted(life.silences)
+    fallen = [quiet for quiet, _ in silences]
+    edges = {edge for silence in silences for edge in silence}
     cuts = sorted(at for at in {*times, *edges} if begin <= at < end)
     spans: list[_Span] = []
     for at, until in pairwise([*cuts, end]):
         point = steps[times[bisect_right(times, at) - 1]]
-        is_silent = any(quiet <= at < heard for quiet, heard in life.silences)
+        newest = bisect_right(fallen, at) - 1
+        is_silent = newest >= 0 and at < silences[newest][1]
         _append(spans, (at, until, None, None) if is_silent else (at, until, point.state, point.cause))
     return spans
 

@@ -15,6 +15,7 @@ from django.db import connection
 from django.db.models import Count, Max, Min
 
 from events.models import Agent, Fact
+from events.runs.stored import facts_of_run
 
 EVENTS = (
     "failure_classified",
@@ -141,7 +142,7 @@ def recorded_run(environment: str, run: str, *, lead_s: float, most: int) -> tup
     None where no fact of that run is one that a policy decides about. Of a run that moved on, the instance that told
     most of it. Three queries; index `fact_by_run`.
     """
-    own = Fact.objects.filter(environment=environment, run=run, run__gt="", event__in=EVENTS)
+    own = facts_of_run(environment, run).filter(event__in=EVENTS)
     spans = own.values("agent_id").annotate(count=Count("id"), first=Min("at_us"), last=Max("at_us"))
     span = spans.order_by("-count", "agent_id").first()
     if span is None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from events.models import Fact
 from events.moments import from_us
+from events.runs.stored import facts_of_run
 from recovery_ops.wire import names
 
 RECORDS_MOST = 500
@@ -51,7 +51,7 @@ class Traced:
 
 def records_of(environment: str, run: str) -> list[RunRecord]:
     """The first facts of a run, in order; one more than `RECORDS_MOST` where it has more. One query; `fact_by_run`."""
-    found = Fact.objects.filter(environment=environment, run=run, run__gt="").select_related("agent")
+    found = facts_of_run(environment, run).select_related("agent")
     return [
         RunRecord(
             fact_id=one.pk,

@@ -9,7 +9,9 @@ from typing import Any
 
 import orjson
 from django.db import connection
+from django.db.models import QuerySet
 
+from events.models import Fact
 from events.moments import from_us
 from events.queries.readings import category_or_none
 from events.runs.rows import RunFact
@@ -65,6 +67,17 @@ def begun_before(environment: str, runs: Sequence[str], us: int) -> set[str]:
             cursor.execute(statement, values)
             found.update(run for (run,) in cursor.fetchall())
     return found
+
+
+def facts_of_run(environment: str, run: str) -> QuerySet[Fact]:
+    """All facts of one run, in no order; `fact_by_run`."""
+    found = Fact.objects.filter(environment=environment, run=run)
+    return found.extra(where=[IS_INDEXED[connection.vendor]])  # noqa: S610  (a constant)
+
+
+def is_told_of(environment: str, run: str) -> bool:
+    """Whether any fact names this run. One query; `fact_by_run`."""
+    return facts_of_run(environment, run).exists()
 
 
 def _facts_of(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
 
+from events.majority import in_bins
 from events.rows import Fleet, MajoritySegment, Segment
 from events.timelines.charts import TRANSPARENT, Band, Lane, Table, Trace, Trail, Value, plain, to_ms
 from events.timelines.durations import TimeInState, time_in_state
@@ -260,27 +261,28 @@ def fleet_times(fleet: Fleet) -> dict[str, TimeInState]:
 
 
 def breakers_band(fleet: Fleet) -> Band:
-    """One lane per breaker: what most of the fleet was in."""
+    """One lane per breaker: what most of the fleet was in. What stands at its right is exact, whatever is drawn."""
+    drawn = in_bins(fleet)
     rows = [
-        (Lane(name=name, value=standing(segments)), majority_bars(name, segments, fleet.end))
+        (Lane(name=name, value=standing(segments)), majority_bars(name, drawn[name], fleet.end))
         for name, segments in fleet.items()
     ]
     return state_band(
         "Breakers, majority of the fleet",
         rows,
         end=fleet.end,
-        caption=_fleet_caption(fleet),
+        caption=_fleet_caption(fleet, drawn.bin_s),
         key="breakers",
     )
 
 
-def _fleet_caption(fleet: Fleet) -> str:
+def _fleet_caption(fleet: Fleet, bin_s: int) -> str:
     if not fleet:
         return "No breaker was reported in this range."
     blocking = {State.OPEN, State.FORCED_OPEN}
     now = [f"{name} ({standing(one)})" for name, one in fleet.items() if one[-1].worst in blocking]
     was = [name for name, segments in fleet.items() if any(one.state in blocking for one in segments)]
-    binned = f" Shown in bins of {bin_text(fleet.bin_s)}, each by its worst state." if fleet.bin_s else ""
+    binned = f" Shown in bins of {bin_text(bin_s)}, each by its worst state." if bin_s else ""
     if now:
         verb = "blocks" if len(now) == 1 else "block"
         words = f"{count_text(len(now), 'breaker')} {verb} calls at the end of the range: {listing(now, most=3)}"

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from django.urls import NoReverseMatch, reverse
 
 from events.cardinality import OTHER, Kind
-from events.models import Agent, BreakerState, Fact, KnownName
+from events.models import Agent, BreakerState, KnownName
+from events.runs.stored import is_told_of
 from recovery_ops.control.models import Escalation
 from recovery_ops.control.roles import Grants
 
@@ -142,7 +143,7 @@ def _escalations(asked: str, environment: str) -> Iterator[Hit]:
 
 
 def _runs(asked: str, environment: str) -> Iterator[Hit]:
-    if asked and Fact.objects.filter(environment=environment, run=asked).exclude(run="").exists():
+    if asked and is_told_of(environment, asked):
         yield _hit(asked, "run", reverse("run", args=[asked]))
 
 

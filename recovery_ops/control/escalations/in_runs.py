@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from events.models import Fact
+from events.moments import US_PER_S, to_us
 from events.runs.rows import Kind, Piece, RunStory, Step
+from events.runs.stored import facts_of_run
 from recovery_ops.control.differences import Line, lines_of_text
 from recovery_ops.control.escalations.due import BY as DEADLINE
 from recovery_ops.control.escalations.opening import ASKING
@@ -15,6 +16,8 @@ from recovery_ops.control.escalations.terms import then_of
 from recovery_ops.control.models import Escalation, EscalationNote, EscalationSource
 
 _LOOKED_THROUGH = 500
+_BEFORE_US = 3600 * US_PER_S
+"""What is told out of order may stand before what began the run."""
 _OUTCOMES = {
     Escalation.APPROVED: "approved as proposed",
     Escalation.EDITED: "approved with another input",
@@ -51,7 +54,7 @@ class Asked:
 
 def asked_by(environment: str, story: RunStory) -> Asked:
     """By the facts of the run that asked, and by hand about it. Three queries; index `fact_by_run`."""
-    facts = Fact.objects.filter(environment=environment, run=story.run, run__gt="", event__in=ASKING)
+    facts = facts_of_run(environment, story.run).filter(event__in=ASKING, at_us__gte=to_us(story.started) - _BEFORE_US)
     uids = {bytes(uid): pk for pk, uid in facts.values_list("pk", "uid")[:_LOOKED_THROUGH]}
     sources = EscalationSource.objects.filter(environment=environment, uid__in=list(uids))
     told = sources.select_related("escalation__merged_into")

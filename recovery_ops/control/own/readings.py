@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db.models import Count, Min, Q, Sum
 
 from events import live
+from events.failures.asking import last_number
 from events.ingest import writer
 from events.models import Agent, Fact
 from events.moments import to_us
@@ -23,6 +24,7 @@ from recovery_ops.control.models import Beat, Delivery, HeldAct, Revision
 from recovery_ops.control.own.duties import FAILED, LATE, beats_by_name, duties_of
 
 LAG_FACTS = 200
+_LOOKED_THROUGH = 5_000
 _FOLLOWS = Q(heartbeat_us__isnull=False) | Q(applied_us__isnull=False) | Q(rejected_revision__isnull=False)
 """Whoever ever spoke of a desired state; a plain OpenTelemetry sender obeys nobody, and cannot be late."""
 _OUTCOMES = ("stored", "repeated", "quarantined", "ignored")
@@ -77,9 +79,18 @@ def of_store(now: datetime) -> Iterator[Reading]:
 
 def lag_p95_s(environment: str) -> float | None:
     """How long the newest facts took to get here, in 95 % of cases; None for too few facts."""
-    newest = Fact.objects.filter(environment=environment).order_by("-id").values_list("at_us", "received_us")
-    lags = [max(0, received - at) / 1e6 for at, received in newest[:LAG_FACTS]]
+    lags = [max(0, received - at) / 1e6 for at, received, _ in newest_facts(environment)]
     return quantiles(lags, n=20)[-1] if len(lags) > 1 else None
+
+
+def newest_facts(environment: str) -> list[tuple[int, int, int | None]]:
+    """Of the newest facts that came in: when they were, were received, and were stated if that is not when they were.
+
+    Two queries. Only among the last facts of all environments: no index leads to the newest of one.
+    """
+    last = Fact.objects.filter(pk__gt=last_number() - _LOOKED_THROUGH).order_by("-pk")
+    read = last.values_list("environment", "at_us", "received_us", "stated_us")
+    return [(at, received, stated) for name, at, received, stated in read if name == environment][:LAG_FACTS]
 
 
 def _fleet(now: datetime) -> Iterator[Reading]:

@@ -18,14 +18,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from events import live
-from events.models import Agent, Fact
+from events.models import Agent
 from events.moments import from_us
 from events.wording import count_text, lasted_text, span_text
 from recovery_ops import __version__
 from recovery_ops.control import stream
 from recovery_ops.control.models import Beat
 from recovery_ops.control.own.duties import LEAST_LATE_S, Duty, beats_by_name, duties_of
-from recovery_ops.control.own.readings import LAG_FACTS
+from recovery_ops.control.own.readings import newest_facts
 from recovery_ops.control.views.settings import settings_page
 
 MOST_CLOCK_OFF_S = 2.0
@@ -91,10 +91,7 @@ def _intake(environment: str, now: datetime) -> Iterator[Part]:
 
 
 def _lag(environment: str) -> Part:
-    newest = (
-        Fact.objects.filter(environment=environment).order_by("-id").values_list("at_us", "received_us", "stated_us")
-    )
-    rows = list(newest[:LAG_FACTS])
+    rows = newest_facts(environment)
     lags = [max(0, received - at) / 1e6 for at, received, _ in rows]
     if len(lags) < 2:
         return Part(name="Lag", standing="unknown", words="Too few facts to tell how long they take.")
