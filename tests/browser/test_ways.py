@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Dialog, Page, expect
 
 from recovery_ops.rules.words import Category, State, Trigger
 from tests.browser.journeys import PATIENCE_MS, Visit, editor_of, picture, point_at
@@ -44,6 +44,30 @@ def test_what_is_typed_into_a_policy_is_checked_while_it_is_typed(visit: Visit, 
     text.fill(whole)
     expect(page.locator("#text-error")).to_have_count(0)
     expect(text).to_have_value(whole)
+
+
+def test_what_is_typed_into_a_policy_is_not_left_by_mistake_and_is_saved_by_a_key(visit: Visit, stage: Stage) -> None:
+    page = visit("/policies/proposals/new", role=editor_of(stage))
+    title = page.get_by_label("Title")
+    asked: list[str] = []
+
+    def stay(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        dialog.dismiss()
+
+    page.once("dialog", stay)
+    title.press_sequentially("kept")
+    page.get_by_role("link", name="Cancel").click(no_wait_after=True)
+    expect(title).to_have_value("kept")
+    assert asked == ["beforeunload"]
+    page.keyboard.press("Control+s")
+    expect(page.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("It is the same as before.")
+    page.keyboard.press("Control+s")
+    expect(page.get_by_role("heading", name="kept")).to_be_visible(timeout=PATIENCE_MS)
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("heading", level=1, name="Replay")).to_be_visible(timeout=PATIENCE_MS)
+    assert asked == ["beforeunload"]
 
 
 def test_causes_are_put_away_by_keyboard(visit: Visit, storm: Stage) -> None:

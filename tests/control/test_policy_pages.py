@@ -12,7 +12,7 @@ from django.test import Client
 
 from recovery_ops.control import actions
 from recovery_ops.control.actions import is_review_needed
-from recovery_ops.control.models import PolicyProposal, PolicyRelease
+from recovery_ops.control.models import PolicyProposal, PolicyRelease, Replay
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.policy import BUILT_IN, document_of
 from tests.control.cast import asked, person
@@ -62,6 +62,23 @@ def test_the_form_sent_back_untouched_is_the_same_document() -> None:
     page = client.get(NEW)
     client.post(NEW, typed(page) | {"act": "save", "title": "as it is", "reason": REASON})
     assert PolicyProposal.objects.get().document == document_of(BUILT_IN)
+
+
+def test_it_is_saved_and_replayed_in_one_step_and_once() -> None:
+    client = signed_in(Role.EDITOR)
+    fields = typed(client.get(NEW)) | {"act": "replay", "title": "as it is", "reason": REASON}
+    assert [client.post(NEW, fields).headers["Location"] for _ in range(2)] == ["/policies/replays/1"] * 2
+    assert (PolicyProposal.objects.get().title, Replay.objects.count()) == ("as it is", 1)
+    page = client.post(NEW, fields | {"reason": "short"})
+    assert (page.status_code, 'data-draft="unsaved"' in page.content.decode()) == (422, True)
+
+
+def test_looking_at_it_in_the_other_view_leaves_nothing_unsaved() -> None:
+    client = signed_in(Role.EDITOR)
+    page = client.post(NEW, typed(client.get(NEW)) | {"act": "json"})
+    assert "data-draft>" in page.content.decode()
+    page = client.post(NEW, typed(page) | {"act": "form", "text": "{"})
+    assert 'data-draft="unsaved"' in page.content.decode()
 
 
 def test_a_rule_is_added_filled_in_and_saved_without_a_script() -> None:

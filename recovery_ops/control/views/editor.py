@@ -27,11 +27,12 @@ from recovery_ops.control.policy_form import field_of, sections_of
 from recovery_ops.control.policy_typed import JsonUnread, document_typed, json_of, moved
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.replays import start_of_last_day
 from recovery_ops.rules.lint import Finding, lint
 from recovery_ops.rules.policy import parse_policy
 
 FORM, JSON = "form", "json"
-_SAVE = "save"
+_SAVE, _REPLAY = "save", "replay"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,7 +78,7 @@ class _Asked:
         """Save it, or show it in the other view, or with a row more or less: only saving keeps anything."""
         typed, act = typed_in(self.request), self.request.POST.get("act", _SAVE)
         form = ReasonForm(self.request.POST)
-        if act != _SAVE:
+        if act not in (_SAVE, _REPLAY):
             if act in (FORM, JSON) and not typed.faults:
                 typed.mode, typed.text = act, written(typed.document)
             elif not typed.faults:
@@ -92,6 +93,9 @@ class _Asked:
             saved = self._saved(form, typed)
         except Refused as refusal:
             return self._refused(form, typed, refusal)
+        if act == _REPLAY:
+            key = f"{form.cleaned_data['key']}-replay"
+            return start_of_last_day(self.request, self.environment, saved.number, key=key, now=self.now)
         address = reverse("proposal", args=[saved.number])
         return changed(self.request, address, f"Proposal {saved.number} is saved. Nothing is live yet.")
 
@@ -121,6 +125,13 @@ class _Asked:
             problem += " What you typed is kept; saving again does it all the same."
         return self.page(form, typed, status=refusal.status, problem=problem)
 
+    def _is_unsaved(self, form: ReasonForm, typed: Typed) -> bool:
+        """Whether the page holds what nobody keeps: to leave it would lose that."""
+        kept = self.live.document if self.proposal is None else self.proposal.document
+        title = "" if self.proposal is None else self.proposal.title
+        is_typed = bool(form["reason"].value()) or typed.title != title or bool(typed.faults)
+        return self.request.method == "POST" and (is_typed or typed.document != kept)
+
     def page(self, form: ReasonForm, typed: Typed, *, status: int = 200, problem: str = "") -> HttpResponse:
         """The editor with what was typed."""
         sections, unplaced = sections_of(typed.document, typed.faults, typed.unread)
@@ -145,6 +156,7 @@ class _Asked:
                 for one in findings_of(typed)
             ],
             "problem": problem,
+            "is_unsaved": self._is_unsaved(form, typed),
             "is_behind": proposal is not None and proposal.base_version != self.live.version,
             "back": reverse("policies") if proposal is None else reverse("proposal", args=[proposal.number]),
         }

@@ -47,6 +47,7 @@ SHORTCUTS = (
             ("s", "settings"),
         ),
     ),
+    ("On a policy", (("Ctrl S", "save the proposal"), ("Ctrl Enter", "replay it on the last 24 hours"))),
     (
         "In a list",
         (

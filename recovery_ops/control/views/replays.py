@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
@@ -111,10 +111,22 @@ def start(request: HttpRequest, *, environment: str, number: int) -> HttpRespons
         raise PermissionDenied(f"Your role does not let you replay policies in {environment}.")
     if not PolicyProposal.objects.filter(environment=environment, number=number).exists():
         raise Http404(f"There is no proposal {number} in {environment}.")
-    form, back = ReplayForm(request.POST), reverse("proposal", args=[number])
+    form = ReplayForm(request.POST)
     if not form.is_valid():
+        back = reverse("proposal", args=[number])
         return changed(request, back, "Nothing was started: choose how far to look back.")
-    now, cleaned = timezone.now(), form.cleaned_data
+    return _started(request, environment, number, form.cleaned_data, now=timezone.now())
+
+
+def start_of_last_day(request: HttpRequest, environment: str, number: int, *, key: str, now: datetime) -> HttpResponse:
+    """Ask for a replay of the last 24 hours of a proposal that was just saved."""
+    cleaned = {"window": 86_400, "operation": "", "service": "", "key": key[:64]}
+    return _started(request, environment, number, cleaned, now=now)
+
+
+def _started(
+    request: HttpRequest, environment: str, number: int, cleaned: Mapping[str, Any], *, now: datetime
+) -> HttpResponse:
     try:
         done = start_replay(
             by=actor_of(request),
@@ -129,7 +141,7 @@ def start(request: HttpRequest, *, environment: str, number: int) -> HttpRespons
             now=now,
         )
     except Refused as refusal:
-        return changed(request, back, refusal.detail)
+        return changed(request, reverse("proposal", args=[number]), refusal.detail)
     put_into_tray(request.session, now)
     return changed(request, reverse("replay", args=[done.object.number]), "The replay begins within seconds.")
 
