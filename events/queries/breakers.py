@@ -20,6 +20,7 @@ from django.db.models import (
     Min,
     Q,
     QuerySet,
+    Subquery,
     Sum,
     Value,
     When,
@@ -90,6 +91,15 @@ def standing_of(environment: str, name: str, *, since: datetime) -> list[Breaker
     """
     rows = BreakerState.objects.filter(environment=environment, breaker=name)
     return list(rows.filter(agent__last_seen_us__gte=to_us(since - FORGOTTEN_AFTER)).select_related("agent"))
+
+
+def neighbours(environment: str, name: str) -> tuple[str, str]:
+    """The breakers before and after one, by name; empty where there is none. One query."""
+    others = BreakerState.objects.filter(environment=environment).order_by("breaker").values("breaker")
+    mine = BreakerState.objects.filter(environment=environment, breaker=name).order_by()
+    before = others.filter(breaker__lt=name).order_by("-breaker")
+    found = mine.values_list(Subquery(before[:1]), Subquery(others.filter(breaker__gt=name)[:1])).first()
+    return (found[0] or "", found[1] or "") if found else ("", "")
 
 
 def breaker(

@@ -55,7 +55,8 @@ def test_an_override_says_why_it_wins(client: Client) -> None:
     assert "The override of search_web wins because nothing else speaks of this place." in said(client)
     actions.trip(**asked(scope=Scope()))
     told = "The override of search_web wins because it is the most specific: it speaks of an operation."
-    assert told in said(client)
+    page = said(client)
+    assert told in page
     assert "it is the most specific: it speaks of an operation" in explained(client)
     assert 'value="search_web"' in client.get("/explain?operation=search_web&breaker=search_web").content.decode()
 
@@ -177,3 +178,28 @@ def test_the_impact_stands_there_again_after_a_mistake() -> None:
     assert again.status_code == 422
     assert numbers(again.content.decode())["runs in flight"] == "4"
     assert client.post("/breakers/helios/trip", form | {"reason": REASON}).status_code == 303
+
+
+# -- why it is open, and the others ------------------------------------------------------------------------------------
+def test_the_rule_that_opened_it_is_told_with_its_numbers(client: Client) -> None:
+    story = Story().tell(heartbeat(), at=5, instance="r-9")
+    story.tell(moved(State.OPEN, wait_s=90.0), at=3, instance="r-9").store()
+    told = "13 of 20 calls failed (65 %, limit 50 %); last failure: overloaded (529). r-9 , 14:26:15"
+    page = said(client)
+    assert told in page
+    assert "a probe after 1m 30s" in page
+    assert "Opened because" not in said(client, "/breakers/calm")
+
+
+def test_keys_open_dialogs_and_lead_to_the_breakers_beside_it(client: Client) -> None:
+    Story().tell(heartbeat(), at=5).tell(moved(State.CLOSED, breaker="z<1>"), at=3).store()
+    page = client.get(PAGE).content.decode()
+    pressed = {key: href for href, key in re.findall(r'href="([^"]*)"[^>]*data-press="(.)"', page)}
+    assert (pressed["f"], pressed["c"]) == (f"{PAGE}/trip", f"{PAGE}/disable")
+    assert pressed["]"] == "/breakers/z%3C1%3E"
+    held(client)
+    page = client.get(PAGE).content.decode()
+    assert re.search(r'href="/breakers/search_web/release[^"]*" data-dialog data-press="u"', page)
+    last = client.get("/breakers/z%3C1%3E").content.decode()
+    assert f'href="{PAGE}" data-press="["' in last
+    assert 'data-press="]"' not in last

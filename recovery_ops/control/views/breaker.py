@@ -16,7 +16,7 @@ from django.utils import timezone
 from events import queries
 from events.models import BreakerState
 from events.pages import has_drawn, render_page
-from events.queries.breakers import standing_of
+from events.queries.breakers import neighbours, standing_of
 from events.queries.counted import in_flight
 from events.queries.moves import moves_within
 from events.queries.transitions import Move, transition_of
@@ -34,6 +34,7 @@ from recovery_ops.control.views.configuration import configuration_of, in_force
 from recovery_ops.control.views.figures import counts_of, states_of
 from recovery_ops.control.views.history import history_of
 from recovery_ops.control.views.instances import instances_of
+from recovery_ops.control.views.opened import opened_of
 from recovery_ops.control.views.quorum_words import quorum_words
 from recovery_ops.control.views.ramp_words import ramp_lines
 from recovery_ops.control.views.ranking import ranking_of
@@ -70,6 +71,8 @@ def breaker(request: HttpRequest, *, environment: str, name: str) -> HttpRespons
         **_stills(request, name, window, standing, reported, read),
         "row": row,
         "ratio": ratio_of(row),
+        "neighbours": neighbours(environment, name),
+        "opened": opened_of(found),
         "probe": NextProbe.of(row, now),
         "in_flight": (in_flight(environment, now=now, breaker=name) or {}).get(name),
         "states": _states(row),

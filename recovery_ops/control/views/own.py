@@ -77,6 +77,7 @@ SHORTCUTS = (
             ("+ -", "zoom into a figure, and out"),
             ("n", "a note on a time axis"),
             ("w", "watch a breaker"),
+            ("f c u", "trip, disable, return to auto: a breaker's dialogs"),
             ("v", "saved views"),
             ("l", "copy its link"),
             ("Shift d", "compact or comfortable rows"),
