@@ -89,17 +89,23 @@ def standing_of(environment: str, name: str, *, since: datetime) -> list[Breaker
 
     Who is long gone stays stored for months, and there are many of them where instances are replaced with each deploy.
     """
+    return list(_standing_of(environment, name, since))
+
+
+def standing_among(environment: str, name: str, *, since: datetime) -> tuple[list[BreakerState], tuple[str, str]]:
+    """The same, and the names of the breakers before and after it; empty where there is none. One query."""
+    others = BreakerState.objects.filter(environment=environment).values("breaker")
+    before = others.filter(breaker__lt=name).order_by("-breaker")[:1]
+    after = others.filter(breaker__gt=name).order_by("breaker")[:1]
+    beside = {"before": Subquery(before), "after": Subquery(after)}
+    rows: list[BreakerState] = list(_standing_of(environment, name, since).annotate(**beside))
+    first, last = (getattr(rows[0], word) or "" for word in beside) if rows else ("", "")
+    return rows, (first, last)
+
+
+def _standing_of(environment: str, name: str, since: datetime) -> QuerySet[BreakerState]:
     rows = BreakerState.objects.filter(environment=environment, breaker=name)
-    return list(rows.filter(agent__last_seen_us__gte=to_us(since - FORGOTTEN_AFTER)).select_related("agent"))
-
-
-def neighbours(environment: str, name: str) -> tuple[str, str]:
-    """The breakers before and after one, by name; empty where there is none. One query."""
-    others = BreakerState.objects.filter(environment=environment).order_by("breaker").values("breaker")
-    mine = BreakerState.objects.filter(environment=environment, breaker=name).order_by()
-    before = others.filter(breaker__lt=name).order_by("-breaker")
-    found = mine.values_list(Subquery(before[:1]), Subquery(others.filter(breaker__gt=name)[:1])).first()
-    return (found[0] or "", found[1] or "") if found else ("", "")
+    return rows.filter(agent__last_seen_us__gte=to_us(since - FORGOTTEN_AFTER)).select_related("agent")
 
 
 def breaker(

@@ -16,7 +16,7 @@ from events.failures import asking as failures
 from events.failures.mixing import mixes
 from events.failures.unknown import unknown_causes
 from events.queries.beginnings import first_sign_of_life
-from events.queries.breakers import counts_among, providers_of, reported, standing_of, states_of
+from events.queries.breakers import counts_among, providers_of, reported, standing_among, standing_of, states_of
 from events.queries.counted import calls_through, counted, in_flight
 from events.queries.evidence import evidence_of
 from events.queries.instance import breakers_in, failures_of, revisions_of
@@ -142,6 +142,7 @@ def _standing(place: Place) -> Iterator[_Asked]:
     yield "capacity event that ended last", lambda: capacity.newest_over(environment, now=now)
     yield "impact of a trip", lambda: impact_of(environment, Scope(operation=one), now=now)
     yield "one breaker where it stands", lambda: standing_of(environment, one, since=now)
+    yield "one breaker and those beside it", lambda: standing_among(environment, one, since=now)
     yield "breakers that are not closed", lambda: states_of(environment, now=now, states=NOT_CLOSED)
     yield "breakers as they are reported", lambda: reported(environment, now=now)
     yield "calls and retries", lambda: calls_and_retries(environment, windows_s=_WINDOWS_S, now=now)

@@ -16,7 +16,7 @@ from django.utils import timezone
 from events import queries
 from events.models import BreakerState
 from events.pages import has_drawn, render_page
-from events.queries.breakers import neighbours, standing_of
+from events.queries.breakers import standing_among
 from events.queries.counted import in_flight
 from events.queries.moves import moves_within
 from events.queries.transitions import Move, transition_of
@@ -52,7 +52,7 @@ def breaker(request: HttpRequest, *, environment: str, name: str) -> HttpRespons
     """One breaker. 404 for one that nobody ever reported."""
     now = timezone.now()
     window = window_in(request, environment, now=now)
-    reported = standing_of(environment, name, since=min(now, window.start))
+    reported, beside = standing_among(environment, name, since=min(now, window.start))
     row = queries.breaker(environment, name, now=now, standing=reported)
     if row is None:
         raise Http404(f"No instance in {environment} has reported a breaker called {name}.")
@@ -71,7 +71,7 @@ def breaker(request: HttpRequest, *, environment: str, name: str) -> HttpRespons
         **_stills(request, name, window, standing, reported, read),
         "row": row,
         "ratio": ratio_of(row),
-        "neighbours": neighbours(environment, name),
+        "neighbours": beside,
         "opened": opened_of(found),
         "probe": NextProbe.of(row, now),
         "in_flight": (in_flight(environment, now=now, breaker=name) or {}).get(name),

@@ -44,14 +44,20 @@ _known: dict[str, tuple[str, list[AuditEntry]]] = {}
 """What was read last of each environment, by the hash of the audit log that it was read under."""
 
 
-def newest_entries(environment: str, *, head: str = "") -> list[AuditEntry]:
-    """The last changes that were made, newest first. One query; none while the audit log ends as it did, in `head`."""
+def newest_entries(environment: str, *, head: str | None = None) -> list[AuditEntry]:
+    """The last changes that were made, newest first. One query; none while the audit log ends as it did, in `head`.
+
+    An empty `head` is that of a log without an entry.
+    """
+    if head == "":
+        return []
     known = _known.get(environment)
-    if known is not None and head and known[0] == head:
+    if known is not None and known[0] == head:
         return known[1]
     entries = AuditEntry.objects.filter(environment=environment, result=AuditEntry.OK)
     found = list(entries.defer("before_text", "after_text").order_by("-number")[:_READ])
-    _known[environment] = (head, found)
+    if head is not None:
+        _known[environment] = (head, found)
     return found
 
 
