@@ -47,6 +47,8 @@ _COLUMNS = (
 _UNNAMED = "unnamed-"
 _TOLD_BY_US = "derived"
 _LEAST_SHARE = 0.05
+_SAID_ELSEWHERE = (Field.CATEGORY, Field.PROVIDER, Field.MODEL)
+"""The first is a part of the fingerprint, the others are of the backend."""
 
 
 _SETTLES_IN = timedelta(seconds=5)
@@ -118,6 +120,8 @@ def _values(
         Field.CATEGORY: category or Category.UNKNOWN.value,
         Field.OPERATION: operation,
         Field.BACKEND: capacity_name(provider, model, ""),
+        Field.PROVIDER: provider,
+        Field.MODEL: model,
         Field.REGION: region or "",
         Field.SERVICE: sender.service if sender else "",
         Field.VERSION: sender.version if sender else "",
@@ -383,8 +387,8 @@ def traits(sample: Sample, fingerprint: str, *, most: int = 10) -> list[Trait]:
     shared = list(by_values(mine))
     found = []
     for name in Field:
-        if name is Field.CATEGORY:
-            continue  # it is a part of the fingerprint
+        if name in _SAID_ELSEWHERE:
+            continue
         everywhere = sample.counts(name)
         for value, count in counted(shared, name).most_common(5):
             share, baseline = count / len(mine), everywhere[value] / len(sample.seen)

@@ -19,6 +19,8 @@ class Field(StrEnum):
     CATEGORY = "category"
     OPERATION = "operation"
     BACKEND = "backend"
+    PROVIDER = "provider"
+    MODEL = "model"
     REGION = "region"
     SERVICE = "service"
     VERSION = "version"

@@ -144,3 +144,27 @@ def test_programs_ask_about_causes_too() -> None:
     assert post(fingerprint="two", severity="moon")["fields"].keys() == {"severity"}
     told = {one["fingerprint"]: one["escalation"] for one in client.get("/api/v1/failures").json()["failures"]}
     assert told == {"one": made["escalation"]["number"], "two": None}
+
+
+def test_causes_are_narrowed_by_whether_people_are_asked_about_them() -> None:
+    client = signed_in(Role.RESPONDER)
+    escalated(client, "one")
+    for asked, shown, hidden in (("yes", "one", "two"), ("no", "two", "one")):
+        page = client.get(f"/failures?range=1h&asked={asked}").content.decode()
+        assert f'data-key="failure-{shown}"' in page
+        assert f'data-key="failure-{hidden}"' not in page
+    assert 'data-key="failure-two"' in client.get("/failures?range=1h&asked=moon").content.decode()
+    nothing = text_of(client.get("/failures?range=1h&asked=no&operation=crm.update"))
+    assert "not asked about" in nothing
+
+
+def test_a_provider_and_a_model_are_chosen_apart() -> None:
+    story = Story().tell(failed(Category.BUG, "a", fingerprint="small", provider="sol", model="small"), at=100)
+    story.tell(failed(Category.BUG, "a", fingerprint="large", provider="sol", model="large"), at=100).store()
+    client = signed_in(Role.RESPONDER)
+    page = unescape(client.get("/failures?range=1h&provider=sol").content.decode())
+    assert 'data-key="failure-small"' in page
+    assert 'data-key="failure-large"' in page
+    assert 'data-key="failure-one"' not in page
+    assert "model=large" in page
+    assert 'data-key="failure-small"' not in client.get("/failures?range=1h&model=large").content.decode()

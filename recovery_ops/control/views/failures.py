@@ -37,29 +37,25 @@ from events.window import PRESETS, Window, window_in
 from events.wording import category_text, clock_text, count_text, listing
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.cursors import Place, after_place
-from recovery_ops.control.escalations.about_causes import asked_about, open_questions
+from recovery_ops.control.escalations.about_causes import OpenQuestions, asked_about, open_questions
 from recovery_ops.control.failures import Standing, cases_of, grouping_of, groupings_in_force, standing_of
 from recovery_ops.control.models import FailureCase
 from recovery_ops.control.views.brushing import histogram_of
 from recovery_ops.control.views.columns import Column, Columns
+from recovery_ops.control.views.failure_facets import (
+    ASKED,
+    ASKED_WORDS,
+    FIELD_WORDS,
+    Choice,
+    asked_facet,
+    facets_of,
+    without_word,
+)
 from recovery_ops.control.views.occurrences import log_of, occurrence_of
 from recovery_ops.control.views.paging import from_the_start, page, place_asked
 from recovery_ops.control.views.wanted import words_of
-from recovery_ops.rules.words import FAMILY_OF, Category, RunStatus
+from recovery_ops.rules.words import FAMILY_OF, RunStatus
 
-FIELD_WORDS = {
-    Field.CATEGORY: "Category",
-    Field.OPERATION: "Operation",
-    Field.BACKEND: "Provider and model",
-    Field.REGION: "Region",
-    Field.SERVICE: "Service",
-    Field.VERSION: "Version",
-    Field.WAITS: "Who waits",
-    Field.INSTANCE: "Instance",
-    Field.ATTEMPT: "Attempt",
-    Field.AGAIN: "Recoverable",
-    Field.TOLD_BY: "Told by",
-}
 _COURSE_WORDS = {
     Course.NEW: "new",
     Course.RISING: "rising",
@@ -67,20 +63,9 @@ _COURSE_WORDS = {
     Course.FALLING: "falling",
     Course.QUIET: "quiet",
 }
-_MOST_VALUES = 8
 _MOST_RUNS = 50
 _SEARCH_CHARS = 100
 _QUERY_CHARS = 2000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """One value of a field: how many failures have it, and the address that chooses it or lets it go."""
-
-    word: str
-    count: int
-    href: str
-    is_chosen: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +96,12 @@ class _Looked:
     sample: Sample
     standings: Mapping[str, Standing]
     counts: Mapping[str, int]
+    questions: OpenQuestions
+    asked: str
+    """Whether people are asked about it: `yes`, `no`, or empty for either."""
+    before_asked: Sequence[Fingerprint]
+    """Those that match all but that."""
     matching: Sequence[Fingerprint]
-    grouping: Grouping
 
 
 def _look(request: HttpRequest, environment: str, now: datetime) -> _Looked:
@@ -131,6 +120,10 @@ def _look(request: HttpRequest, environment: str, now: datetime) -> _Looked:
     me = request.user.get_username()
     of_tab = [one for one in found if _is_in(tab, standings[one.fingerprint], me)]
     looked_for = words_of(search)
+    questions = open_questions(environment, grouping)
+    asked = request.GET.get(ASKED, "")
+    asked = asked if asked in ASKED_WORDS else ""
+    matching = [one for one in of_tab if looked_for.fits(_told_of(one))]
     return _Looked(
         window=window,
         chosen=chosen,
@@ -140,8 +133,10 @@ def _look(request: HttpRequest, environment: str, now: datetime) -> _Looked:
         sample=sample,
         standings=standings,
         counts={name: sum(_is_in(name, standing, me) for standing in standings.values()) for name in TABS},
-        matching=[one for one in of_tab if looked_for.fits(_told_of(one))],
-        grouping=grouping,
+        questions=questions,
+        asked=asked,
+        before_asked=matching,
+        matching=[one for one in matching if not asked or (questions.about(one) is None) == (asked == "no")],
     )
 
 
@@ -170,7 +165,6 @@ def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
     sample = looked.sample
     has_mixes = columns.shows("became")
     became = mixes(environment, sample.seen, [one.fingerprint for one in shown]) if has_mixes else {}
-    asked = open_questions(environment, looked.grouping)
     context = {
         "now": now,
         "window": window,
@@ -179,17 +173,14 @@ def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
         "sentence": _sentence(sample, matching),
         "histogram": histogram_of(request, sample, window) if sample.seen else None,
         "cut": _cut_words(everything, window),
-        "facets": [(FIELD_WORDS[name], list(_choices(request, sample, everything, name, chosen))) for name in Field],
-        "chosen": [(FIELD_WORDS[name].lower(), value, _without(request, name)) for name, value in chosen.items()],
+        "facets": _facets(request, looked),
+        "chosen": _chosen(request, looked),
         "search": search,
         "file_columns": _COLUMNS,
         "columns": columns,
         "page": page(request, shown, after, cursor),
         "total": len(everything.seen),
-        "rows": [
-            _row(one, window, standings[one.fingerprint], became.get(one.fingerprint, NO_RUNS), asked.about(one))
-            for one in shown
-        ],
+        "rows": [_row(one, looked, became.get(one.fingerprint, NO_RUNS)) for one in shown],
         "endings": _BECAME if has_mixes else [],
         "runs_each": RUNS_EACH,
         "tab": tab,
@@ -227,7 +218,8 @@ def _empty(
     if not everything.seen:
         title, text = "No attempt failed in this range", "Agents reported all through it."
         return none_in(environment, window, now=now, title=title, text=text)
-    if tab in ("open", "mine") and not search and not chosen:
+    asked = request.GET.get(ASKED, "")
+    if tab in ("open", "mine") and not search and not chosen and asked not in ASKED_WORDS:
         text = "None is given to you." if tab == "mine" else "Every cause of this range is archived or resolved."
         title = "Nothing is yours" if tab == "mine" else "Nothing is open"
         return Empty(why=Why.GOOD, title=title, text=text, href=_with_tab(request, "all"), button="Show all causes")
@@ -239,20 +231,16 @@ def _empty(
         looked_for = words_of(words)
         return sum(_is_in(of_tab, how, me) and looked_for.fits(_told_of(one)) for one, how in standings)
 
-    clauses = [Clause(f"“{search}”", left(chosen, "", tab), _without_word(request, "q"))] if search else []
+    clauses = [Clause(f"“{search}”", left(chosen, "", tab), without_word(request, "q"))] if search else []
     for name, value in chosen.items():
         others = {field: one for field, one in chosen.items() if field is not name}
         words = f"{FIELD_WORDS[name].lower()} {value}"
-        clauses.append(Clause(words, left(others, search, tab), _without_word(request, name.value)))
+        clauses.append(Clause(words, left(others, search, tab), without_word(request, name.value)))
+    if asked in ASKED_WORDS:
+        clauses.append(Clause(ASKED_WORDS[asked], left(chosen, search, tab), without_word(request, ASKED)))
     if tab != "all":
         clauses.append(Clause(f"“{TABS[tab]}”", left(chosen, search, "all"), _with_tab(request, "all")))
     return relaxed(clauses, total=len({one.fingerprint for one in everything.seen}), what="cause")
-
-
-def _without_word(request: HttpRequest, name: str) -> str:
-    query = from_the_start(request)
-    query.pop(name, None)
-    return f"?{query.urlencode()}"
 
 
 def _is_in(tab: str, standing: Standing, me: str) -> bool:
@@ -383,11 +371,24 @@ def _told_of(one: Fingerprint) -> Mapping[str, str]:
     }
 
 
-def _row(one: Fingerprint, window: Window, standing: Standing, mix: Mix, question: int | None) -> Row:
+def _facets(request: HttpRequest, looked: _Looked) -> list[tuple[str, Sequence[Choice]]]:
+    """What the list may be narrowed by, each with its values."""
+    asked = asked_facet(request, looked.before_asked, looked.questions, looked.asked)
+    return [*facets_of(request, looked.sample, looked.everything, looked.chosen), asked]
+
+
+def _chosen(request: HttpRequest, looked: _Looked) -> list[tuple[str, str, str]]:
+    """What the list is narrowed by: the word, the value, and the address without it."""
+    fields = [(FIELD_WORDS[name].lower(), value, name.value) for name, value in looked.chosen.items()]
+    asked = [("people are", ASKED_WORDS[looked.asked], ASKED)] if looked.asked else []
+    return [(word, value, without_word(request, name)) for word, value, name in [*fields, *asked]]
+
+
+def _row(one: Fingerprint, looked: _Looked, mix: Mix) -> Row:
     change = "" if one.before is None else f"{one.before:,} before"
     return Row(
         found=one,
-        href=f"{reverse('failure', args=[one.fingerprint])}{window.link}",
+        href=f"{reverse('failure', args=[one.fingerprint])}{looked.window.link}",
         title=_title(one),
         change=change,
         trend=drawing.spark(one.bins),
@@ -395,39 +396,14 @@ def _row(one: Fingerprint, window: Window, standing: Standing, mix: Mix, questio
         drawing=drawing.shares(
             [(count, *how) for count, how in zip(mix.counts, _BECAME, strict=True)], label="Runs that met it"
         ),
-        standing=standing,
-        question=question,
+        standing=looked.standings[one.fingerprint],
+        question=looked.questions.about(one),
     )
 
 
 def _title(one: Fingerprint) -> str:
     """What it says, or what it is where it says nothing."""
     return one.message or category_text(one.category)
-
-
-def _choices(
-    request: HttpRequest, sample: Sample, everything: Sample, name: Field, chosen: Mapping[Field, str]
-) -> Iterator[Choice]:
-    """The values of a field; of the chosen one the others too, because one may want to change it."""
-    others = {field: value for field, value in chosen.items() if field is not name}
-    counts = everything.matching(others).counts(name) if name in chosen else sample.counts(name)
-    for value, count in counts.most_common(_MOST_VALUES):
-        if not value:
-            continue
-        is_chosen = chosen.get(name) == value
-        word = category_text(Category(value)) if name is Field.CATEGORY and value in set(Category) else value
-        href = _without(request, name) if is_chosen else _with(request, name, value)
-        yield Choice(word=word, count=count, href=href, is_chosen=is_chosen)
-
-
-def _with(request: HttpRequest, name: Field, value: str) -> str:
-    query = from_the_start(request)
-    query[name.value] = value
-    return f"?{query.urlencode()}"
-
-
-def _without(request: HttpRequest, name: Field) -> str:
-    return _without_word(request, name.value)
 
 
 def _sentence(sample: Sample, rows: Sequence[Fingerprint]) -> str:

@@ -1,0 +1,105 @@
+"""What causes of failures are narrowed by, beside their list: each value with how many failures have it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from django.http import HttpRequest
+
+from events.failures.rows import Field, Fingerprint, Sample
+from events.wording import category_text
+from recovery_ops.control.escalations.about_causes import OpenQuestions
+from recovery_ops.control.views.paging import from_the_start
+from recovery_ops.rules.words import Category
+
+FIELD_WORDS = {
+    Field.CATEGORY: "Category",
+    Field.OPERATION: "Operation",
+    Field.BACKEND: "Provider and model",
+    Field.PROVIDER: "Provider",
+    Field.MODEL: "Model",
+    Field.REGION: "Region",
+    Field.SERVICE: "Service",
+    Field.VERSION: "Version",
+    Field.WAITS: "Who waits",
+    Field.INSTANCE: "Instance",
+    Field.ATTEMPT: "Attempt",
+    Field.AGAIN: "Recoverable",
+    Field.TOLD_BY: "Told by",
+}
+_MOST_VALUES = 8
+ASKED = "asked"
+ASKED_WORDS = {"yes": "asked about", "no": "not asked about"}
+"""What `asked` in an address means."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One value of a field: how many failures have it, and the address that chooses it or lets it go."""
+
+    word: str
+    count: int
+    href: str
+    is_chosen: bool
+
+
+def facets_of(
+    request: HttpRequest, sample: Sample, everything: Sample, chosen: Mapping[Field, str]
+) -> Iterator[tuple[str, Sequence[Choice]]]:
+    """The fields by their words, each with its values. Both names of a backend in one are offered where they were asked
+    for: by itself each says more.
+    """
+    for name, word in FIELD_WORDS.items():
+        if name is not Field.BACKEND or name in chosen:
+            yield word, list(_choices(request, sample, everything, name, chosen))
+
+
+def asked_facet(
+    request: HttpRequest, found: Sequence[Fingerprint], questions: OpenQuestions, chosen: str
+) -> tuple[str, Sequence[Choice]]:
+    """Whether people are asked about a cause now."""
+    counts: Counter[str] = Counter()
+    for one in found:
+        counts["no" if questions.about(one) is None else "yes"] += one.count
+    choices = [
+        Choice(
+            word=word,
+            count=counts[value],
+            href=without_word(request, ASKED) if value == chosen else with_word(request, ASKED, value),
+            is_chosen=value == chosen,
+        )
+        for value, word in ASKED_WORDS.items()
+        if counts[value] or value == chosen
+    ]
+    return "People are", choices
+
+
+def _choices(
+    request: HttpRequest, sample: Sample, everything: Sample, name: Field, chosen: Mapping[Field, str]
+) -> Iterator[Choice]:
+    """The values of a field; of the chosen one the others too, because one may want to change it."""
+    others = {field: value for field, value in chosen.items() if field is not name}
+    counts = everything.matching(others).counts(name) if name in chosen else sample.counts(name)
+    for value, count in counts.most_common(_MOST_VALUES):
+        if not value:
+            continue
+        is_chosen = chosen.get(name) == value
+        word = category_text(Category(value)) if name is Field.CATEGORY and value in set(Category) else value
+        href = without_word(request, name.value) if is_chosen else with_word(request, name.value, value)
+        yield Choice(word=word, count=count, href=href, is_chosen=is_chosen)
+
+
+def with_word(request: HttpRequest, name: str, value: str) -> str:
+    """The address with a choice, from its first page."""
+    query = from_the_start(request)
+    query[name] = value
+    return f"?{query.urlencode()}"
+
+
+def without_word(request: HttpRequest, name: str) -> str:
+    """The address without a choice, from its first page."""
+    query = from_the_start(request)
+    query.pop(name, None)
+    return f"?{query.urlencode()}"
