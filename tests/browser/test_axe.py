@@ -119,6 +119,7 @@ FORMS = {
     "split an event": "/capacity/arrange/split?number=1",
     "disable": "/breakers/search_web/disable",
     "snooze": "/escalations/act/snooze?number=1",
+    "an entry of a timeline": "/escalations/act/entry?number=1",
     "assign a cause": "/failures/act/assign?fingerprint=f00d",
     "one's own sign-in": "/settings/you/sign-in",
     "one's own password": "/settings/you/password",

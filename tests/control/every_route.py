@@ -58,7 +58,7 @@ FAILURES, EVENTS = ["<cause>", "<unknown cause>"], ["<capacity event>", "<other 
 CHANNEL = {"name": "day", "kind": "slack", "address": "https://hooks.example.org/y"}
 _CAUSE = {"fingerprint": "<cause>", "to": "rita", "for_s": "3600", "field": "operation", "value": "search_web"}
 _MOVES = ("submit", "comment", "approve", "return", "reject", "schedule", "release")
-_RESPONSES = ("acknowledge", "assign", "snooze", "note", "label", "merge", "resolve", "approve", "reject")
+_RESPONSES = ("acknowledge", "assign", "snooze", "note", "entry", "label", "merge", "resolve", "approve", "reject")
 _TRIAGE = tuple({"verb": one, "grouping": "<grouping>"} | _CAUSE for one in ("archive", "assign", "resolve", "split"))
 
 SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
@@ -129,6 +129,11 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("api-unclassified-check", "post"): ({"rule": RULE},),
     ("api-unclassified-propose", "post"): ({"rule": RULE},),
     ("edit-runbook", "post"): ({"markdown": "- wait"},),
+    ("escalation-star", "post"): ({"star": "1"},),
+    ("escalation-follow-ups", "post"): ({"text": "ask the vendor for a limit", "owner": "ana"}, {"done": "1"}),
+    ("api-escalation-star", "post"): ({"note": 1, "starred": True},),
+    ("api-escalation-follow-ups", "post"): ({"text": "ask the vendor for a limit", "owner": "ana"},),
+    ("api-escalation-follow-ups-done", "post"): ({"follow_up": 1, "done": True},),
     ("escalation-steps", "post"): ({"undo": "x"},),
     ("api-runbook", "put"): ({"markdown": "- wait"},),
     ("api-escalation-steps", "post"): ({"step": "x", "done": False},),

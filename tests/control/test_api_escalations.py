@@ -75,6 +75,7 @@ def test_every_act_of_the_page_is_there() -> None:
         ("snooze", {"for_s": 600}, {}),
         ("escalate", {"to": "payments"}, {"queue": "payments", "assigned_to": ""}),
         ("note", {}, {}),
+        ("entry", {}, {}),
         ("label", {"labels": "vip, billing"}, {"labels": ["billing", "vip"]}),
         ("resolve", {}, {"resolution": "resolved"}),
         ("reopen", {}, {"resolution": ""}),

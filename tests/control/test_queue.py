@@ -133,3 +133,21 @@ def test_who_asks_another_queue_sees_whom_its_chain_asks() -> None:
     page = text_of(signed_in(Role.RESPONDER).get(f"/escalations/act/escalate?number={one.pk}"))
     assert "night on-call at once" in page
     assert "on-call after 15m 00s" in page
+
+
+# -- from one to the next ----------------------------------------------------------------------------------------------
+def test_one_goes_from_a_question_to_the_next_of_the_list_it_was_opened_from() -> None:
+    one, two, three = questions("one", "two", "three")
+    client = signed_in(Role.RESPONDER)
+    Escalation.objects.filter(pk=two.pk).update(queue="elsewhere")
+    page = shown(client, "queue=unclassified")
+    address = f"/escalations/{one.pk}?list=queue%3Dunclassified"
+    assert f'href="{address}"' in page
+    page = unescape(client.get(address).content.decode())
+    assert "1 of 2 in the list" in page
+    assert f'href="/escalations/{three.pk}?list=queue%3Dunclassified" data-press="]"' in page
+    assert 'data-press="["' not in page
+    page = unescape(client.get(f"/escalations/{two.pk}").content.decode())
+    assert "of 3 in the list" in page, "the list as it opens"
+    assert "in the list" not in client.get(f"/escalations/{two.pk}?list=queue%3Dunclassified").content.decode()
+    assert client.get(f"/escalations/{two.pk}?list=%00&kind=moon").status_code < 500

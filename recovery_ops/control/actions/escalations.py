@@ -21,6 +21,8 @@ from recovery_ops.control.roles import grants_of
 from recovery_ops.rules.scope import Scope
 
 QUEUE_CHARS = 64
+ENTRIES_BEFORE, ENTRIES_AFTER = timedelta(days=7), timedelta(days=30)
+"""How long before a question, and after it was answered, what was belongs to its timeline."""
 LONGEST_SNOOZE_S = 7 * 24 * 3600.0
 
 
@@ -28,9 +30,9 @@ class Responding(Asked):
     """What every act on an escalation is given. `number` is the escalation's; `version` the one the asker looked at.
 
     `to` is a person's name (assign) or a queue (escalate), `for_s` how long (snooze), `text` what goes back to the run
-    (approve, reject), `into` the number of another escalation (merge), `labels` those to give, separated by commas, and
-    behind a minus those to take away (label). An empty reason is filled in where the act says
-    all there is to say.
+    (approve, reject), `happened_at` when what the reason tells was (entry), `into` the number of another escalation
+    (merge), `labels` those to give, separated by commas, and behind a minus those to take away (label). An empty reason
+    is filled in where the act says all there is to say.
     """
 
     number: Required[int]
@@ -40,6 +42,7 @@ class Responding(Asked):
     text: NotRequired[str]
     labels: NotRequired[str]
     into: NotRequired[int]
+    happened_at: NotRequired[datetime | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +104,16 @@ def _escalate(one: Escalation, attempt: Attempt, asked: Responding) -> str:
 
 
 def _note(one: Escalation, attempt: Attempt, asked: Responding) -> str:
+    return "said"
+
+
+def _entry(one: Escalation, attempt: Attempt, asked: Responding) -> str:
+    at, ends = asked.get("happened_at") or attempt.now, one.resolved_at or attempt.now
+    first, last = min(one.opened_at, one.seen_at) - ENTRIES_BEFORE, min(attempt.now, ends + ENTRIES_AFTER)
+    if not first <= at <= last:
+        span = f"from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
+        detail = f"Its timeline goes {span}: what was then is a part of it."
+        raise Refused("out_of_bounds", detail, status=INVALID, fields={"happened_at": f"is {span}"})
     return "said"
 
 
@@ -179,6 +192,7 @@ RESPONSES: dict[str, Response] = {
     "snooze": Response(past="snoozed", apply=_snooze, reason="Snoozed from the queue."),
     "escalate": Response(past="escalated", apply=_escalate),
     "note": Response(past="commented on", apply=_note),
+    "entry": Response(past="entered", apply=_entry),
     "label": Response(past="labelled", apply=_label, reason="Labelled in the queue."),
     "merge": Response(past="merged", apply=_merge, reason="Merged from the queue."),
     "resolve": Response(past="resolved", apply=_resolve, reason="Resolved in the queue."),
@@ -227,6 +241,7 @@ def respond(verb: str, **asked: Unpack[Responding]) -> Done[Escalation]:
             by=attempt.by.name,
             verb=verb,
             text=asked["reason"].strip()[:500] or f"{attempt.by.name} {done}.",
+            happened_at=asked.get("happened_at") if verb == "entry" else None,
         )
         return Step(object=held, revision=revision, before=before, after=_told(held))
 
@@ -318,7 +333,7 @@ def _asked(asked: Responding, reason: str) -> Asked:
 
 def _is_note(kind: Response) -> bool:
     """Whether it decides nothing, and so may be done to a closed one, too."""
-    return kind.apply in (_note, _label)
+    return kind.apply in (_note, _label, _entry)
 
 
 def _close(one: Escalation, attempt: Attempt, resolution: str) -> None:

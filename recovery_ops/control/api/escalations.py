@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
@@ -11,12 +12,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response as Answer
 
 from recovery_ops.control import documents
-from recovery_ops.control.actions import checks
+from recovery_ops.control.actions import Done, checks
 from recovery_ops.control.actions.escalations import RESPONSES, faults_of, respond
+from recovery_ops.control.actions.learning import add_follow_up, finish_follow_up, star_note
 from recovery_ops.control.api.paging import asked_for, next_page, paged
 from recovery_ops.control.api.requests import WHY, Api, Takes
+from recovery_ops.control.api.runbooks import day_in
 from recovery_ops.control.documents import escalations as documents_escalations
 from recovery_ops.control.escalations import asking
+from recovery_ops.control.escalations.learning import follow_ups_of
+from recovery_ops.control.models import Escalation as EscalationRecord
 from recovery_ops.control.notify.chains import plan_of
 from recovery_ops.control.notify.narrowing import STEPS, looked_up
 from recovery_ops.control.refusals import UNKNOWN, Refused
@@ -31,6 +36,7 @@ FIELDS: Mapping[str, dict[str, type]] = {
     "snooze": {"for_s": float},
     "escalate": {"to": str},
     "label": {"labels": str},
+    "entry": {"happened_at": str},
     "merge": {"into": int},
     "approve": {"text": str},
     "reject": {"text": str},
@@ -48,6 +54,7 @@ _DOCS = {
     "snooze": "put it off for `for_s` seconds; it comes back by itself",
     "escalate": "ask the queue `to` instead; its clock to be taken starts anew",
     "note": "say something that everybody who looks at it reads: the reason",
+    "entry": "add what the reason tells to its timeline, at `happened_at` (now where it is not said)",
     "label": "give it the `labels` (separated by commas), and take those behind a minus away",
     "merge": "close it; its number leads to `into`",
     "resolve": "nothing more is to be done about it",
@@ -145,6 +152,7 @@ class Escalation(Api):
                 "environment": self.environment,
                 "escalation": documents_escalations.of_escalation(asking.row_of(one, now)),
                 "story": [documents_escalations.of_note(note) for note in story],
+                "follow_ups": [documents_escalations.of_follow_up(todo) for todo in follow_ups_of(one)],
                 "asked_when": documents_escalations.of_plan(plan_of(one, story, now)),
             },
             headers={"ETag": f'"{one.version}"'},
@@ -182,6 +190,8 @@ def responded(
     if verb == EDIT and not str(body.get("text", "")).strip():
         raise Refused("invalid", "Say what the run is to go on with.", fields={"text": "is missing"})
     rest: dict[str, Any] = {name: body[name] for name in FIELDS.get(verb, {}) if name in body}
+    if "happened_at" in rest:
+        rest["happened_at"] = _moment(rest["happened_at"])
     done = respond(
         "approve" if verb == EDIT else verb, **asked, **rest, number=number, version=version if is_alone else None
     )
@@ -194,6 +204,67 @@ def _check_words(verb: str, body: Mapping[str, Any]) -> None:
     faults = {name: f"is not taken by {verb}" for name in _EVERY_FIELD if name in body and name not in taken}
     faults |= {name: "is missing" for name in needed if name not in body}
     checks.refuse(faults or faults_of("approve" if verb == EDIT else verb, body))
+
+
+class Star(Api):
+    """`POST /api/v1/escalations/<number>/star`: star the line `note` of its story for the post-mortem, or take the star
+    away (`starred` false).
+    """
+
+    takes = {"POST": Takes(WHY | {"note": int, "starred": bool}, needed=("reason", "note", "starred"))}
+
+    def post(self, request: Request, number: int) -> Answer:
+        body = self.body(request)
+        asked = self.asked(request, body)
+        done = star_note(**asked, number=number, note=body["note"], is_starred=body["starred"])
+        story = [documents_escalations.of_note(note) for note in asking.story_of(done.object)]
+        return Answer({"was_already": done.was_already, "dry_run": done.is_dry_run, "story": story})
+
+
+class FollowUps(Api):
+    """`POST /api/v1/escalations/<number>/follow-ups`: write down what is still to be done, whose it is, and by when."""
+
+    takes = {"POST": Takes(WHY | {"text": str, "owner": str, "due_on": str}, needed=("reason", "text", "owner"))}
+
+    def post(self, request: Request, number: int) -> Answer:
+        body = self.body(request)
+        day = day_in(body.get("due_on", ""), "due_on")
+        done = add_follow_up(
+            **self.asked(request, body), number=number, text=body["text"], owner=body["owner"], due_on=day
+        )
+        return _of_follow_ups(done)
+
+
+class FollowUpsDone(Api):
+    """`POST /api/v1/escalations/<number>/follow-ups/done`: say that `follow_up` is done, or is not (`done` false)."""
+
+    takes = {"POST": Takes(WHY | {"follow_up": int, "done": bool}, needed=("reason", "follow_up", "done"))}
+
+    def post(self, request: Request, number: int) -> Answer:
+        body = self.body(request)
+        done = finish_follow_up(
+            **self.asked(request, body), number=number, follow_up=body["follow_up"], is_done=body["done"]
+        )
+        return _of_follow_ups(done)
+
+
+def _of_follow_ups(done: Done[EscalationRecord]) -> Answer:
+    told = [documents_escalations.of_follow_up(one) for one in follow_ups_of(done.object)]
+    return Answer({"was_already": done.was_already, "dry_run": done.is_dry_run, "follow_ups": told})
+
+
+def _moment(text: str) -> datetime | None:
+    """A moment with its zone; None for none. Raises Refused (400) for anything else."""
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+        if found.tzinfo is not None and datetime(1971, 1, 1, tzinfo=UTC) < found < datetime(9000, 1, 1, tzinfo=UTC):
+            return found
+    except (ValueError, OverflowError):
+        pass
+    fault = "is a moment such as 2026-11-22T14:05:00Z"
+    raise Refused("invalid", f"Nothing was changed: happened_at {fault}.", fields={"happened_at": fault})
 
 
 def _is_number(one: object) -> bool:

@@ -58,7 +58,7 @@ class RunbookOf(Api):
             category=category,
             text=body["markdown"],
             owner=body.get("owner", ""),
-            review_on=_day(body["review_on"]) if "review_on" in body else None,
+            review_on=day_in(body["review_on"], "review_on") if "review_on" in body else None,
             version=body.get("version"),
         )
         return Response(_of_done(done, {"runbook": _of_runbook(done.object)}))
@@ -127,7 +127,7 @@ def _of_done(done: Done[Any], more: Document) -> Document:
     return {"was_already": done.was_already, "dry_run": done.is_dry_run, **more}
 
 
-def _day(text: str) -> date | None:
+def day_in(text: str, name: str) -> date | None:
     """A day; None for none. Raises Refused (400) for anything else."""
     if not text:
         return None
@@ -135,4 +135,4 @@ def _day(text: str) -> date | None:
         return date.fromisoformat(text)
     except ValueError:
         fault = "is a day such as 2026-11-22"
-        raise Refused("invalid", f"Nothing was changed: review_on {fault}.", fields={"review_on": fault}) from None
+        raise Refused("invalid", f"Nothing was changed: {name} {fault}.", fields={name: fault}) from None

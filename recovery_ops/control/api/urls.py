@@ -91,6 +91,13 @@ urlpatterns: list[URLPattern] = [
         )
         for verb, view in escalations.RESPOND.items()
     ),
+    path("escalations/<number:number>/star", escalations.Star.as_view(), name="api-escalation-star"),
+    path("escalations/<number:number>/follow-ups", escalations.FollowUps.as_view(), name="api-escalation-follow-ups"),
+    path(
+        "escalations/<number:number>/follow-ups/done",
+        escalations.FollowUpsDone.as_view(),
+        name="api-escalation-follow-ups-done",
+    ),
     path("failures", failures.Failures.as_view(), name="api-failures"),
     path("failures/escalate", failures.EscalateFailure.as_view(), name="api-failures-escalate"),
     path("failures/merge", failures.MergeFailures.as_view(), name="api-failures-merge"),

@@ -7,8 +7,9 @@ from datetime import datetime
 from recovery_ops.control.actions import Done
 from recovery_ops.control.documents import Document
 from recovery_ops.control.escalations.asking import Clock, EscalationRow, row_of
+from recovery_ops.control.escalations.learning import is_starred
 from recovery_ops.control.escalations.terms import then_of
-from recovery_ops.control.models import Escalation, EscalationNote
+from recovery_ops.control.models import Escalation, EscalationNote, FollowUp
 from recovery_ops.control.notify.chains import Plan
 
 
@@ -55,7 +56,29 @@ def of_escalation(row: EscalationRow) -> Document:
 
 def of_note(note: EscalationNote) -> Document:
     """One line of its story."""
-    return {"at": _moment(note.at), "by": note.by, "verb": note.verb, "text": note.text}
+    return {
+        "number": note.pk,
+        "at": _moment(note.moment),
+        "written_at": _moment(note.at),
+        "by": note.by,
+        "verb": note.verb,
+        "text": note.text,
+        "is_starred": is_starred(note),
+    }
+
+
+def of_follow_up(one: FollowUp) -> Document:
+    """What is still to be done, or was: `done_at` is null until then."""
+    return {
+        "number": one.pk,
+        "text": one.text,
+        "owner": one.owner,
+        "due_on": None if one.due_on is None else one.due_on.isoformat(),
+        "made_at": _moment(one.made_at),
+        "made_by": one.made_by,
+        "done_at": _moment(one.done_at),
+        "done_by": one.done_by,
+    }
 
 
 def of_plan(plan: Plan) -> Document:

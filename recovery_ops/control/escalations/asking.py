@@ -26,6 +26,8 @@ DUES = ("late", "soon")
 SOON = timedelta(minutes=15)
 NOBODY = "nobody"
 _PROPOSED_CHARS = 140
+_ENDS = ("resolve", "approve", "reject")
+"""Acts whose words say what was done about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,15 +330,28 @@ def find(environment: str, number: int) -> Escalation | None:
 
 
 def story_of(one: Escalation) -> Sequence[EscalationNote]:
-    """What was said and done, newest first."""
-    return list(one.notes.order_by("-at", "-pk"))
+    """What was said and done, newest first, each where it was in time. One query."""
+    notes = one.notes.select_related("star").order_by("-at", "-pk")
+    return sorted(notes, key=lambda note: (note.moment, note.pk), reverse=True)
 
 
-def similar_to(one: Escalation) -> Sequence[Escalation]:
-    """Earlier ones about the same operation or of the same category, that were resolved; newest first."""
+class Similar(NamedTuple):
+    """An earlier question that was resolved, and what whoever ended it wrote about that."""
+
+    one: Escalation
+    fixed_by: str
+
+
+def similar_to(one: Escalation) -> Sequence[Similar]:
+    """Earlier ones about the same operation or of the same category: those that somebody ended, newest first; then
+    those that silence did. One query.
+    """
     alike = Q(operation=one.operation) | Q(category=one.category) if one.category else Q(operation=one.operation)
     before = Escalation.objects.filter(alike, environment=one.environment, merged_into=None).exclude(pk=one.pk)
-    return list(before.exclude(resolved_at=None).order_by("-resolved_at")[:SIMILAR_MOST])
+    is_silent = Case(When(fixed_by=None, then=Value(1)), default=Value(0))
+    ends = EscalationNote.objects.filter(escalation=OuterRef("pk"), verb__in=_ENDS).order_by("-at", "-pk")
+    told = before.exclude(resolved_at=None).annotate(fixed_by=Subquery(ends.values("text")[:1]))
+    return [Similar(two, two.fixed_by or "") for two in told.order_by(is_silent, "-resolved_at")[:SIMILAR_MOST]]
 
 
 def row_of(one: Escalation, now: datetime, *, notes: int = 0, last_note: str = "") -> EscalationRow:

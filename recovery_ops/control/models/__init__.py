@@ -16,7 +16,14 @@ from recovery_ops.control.models.bases import (
     WrittenOnceQuerySet,
 )
 from recovery_ops.control.models.beats import Beat
-from recovery_ops.control.models.escalations import Escalation, EscalationLook, EscalationNote, EscalationSource
+from recovery_ops.control.models.escalations import (
+    Escalation,
+    EscalationLook,
+    EscalationNote,
+    EscalationSource,
+    EscalationStar,
+    FollowUp,
+)
 from recovery_ops.control.models.exports import Export, ExportPart
 from recovery_ops.control.models.failures import FINGERPRINT_CHARS, FailureCase, FailureGrouping
 from recovery_ops.control.models.feedback import Feedback
@@ -77,11 +84,13 @@ __all__ = [
     "EscalationLook",
     "EscalationNote",
     "EscalationSource",
+    "EscalationStar",
     "Export",
     "ExportPart",
     "FailureCase",
     "FailureGrouping",
     "Feedback",
+    "FollowUp",
     "GoldenCase",
     "GoldenResult",
     "HeldAct",

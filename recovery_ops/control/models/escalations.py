@@ -187,12 +187,45 @@ class EscalationNote(WrittenOnce):
     by = models.CharField(max_length=NAME_CHARS)
     verb = models.CharField(max_length=20)
     text = models.CharField(max_length=REASON_CHARS, default="", blank=True)
+    happened_at = models.DateTimeField(null=True, help_text="Of an entry by hand: when it was, where that is not `at`.")
 
     class Meta:
         indexes = [models.Index(fields=["escalation", "at"], name="escalation_note_by_time")]
 
     def __str__(self) -> str:
         return f"{self.by} {self.verb}"
+
+    @property
+    def moment(self) -> datetime:
+        """When it was; `at` is when it was written."""
+        return self.happened_at or self.at
+
+
+class EscalationStar(models.Model):
+    """A line of a story that whoever learns from it is to read first."""
+
+    note = models.OneToOneField(EscalationNote, on_delete=models.PROTECT, related_name="star")
+    by = models.CharField(max_length=NAME_CHARS)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"star at note {self.note_id}"
+
+
+class FollowUp(models.Model):
+    """What is still to be done when a question is answered: whose it is, and by when."""
+
+    escalation = models.ForeignKey(Escalation, on_delete=models.PROTECT, related_name="follow_ups")
+    text = models.CharField(max_length=REASON_CHARS)
+    owner = name_field()
+    due_on = models.DateField(null=True)
+    made_at = models.DateTimeField()
+    made_by = models.CharField(max_length=NAME_CHARS)
+    done_at = models.DateTimeField(null=True)
+    done_by = name_field()
+
+    def __str__(self) -> str:
+        return f"follow-up {self.pk}"
 
 
 class EscalationSource(WrittenOnce):

@@ -137,9 +137,9 @@ def plan_of(one: Escalation, notes: Sequence[EscalationNote], now: datetime) -> 
         clock = replace(clock, is_running=False)
     told = Notification.objects.filter(origin=origin_of(one), kind=STEP, event__startswith=_event(clock.round))
     asked = {note.event: note for note in told.select_related("delivery").order_by("pk")}
-    names = names_of(one.environment)
     is_on = chain is not None and chain.is_on
     steps, _ = parse_steps(chain.steps) if chain is not None and is_on else ((), [])
+    names = names_of(one.environment) if steps or asked else {}
     ends = one.resolve_by if one.ends_by_default and one.default_done_at is None else None  # it is decided then
     planned = [
         _planned(step, names, asked.pop(_event(clock.round, key), None), clock, now, ends)

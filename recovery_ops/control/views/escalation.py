@@ -8,26 +8,34 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils import timezone
 
 from events import queries
 from events.capacity.asking import capacity_events
 from events.exports import JSON, MARKDOWN, is_asked
 from events.pages import render_page
+from events.runs.asking import stories_of
+from events.runs.ladder import small
 from events.wording import clock_text, count_text, zone_word
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.escalations.asking import EscalationRow
+from recovery_ops.control.escalations.learning import KINDS, follow_ups_of, of_kind
 from recovery_ops.control.escalations.merging import NAMED_MOST
 from recovery_ops.control.escalations.presence import BEAT_S, others_at
 from recovery_ops.control.escalations.terms import matter_of, then_of
 from recovery_ops.control.notify.chains import plan_of
+from recovery_ops.control.views.learning import follow_up_form
 from recovery_ops.control.views.linked import cause_href, fingerprint_about
+from recovery_ops.control.views.neighbours import list_of, neighbours_of
 from recovery_ops.control.views.postmortem import PostMortem
+from recovery_ops.control.views.queue import numbers_in
 from recovery_ops.control.views.responding import found_by
 from recovery_ops.control.views.runbooks import steps_on
 from recovery_ops.rules.words import Category
 
 _EVIDENCE_FOR = timedelta(hours=24)
+_RUNS_SHOWN = 3
 
 
 def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpResponse:
@@ -44,20 +52,30 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
     failures = queries.recent_failures(environment, start=max(start, now - _EVIDENCE_FOR), end=now, limit=10, **about)
     cause = fingerprint_about(one, failures)
     outages = capacity_events(environment, start=start, end=one.resolved_at or now, now=now)
+    is_oldest_first = request.GET.get("order") == "oldest"
+    listed = [str(name) for name in numbers_in(request, environment, list_of(request), now)]
     context = {
         "now": now,
         "row": row,
         "one": one,
+        "beside": neighbours_of(request, str(one.pk), listed, lambda name: reverse("escalation", args=[name])),
         "paragraph": _paragraph(row, now),
         "then": then_of(one),
         "others": others_at(one, request.user, now) if isinstance(request.user, User) else [],
         "beat_s": BEAT_S,
-        "story": story,
+        "story": of_kind(story, request.GET.get("kind", ""))[:: -1 if is_oldest_first else 1],
+        "kinds": [("", "All", len(story)), *((name, word, len(of_kind(story, name))) for name, word in KINDS.items())],
+        "kind": request.GET.get("kind", "") if request.GET.get("kind") in KINDS else "",
+        "is_oldest_first": is_oldest_first,
+        "whole_story": story,
+        "follow_ups": follow_ups_of(one),
+        "follow_up_form": follow_up_form(request),
+        "ladders": [(told, small(told, now)) for told in stories_of(environment, one.runs[:_RUNS_SHOWN])],
         "plan": plan_of(one, story, now),
         "failures": failures,
         "cause": cause if one.category == Category.UNKNOWN else "",
         "cause_href": cause_href(one, cause, now),
-        "has_breaker": queries.breaker(environment, one.operation, now=now) is not None if one.operation else False,
+        "has_breaker": queries.is_reported(environment, one.operation) if one.operation else False,
         "outages": [event for event in outages if one.operation in event.operations][:3],
         "similar": asking.similar_to(one),
         **steps_on(one),

@@ -12,24 +12,26 @@ from django.http import HttpRequest, HttpResponse
 from events.exports import JSON, is_asked, json_answer, markdown_answer
 from events.timelines import Table
 from events.wording import count_text, span_text
-from recovery_ops.control.documents.escalations import of_escalation, of_note, of_plan
-from recovery_ops.control.escalations.asking import EscalationRow
-from recovery_ops.control.models import Escalation, EscalationNote
+from recovery_ops.control.documents.escalations import of_escalation, of_follow_up, of_note, of_plan
+from recovery_ops.control.escalations.asking import EscalationRow, Similar
+from recovery_ops.control.escalations.learning import is_starred
+from recovery_ops.control.models import EscalationNote, FollowUp
 from recovery_ops.control.notify.chains import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostMortem:
-    """What the page of an escalation shows, to be taken along. `story` is newest first, as on the page."""
+    """What the page of an escalation shows, to be taken along. `whole_story` is newest first, as on the page."""
 
     row: EscalationRow
     paragraph: str
     then: str
-    story: Sequence[EscalationNote]
+    whole_story: Sequence[EscalationNote]
     plan: Plan
     failures: Sequence[Any]
     outages: Sequence[Any]
-    similar: Sequence[Escalation]
+    similar: Sequence[Similar]
+    follow_ups: Sequence[FollowUp]
 
     @classmethod
     def of(cls, context: Mapping[str, Any]) -> PostMortem:
@@ -49,11 +51,12 @@ class PostMortem:
             "summary": self.paragraph,
             "escalation": of_escalation(self.row),
             "impact": list(self._impact()),
-            "timeline": [of_note(note) for note in reversed(self.story)],
+            "timeline": [of_note(note) for note in reversed(self.whole_story)],
             "asked": of_plan(self.plan),
             "participants": self._people(),
-            "similar": [one.pk for one in self.similar],
-            "follow_ups": [],
+            "similar": [one.pk for one, _ in self.similar],
+            "fixed_by": {str(one.pk): text for one, text in self.similar if text},
+            "follow_ups": [of_follow_up(one) for one in self.follow_ups],
         }
 
     def _impact(self) -> Iterator[str]:
@@ -76,13 +79,16 @@ class PostMortem:
             yield f"Who took part: {', '.join(self._people())}."
 
     def _people(self) -> list[str]:
-        return list(dict.fromkeys(note.by for note in reversed(self.story)))
+        return list(dict.fromkeys(note.by for note in reversed(self.whole_story)))
 
     def _tables(self) -> Iterator[Table]:
         yield Table(
             title="Timeline",
-            columns=("At", "Who", "Did", "In words"),
-            rows=tuple((_at(note.at), note.by, note.verb, note.text) for note in reversed(self.story)),
+            columns=("At", "Who", "Did", "In words", "Starred"),
+            rows=tuple(
+                (_at(note.moment), note.by, note.verb, note.text, "★" if is_starred(note) else "")
+                for note in reversed(self.whole_story)
+            ),
         )
         asked = [(step.who, step.after, _at(step.asked_at), _at(step.due_at)) for step in self.plan.steps]
         yield Table(title="Who was asked", columns=("Who", "When", "Asked at", "Due at"), rows=tuple(asked))
@@ -96,10 +102,15 @@ class PostMortem:
         )
         yield Table(
             title="Similar, resolved before",
-            columns=("Which", "How", "By"),
-            rows=tuple((str(one), one.resolution, one.resolved_by) for one in self.similar),
+            columns=("Which", "How", "By", "What ended it"),
+            rows=tuple((str(one), one.resolution, one.resolved_by, text) for one, text in self.similar),
         )
-        yield Table(title="Follow-ups", columns=("What", "Who", "By when"), rows=(("to be agreed", "", ""),))
+        agreed = tuple(
+            (one.text, one.owner, str(one.due_on or "–"), f"{one.done_by}, {_at(one.done_at)}" if one.done_at else "–")
+            for one in self.follow_ups
+        )
+        nothing = (("to be agreed", "", "", ""),)
+        yield Table(title="Follow-ups", columns=("What", "Who", "By when", "Done"), rows=agreed or nothing)
 
 
 def _at(moment: datetime | None) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from datetime import datetime
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils import timezone
 
 from events.empties import Clause, Empty
@@ -20,6 +21,7 @@ from recovery_ops.control.escalations.terms import then_of
 from recovery_ops.control.exporting.escalations import EscalationsFile, asked_of, tab_of
 from recovery_ops.control.exporting.lists import rows_at_once, wish_in
 from recovery_ops.control.notify.narrowing import STEPS, looked_up
+from recovery_ops.control.views.neighbours import from_here
 from recovery_ops.control.views.nothing import no_escalation
 from recovery_ops.control.views.paging import from_the_start, page, place_asked
 from recovery_ops.control.views.queue_rows import columns_of, lines_of
@@ -74,11 +76,33 @@ def escalations(request: HttpRequest, *, environment: str) -> HttpResponse:
         "page": page(request, rows, after, cursor),
         "found": asking.count_of(environment, tab, by=me, now=now, narrowed=narrowed) if cursor else len(rows),
         "every": from_the_start(request).urlencode(),
+        "from_here": from_here(_kept(request)),
         "chosen": numbers_of(request.GET.getlist("chosen")),
         "empty": None if rows else _empty(environment, tab, me, narrowed, counts, now),
         "sentence": _sentence(rows if tab == "open" and len(rows) == counts["open"] else None, counts, now),
     }
     return render_page(request, "control/escalations", context)
+
+
+def numbers_in(request: HttpRequest, environment: str, asked_for: str, now: datetime) -> list[int]:
+    """The numbers of the first page that the list with this query has, in its order. One query, more where it narrows
+    by provider or step.
+    """
+    asked = copy(request)
+    asked.GET = query = QueryDict(asked_for)
+    tab = query.get("tab", "open")
+    narrowed, _ = looked_up(asking.Narrowed.of(query), environment, now)
+    of_tab = tab if tab in asking.TABS else "open"
+    rows, cursor = asking.page_of(environment, of_tab, by=request.user.pk, now=now, most=PAGE, narrowed=narrowed)
+    columns = columns_of(asked, environment, is_whole=not cursor)
+    return [row.number for row in columns.in_order(rows)]
+
+
+def _kept(request: HttpRequest) -> str:
+    """The query of the list for the pages of its rows: without what was chosen in it."""
+    query = from_the_start(request)
+    query.pop("chosen", None)
+    return query.urlencode()
 
 
 _CLAUSE_WORDS = {

@@ -26,7 +26,7 @@ _HEADS: tuple[Column[EscalationRow], ...] = (
     Column(name="take", word="To be taken", key=lambda row: row.acknowledging.ends),
     Column(name="resolve", word="To be resolved", key=lambda row: row.resolving.ends),
     Column(name="asked", word="Last asked", key=lambda row: row.one.seen_at, is_most_first=True),
-    Column(name="notes", word="Notes", key=lambda row: row.notes, is_most_first=True),
+    Column(name="notes", word="Notes", key=lambda row: row.notes, is_number=True, is_most_first=True),
     Column(name="opened", word="Opened", key=lambda row: row.one.opened_at, is_extra=True),
     Column(name="service", word="Service", key=lambda row: row.one.service, is_extra=True),
 )

@@ -64,6 +64,12 @@ _WORDS = {
         title="Ask another queue about", button="Ask", lead="Its clock to be taken starts anew.", fields=("to",)
     ),
     "note": Wording(title="Comment on", button="Comment", lead="Everybody who looks at it reads this."),
+    "entry": Wording(
+        title="Add to the timeline of",
+        button="Add",
+        lead="What happened, at its own time. Everybody who looks at it reads this.",
+        fields=("happened_at",),
+    ),
     "label": Wording(title="Label", button="Label", lead="The queue can be narrowed to a label.", fields=("labels",)),
     "merge": Wording(
         title="Merge", button="Merge", lead="It is closed, and its number leads to the other.", fields=("into",)
@@ -99,6 +105,11 @@ class RespondForm(forms.Form):
         error_messages={"invalid": "Write a moment like 2026-01-31T22:00."},
     )
     into = forms.IntegerField(min_value=1, required=False)
+    happened_at = forms.DateTimeField(
+        required=False,
+        input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M"],
+        error_messages={"invalid": "Write a moment like 2026-01-31T22:00."},
+    )
     text = forms.CharField(max_length=ANSWER_CHARS, required=False)
     labels = forms.CharField(max_length=LABELS_CHARS, required=False)
     confirm = forms.CharField(max_length=8, required=False)
@@ -218,6 +229,7 @@ class _Asked:
             text=cleaned["text"],
             labels=cleaned["labels"],
             into=cleaned["into"] or 0,
+            happened_at=cleaned["happened_at"],
             version=cleaned["version"] if is_alone else None,
             key=key or None,
             now=self.now,
