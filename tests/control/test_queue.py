@@ -150,4 +150,6 @@ def test_one_goes_from_a_question_to_the_next_of_the_list_it_was_opened_from() -
     page = unescape(client.get(f"/escalations/{two.pk}").content.decode())
     assert "of 3 in the list" in page, "the list as it opens"
     assert "in the list" not in client.get(f"/escalations/{two.pk}?list=queue%3Dunclassified").content.decode()
-    assert client.get(f"/escalations/{two.pk}?list=%00&kind=moon").status_code < 500
+    assert "of 3 in the list" in client.get(f"/escalations/{two.pk}?list=q%3D%2500&kind=moon").content.decode()
+    nothing = text_of(client.get("/escalations/act/resolve?matching=q%3D%2500", follow=True))
+    assert "Choose at least one escalation first." in nothing, "PostgreSQL answers the list with an error"

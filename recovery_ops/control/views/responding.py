@@ -27,6 +27,7 @@ from recovery_ops.control.notify.chains import EVERY_QUEUE, chain_for, chains_of
 from recovery_ops.control.notify.narrowing import looked_up
 from recovery_ops.control.notify.people import names_of_responders
 from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.neighbours import NUL
 from recovery_ops.rules.chains import EVERYBODY, parse_steps
 
 UNPROCESSABLE = 422
@@ -157,6 +158,8 @@ def respond(request: HttpRequest, *, environment: str, verb: str) -> HttpRespons
 
 def _every(request: HttpRequest, environment: str, query: str) -> list[int]:
     """The numbers of what the list with this query has on all its pages, the most urgent first."""
+    if NUL in query:
+        return []
     asked = QueryDict(query[:_QUERY_CHARS])
     tab = asked.get("tab", "open")
     now = timezone.now()
