@@ -19,7 +19,7 @@ BANDS = {
     "fallbacks": "Fallbacks",
     "escalations": "Escalations",
     "agents": "Agents reporting",
-    "changes": "Policy, overrides and annotations",
+    "changes": "Deployments, policy, overrides and annotations",
 }
 """The bands in their order, by what an address calls them."""
 MOST_CHOSEN = 200

@@ -37,7 +37,12 @@ def test_what_was_deployed_stands_between_what_people_did_and_hides_none_of_it()
     for number in range(5):
         Story().tell(heartbeat(), at=50_000, service=f"s-{number}", version="1.0").store()
         Story().tell(heartbeat(), at=3600 + number, service=f"s-{number}", version="1.1").store()
-    assert lines() == ["ana tripped first", "s-0 runs 1.1", "s-1 runs 1.1", "s-2 runs 1.1 and 2 more"]
+    deployed = ["s-0 runs 1.1", "s-1 runs 1.1", "s-2 runs 1.1 and 2 more"]
+    assert lines() == ["ana tripped first", *deployed]
+    for number in range(9):
+        trip(scope=Scope(operation=f"later-{number}"), ahead=True)
+    assert lines()[-3:] == deployed
+    assert len(lines()) == 8
 
 
 @pytest.mark.usefixtures("now")

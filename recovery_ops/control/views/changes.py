@@ -66,7 +66,8 @@ def what_changed(entries: Iterable[AuditEntry], deployed: Sequence[Deployment], 
     told = [_deployed(one) for one in deployed[:_MOST_DEPLOYED]]
     if len(deployed) > len(told):
         told[-1] = replace(told[-1], others=len(deployed) - len(told))
-    return sorted([*changes_of(entries, now=now), *told], key=lambda one: one.at, reverse=True)[:MOST]
+    done = changes_of(entries, now=now)[: MOST - len(told)]
+    return sorted([*done, *told], key=lambda one: one.at, reverse=True)
 
 
 def _deployed(one: Deployment) -> Change:
