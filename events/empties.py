@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from django.urls import reverse
 
-from events.moments import from_us, to_us
+from events.moments import Span, from_us, to_us
 from events.queries.beginnings import first_sign_of_life
 from events.queries.fleet import reporting_spans
 from events.queries.sums import calls_between
@@ -73,16 +73,26 @@ def nobody_yet() -> Empty:
 
 
 def none_in(
-    environment: str, window: Window, *, now: datetime, title: str, text: str, is_of_calls: bool = True
+    environment: str,
+    window: Window,
+    *,
+    now: datetime,
+    title: str,
+    text: str,
+    is_of_calls: bool = True,
+    reporting: Sequence[Span] | None = None,
 ) -> Empty:
     """None in a range: `title` and `text` where somebody lived to report it all through; else what is not known.
 
-    Of what calls come to (`is_of_calls`), nothing can be said either where no call was counted. Two queries.
+    Of what calls come to (`is_of_calls`), nothing can be said either where no call was counted. Two queries; with
+    `reporting`, what `reporting_spans` says of the window, one less.
     """
     if window.began is None:
         return nobody_yet()
     start, end = max(window.start, window.began), min(window.end, now)
-    spans = reporting_spans(environment, start=window.start, end=window.end)
+    spans = reporting
+    if spans is None:
+        spans = reporting_spans(environment, start=window.start, end=window.end)
     heard = [one for one in spans if one[0] < to_us(end) and one[1] > to_us(start)]
     if not heard:
         return Empty(

@@ -45,7 +45,7 @@ class Page:
 def capacity_events(
     environment: str, *, start: datetime, end: datetime, now: datetime, bounds: OutageBounds | None = None
 ) -> list[CapacityEventRow]:
-    """The events that touch [start, end], newest first, at most 500. Three queries; index `capacity_by_last`.
+    """The events that touch [start, end], newest first, at most 500. Two queries; index `capacity_by_last`.
 
     Who has read the `bounds` already hands them on, here and below, which spares a query.
     """
@@ -68,7 +68,7 @@ def capacity_page(
     """So many of the events that touch [start, end], or of those alone that are not over, behind the place `after`.
 
     `provider` and `region` leave out what is no outage of the one, or did not fail in the other. What is one event has
-    one place: that of its first part in the range. Three queries.
+    one place: that of its first part in the range. Two queries, one with `bounds`.
     """
     bounds = bounds or bounds_of(environment)
     touching = _known(environment).filter(last_us__gte=to_us(start), started_us__lte=to_us(end))
@@ -83,10 +83,17 @@ def capacity_page(
             wholes = wholes.filter(whole__in=about.values_list(Coalesce("part_of_id", "id")))
     if after is not None:
         wholes = wholes.filter(Q(first_us__lt=-int(after[0])) | Q(first_us=-int(after[0]), whole__lt=-int(after[1])))
-    places = list(wholes.order_by("-first_us", "-whole").values_list("whole", "first_us")[: most + 1])
-    shown = [whole for whole, _ in places[:most]]
-    rows = {row.id: row for row in _whole_rows(environment, shown, now, bounds)} if shown else {}
-    last = (-places[most - 1][1], -places[most - 1][0]) if len(places) > most else None
+    asked = wholes.order_by("-first_us", "-whole").values("whole")[: most + 1]
+    read = list(_parts_of(environment, asked))
+    firsts: dict[int, int] = {}
+    for event in read:
+        if event.last_us >= to_us(start) and event.started_us <= to_us(end):
+            whole = event.part_of_id or event.pk
+            firsts[whole] = min(event.started_us, firsts.get(whole, event.started_us))
+    places = sorted(firsts, key=lambda whole: (-firsts[whole], -whole))
+    shown = places[:most]
+    rows = {row.id: row for row in _wholes(read, now, _quiet_us(bounds))}
+    last = (-firsts[shown[-1]], -shown[-1]) if len(places) > most else None
     return Page(rows=[rows[whole] for whole in shown], last=last)
 
 

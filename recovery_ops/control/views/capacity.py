@@ -28,6 +28,7 @@ from events.capacity.narrowing import GOING_ON, OVER, Narrow
 from events.capacity.rows import OWNER_CHIPS, OWNER_WORDS, CapacityEventRow, going_on
 from events.empties import Empty, none_in, relaxed
 from events.exports import Cell, is_asked, rows_answer
+from events.moments import Span
 from events.pages import render_page
 from events.queries.sums import Sums
 from events.recoveries.asking import recoveries, today_of
@@ -36,6 +37,7 @@ from events.wording import clock_text, count_text, listing, span_text, state_wor
 from recovery_ops.control.capacity_words import customer_words
 from recovery_ops.control.cursors import cursor_of
 from recovery_ops.control.notify.budgets import budget_rows, burn_alerts
+from recovery_ops.control.views.capacity_classes import CLASSES, by_class
 from recovery_ops.control.views.capacity_runs import runs_href, runs_reached
 from recovery_ops.control.views.capacity_tiles import capacity_tiles
 from recovery_ops.control.views.facets import Facet, facets_of
@@ -73,7 +75,8 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
     narrowing = narrowing_of(request, _filters(found), narrow.said)
     is_week = request.GET.get("heat") == "week"
     open_burns, burns = burn_alerts(environment, start=window.start, end=window.end)
-    sums = queries.sums_per_bin(environment, start=window.start, end=window.end)
+    reporting = queries.reporting_spans(environment, start=window.start, end=window.end)
+    sums = queries.sums_per_bin(environment, start=window.start, end=window.end, reporting=reporting)
     context = {
         "now": now,
         "window": window,
@@ -85,6 +88,8 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
             found, _newest_over(read, environment, now, bounds, holds_it=after is None and window.end >= now), now
         ),
         "heat": None if is_week else _heat(sums, window),
+        "classes": by_class(sums, found, window, environment),
+        "class_words": CLASSES,
         "week": week_of(environment, now=now) if is_week else None,
         "facets": list(_facets(request, narrowed, chosen)),
         "facet_word": _WORDS.get(chosen, ""),
@@ -92,7 +97,7 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
         "kept": len(narrowed),
         "total": len(found),
         "page": page(request, found, after, cursor_of(read.last) if read.last else ""),
-        "empty": None if narrowed else _empty(environment, window, now, found, narrow, narrowing),
+        "empty": None if narrowed else _empty(environment, window, now, found, narrow, narrowing, reporting),
         "rule": _rule(bounds),
         "rows": [
             (row, _codes(row), _reached_beside_runs(row), row.lasted(now), _WORDS[row.owner.value], runs_href(row))
@@ -109,6 +114,7 @@ def _empty(
     found: Sequence[CapacityEventRow],
     narrow: Narrow,
     narrowing: Narrowing,
+    reporting: Sequence[Span],
 ) -> Empty:
     if found:
 
@@ -119,7 +125,7 @@ def _empty(
     text = "No backend failed often enough to be an outage while agents reported."
     # The heat rows above tell whether anybody called.
     title = "No outage in this range"
-    return none_in(environment, window, now=now, title=title, text=text, is_of_calls=False)
+    return none_in(environment, window, now=now, title=title, text=text, is_of_calls=False, reporting=reporting)
 
 
 _COLUMNS = (
