@@ -28,7 +28,7 @@ ACTS: Mapping[str, str] = {
     "r": "resolve",
     "y": "approve",
     "d": "reject; before and after",
-    "b": "label",
+    "b": "label; the breaker of an outage",
     "f": "trip; follow a run",
     "c": "disable; copy the id of a run",
     "u": "return to auto",

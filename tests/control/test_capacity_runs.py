@@ -75,6 +75,17 @@ def test_its_page_has_its_runs_with_what_each_did_and_leads_to_all_of_them_and_t
     assert href in unescape(listed), "the list leads to the same"
 
 
+def test_one_key_leads_to_its_breaker_and_another_to_the_form_that_asks_a_person() -> None:
+    event = outage()
+    CapacityEvent.objects.filter(pk=event.pk).update(breakers={"model:large": 2, "other": 1})
+    page = signed_in(Role.OPERATOR).get(f"/capacity/{event.pk}").content.decode()
+    assert 'data-press="b" href="/breakers/model:large/trip"' in page
+    assert re.search(r'data-press="e" href="/runs/run-\d/ask"', page)
+    seen = signed_in(Role.VIEWER).get(f"/capacity/{event.pk}").content.decode()
+    assert 'data-press="b" href="/breakers/model:large"' in seen
+    assert 'data-press="e"' not in seen
+
+
 def test_programs_and_files_are_narrowed_alike_and_an_unknown_outage_reached_nobody() -> None:
     event = outage()
     rows = signed_in().get(f"/runs?outage={event.pk}&range=1h&format=json").json()["rows"]

@@ -191,6 +191,7 @@ def one_event(request: HttpRequest, *, environment: str, number: int) -> HttpRes
         "beside": listing(struck_beside(row, environment), most=4),
         "categories": [(one.value, count, _share(count, row)) for one, count in row.categories.items()],
         "operations": [(name, count, _share(count, row)) for name, count in row.operations.items()],
+        "breaker": max(row.breakers, key=lambda name: (row.breakers[name], name), default=""),
         "runs": reached.rows,
         "is_further_back": reached.is_further_back,
         "runs_href": runs_href(row),
