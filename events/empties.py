@@ -84,16 +84,14 @@ def none_in(
 ) -> Empty:
     """None in a range: `title` and `text` where somebody lived to report it all through; else what is not known.
 
-    Of what calls come to (`is_of_calls`), nothing can be said either where no call was counted. Two queries; with
-    `reporting`, what `reporting_spans` says of the window, one less.
+    Of what calls come to (`is_of_calls`), nothing is said where none was counted. Two queries, one with `reporting`.
     """
     if window.began is None:
         return nobody_yet()
     start, end = max(window.start, window.began), min(window.end, now)
-    spans = reporting
-    if spans is None:
-        spans = reporting_spans(environment, start=window.start, end=window.end)
-    heard = [one for one in spans if one[0] < to_us(end) and one[1] > to_us(start)]
+    if reporting is None:
+        reporting = reporting_spans(environment, start=window.start, end=window.end)
+    heard = [one for one in reporting if one[0] < to_us(end) and one[1] > to_us(start)]
     if not heard:
         return Empty(
             why=Why.UNKNOWN,
