@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from functools import reduce
 from itertools import pairwise, takewhile
 from operator import or_
-from typing import Any
+from typing import Any, NamedTuple
 
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import Q, QuerySet, Value
 
 from events.models import SpanSum, View
 from events.moments import MINUTE_S, US_PER_S, Grid, from_us, to_us
@@ -26,7 +26,13 @@ SPARK_S = 300
 YOUNG_FOR = timedelta(hours=1)
 YOUNG_SPARK_S = 60
 """Of a fleet that is younger than an hour each minute is a step: of five minutes each there would be a few points."""
-SPARKS = ("failures", "capacity", "rejections", "fallbacks")
+_DRAWN = {
+    "failures": ("failures",),
+    "capacity": ("rate_limited", "overloaded"),
+    "rejections": ("rejections",),
+    "fallbacks": ("fallbacks",),
+}
+SPARKS = tuple(_DRAWN)
 LOOKED_BACK_MINUTES = 60
 RESTORED_FOR = timedelta(minutes=30)
 """How long it is news that a capability is whole again."""
@@ -46,20 +52,21 @@ _Row = Mapping[str, Any]
 
 
 def overview_numbers(environment: str, *, now: datetime) -> OverviewNumbers:
-    """Everything the overview's tiles say. At most nine queries; indexes as in the questions that it puts together."""
+    """Everything the overview's tiles say. At most seven queries; indexes as in the questions that it puts together."""
     rows = breakers(environment, now=now)
     everyone = fleet(environment, now=now, include_stopped=True)
     # Nobody knows whether a sender that only ever sent facts, and sends none now, is missing.
     agents = [one for one in everyone if one.status != STOPPED and (one.is_follower or one.is_reachable)]
     minutes = 1.0 + to_us(now) / US_PER_S % MINUTE_S / MINUTE_S
     minute = to_us(now) // US_PER_S // MINUTE_S
-    lately = _lately(environment, minute)
-    fresh = [row for row in lately if row["view"] == View.CATEGORY]
-    short = [row for row in lately if row["view"] == View.BACKEND]
-    degraded, restored = _degraded(environment, agents, now)
     is_young = all(one.first_seen > now - YOUNG_FOR for one in everyone)
     spark_s = YOUNG_SPARK_S if is_young else SPARK_S
-    capacity = _capacity(environment, short, minute, minutes)
+    drawn = Grid.over(now - (YOUNG_FOR if is_young else SPARKS_OVER), now, spark_s)
+    sums = _sums(environment, minute, drawn)
+    fresh = [row for row in sums.lately if row["view"] == View.CATEGORY]
+    short = [row for row in sums.lately if row["view"] == View.BACKEND]
+    degraded, restored = _degraded(environment, agents, now)
+    capacity = _capacity(environment, short, sums.day, minute, minutes)
     return OverviewNumbers(
         breakers=len(rows),
         breaker_rows=tuple(rows),
@@ -80,7 +87,7 @@ def overview_numbers(environment: str, *, now: datetime) -> OverviewNumbers:
         silent=tuple(sorted((one for one in agents if not one.is_reachable), key=lambda one: one.last_seen)),
         fleet=tuple(agents),
         spark_s=spark_s,
-        sparks=_sparks(environment, now, everyone, over=YOUNG_FOR if is_young else SPARKS_OVER, step_s=spark_s),
+        sparks=_sparks(drawn, sums.drawn, everyone),
     )
 
 
@@ -95,11 +102,33 @@ def _spans(environment: str, view: View, first: int, last: int, minutes: int = 1
     ).order_by()
 
 
-def _lately(environment: str, minute: int) -> Sequence[_Row]:
-    """By category what happened in the last two minutes, one of them whole; by backend the last hour's shortages."""
+class _Sums(NamedTuple):
+    """What is read of the sums: each part by category or by backend, in spans of its own width."""
+
+    lately: list[_Row]
+    """By category the last two minutes, one of them whole; by backend the last hour's shortages."""
+    drawn: list[_Row]
+    """By category, a span for each step of a sparkline."""
+    day: list[_Row]
+    """By backend the shortages of a day, in long spans."""
+
+
+def _sums(environment: str, minute: int, drawn: Grid) -> _Sums:
+    """All of it in one query; index `span_sum_once` for each part."""
     sums = SpanSum.objects.filter(environment=environment, view__in=(View.CATEGORY, View.BACKEND), minutes=1)
     sums = sums.filter(span__gt=minute - LOOKED_BACK_MINUTES, span__lte=minute)
-    return list(sums.filter(Q(view=View.CATEGORY, span__gte=minute - 1) | _SHORT).order_by().values(*_COLUMNS))
+    lately = sums.filter(Q(view=View.CATEGORY, span__gte=minute - 1) | _SHORT).order_by()
+    first, width = drawn.start_s // drawn.bin_s, LONG_SPAN_MINUTES
+    bins = _spans(environment, View.CATEGORY, first, first + drawn.length - 1, drawn.bin_s // MINUTE_S)
+    day = _spans(environment, View.BACKEND, (minute - LONGEST_MINUTES) // width + 1, minute // width, width)
+    parts = [
+        found.annotate(part=Value(part)).values(*_COLUMNS, "part")
+        for part, found in enumerate((lately, bins, day.filter(_SHORT)))
+    ]
+    read = _Sums([], [], [])
+    for row in parts[0].union(*parts[1:], all=True):
+        read[row["part"]].append(row)
+    return read
 
 
 def _total(rows: Iterable[_Row], measure: str) -> int:
@@ -115,13 +144,15 @@ def _by_family(rows: Iterable[_Row], minutes: float) -> dict[Family, float]:
     return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
 
-def _capacity(environment: str, lately: Sequence[_Row], minute: int, minutes: float) -> tuple[CapacityNow, ...]:
+def _capacity(
+    environment: str, lately: Sequence[_Row], day: Sequence[_Row], minute: int, minutes: float
+) -> tuple[CapacityNow, ...]:
     """Who is short of capacity now, the worst first, and since which minute without a longer pause."""
     fresh: dict[str, list[_Row]] = {}
     for row in lately:
         if row["span"] >= minute - 1:
             fresh.setdefault(_name(row), []).append(row)
-    began = _began_at(environment, lately, minute, set(fresh))
+    began = _began_at(environment, lately, day, minute, set(fresh))
     found = [
         CapacityNow(
             name=name,
@@ -138,15 +169,16 @@ def _name(row: _Row) -> str:
     return capacity_name(row["provider"], row["model"], row["operation"])
 
 
-def _began_at(environment: str, rows: Iterable[_Row], minute: int, names: set[str]) -> dict[str, int]:
-    """The minute in which each shortage began; those that reach past the last hour cost two queries more."""
+def _began_at(
+    environment: str, rows: Iterable[_Row], day: Iterable[_Row], minute: int, names: set[str]
+) -> dict[str, int]:
+    """The minute in which each shortage began; those that reach past the last hour cost one query more."""
     began = {name: _began(minutes) for name, minutes in _short(rows).items() if name in names}
     edge = minute - LOOKED_BACK_MINUTES + QUIET_MINUTES
     older = {name for name, first in began.items() if first <= edge}
     if older:
         width = LONG_SPAN_MINUTES
-        day = _spans(environment, View.BACKEND, (minute - LONGEST_MINUTES) // width + 1, minute // width, width)
-        short = _short(day.filter(_SHORT).values("span", "provider", "model", "operation"))
+        short = _short(day)
         first = {name: _began(spans, 1) for name, spans in short.items() if name in older}
         begun = set(first.values())
         # Said a second time as one range: SQLite need not take an index for what is within one of several.
@@ -190,22 +222,18 @@ def _degraded(
     return still, tuple(whole)
 
 
-def _sparks(
-    environment: str, now: datetime, everyone: Iterable[AgentRow], *, over: timedelta, step_s: int
-) -> dict[str, list[int | None]]:
+def _sparks(grid: Grid, rows: Iterable[_Row], everyone: Iterable[AgentRow]) -> dict[str, list[int | None]]:
     """Totals per bin of the last hours, None where nobody lived to report."""
-    grid, width = Grid.over(now - over, now, step_s), step_s // MINUTE_S
-    first = grid.start_s // step_s
-    sums = _spans(environment, View.CATEGORY, first, first + grid.length - 1, width)
-    grouped = sums.values(bin=F("span") - first).annotate(
-        failed=Sum("failures"),
-        capacity=Sum(F("rate_limited") + F("overloaded")),
-        rejected=Sum("rejections"),
-        answered=Sum("fallbacks"),
-    )
+    first = grid.start_s // grid.bin_s
     unknown = grid.outside(living_spans(everyone))
-    sparks: dict[str, list[int | None]] = {name: [None if gap else 0 for gap in unknown] for name in SPARKS}
-    for index, *counts in grouped.values_list("bin", "failed", "capacity", "rejected", "answered"):
-        for name, count in zip(SPARKS, counts, strict=True):
-            sparks[name][index] = count
-    return sparks
+    counts: dict[str, list[int]] = {name: [0] * grid.length for name in SPARKS}
+    told = [False] * grid.length
+    for row in rows:
+        index = row["span"] - first
+        told[index] = True
+        for name, measures in _DRAWN.items():
+            counts[name][index] += sum(row[measure] for measure in measures)
+    return {
+        name: [None if gap and not known else value for value, gap, known in zip(values, unknown, told, strict=True)]
+        for name, values in counts.items()
+    }

@@ -102,10 +102,7 @@ def test_every_page_keeps_its_budget_however_much_has_happened(crowd: Crowd) -> 
     server = served.Server(crowd.stage.server.url, crowd.stage.key, crowd.stage.server.process.pid, crowd.stage.data)
     with ThreadPoolExecutor(1) as aside:  # a browser of its own, whose loop cannot be this thread's
         reports = aside.submit(pages.measure_on, server, FEW, pages.PAGES, cpu_slower=1).result()
-    kept: tuple[str, ...] = ("pages: queries", "pages: HTML", "pages: first load", "pages: layout shift")
-    if "RECOVERY_OPS_TEST_SEEDED" not in os.environ:
-        # A young store whose range begins within a sum: the overview asks up to two questions more of it.
-        kept = kept[1:]
+    kept = ("pages: queries", "pages: HTML", "pages: first load", "pages: layout shift")
     judged = [one for one in reports if one.name.startswith(kept)]
     assert len(judged) == len(kept)
     assert [fault for one in judged for fault in over(one)] == []

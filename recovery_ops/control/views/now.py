@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from events.capacity.rows import OWNER_WORDS, CapacityEventRow, Owner
 from events.rows import AgentRow, BreakerRow, CapacityNow, DegradationRow, OverviewNumbers
-from events.wording import count_text, evidence_text, rate_text, span_text
+from events.wording import count_text, evidence_text, listing, rate_text, span_text
+from recovery_ops.control.due import NEW, REGRESSED, Due, of_kind
 from recovery_ops.control.escalations.asking import EscalationRow
 from recovery_ops.control.models import HeldAct
 from recovery_ops.control.stuck import stuck_among
@@ -27,6 +28,9 @@ MOST = 10
 _MOST_SILENT = 3
 _MOST_LATE = 4
 _MOST_STUCK = 3
+_MOST_BACK = 3
+_MOST_NAMED = 3
+_NAME_CHARS = 40
 _OUTAGE_WORDS = {
     Owner.PROVIDER: "is overloaded",
     Owner.QUOTA: "is limiting our rate",
@@ -62,6 +66,7 @@ def items_now(
     *,
     escalations: Sequence[EscalationRow] = (),
     outages: Sequence[CapacityEventRow] = (),
+    due: Sequence[Due] = (),
 ) -> list[Item]:
     """At most ten items, in the order in which a person should look at them."""
     held = {one.scope.operation: one for one in standing.overrides if one.mode is State.FORCED_OPEN}
@@ -78,6 +83,8 @@ def items_now(
         *map(_outage, outages),
         *(_capacity(one) for one in numbers.capacity if one.name not in named),
         *_stuck(numbers, standing),
+        *_back(of_kind(due, REGRESSED)),
+        *_new(of_kind(due, NEW)),
         *(_escalation(row) for row in escalations if not row.is_breached),
         *_degraded(numbers.degraded),
         *_silent(numbers.silent),
@@ -184,6 +191,50 @@ def _stuck(numbers: OverviewNumbers, standing: Standing) -> Iterator[Item]:
             title=f"{name} {_STUCK_WORDS[several[0].kind]}",
             detail=several[0].sentence,
             href=reverse("breaker", args=[name]),
+        )
+
+
+def _back(causes: Sequence[Due]) -> Iterator[Item]:
+    """Causes of failures that somebody called resolved, and that failed again; the newest first."""
+    for one in causes[: -_MOST_BACK - 1 : -1]:
+        yield Item(
+            key=f"back-{one.ref}",
+            state="open",
+            title=f"Cause {_named(one.ref)} is back after it was resolved",
+            detail=f"{one.by}: {one.why}" if one.why else one.by,
+            href=reverse("failure", args=[one.ref]),
+        )
+    rest = len(causes) - _MOST_BACK
+    if rest > 0:
+        yield Item(
+            key="back-rest",
+            state="open",
+            title=f"{count_text(rest, 'more cause is', 'more causes are')} back after being resolved",
+            detail="",
+            href=reverse("failures"),
+        )
+
+
+def _named(cause: str) -> str:
+    return cause if len(cause) <= _NAME_CHARS else f"{cause[:_NAME_CHARS]}…"
+
+
+def _new(causes: Sequence[Due]) -> Iterator[Item]:
+    """Causes that nobody had seen before, as one line: a release often brings several."""
+    if len(causes) == 1:
+        [one] = causes
+        title, href = f"Cause {_named(one.ref)} was never seen before", reverse("failure", args=[one.ref])
+    else:
+        title, href = f"{count_text(len(causes), 'cause')} of failures were never seen before", reverse("failures")
+    if causes:
+        yield Item(
+            key="new-causes",
+            state="half_open",
+            title=title,
+            detail="" if len(causes) == 1 else listing([_named(one.ref) for one in causes], most=_MOST_NAMED),
+            href=href,
+            since=causes[0].at,
+            since_word="ago",
         )
 
 

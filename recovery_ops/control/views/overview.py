@@ -18,6 +18,7 @@ from events.pages import fragment_of, render_page
 from events.window import PRESETS, window_in
 from events.wording import bins_text
 from recovery_ops.control.actions import words_of
+from recovery_ops.control.due import KEY, SNOOZE, Due, due_in, head_in
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.answers import see_other
@@ -35,13 +36,15 @@ _NOUNS = {"forced_open": "Trip", "disabled": "Disable", "metrics_only": "Observe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """An override, or load that is shed (`act` is "shed"), that ends by itself, and where to prolong it."""
+    """What ends by itself, and where to prolong it: an override, or by its `act` load that is "shed", a "key" or a
+    "snooze".
+    """
 
     id: str
     mode: str
     title: str
     by: str
-    revision: int
+    revision: int | None
     expires_at: datetime
     href: str
     extend_href: str
@@ -57,7 +60,9 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
     if not numbers.agents and not Agent.objects.filter(environment=environment).exists():
         return _first_run(request, environment, now)
     window = window_in(request, environment, now=now)
-    standing = Standing(environment, now=now)
+    # Before what is desired: should a change come in between, the next page finds another hash and reads again.
+    due = due_in(environment, now=now)
+    standing = Standing(environment, now=now, head=head_in(due))
     outages = events_going_on(environment, now=now)
     waiting = asking.rows_of(environment, "open", by=None, now=now)
     told = queries.sentence(environment, now, numbers=numbers, outages=outages)
@@ -69,14 +74,14 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
         "spans": SPAN_WORDS,
         "sentence": f"{told}{sentences.asked(waiting, now)}",
         "tiles": tiles(numbers, waiting, now),
-        "items": items_now(numbers, standing, escalations=waiting, outages=outages),
+        "items": items_now(numbers, standing, escalations=waiting, outages=outages, due=due),
         "calm": sentences.calm(numbers),
         "changes": what_changed(
-            newest_entries(environment, head=standing.head),
+            newest_entries(environment, head=standing.head) if standing.head else [],  # no end, no entry
             deployments(environment, start=now - LATELY, end=now),
             now=now,
         ),
-        "expiring": sorted(endings(standing, before=now + SOON), key=lambda one: one.expires_at),
+        "expiring": sorted([*endings(standing, before=now + SOON), *endings_due(due)], key=lambda one: one.expires_at),
     }
     return render_page(request, "control/overview", context)
 
@@ -126,6 +131,35 @@ def endings(standing: Standing, *, before: datetime) -> Iterable[Ending]:
             extend_href=reverse("shed"),
             act="shed",
         )
+
+
+def endings_due(due: Iterable[Due]) -> Iterable[Ending]:
+    """The keys that end, and the questions that come back."""
+    for one in due:
+        if one.kind == KEY:
+            yield Ending(
+                id=f"key-{one.ref}",
+                mode="unknown",
+                title=f"Key {one.name}",
+                by=f"{one.ref}…, nothing that uses it gets in after that",
+                revision=None,
+                expires_at=one.at,
+                href=reverse("keys"),
+                extend_href=reverse("rotate-key", args=[one.ref]),
+                act="key",
+            )
+        elif one.kind == SNOOZE:
+            yield Ending(
+                id=f"snooze-{one.ref}",
+                mode="half_open",
+                title=f"Snooze of ESC-{one.ref}",
+                by=f"{one.name}, then it asks again" if one.name else "then it asks again",
+                revision=None,
+                expires_at=one.at,
+                href=reverse("escalation", args=[int(one.ref)]),
+                extend_href=f"{reverse('respond', args=['snooze'])}?number={one.ref}&back={reverse('overview')}",
+                act="snooze",
+            )
 
 
 # -- before the first agent -------------------------------------------------------------------------------------------

@@ -24,10 +24,11 @@ _MOST_HALTED = 3
 class Standing:
     """The desired state of one environment at one moment, and what each instance makes of it."""
 
-    def __init__(self, environment: str, *, now: datetime) -> None:
+    def __init__(self, environment: str, *, now: datetime, head: str | None = None) -> None:
+        """`head` is the hash at the end of the audit log, where it has been read already."""
         self.environment = environment
         self.now = now
-        found = newest(environment)
+        found = newest(environment, head)
         self.head = found.head
         self.snapshot, self.halted, self.is_second_needed = found.snapshot, found.halted, found.is_second_needed
         self._held_acts = found.held_acts
@@ -120,9 +121,12 @@ _known: dict[str, tuple[str, Newest]] = {}
 """What was read last of each environment, by the hash of the audit log when it was."""
 
 
-def newest(environment: str) -> Newest:
-    """The current state. One query while nothing changes: every change moves the hash at the end of the audit log."""
-    head = AuditHead.objects.filter(environment=environment).values_list("hash", flat=True).first() or ""
+def newest(environment: str, head: str | None = None) -> Newest:
+    """The current state. One query while nothing changes, none with the `head` of the audit log: every change moves
+    the hash at its end.
+    """
+    if head is None:
+        head = AuditHead.objects.filter(environment=environment).values_list("hash", flat=True).first() or ""
     known = _known.get(environment)
     if known is None or known[0] != head:
         # Read after the hash: should a change come in between, the next reader finds another hash and reads again.

@@ -113,7 +113,7 @@ def test_a_long_shortage_is_dated_to_its_beginning() -> None:
     assert sentence("dev", NOW).startswith("search_web has been answering 429 since 11:58, ")
     with CaptureQueriesContext(connection) as asked:
         overview_numbers("dev", now=NOW)
-    assert len(asked) <= 9
+    assert len(asked) <= 7
 
 
 def test_a_storm_says_what_is_open_what_carries_it_and_who_holds_what() -> None:
@@ -190,7 +190,7 @@ def test_few_queries_are_asked() -> None:
     overloaded(calm()).tell(moved(State.OPEN), at=100).store()
     with CaptureQueriesContext(connection) as asked:
         numbers = overview_numbers("dev", now=NOW)
-    assert len(asked) <= 9
+    assert len(asked) <= 7
     with CaptureQueriesContext(connection) as asked:
         sentence("dev", NOW, numbers=numbers)
     assert len(asked) == 1

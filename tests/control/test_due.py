@@ -1,0 +1,109 @@
+"""What the overview tells of keys that end, questions that come back, and causes that are new or back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from events.models import AgentKey
+from recovery_ops.control.models import Escalation, FailureCase, SeenFailure
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.words import Category
+from tests.control.test_page_fragments import asked_of
+from tests.control.visiting import HOSTILE, signed_in, text_of
+from tests.events.seeding import NOW, Story, failed, heartbeat
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+
+def a_key(name: str, ends_in: timedelta, **more: Any) -> AgentKey:
+    given: dict[str, Any] = {
+        "environment": "dev",
+        "scopes": "ingest",
+        "created_at": NOW,
+        "prefix": name,
+        "digest": name,
+    }
+    return AgentKey.objects.create(name=name, expires_at=NOW + ends_in, **(given | more))
+
+
+def asleep(wakes_in: timedelta, **more: Any) -> Escalation:
+    given: dict[str, Any] = {
+        "environment": "dev",
+        "key": str(wakes_in),
+        "queue": "ops",
+        "reason": "question",
+        "operation": "search_web",
+        "opened_at": NOW,
+        "seen_at": NOW,
+        "acknowledge_by": NOW + timedelta(days=3),
+        "resolve_by": NOW + timedelta(days=3),
+        "snoozed_until": NOW + wakes_in,
+    }
+    return Escalation.objects.create(**(given | more))
+
+
+def a_case(name: str, **more: Any) -> FailureCase:
+    given = {"environment": "dev", "state": FailureCase.REGRESSED, "decided_at": NOW, "decided_by": "Ana"}
+    return FailureCase.objects.create(fingerprint=name, **(given | more))
+
+
+def panel_of(page: str, name: str) -> str:
+    return page.partition(f'aria-labelledby="{name}-title"')[2].partition("</section>")[0]
+
+
+def test_keys_that_end_within_days_and_questions_that_come_back_stand_with_what_prolongs_them() -> None:
+    Story().tell(heartbeat(), at=5).store()
+    a_key("soon", timedelta(days=2))
+    a_key("later", timedelta(days=30))
+    a_key("over", -timedelta(hours=1))
+    a_key("gone", timedelta(days=1), revoked_at=NOW)
+    a_key("other", timedelta(days=1), environment="prod")
+    one = asleep(timedelta(hours=2))
+    asleep(timedelta(days=2))
+    asleep(timedelta(hours=3), resolved_at=NOW)
+    shown = panel_of(signed_in(Role.ADMIN).get("/").content.decode(), "expiring")
+    assert shown.count("<li") == 2
+    assert shown.index(f"Snooze of ESC-{one.pk}") < shown.index("Key soon"), "what ends first stands first"
+    assert "/settings/keys/soon/replace" in shown
+    assert f"/escalations/act/snooze?number={one.pk}" in shown or f"snooze?number={one.pk}" in shown
+    seen = panel_of(signed_in(Role.VIEWER).get("/").content.decode(), "expiring")
+    assert "Key soon" in seen
+    assert "Replace" not in seen
+    assert "Extend" not in seen
+
+
+def test_causes_that_are_back_or_were_never_seen_before_need_somebody() -> None:
+    Story().tell(heartbeat(), at=5).tell(failed(Category.TIMEOUT), at=60).store()
+    a_case("f00d", reason="the gateway was mended")
+    a_case("cafe", state=FailureCase.RESOLVED)
+    a_case("beef", environment="prod")
+    SeenFailure.objects.create(environment="dev", fingerprint=HOSTILE, first_at=NOW - timedelta(minutes=9), last_at=NOW)
+    SeenFailure.objects.create(environment="dev", fingerprint="old", first_at=NOW - timedelta(hours=2), last_at=NOW)
+    client = signed_in(Role.VIEWER)
+    page = client.get("/")
+    said = text_of(page)
+    assert "Cause f00d is back after it was resolved Ana: the gateway was mended" in said
+    assert "was never seen before 9m 00s ago" in said
+    assert "<img" not in panel_of(page.content.decode(), "now")
+    for word in ("cafe", "beef", "Cause old"):
+        assert word not in said
+    for number in range(4):
+        a_case(f"more-{number}")
+        SeenFailure.objects.create(environment="dev", fingerprint=f"new-{number}", first_at=NOW, last_at=NOW)
+    said = text_of(client.get("/"))
+    assert "2 more causes are back after being resolved" in said
+    assert "5 causes of failures were never seen before" in said
+    assert asked_of(client, "/") <= 15
+
+
+def test_the_overview_stays_within_its_questions_where_a_shortage_goes_on_for_hours() -> None:
+    story = Story().tell(heartbeat(), at=5)
+    for at in range(3, 9000, 120):
+        story.tell(failed(Category.RATE_LIMITED), at=at)
+    story.store()
+    client = signed_in(Role.VIEWER)
+    client.get("/")
+    assert asked_of(client, "/") <= 15
