@@ -77,7 +77,7 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
         "items": items_now(numbers, standing, escalations=waiting, outages=outages, due=due),
         "calm": sentences.calm(numbers),
         "changes": what_changed(
-            newest_entries(environment, head=standing.head) if standing.head else [],  # no end, no entry
+            newest_entries(environment, head=standing.head),
             deployments(environment, start=now - LATELY, end=now),
             now=now,
         ),
