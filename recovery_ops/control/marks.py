@@ -50,17 +50,22 @@ _SCOPED = {name: F(name) for name in ("operation", "service", "instance", "group
 
 
 def marks_in(environment: str, window: Window, breaker: str) -> list[Mark]:
-    """The acts of a window, newest first: releases and rollouts of the policy, overrides, resets, shed load,
-    escalations and annotations, and what was deployed; with a `breaker` those that concern it. Two queries.
+    """The acts of a window and what was deployed, newest first; with a `breaker` those that concern it. Two queries."""
+    told = deployments(environment, start=window.start, end=window.end, breaker=breaker)
+    found = [*acts_in(environment, window, breaker), *map(_deployed, told)]
+    return sorted(found, key=lambda mark: mark.at, reverse=True)[:MOST]
+
+
+def acts_in(environment: str, window: Window, breaker: str) -> list[Mark]:
+    """What people and the policy did in a window, newest first: releases and rollouts of the policy, overrides, resets,
+    shed load, escalations and annotations; with a `breaker` those that concern it. One query.
     """
     first, *others = (
         _acts(kind, environment, window, what, at, said).filter(_about(said, breaker)) for kind, what, at, said in _ARMS
     )
     rows = first.union(*others, all=True).order_by("-told_at")[:MOST]
     acts = map(_Row._make, rows)
-    done = [_mark(act, window) for act in acts if not breaker or _concerns(act, breaker)]
-    told = deployments(environment, start=window.start, end=window.end, breaker=breaker)
-    return sorted([*done, *map(_deployed, told)], key=lambda mark: mark.at, reverse=True)[:MOST]
+    return [_mark(act, window) for act in acts if not breaker or _concerns(act, breaker)]
 
 
 def _deployed(told: Deployment) -> Mark:

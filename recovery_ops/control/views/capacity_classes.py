@@ -19,7 +19,7 @@ from events.timelines import Kind, Mark
 from events.timelines.marks import gathered
 from events.window import Window
 from events.wording import bin_text, clock_text, count_text, listing
-from recovery_ops.control.marks import marks_in
+from recovery_ops.control.marks import acts_in
 from recovery_ops.control.views.strip import Row, Strip, empty_share
 from recovery_ops.rules.words import Category
 
@@ -58,7 +58,7 @@ def by_class(sums: Sums, events: Iterable[CapacityEventRow], window: Window, env
     if not any(map(sum, values)):
         return None
     start, end = bins.start, bins.start + timedelta(seconds=bins.bin_s * bins.length)
-    marks = sorted((one for one in marks_in(environment, window, "") if one.kind in _LANES), key=lambda one: one.at)
+    marks = sorted((one for one in acts_in(environment, window, "") if one.kind in _LANES), key=lambda one: one.at)
     moves = [move for row in events for move in row.moves]
     rows = [
         Row(label="Failures by class"),
