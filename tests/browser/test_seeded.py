@@ -97,6 +97,18 @@ def test_axe_finds_nothing_on_the_page_of_one_of_many(name: str, found_in: str, 
     assert faults_on(crowd.page, origin, name, str(first.get_attribute("href"))) == []
 
 
+@pytest.mark.parametrize(("width", "height"), [(1920, 1080), (3840, 2160)])
+def test_a_wallboard_is_seen_whole(width: int, height: int, crowd: Crowd) -> None:
+    crowd.page.set_viewport_size({"width": width, "height": height})
+    crowd.page.goto(f"{crowd.stage.server.url}/wallboard")
+    root = "document.documentElement"
+    assert crowd.page.evaluate(f"{root}.scrollHeight - {root}.clientHeight") <= 0
+    assert crowd.page.evaluate(f"{root}.scrollWidth - {root}.clientWidth") <= 0
+    shut = "one => one.scrollHeight > one.clientHeight + 1 && getComputedStyle(one).overflowY !== 'visible'"
+    hidden = crowd.page.evaluate(f"[...document.querySelectorAll('main, main *')].filter({shut}).length")
+    assert hidden == 0, "nobody scrolls a screen on a wall"
+
+
 def test_every_page_keeps_its_budget_however_much_has_happened(crowd: Crowd) -> None:
     """Queries, bytes and jumps, which do not hang on the machine; times are for `manage.py bench pages`."""
     server = served.Server(crowd.stage.server.url, crowd.stage.key, crowd.stage.server.process.pid, crowd.stage.data)
