@@ -22,6 +22,7 @@ TABS = ("open", "unacknowledged", "mine", "snoozed", "resolved")
 ROWS_MOST = 200
 RESOLVED_FOR = timedelta(days=7)
 SIMILAR_MOST = 5
+_ALIKE_MOST = 50
 DUES = ("late", "soon")
 SOON = timedelta(minutes=15)
 NOBODY = "nobody"
@@ -343,15 +344,15 @@ class Similar(NamedTuple):
 
 
 def similar_to(one: Escalation) -> Sequence[Similar]:
-    """Earlier ones about the same operation or of the same category: those that somebody ended, newest first; then
-    those that silence did. One query.
+    """Of the newest earlier ones about the same operation or of the same category those that somebody ended, newest
+    first; then those that silence did. One query.
     """
     alike = Q(operation=one.operation) | Q(category=one.category) if one.category else Q(operation=one.operation)
     before = Escalation.objects.filter(alike, environment=one.environment, merged_into=None).exclude(pk=one.pk)
-    is_silent = Case(When(fixed_by=None, then=Value(1)), default=Value(0))
     ends = EscalationNote.objects.filter(escalation=OuterRef("pk"), verb__in=_ENDS).order_by("-at", "-pk")
     told = before.exclude(resolved_at=None).annotate(fixed_by=Subquery(ends.values("text")[:1]))
-    return [Similar(two, two.fixed_by or "") for two in told.order_by(is_silent, "-resolved_at")[:SIMILAR_MOST]]
+    found = [Similar(two, two.fixed_by or "") for two in told.order_by("-resolved_at")[:_ALIKE_MOST]]
+    return sorted(found, key=lambda similar: not similar.fixed_by)[:SIMILAR_MOST]
 
 
 def row_of(one: Escalation, now: datetime, *, notes: int = 0, last_note: str = "") -> EscalationRow:
