@@ -20,7 +20,7 @@ from events import queries
 from events.exports import MARKDOWN, is_asked, markdown_answer, rows_answer
 from events.pages import has_drawn, render_page, with_tag
 from events.picking import Cursor, Picker
-from events.queries.fleet import reporting_spans
+from events.queries.fleet import present_spans, reporting_spans
 from events.queries.sums import Sums, sums_earlier
 from events.rows import Fleet
 from events.stills import still_of
@@ -216,7 +216,11 @@ class _Story:
         start, end, breaker = window.start, window.end, asked.breaker or None
         fleet = queries.fleet_lanes(environment, start=start, end=end, breaker=breaker, now=now)
         shift = _SHIFTS.get(asked.compare, window.length) if asked.compare else timedelta()
-        reporting = reporting_spans(environment, start=start - shift, end=end)
+        reporting = (
+            reporting_spans(environment, start=start - shift, end=end)
+            if shift
+            else present_spans(fleet.presences, start=fleet.start, end=fleet.end)
+        )
         sums = queries.sums_per_bin(environment, start=start, end=end, breaker=breaker, reporting=reporting)
         reduced = queries.degradations(environment, start=start, end=end)
         return _Story(

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 
 from events.models import Agent
 from events.moments import US_PER_S, Span, from_us, to_us, united
-from events.rows import AgentRow
+from events.rows import AgentRow, Presence
 
 FORGOTTEN_AFTER = timedelta(hours=24)
 """An instance that was silent for longer is no longer missed."""
@@ -85,6 +85,20 @@ def living_spans(agents: Iterable[AgentRow]) -> list[Span]:
     return united(
         (to_us(one.first_seen), to_us(one.last_seen) + (0 if one.status == STOPPED else grace_us)) for one in agents
     )
+
+
+def present_spans(presences: Iterable[Presence], *, start: datetime, end: datetime) -> list[Span]:
+    """The same for the instances of this window: of silences only one that the window ends with counts."""
+    start_us, end_us = to_us(start), to_us(end)
+    lived = ((one.born_us, _reported_until_us(one, end_us)) for one in presences)
+    # Whoever was silent when it began is told of only from then on, and had ended before.
+    return united((born, until) for born, until in lived if until > start_us)
+
+
+def _reported_until_us(one: Presence, end_us: int) -> int:
+    if one.silences and one.silences[-1][1] >= end_us:
+        return one.silences[-1][0]
+    return end_us if one.ended_us is None else one.ended_us
 
 
 def _words(text: str) -> tuple[str, ...]:
