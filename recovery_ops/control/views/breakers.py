@@ -112,7 +112,7 @@ def breakers(request: HttpRequest, *, environment: str) -> HttpResponse:
     if is_asked(request):
         cells = (file_cells(row, standing) for row in shown)
         return rows_answer(request, f"breakers {environment}", FILE_COLUMNS, cells)
-    fleet = queries.fleet_lanes(environment, start=window.start, end=window.end, now=now)
+    fleet = queries.fleet_lanes(environment, start=window.start, end=window.end, now=now, wants_causes=False)
     rows = [
         _row(
             row,

@@ -43,7 +43,7 @@ def strip_of(environment: str, window: Window) -> Strip:
     bins = queries.capacity_per_bin(environment, start=window.start, end=window.end)
     # All lanes lie over whole bins, or the cells would not line up with the bars.
     start, end = bins.start, bins.start + timedelta(seconds=bins.bin_s * bins.length)
-    fleet = queries.fleet_lanes(environment, start=start, end=window.end, now=window.end)
+    fleet = queries.fleet_lanes(environment, start=start, end=window.end, now=window.end, wants_causes=False)
     empty = empty_share(window.began, start, end)
     rows = [*capacity_rows(bins.since(window.began), empty), *_breaker_rows(fleet, start, end, empty)]
     return Strip(rows=rows, axis=drawing.axis(start, end), bin_s=bins.bin_s)
