@@ -100,6 +100,7 @@ def recent_failures(
     end: datetime,
     operation: str | None = None,
     breaker: str | None = None,
+    category: str | None = None,
     runs: Collection[str] | None = None,
     limit: int = 50,
 ) -> list[FailureRow]:
@@ -114,6 +115,8 @@ def recent_failures(
         failed = failed.filter(breaker=breaker)
     if operation is not None:
         failed = failed.filter(operation=operation)
+    if category is not None:
+        failed = failed.filter(category=category)
     if runs is not None:
         failed = failed.filter(run__in=sorted(runs))
     newest = failed.select_related("agent").order_by("-at_us", "-sequence_number", "-id")[:limit]

@@ -66,6 +66,14 @@ def test_a_cause_is_asked_about_and_both_pages_lead_to_each_other() -> None:
     assert "asked people about" in text_of(client.get("/failures/one?range=1h&tab=log"))
 
 
+def test_its_evidence_is_failures_of_that_kind_and_not_whatever_else_failed_there() -> None:
+    Story().tell(failed(Category.OVERLOADED, "crm.update", message="says something else"), at=100).store()
+    escalated(signed_in(Role.RESPONDER), "one")
+    page = text_of(signed_in(Role.RESPONDER).get(f"/escalations/{Escalation.objects.get().pk}"))
+    assert "Newest failures of" in page
+    assert "says something else" not in page
+
+
 def test_while_a_question_about_a_cause_is_open_there_is_no_second_one() -> None:
     client = signed_in(Role.RESPONDER)
     escalated(client, "one")

@@ -50,6 +50,8 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
     start = min(one.opened_at, one.seen_at) - timedelta(minutes=5)
     # What stopped a run as a whole lies in the run: any operation of it.
     about: dict[str, Any] = {"operation": one.operation} if one.operation else {"runs": set(one.runs) - {""}}
+    if one.fingerprint:
+        about["category"] = one.category
     failures = queries.recent_failures(environment, start=max(start, now - _EVIDENCE_FOR), end=now, limit=10, **about)
     cause = fingerprint_about(one, failures)
     outages = capacity_events(environment, start=start, end=one.resolved_at or now, now=now)
