@@ -259,7 +259,9 @@ CUT = """() => [...document.querySelectorAll("body *")]
   .filter((one) => {
     const style = getComputedStyle(one);
     const isShut = (way) => ["hidden", "clip"].includes(way);
-    if (style.textOverflow === "ellipsis" || style.position === "absolute" || one.clientWidth < 2) return false;
+    // What is shortened on purpose leads to the whole of it, and a field scrolls by itself.
+    if (style.textOverflow === "ellipsis" || style.webkitLineClamp !== "none" || one.matches("input")) return false;
+    if (style.position === "absolute" || one.clientWidth < 2) return false;
     return (isShut(style.overflowX) && one.scrollWidth > one.clientWidth + 1)
       || (isShut(style.overflowY) && one.scrollHeight > one.clientHeight + 1);
   })
