@@ -83,7 +83,6 @@ class Names:
                 self._today = today
                 self._passed.clear()
             for row in rows:
-                given = row.attributes.get(_FINGERPRINT)
                 said = (
                     *row.agent,
                     row.operation,
@@ -92,8 +91,8 @@ class Names:
                     row.provider,
                     row.model,
                     row.region,
-                    given,
-                    row.attributes.get(names.SERVICE_VERSION),
+                    _word(row.attributes.get(_FINGERPRINT)),
+                    _word(row.attributes.get(names.SERVICE_VERSION)),
                 )
                 if said not in self._passed:
                     round_.bound(row)
@@ -200,6 +199,11 @@ def _names_of(row: Row) -> Iterator[tuple[Kind, str, str]]:
     if fingerprint is not None and fingerprint != OTHER:
         text = str(fingerprint)
         yield Kind.FINGERPRINT, text, _short(text)
+
+
+def _word(value: object) -> object:
+    """A value that a set can hold, whatever was sent."""
+    return value if value is None or isinstance(value, str) else str(value)
 
 
 _COLUMNS = (Kind.OPERATION, Kind.BREAKER, Kind.SOURCE, Kind.PROVIDER, Kind.MODEL, Kind.REGION)

@@ -21,7 +21,8 @@
   document.addEventListener("keydown", (event) => {
     if (!(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey || document.querySelector("dialog[open]")) return;
     const button = document.querySelector(`button[data-chord="${CSS.escape(event.key)}"]:not([disabled])`);
-    if (!button) return;
+    // While somebody writes in another form, its words would be lost.
+    if (!button || (event.target.form && event.target.form !== button.form)) return;
     event.preventDefault();
     const reason = button.form.elements.reason;
     if (reason && !reason.checkValidity()) {

@@ -430,7 +430,9 @@ def desk(browser: Browser, stage: Stage) -> Iterator[Page]:
     with browser.new_context(reduced_motion="reduce") as context:
         page = stage.sign_in(context)
         page.goto(f"{stage.server.url}/capacity")
-        expect(page.locator("#capacity tbody tr").first).to_be_visible(timeout=60_000)  # the worker has looked
+        expect(page.locator("#capacity [data-key^=event-]").first).to_be_visible(
+            timeout=60_000
+        )  # the worker has looked
         yield page
 
 

@@ -42,6 +42,19 @@ def folded(environment: str = "dev") -> dict[str, int]:
     return {one.kind.value: one.folded for one in standings(environment, tallies_of(environment)) if one.folded}
 
 
+@pytest.mark.parametrize("name", ["service.version", "recovery.failure.fingerprint"])
+@pytest.mark.parametrize("value", [["a", "b"], {"a": ["b"]}, 3, 1.5, True])
+def test_a_name_that_is_no_text_is_stored_like_any_other(name: str, value: Any) -> None:
+    """One such record was answered 503 for ever, and kept all beside it from being stored."""
+    store(1, name, **{name: "before"})
+    records = [Sent("failure", NOW_US * 1000, 0, 13, "", {name: value}, "", "")]
+    rows = read_records([Batch({"service.name": "billing"}, "t", records)], "dev", NOW_US).rows
+    with transaction.atomic():
+        known_names.bound(rows)
+        store_facts(rows)
+    assert Fact.objects.count() == 2
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

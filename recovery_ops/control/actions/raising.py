@@ -168,7 +168,7 @@ def _told_of(environment: str, name: str, now: datetime) -> dict[str, Any]:
 
 def _require_name(environment: str, name: str) -> None:
     if not name or not name.isprintable() or len(name) > FINGERPRINT_CHARS:
-        detail = f"No failure of this name has been taken in from {environment}."
+        detail = f"A cause is asked about by a name in one line of at most {FINGERPRINT_CHARS} characters."
         raise Refused("unknown_failure", detail, status=UNKNOWN, fields={"fingerprint": "is not known"})
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from django.db.models import F, Q
+from django.db.models import F, Q, Subquery
+from django.db.models.functions import Coalesce
 
 from events.failures.grouping import Grouping
 from events.failures.rows import Fingerprint
@@ -47,7 +48,14 @@ def open_questions(environment: str, grouping: Grouping) -> OpenQuestions:
 
 
 def asked_about(environment: str, parts: Collection[str], found: Fingerprint) -> Sequence[Escalation]:
-    """The newest questions about a cause and its parts, the open ones first. One query."""
-    kind = Q(fingerprint="", operation__in=list(found.operations), category=found.category.value)
-    here = Escalation.objects.filter(Q(fingerprint__in=list(parts)) | kind, environment=environment, merged_into=None)
-    return list(here.order_by(F("resolved_at").desc(nulls_first=True), "-pk")[:LISTED_MOST])
+    """The newest questions about a cause and its parts, the open ones first. One query, of an index and of the newest.
+
+    Whoever named it is always found; what agents asked about the same kind of failure, among the newest of all.
+    """
+    here = Escalation.objects.filter(environment=environment, merged_into=None)
+    named = here.filter(fingerprint__gt="", fingerprint__in=list(parts)).order_by("-pk").values("pk")[:LISTED_MOST]
+    newest = Escalation.objects.order_by("-pk").values("pk")[OPEN_MOST : OPEN_MOST + 1]
+    is_kind = Q(fingerprint="", operation__in=list(found.operations), category=found.category.value)
+    alike = here.filter(is_kind, pk__gt=Coalesce(Subquery(newest), 0))
+    asked = Escalation.objects.filter(Q(pk__in=named) | Q(pk__in=alike.values("pk")))
+    return list(asked.order_by(F("resolved_at").desc(nulls_first=True), "-pk")[:LISTED_MOST])

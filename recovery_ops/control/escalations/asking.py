@@ -129,6 +129,12 @@ class Narrowed:
         return Narrowed(**said)
 
     @property
+    def as_shown(self) -> Narrowed:
+        """The same without words that no list can be narrowed by: of an address, which anybody can write."""
+        found = self if self.severity in SEVERITIES else self.without("severity")
+        return found if not found.age or age_of(found.age) else found.without("age")
+
+    @property
     def given(self) -> dict[str, str]:
         """What is asked for, by its name in addresses."""
         return {name: value for name in NARROWED if (value := getattr(self, name))}

@@ -9,7 +9,6 @@ from recovery_ops.control.escalations import asking
 from recovery_ops.control.escalations.asking import EscalationRow
 from recovery_ops.control.exporting.lists import Batch, Cells, FileList, Wish
 from recovery_ops.control.notify.narrowing import looked_up
-from recovery_ops.rules.escalation_terms import SEVERITIES
 
 _AT_ONCE = 1_000
 
@@ -76,9 +75,7 @@ def narrowed_of(wish: Wish) -> asking.Narrowed:
 
 def asked_of(wish: Wish) -> asking.Narrowed:
     """The same before other tables were asked."""
-    found = asking.Narrowed.of(wish.given)
-    found = found if found.severity in SEVERITIES else found.without("severity")
-    return found if not found.age or asking.age_of(found.age) else found.without("age")
+    return asking.Narrowed.of(wish.given).as_shown
 
 
 def _cells(row: EscalationRow) -> Cells:

@@ -103,6 +103,9 @@ class Escalation(models.Model):
         indexes = [
             models.Index(fields=["environment", "resolved_at"], name="escalation_by_end"),
             models.Index(fields=["resolve_by"], condition=Q(resolved_at=None), name="escalation_due"),
+            models.Index(
+                fields=["environment", "fingerprint"], condition=Q(fingerprint__gt=""), name="escalation_by_cause"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ from recovery_ops.control.escalations.asking import offered
 from recovery_ops.control.escalations.terms import terms_now
 from recovery_ops.control.failures import grouping_of
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
-from recovery_ops.control.models import FINGERPRINT_CHARS, Escalation
+from recovery_ops.control.models import Escalation
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
@@ -30,7 +30,7 @@ from recovery_ops.rules.escalations import QUESTION
 
 ASKED_ABOVE = 50
 """More than a page of rows: then their number is typed before anybody is asked."""
-_MOST = 200
+_MOST = 50
 
 
 class AskForm(ReasonForm):
@@ -60,7 +60,7 @@ def ask(request: HttpRequest, *, environment: str) -> HttpResponse:
     every, listed = given.get("matching"), given.getlist("fingerprint")
     if every is not None and request.method == "GET":
         listed = matching_names(request, environment, every, timezone.now())
-    named = [one[:FINGERPRINT_CHARS] for one in listed if one.isprintable() and one]
+    named = [one for one in listed if one]
     if not named:
         return changed(request, _back(given), "Choose at least one cause first.")
     grouping = grouping_of(environment)
@@ -90,16 +90,25 @@ class _Asking:
         if self.is_confirmed and form.cleaned_data["confirm"].strip() != str(len(self.causes)):
             form.add_error("confirm", f"Type {len(self.causes)}: so many are meant.")
             return self._form(form, status=UNPROCESSABLE, problem="Nobody was asked.")
-        try:
-            # Each by itself: what was asked before one is refused stays asked, and is not asked twice.
-            done = [self._raised(one, form.cleaned_data) for one in self.causes]
-        except Refused as refusal:
+        # Each by itself: one that is refused keeps none of the others from being asked, and none is asked twice.
+        done: list[Done[Escalation]] = []
+        refused: list[tuple[str, Refused]] = []
+        for one in self.causes:
+            try:
+                done.append(self._raised(one, form.cleaned_data))
+            except Refused as refusal:
+                refused.append((one, refusal))
+        if not done:
+            refusal = refused[0][1]
             problems_of(form, refusal.fields)
             return self._form(form, status=refusal.status, problem=refusal.detail)
         first = done[0].object
-        if len(done) > 1:
+        if len(self.causes) > 1:
             already = sum(one.was_already for one in done)
             told = f"{len(done) - already} asked, {already} were asked already." if already else "All are asked."
+            if refused:
+                asked = f"{len(done) - already} asked, {already} were asked already"
+                told = f"{asked}, {len(refused)} could not be: {refused[0][1].detail}"
             return changed(self.request, f"{reverse('escalations')}?{urlencode({'queue': first.queue})}", told)
         words = "asks about it already" if done[0].was_already else f"asks {first.queue} about it"
         return changed(self.request, reverse("escalation", args=[first.pk]), f"{first} {words}.")

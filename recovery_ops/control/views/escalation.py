@@ -96,7 +96,8 @@ def _paragraph(row: EscalationRow, now: datetime) -> str:
     matter = matter_of(one.reason, one.category)
     what = f"{who} asks {one.queue}" if row.is_question else f"{who}: {matter}"
     if one.fingerprint:
-        what = f"A person asks {one.queue} about a cause of failures, last seen in {who}"
+        seen = f", last seen in {who}" if one.operation else ""
+        what = f"A person asks {one.queue} about a cause of failures{seen}"
     if one.category and not row.is_question:
         what = f"{who} failed, {matter}"
     said = "" if row.is_question or not one.message else f": “{one.message.rstrip('. ')}”"

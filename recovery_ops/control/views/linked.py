@@ -27,9 +27,14 @@ def fingerprint_about(one: Escalation, failures: Sequence[FailureRow]) -> str:
 
 
 def cause_href(one: Escalation, fingerprint: str, now: datetime) -> str:
-    """The page of its cause, from some hours before it was asked to its end, or now; empty where none is known."""
+    """The page of its cause, from some hours before it was asked to its end, or now; empty where none is known.
+
+    What a person asked about may have failed long before: as far back as a page can look.
+    """
     if not fingerprint:
         return ""
-    end = min(one.resolved_at or now, one.opened_at - _BEFORE + LONGEST)
-    span = urlencode({"from": instant_words(one.opened_at - _BEFORE), "to": instant_words(end)}, safe=":")
+    last = one.resolved_at or now
+    start = last - LONGEST if one.fingerprint else one.opened_at - _BEFORE
+    end = min(last, start + LONGEST)
+    span = urlencode({"from": instant_words(start), "to": instant_words(end)}, safe=":")
     return f"{reverse('failure', args=[grouping_of(one.environment).head(fingerprint)])}?{span}"

@@ -91,7 +91,7 @@ def numbers_in(request: HttpRequest, environment: str, asked_for: str, now: date
     asked = copy(request)
     asked.GET = query = QueryDict(asked_for)
     tab = query.get("tab", "open")
-    narrowed, _ = looked_up(asking.Narrowed.of(query), environment, now)
+    narrowed, _ = looked_up(asking.Narrowed.of(query).as_shown, environment, now)
     of_tab = tab if tab in asking.TABS else "open"
     rows, cursor = asking.page_of(environment, of_tab, by=request.user.pk, now=now, most=PAGE, narrowed=narrowed)
     columns = columns_of(asked, environment, is_whole=not cursor)
@@ -160,7 +160,8 @@ def _empty(
     """Why nothing is shown: each filter that is asked for says what it hides."""
     clauses = []
     for name, value in narrowed.given.items():
-        rest = narrowed.without(name)
+        # How far chains have come is looked up among what all else keeps.
+        rest, _ = looked_up(narrowed.without(name), environment, now)
         without = asking.count_of(environment, tab, by=me, now=now, narrowed=rest)
         words = _CLAUSE_WORDS[name].format(value)
         clauses.append(Clause(words=words, without=without, href=_address(tab, rest)))

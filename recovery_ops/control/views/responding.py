@@ -163,7 +163,7 @@ def _every(request: HttpRequest, environment: str, query: str) -> list[int]:
     asked = QueryDict(query[:_QUERY_CHARS])
     tab = asked.get("tab", "open")
     now = timezone.now()
-    narrowed, _ = looked_up(asking.Narrowed.of(asked), environment, now)
+    narrowed, _ = looked_up(asking.Narrowed.of(asked).as_shown, environment, now)
     rows, _ = asking.page_of(
         environment,
         tab if tab in asking.TABS else "open",
