@@ -74,6 +74,24 @@ def test_its_evidence_is_failures_of_that_kind_and_not_whatever_else_failed_ther
     assert "says something else" not in page
 
 
+def test_a_cause_that_failed_days_ago_is_still_led_to() -> None:
+    Story().tell(failed(Category.BUG, "", fingerprint="old"), at=2 * 86_400).store()
+    client = signed_in(Role.RESPONDER)
+    escalated(client, "old")
+    one = Escalation.objects.get()
+    page = unescape(client.get(f"/escalations/{one.pk}").content.decode())
+    [href] = [part.partition('"')[0] for part in page.split('href="') if part.startswith("/failures/old?")]
+    assert client.get(href).status_code == 200
+    assert "last seen in" not in text_of(client.get(f"/escalations/{one.pk}")), "it named no operation"
+
+
+def test_one_that_cannot_be_asked_about_keeps_none_of_the_others_from_it() -> None:
+    client = signed_in(Role.RESPONDER)
+    page = text_of(client.get(escalated(client, "one", "never told", "two").headers["Location"]))
+    assert set(Escalation.objects.values_list("fingerprint", flat=True)) == {"one", "two"}
+    assert "2 asked, 0 were asked already, 1 could not be" in page
+
+
 def test_while_a_question_about_a_cause_is_open_there_is_no_second_one() -> None:
     client = signed_in(Role.RESPONDER)
     escalated(client, "one")

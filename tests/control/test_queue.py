@@ -78,6 +78,25 @@ def test_questions_are_found_by_the_step_that_their_chain_has_reached(django_ass
     assert str(two) not in given
 
 
+def test_what_hides_everything_is_named_beside_a_step() -> None:
+    """The steps were those of what the other filter left: none of both alone seemed to leave anything."""
+    [one] = questions("charge_card")
+    chain(one.queue, 600)
+    page = shown(signed_in(Role.RESPONDER), "step=0&q=nowhere")
+    assert "Each of what is chosen alone leaves none" not in page
+    assert "nowhere" in page
+
+
+def test_acts_on_all_that_match_mean_what_the_list_shows() -> None:
+    [one] = questions("charge_card")
+    client = signed_in(Role.RESPONDER)
+    query = "severity=bogus&age=moon"
+    assert f'data-key="escalation-{one.pk}"' in shown(client, query)
+    answer = client.get("/escalations/act/resolve", {"matching": query})
+    assert answer.status_code == 200
+    assert f'value="{one.pk}"' in answer.content.decode()
+
+
 def test_programs_narrow_by_the_same_and_are_told_what_is_none() -> None:
     keys.forget_keys()
     [one] = questions("charge_card")

@@ -43,6 +43,7 @@ def folded(environment: str = "dev") -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", ["service.version", "recovery.failure.fingerprint"])
+@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("value", [["a", "b"], {"a": ["b"]}, 3, 1.5, True])
 def test_a_name_that_is_no_text_is_stored_like_any_other(name: str, value: Any) -> None:
     """One such record was answered 503 for ever, and kept all beside it from being stored."""
