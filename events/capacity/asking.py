@@ -68,14 +68,15 @@ def capacity_page(
     """So many of the events that touch [start, end], or of those alone that are not over, behind the place `after`.
 
     `provider` and `region` leave out what is no outage of the one, or did not fail in the other. What is one event has
-    one place: that of its first part in the range. Two queries, one with `bounds`.
+    one place: that of its first part in the range. One query, one more for those that go on without `bounds`.
     """
-    bounds = bounds or bounds_of(environment)
+    if is_going_on:
+        bounds = bounds or bounds_of(environment)
     touching = _known(environment).filter(last_us__gte=to_us(start), started_us__lte=to_us(end))
     wholes = touching.values(whole=Coalesce("part_of_id", "id")).annotate(
         first_us=Min("started_us"), newest_us=Max("last_us")
     )
-    if is_going_on:
+    if is_going_on and bounds is not None:
         wholes = wholes.filter(newest_us__gte=to_us(now) - _quiet_us(bounds))
     for column, name in (("provider", provider), ("region", region)):
         if name:
@@ -84,7 +85,11 @@ def capacity_page(
     if after is not None:
         wholes = wholes.filter(Q(first_us__lt=-int(after[0])) | Q(first_us=-int(after[0]), whole__lt=-int(after[1])))
     asked = wholes.order_by("-first_us", "-whole").values("whole")[: most + 1]
-    read = list(_parts_of(environment, asked))
+    parts = _parts_of(environment, asked)
+    read = list(parts.annotate(bounds=_bounds_beside(environment)))
+    if not read:
+        return Page(rows=[], last=None)
+    quiet_us = _quiet_us(bounds or parse_outage_bounds(read[0].bounds, "bounds", []))
     firsts: dict[int, int] = {}
     for event in read:
         if event.last_us >= to_us(start) and event.started_us <= to_us(end):
@@ -92,7 +97,7 @@ def capacity_page(
             firsts[whole] = min(event.started_us, firsts.get(whole, event.started_us))
     places = sorted(firsts, key=lambda whole: (-firsts[whole], -whole))
     shown = places[:most]
-    rows = {row.id: row for row in _wholes(read, now, _quiet_us(bounds))}
+    rows = {row.id: row for row in _wholes(read, now, quiet_us)}
     last = (-firsts[shown[-1]], -shown[-1]) if len(places) > most else None
     return Page(rows=[rows[whole] for whole in shown], last=last)
 

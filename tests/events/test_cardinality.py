@@ -47,7 +47,7 @@ def folded(environment: str = "dev") -> dict[str, int]:
 @pytest.mark.parametrize("value", [["a", "b"], {"a": ["b"]}, 3, 1.5, True])
 def test_a_name_that_is_no_text_is_stored_like_any_other(name: str, value: Any) -> None:
     """One such record was answered 503 for ever, and kept all beside it from being stored."""
-    store(1, name, **{name: "before"})
+    store(1, name)
     records = [Sent("failure", NOW_US * 1000, 0, 13, "", {name: value}, "", "")]
     rows = read_records([Batch({"service.name": "billing"}, "t", records)], "dev", NOW_US).rows
     with transaction.atomic():

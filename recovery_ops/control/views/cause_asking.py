@@ -92,23 +92,23 @@ class _Asking:
             return self._form(form, status=UNPROCESSABLE, problem="Nobody was asked.")
         # Each by itself: one that is refused keeps none of the others from being asked, and none is asked twice.
         done: list[Done[Escalation]] = []
-        refused: list[tuple[str, Refused]] = []
+        refused: list[Refused] = []
         for one in self.causes:
             try:
                 done.append(self._raised(one, form.cleaned_data))
             except Refused as refusal:
-                refused.append((one, refusal))
+                refused.append(refusal)
         if not done:
-            refusal = refused[0][1]
-            problems_of(form, refusal.fields)
-            return self._form(form, status=refusal.status, problem=refusal.detail)
+            why = refused[0]
+            problems_of(form, why.fields)
+            return self._form(form, status=why.status, problem=why.detail)
         first = done[0].object
         if len(self.causes) > 1:
             already = sum(one.was_already for one in done)
             told = f"{len(done) - already} asked, {already} were asked already." if already else "All are asked."
             if refused:
                 asked = f"{len(done) - already} asked, {already} were asked already"
-                told = f"{asked}, {len(refused)} could not be: {refused[0][1].detail}"
+                told = f"{asked}, {len(refused)} could not be: {refused[0].detail}"
             return changed(self.request, f"{reverse('escalations')}?{urlencode({'queue': first.queue})}", told)
         words = "asks about it already" if done[0].was_already else f"asks {first.queue} about it"
         return changed(self.request, reverse("escalation", args=[first.pk]), f"{first} {words}.")

@@ -14,7 +14,6 @@ from django.utils import timezone
 from events import queries
 from events.capacity.asking import capacity_events
 from events.exports import JSON, MARKDOWN, is_asked
-from events.moments import to_us
 from events.pages import render_page
 from events.runs.asking import stories_of
 from events.runs.ladder import small
@@ -57,7 +56,7 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
     outages = capacity_events(environment, start=start, end=one.resolved_at or now, now=now)
     is_oldest_first = request.GET.get("order") == "oldest"
     listed = [str(name) for name in numbers_in(request, environment, list_of(request), now)]
-    ran = stories_of(environment, one.runs[:_RUNS_SHOWN], to_us(start))
+    ran = stories_of(environment, one.runs[:_RUNS_SHOWN])
     context = {
         "now": now,
         "row": row,

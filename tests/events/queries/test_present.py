@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from events.moments import Grid
@@ -26,7 +28,7 @@ def test_instances_that_were_read_tell_what_the_store_tells(hours: int) -> None:
             story.tell(heartbeat(), at=at, instance=instance)
     story.tell(heartbeat(status="stopped"), at=600, instance="stopped").tell(heartbeat(), at=700, instance="stopped")
     story.store()
-    window = {"start": ago(3_600 * hours), "end": NOW}
+    window: dict[str, Any] = {"start": ago(3_600 * hours), "end": NOW}
     fleet = fleet_lanes("dev", **window, now=NOW)
     grid = Grid.over(window["start"], window["end"], 60)
     known = grid.outside(reporting_spans("dev", **window))
