@@ -18,6 +18,7 @@ _ACTS = {
     "snooze": "put it off",
     "escalate": "ask another queue",
     "note": "say something about it",
+    "entry": "add what happened to its timeline, at its own time",
     "label": "give it labels, or take some away",
     "merge": "close it in favour of another",
     "approve": "let a run that waits go on",
@@ -42,6 +43,9 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     shown.add_argument("--category", help="only about failures of this category")
     shown.add_argument("--due", choices=("late", "soon"), help="only late ones, or those due within 15 minutes")
     shown.add_argument("--severity", choices=_SEVERITIES, help="only this severity")
+    shown.add_argument("--age", help="only those asked so long ago or before: 90m, 4h, 3d")
+    shown.add_argument("--provider", help="only about calls that this provider serves")
+    shown.add_argument("--step", help="only those whose chain has come so far: 0, 1 …")
     words.add_parser("show", help="one question with its story").add_argument("number", type=int)
     for word, brief in _ACTS.items():
         one = words.add_parser(word, help=brief)
@@ -50,6 +54,8 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
         one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
         if word in ("assign", "escalate"):
             one.add_argument("--to", required=True, help="a person's name" if word == "assign" else "a queue")
+        if word == "entry":
+            one.add_argument("--at", dest="happened_at", metavar="MOMENT", help="2026-11-23T14:02:00Z (now)")
         if word == "snooze":
             one.add_argument("--for", dest="for_s", type=seconds, default=3600.0, metavar="TIME", help="30m, 2h … (1h)")
         if word == "label":
@@ -72,7 +78,7 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
     chosen = {
         name: value
-        for name in ("queue", "severity", "owner", "label", "service", "category", "due")
+        for name in ("queue", "severity", "owner", "label", "service", "category", "due", "age", "provider", "step")
         if (value := getattr(options, name))
     }
     path = f"{_PATH}?{urlencode({'tab': options.tab, **chosen})}"
@@ -108,7 +114,7 @@ def _asked_when(step: Mapping[str, Any]) -> str:
 
 
 def _act(console: Asking, options: argparse.Namespace, say: Say) -> int:
-    names = ("reason", "dry_run", "to", "for_s", "into", "text", "labels")
+    names = ("reason", "dry_run", "to", "for_s", "into", "text", "labels", "happened_at")
     body = {name: value for name in names if (value := getattr(options, name, None)) is not None and value is not False}
     found = console.ask("POST", _PATH, {**body, "verb": options.word, "numbers": options.numbers})
     for result in found["results"]:
