@@ -173,10 +173,11 @@ def test_every_page_finds_what_it_reads_by_an_index(engine: str) -> None:
     seeded(engine, escalations=3)
     client = signed_in(Role.ADMIN)
     run = Fact.objects.filter(environment="dev", run__gt="").values_list("run", flat=True)[:1].get()
+    open_one = Escalation.objects.filter(merged_into=None).values_list("pk", flat=True)[:1].get()
     agent = Agent.objects.values("service", "instance").first()
     more = {
         "a run that is looked for": f"/find?q={run}",
-        "escalation": "/escalations/1",
+        "escalation": f"/escalations/{open_one}",
         "settings in force": f"/agents/settings?{urlencode(agent or {})}",
     }
     pages = {
