@@ -19,6 +19,8 @@ NAME_CHARS = 200
 ENVIRONMENT_CHARS = 64
 POSITION_BYTES = 32
 DEGRADATION_EVENTS = ("degradation_started", "degradation_ended")
+INSTANCE_EVENTS = ("instance_heartbeat", "gate_closed", "wait_heartbeat")
+"""What tells how an instance stands, however little else it tells."""
 
 
 class View(StrEnum):
@@ -136,9 +138,7 @@ class Agent(models.Model):
     rejected_reason = models.CharField(max_length=1000, default="")
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["environment", "service", "instance"], name="agent_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["environment", "service", "instance"], name="agent_once")]
 
     def __str__(self) -> str:
         return f"{self.service}/{self.instance}"
@@ -188,6 +188,7 @@ class Fact(models.Model):
                 name="fact_degradations",
                 condition=Q(event__in=DEGRADATION_EVENTS),
             ),
+            models.Index(fields=["agent", "at_us"], name="fact_by_instance", condition=Q(event__in=INSTANCE_EVENTS)),
             models.Index(fields=["environment", "run", "at_us"], name="fact_by_run", condition=Q(run__gt="")),
         ]
 
@@ -441,9 +442,7 @@ class SpanMark(models.Model):
     seen_us = models.BigIntegerField(help_text="When it was last told of.")
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["environment", "trace_id", "span_id"], name="span_mark_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["environment", "trace_id", "span_id"], name="span_mark_once")]
         indexes = [models.Index(fields=["seen_us"], name="span_mark_by_time")]
 
     def __str__(self) -> str:

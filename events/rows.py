@@ -274,10 +274,11 @@ class Presence(NamedTuple):
 class Fleet(dict[str, list[MajoritySegment]]):
     """Breaker → what most of the fleet was in, without gaps from `start` to `end`. `bin_s` as in `Lanes`.
 
-    `presences` are all instances of the window, whatever breakers they have.
+    `presences` are all instances of the window, whatever breakers they have, and `services` what they are of.
     """
 
     presences: Sequence[Presence] = ()
+    services: Sequence[str] = ()
 
     def __init__(self, *, start: datetime, end: datetime, bin_s: int = 0) -> None:
         super().__init__()
@@ -428,55 +429,6 @@ class OperationRow:
     """Amplification: attempts ÷ calls over the last hour."""
     failure_rate: float | None
     """Failures ÷ attempts over the last hour."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapacityNow:
-    """One provider, model or operation that answers 429 or 529 now."""
-
-    name: str
-    rate_limited_per_min: float
-    overloaded_per_min: float
-    since: datetime
-
-    @property
-    def per_min(self) -> float:
-        """Both kinds together."""
-        return self.rate_limited_per_min + self.overloaded_per_min
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OverviewNumbers:
-    """The numbers of the overview's tiles, each with the series behind its sparkline (`spark_s` seconds a step)."""
-
-    breakers: int
-    breakers_blocking: tuple[BreakerRow, ...]
-    """Those that block calls somewhere, worst first."""
-    breaker_rows: tuple[BreakerRow, ...]
-    """All of them, worst first."""
-    breakers_held: tuple[BreakerRow, ...]
-    """Those on which a person's override rests somewhere, blocking or not."""
-    capacity: tuple[CapacityNow, ...]
-    capacity_per_min: float
-    failures_per_min: float
-    failures_by_family: dict[Family, float]
-    calls_per_min: float
-    rejected_per_min: float
-    fallbacks_per_min: float
-    degraded: tuple[DegradationRow, ...]
-    restored: tuple[DegradationRow, ...]
-    """What ended within the last half hour, of operations that are whole everywhere."""
-    """Capabilities that are reduced now, oldest first."""
-    runs_in_flight: int
-    agents_reporting: int
-    agents: int
-    silent: tuple[AgentRow, ...]
-    """Instances that stopped reporting without a word, the longest silence first."""
-    fleet: tuple[AgentRow, ...]
-    """All of them, for whoever asks how far a change has come."""
-    spark_s: int
-    sparks: dict[str, list[int | None]]
-    """`failures`, `capacity`, `rejections`, `fallbacks`: counts over the last hours, oldest first; None is unknown."""
 
 
 WORST_FIRST: Sequence[State] = (

@@ -6,7 +6,7 @@ views behind its door, hands them the `environment`, and says what to draw besid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -28,27 +28,28 @@ from events.timelines import Chart, Choice, Earlier, Mark, Question, timeline
 from events.timelines.choosing import BANDS, EVERYTHING
 from events.timelines.counts import By
 from events.timelines.cursor import as_json
+from events.timelines.narrowing import EVERY, Narrow
 from events.timelines.zones import as_read
 from events.window import PRESETS, Window, window_in
 from events.wording import count_text
 
-MarksOf = Callable[[str, Window, str], Sequence[Mark]]
-"""What was done in an environment in a window, with all breakers or with one."""
+MarksOf = Callable[[str, Window, str, Narrow], Sequence[Mark]]
+"""What was done in an environment in a window, with all breakers or with one; of a service, with a tag."""
 
 
-QuestionsOf = Callable[[str, Window, str], Sequence[Question]]
-"""What was put to people in an environment in a window, about all breakers or about one."""
+QuestionsOf = Callable[[str, Window, str, Narrow], Sequence[Question]]
+"""What was put to people in an environment in a window, about all breakers or about one; by a service."""
 
 
-def no_questions(environment: str, window: Window, breaker: str) -> Sequence[Question]:
+def no_questions(environment: str, window: Window, breaker: str, narrow: Narrow) -> Sequence[Question]:
     """For a store of facts that stands alone."""
-    del environment, window, breaker
+    del environment, window, breaker, narrow
     return ()
 
 
-def no_marks(environment: str, window: Window, breaker: str) -> Sequence[Mark]:
+def no_marks(environment: str, window: Window, breaker: str, narrow: Narrow) -> Sequence[Mark]:
     """For a store of facts that stands alone."""
-    del environment, window, breaker
+    del environment, window, breaker, narrow
     return ()
 
 
@@ -59,9 +60,10 @@ _SHIFTS = {"day": timedelta(days=1), "week": timedelta(weeks=1)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What an address asks to be drawn: one breaker or all, which lanes, compared with what."""
+    """What an address asks to be drawn: one breaker or all, of which calls, which lanes, compared with what."""
 
     breaker: str = ""
+    narrow: Narrow = EVERY
     choice: Choice = EVERYTHING
     compare: str = ""
 
@@ -72,6 +74,7 @@ class Asked:
         compare = given.get("compare", "")
         return Asked(
             breaker=given.get("breaker", ""),
+            narrow=Narrow.of(given),
             choice=Choice.of(
                 given.getlist("band"),
                 given.getlist("lane"),
@@ -90,6 +93,7 @@ class Asked:
         said = [("breaker", self.breaker), ("compare", self.compare), ("match", choice.match), ("order", order)]
         return [
             *((name, value) for name, value in said if value),
+            *self.narrow.said.items(),
             *(("band", band) for band in BANDS if band in choice.bands),
             *(("lane", f"{band}:{name}") for band, name in sorted(choice.lanes)),
             *(("pin", f"{band}:{name}") for band, name in sorted(choice.pins)),
@@ -101,6 +105,7 @@ class Asked:
         choice = self.choice
         bands = [word for band, word in BANDS.items() if band in choice.bands]
         parts = [
+            ", ".join(f"{name} {value}" for name, value in self.narrow.said.items()),
             ", ".join(bands) if bands else "all bands",
             count_text(len(choice.lanes), "chosen lane") if choice.lanes else "",
             f"lanes with “{choice.match}”" if choice.match else "",
@@ -124,7 +129,8 @@ def timelines(
     window = window_in(request, environment, now=now)
     asked = Asked.of(request)
     story = _Story.read(environment, window, asked, now=now)
-    chart = story.chart(marks_of(environment, window, asked.breaker), questions_of(environment, window, asked.breaker))
+    marks = marks_of(environment, window, asked.breaker, asked.narrow)
+    chart = story.chart(marks, questions_of(environment, window, asked.breaker, asked.narrow))
     if is_asked(request) or is_asked(request, MARKDOWN):
         return _file(request, environment, chart, window)
     breakers, asking = chart.band("breakers"), chart.band("escalations")
@@ -138,6 +144,7 @@ def timelines(
         "still": None if has_drawn(request, "figure") else still_of(chart),
         "sentence": breakers.caption if breakers is not None else " ".join(chart.captions),
         "breakers": sorted(story.fleet),
+        "filters": story.filters(marks),
         "picker": Picker.of(asked.choice, story.lanes()),
         "compared": COMPARED,
         "figure_query": asked.address(window),
@@ -173,8 +180,8 @@ def figure(
     now = timezone.now()
     window = window_in(request, environment, now=now)
     asked = Asked.of(request)
-    marks, questions = (marks_of(environment, window, asked.breaker), questions_of(environment, window, asked.breaker))
-    chart = _Story.read(environment, window, asked, now=now).chart(marks, questions)
+    about = (environment, window, asked.breaker, asked.narrow)
+    chart = _Story.read(environment, window, asked, now=now).chart(marks_of(*about), questions_of(*about))
     return figure_answer(request, chart, {"cursor": as_json(chart)})
 
 
@@ -207,6 +214,8 @@ class _Story:
     window: Window
     fleet: Fleet
     sums: Sums
+    named: Collection[str]
+    """With a provider or a model: who called it."""
     reduced: Sequence[queries.DegradationRow]
     earlier: Sums | None
 
@@ -214,23 +223,49 @@ class _Story:
     def read(environment: str, window: Window, asked: Asked, *, now: datetime) -> _Story:
         """At most eleven queries, one more to compare."""
         start, end, breaker = window.start, window.end, asked.breaker or None
-        fleet = queries.fleet_lanes(environment, start=start, end=end, breaker=breaker, now=now)
+        narrow = asked.narrow
+        fleet = queries.fleet_lanes(environment, start=start, end=end, breaker=breaker, now=now, service=narrow.service)
         shift = _SHIFTS.get(asked.compare, window.length) if asked.compare else timedelta()
         reporting = (
             reporting_spans(environment, start=start - shift, end=end)
             if shift
             else present_spans(fleet.presences, start=fleet.start, end=fleet.end)
         )
-        sums = queries.sums_per_bin(environment, start=start, end=end, breaker=breaker, reporting=reporting)
-        reduced = queries.degradations(environment, start=start, end=end)
+        of_calls: dict[str, Any] = {"breaker": breaker, "reporting": reporting, "of_calls": narrow.of_calls}
+        sums = queries.sums_per_bin(environment, start=start, end=end, **of_calls)
+        named = sums.named() if narrow.is_of_backend else ()
+        for name in [one for one in fleet if not narrow.concerns(one, named)]:
+            del fleet[name]
         return _Story(
             asked=asked,
             window=window,
             fleet=fleet,
             sums=sums,
-            reduced=[row for row in reduced if asked.breaker in ("", row.operation, row.from_name)],
-            earlier=sums_earlier(environment, sums, shift, breaker=breaker, reporting=reporting) if shift else None,
+            named=named,
+            reduced=[
+                row
+                for row in queries.degradations(environment, start=start, end=end)
+                if asked.breaker in ("", row.operation, row.from_name)
+                and narrow.service in ("", row.service)
+                and narrow.concerns(row.operation or row.from_name, named)
+            ],
+            earlier=sums_earlier(environment, sums, shift, **of_calls) if shift else None,
         )
+
+    def filters(self, marks: Iterable[Mark]) -> list[tuple[str, str, list[str]]]:
+        """What the figure may be narrowed by: a name in addresses, what was asked for, what there is in the window."""
+        narrow = self.asked.narrow
+        there = {
+            "provider": self.sums.backends("provider"),
+            "model": self.sums.backends("model"),
+            "service": set(self.fleet.services),
+            "tag": {tag for mark in marks for tag in mark.tags},
+        }
+        asked = narrow.said
+        return [
+            (name, asked.get(name, ""), sorted(options | ({asked[name]} if name in asked else set())))
+            for name, options in there.items()
+        ]
 
     def lanes(self) -> list[tuple[str, Iterable[str]]]:
         """The lanes that can be picked, by band."""
@@ -239,6 +274,20 @@ class _Story:
             ("breakers", self.fleet),
             ("fallbacks", {row.operation for row in self.reduced}),
         ]
+
+    @property
+    def untold(self) -> dict[str, str]:
+        """The bands of which a provider or a model leaves nothing that is known, each with the words why."""
+        narrow = self.asked.narrow
+        found = {}
+        if narrow.model:
+            found["rejections"] = "Calls not made are not told by model."
+            if not self.sums.capacity().series:
+                found["capacity"] = "No failure named this model; calls that went well are not told by model."
+        if narrow.is_of_backend and not self.named:
+            found.setdefault("rejections", "Calls not made are not known: no breaker is known to stand before it.")
+            found["breakers"] = "No call named it in this range or within a day, so its breakers are not known."
+        return found
 
     def chart(self, marks: Sequence[Mark] | None, questions: Sequence[Question] | None) -> Chart:
         by: By = "category" if self.asked.breaker else "family"
@@ -251,6 +300,8 @@ class _Story:
                 Earlier(bins=self.earlier.rejections().since(began), words=words),
                 Earlier(bins=self.asked.choice.capacity(self.earlier.capacity().since(began)), words=words),
             )
+        if questions is not None:
+            questions = [one for one in questions if self.asked.narrow.concerns(one.breaker, self.named)]
         return timeline(
             self.fleet,
             capacity=self.sums.capacity(),
@@ -263,4 +314,6 @@ class _Story:
             marks=marks,
             questions=questions,
             earlier=then,
+            untold=self.untold,
+            notes=self.asked.narrow.notes,
         )

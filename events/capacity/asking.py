@@ -103,13 +103,15 @@ def capacity_page(
 
 
 def capacity_event(environment: str, number: int, *, now: datetime) -> CapacityEventRow | None:
-    """One event; `merged_into` says which one it is a part of now. Two queries."""
-    mine = CapacityEvent.objects.filter(environment=environment, pk=number)
-    event = mine.annotate(bounds=_bounds_beside(environment)).first()
+    """One event; `merged_into` says which one it is a part of now. One query, two of a part."""
+    mine = CapacityEvent.objects.filter(Q(pk=number) | Q(part_of=number, merged_into=None), environment=environment)
+    read = list(mine.annotate(bounds=_bounds_beside(environment)).order_by("pk"))
+    event = next((one for one in read if one.pk == number), None)
     if event is None:
         return None
+    bounds = parse_outage_bounds(event.bounds, "bounds", [])
     into = event.merged_into_id or event.part_of_id
-    rows = _rows(environment, [event], now, parse_outage_bounds(event.bounds, "bounds", []))
+    rows = _wholes(read, now, _quiet_us(bounds)) if into is None else _rows(environment, [event], now, bounds)
     named = next(row for row in rows if row.id == (event.part_of_id or number))
     return named if into is None else replace(named, id=number, merged_into=into)
 
@@ -147,6 +149,15 @@ def parts_struck(row: CapacityEventRow) -> list[Struck]:
         Struck(part.provider, part.model, part.operation, part.region, to_us(part.started), to_us(part.last))
         for part in row.parts or (row,)
     ]
+
+
+def numbers_of(row: CapacityEventRow, environment: str) -> QuerySet[CapacityEvent, Any]:
+    """The numbers of an event, of its parts and of what grew into them, for a question about what bears such a number.
+
+    Indexes `capacity_by_absorber` and that of numbers.
+    """
+    mine = [row.id, *(part.id for part in row.parts)]
+    return CapacityEvent.objects.filter(Q(pk__in=mine) | Q(merged_into__in=mine), environment=environment).values("pk")
 
 
 def struck_beside(row: CapacityEventRow, environment: str) -> list[str]:

@@ -80,6 +80,7 @@ class CapacityEvent(models.Model):
             models.Index(fields=["environment", "last_us"], name="capacity_by_last", condition=Q(merged_into=None)),
             models.Index(fields=["part_of"], name="capacity_by_whole", condition=Q(part_of__isnull=False)),
             models.Index(fields=["joined_to"], name="capacity_by_joined", condition=Q(joined_to__isnull=False)),
+            models.Index(fields=["merged_into"], name="capacity_by_absorber", condition=Q(merged_into__isnull=False)),
         ]
 
     def __str__(self) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Self
 
 from events.capacity.rows import CapacityEventRow, Owner, is_about
+from events.narrowing import Narrowed, is_number
 
 GOING_ON, OVER = "going_on", "over"
 ASKS = {
@@ -24,11 +22,11 @@ ASKS = {
     "lasted_s": "only what lasted so many seconds at least, or does so far",
 }
 NUMBERS = ("runs", "lasted_s")
-_TEXT_CHARS = 200
+_WORDS = {"owner": tuple(map(str, Owner)), "state": (GOING_ON, OVER)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Narrow:
+class Narrow(Narrowed):
     """What is asked for, as it was written; empty asks for nothing."""
 
     provider: str = ""
@@ -43,22 +41,9 @@ class Narrow:
     lasted_s: str = ""
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> Self:
-        """What an address asks for; what is no number, owner or state asks for nothing."""
-        said = {name: given.get(name, "").strip()[:_TEXT_CHARS] for name in ASKS}
-        known = {"owner": {*map(str, Owner)}, "state": {GOING_ON, OVER}}
-        wrong = {name for name, words in known.items() if said[name] not in words}
-        wrong |= {name for name in NUMBERS if not _is_number(said[name])}
-        return cls(**(said | dict.fromkeys(wrong, "")))
-
-    @property
-    def said(self) -> dict[str, str]:
-        """What is asked for, by name."""
-        return {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name)}
-
-    def without(self, name: str) -> Narrow:
-        """The same, with one thing not asked for."""
-        return replace(self, **{name: ""})
+    def is_readable(cls, name: str, text: str) -> bool:
+        """A number, an owner or a state has to be one."""
+        return is_number(text) if name in NUMBERS else text in _WORDS.get(name, (text,))
 
     def keeps(self, row: CapacityEventRow, now: datetime) -> bool:
         """Whether an event is one of those that are asked for."""
@@ -73,10 +58,3 @@ class Narrow:
             and row.runs >= float(self.runs or 0)
             and row.lasted(now).total_seconds() >= float(self.lasted_s or 0)
         )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text)) and float(text) >= 0
-    except ValueError:
-        return False

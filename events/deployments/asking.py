@@ -6,15 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Exists, Max, Min, OuterRef, Q, QuerySet, Subquery
-from django.db.models.fields.json import KeyTextTransform
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from events.deployments.models import ServiceVersion
-from events.deployments.told import VersionName, Versions, join_told
-from events.models import NAME_CHARS, BreakerState, Fact
+from events.models import BreakerState
 from events.moments import from_us, to_us
-from events.stated import text_of
-from recovery_ops.wire import names
 
 MOST = 200
 """The newest so many are read."""
@@ -79,18 +75,3 @@ def _deployments_of(row: ServiceVersion, start_us: int, end_us: int) -> Iterable
     gone_us = row.beat_us + _MINUTE_US
     if back_to is not None and not is_followed and start_us <= gone_us < end_us:
         yield Deployment(at=from_us(gone_us), service=row.service, version=back_to, before=row.version, is_return=True)
-
-
-def read_anew() -> int:
-    """Fill the table from all facts that are stored; return how many versions those tell. It reads every fact once."""
-    told = Fact.objects.annotate(version=KeyTextTransform(names.SERVICE_VERSION, "attributes"))
-    beat = Max("at_us", filter=Q(event="instance_heartbeat"))
-    found = told.order_by().values_list("environment", "agent__service", "version")
-    versions: Versions = {}
-    for environment, service, version, *moments in found.annotate(first=Min("at_us"), last=Max("at_us"), beat=beat):
-        if version:
-            join_told(versions, VersionName(environment, service, text_of(version, NAME_CHARS)), *moments)
-    ServiceVersion.objects.all().delete()
-    rows = [ServiceVersion(**name._asdict(), **one._asdict()) for name, one in versions.items()]
-    ServiceVersion.objects.bulk_create(rows, batch_size=500)
-    return len(rows)

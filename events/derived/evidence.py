@@ -85,12 +85,14 @@ _GRPC = (
 _VENDORS_SDK = {"openai": "openai", "anthropic": "anthropic"}
 
 
-def signal_of(given: Attributes, message: str) -> Signal:
-    """The error that these attributes describe; `message` for where it is not among them."""
+def signal_of(given: Attributes, message: str, answered: object = None) -> Signal:
+    """The error that these attributes describe; `message` for where it is not among them, and the body that was
+    `answered` where it is known, and not only in what an SDK wrote.
+    """
     told = (text_of(given, (foreign.EXCEPTION_MESSAGE,)) or message)[:MESSAGE_CHARS]
     error_type = text_of(given, (foreign.ERROR_TYPE,))
     exception_type = text_of(given, (foreign.EXCEPTION_TYPE,)) or (error_type if _is_a_type(error_type) else "")
-    body = innermost(_body_in(told))
+    body = innermost(_body_in(told) if answered is None else answered)
     said = _SAID_STATUS.match(told)
     status = whole_of(given, foreign.HTTP_STATUS) or whole_of(given, (foreign.ERROR_TYPE,)) or status_in(body)
     codes = [*codes_in(body), *_codes(given, error_type)]

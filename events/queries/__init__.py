@@ -1,14 +1,15 @@
 """Every question asked of the store of facts; pages, figures, API and exports ask these and no others."""
 
 from events.majority import majority
-from events.queries.breakers import breaker, breakers, breakers_named, instance_states, is_reported
+from events.overview_rows import CapacityNow, OverviewNumbers
+from events.queries.breakers import breaker, breakers, breakers_named, instance_states, is_named, is_reported
 from events.queries.fleet import fleet, reporting_spans
 from events.queries.fleet_lanes import fleet_lanes
 from events.queries.in_force import agent_named, settings_in_force
 from events.queries.lanes import rounded_out, segments
 from events.queries.operations import operations
 from events.queries.overview import overview_numbers
-from events.queries.situation import sentence
+from events.queries.situation import last_trouble, sentence
 from events.queries.sums import (
     Sums,
     capacity_per_bin,
@@ -18,6 +19,7 @@ from events.queries.sums import (
     sums_per_bin,
 )
 from events.queries.transitions import transitions
+from events.queries.trends import Ranges
 from events.queries.trouble import degradations, fingerprint_of, recent_failures
 from events.rows import (
     RANK,
@@ -26,7 +28,6 @@ from events.rows import (
     Bins,
     BreakerRow,
     CapacityBins,
-    CapacityNow,
     DegradationRow,
     FailureRow,
     Fleet,
@@ -34,7 +35,6 @@ from events.rows import (
     Lanes,
     MajoritySegment,
     OperationRow,
-    OverviewNumbers,
     Segment,
     SettingsRow,
     Transition,
@@ -56,6 +56,7 @@ __all__ = [
     "MajoritySegment",
     "OperationRow",
     "OverviewNumbers",
+    "Ranges",
     "Segment",
     "SettingsRow",
     "Sums",
@@ -72,7 +73,9 @@ __all__ = [
     "fleet",
     "fleet_lanes",
     "instance_states",
+    "is_named",
     "is_reported",
+    "last_trouble",
     "majority",
     "operations",
     "overview_numbers",

@@ -12,12 +12,14 @@ from django.db.models import (
     Case,
     CharField,
     Count,
+    Exists,
     ExpressionWrapper,
     F,
     FloatField,
     IntegerField,
     Max,
     Min,
+    OuterRef,
     Q,
     QuerySet,
     Subquery,
@@ -142,6 +144,11 @@ def is_reported(environment: str, name: str) -> bool:
     return BreakerState.objects.filter(environment=environment, breaker=name).exists()
 
 
+def is_named(environment: str, name: OuterRef) -> Exists:
+    """Whether anybody ever reported the breaker that a row names, to be asked with the row; `breaker_state_once`."""
+    return Exists(BreakerState.objects.filter(environment=environment, breaker=name))
+
+
 def instance_states(
     environment: str, name: str, *, now: datetime, standing: Sequence[BreakerState] | None = None
 ) -> list[InstanceState]:
@@ -168,20 +175,26 @@ def states_of(
     return [instance_state(row, now) for row in ordered]
 
 
-def counts_among(environment: str, first: Collection[int], second: Collection[int]) -> dict[str, tuple[int, int]]:
-    """How many of these agents (ids of `AgentRow`) have each breaker, by its name: of the first, of the second.
-
-    One query, none where both are empty.
+def counts_among(
+    environment: str, first: Collection[int], second: Collection[int], *, now: datetime
+) -> tuple[dict[str, tuple[int, int]], dict[str, tuple[str, ...]]]:
+    """How many of these agents (ids of `AgentRow`) have each breaker, by its name: of the first, of the second; and
+    beside it `providers_of`. One query.
     """
-    if not first and not second:
-        return {}
-    among = BreakerState.objects.filter(environment=environment, agent_id__in={*first, *second})
+    nobody = {"provider": Value("", CharField())}
     counted = (
-        among.order_by()
-        .values_list("breaker")
+        BreakerState.objects.filter(environment=environment, agent_id__in={*first, *second})
+        .order_by()
+        .values(name=F("breaker"), **nobody)
         .annotate(first=Count("id", filter=Q(agent_id__in=first)), second=Count("id", filter=Q(agent_id__in=second)))
+        .values_list("name", "provider", "first", "second")
     )
-    return {name: (of_first, of_second) for name, of_first, of_second in counted}
+    none = Value(0, IntegerField())
+    named = _named(environment, now).values_list("subject", "provider", none, none)
+    rows = list(named.union(counted, all=True) if first or second else named)
+    return {name: (one, other) for name, provider, one, other in rows if not provider}, _providers(
+        (name, provider) for name, provider, *_ in rows if provider
+    )
 
 
 @dataclass(slots=True)
@@ -218,13 +231,21 @@ def providers_of(environment: str, *, now: datetime) -> dict[str, tuple[str, ...
     """Of each breaker that was called within the last day the providers that somebody said. One query; index
     `span_sum_once` over thirteen spans of two hours.
     """
-    found: dict[str, set[str]] = {}
+    return _providers(_named(environment, now).values_list("subject", "provider"))
+
+
+def _named(environment: str, now: datetime) -> QuerySet[SpanSum]:
     first = to_us(now - _DAY) // US_PER_S // MINUTE_S // _DAY_SPAN_MINUTES
     last = to_us(now) // US_PER_S // MINUTE_S // _DAY_SPAN_MINUTES
     sums = SpanSum.objects.filter(
         environment=environment, view=View.EACH, minutes=_DAY_SPAN_MINUTES, span__gte=first, span__lte=last
-    ).exclude(provider="")
-    for breaker_name, provider in sums.order_by().values_list("subject", "provider").distinct():
+    )
+    return sums.exclude(provider="").order_by().distinct()
+
+
+def _providers(named: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, set[str]] = {}
+    for breaker_name, provider in named:
         found.setdefault(breaker_name, set()).add(provider)
     return {breaker_name: tuple(sorted(providers)) for breaker_name, providers in found.items()}
 

@@ -27,6 +27,7 @@ def fleet_lanes(
     breaker: str | None = None,
     now: datetime,
     wants_causes: bool = True,
+    service: str = "",
 ) -> Fleet:
     """Per breaker, or of one, the state of most instances in [start, end): `majority` of exact `segments`.
 
@@ -34,14 +35,17 @@ def fleet_lanes(
     moved, nor was born, nor fell silent in the window is only counted, so the price is that of the moves; of many
     moves, that of their sums (see `fleet_bins`). A strip shows no evidence: without causes it is one query less.
     """
-    reading = reading_of(environment, start=start, end=end, breaker=breaker, now=now)
+    reading = reading_of(environment, start=start, end=end, breaker=breaker, now=now, service=service)
     presences = [presence_of(life) for life in reading.lives.values()]
-    if (binned := fleet_in_bins(reading, now)) is not None:
+    # The sums of moves know no services.
+    if not service and (binned := fleet_in_bins(reading, now)) is not None:
         binned.presences = presences
+        binned.services = sorted({life.service for life in reading.lives.values()} - {""})
         return binned
     bin_s, points = light_points_of(reading)
     steady, changes, facts = _changes(reading, points)
     fleet = Fleet(start=reading.start, end=reading.end, bin_s=bin_s)
+    fleet.services = sorted({life.service for life in reading.lives.values()} - {""})
     fleet.presences = presences
     start_us, end_us = to_us(reading.start), to_us(reading.end)
     for name in sorted(steady):

@@ -1,8 +1,9 @@
-"""One instance from the inside: its breakers, what failed in it last, and which revisions it came to obey."""
+"""One instance from the inside: its breakers, what it told and what failed in it last, which revisions it obeyed."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from django.db.models import QuerySet, Subquery
 from django.db.models.functions import Coalesce
@@ -14,14 +15,41 @@ from events.queries.readings import text_of, whole_or_none
 from events.queries.sums import FAILED
 from events.queries.trouble import failure_row
 from events.rows import RANK, FailureRow, InstanceState, RevisionMove
-from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected
+from recovery_ops.rules.facts import (
+    CallsCounted,
+    DesiredStateApplied,
+    DesiredStateRejected,
+    InstanceHeartbeat,
+    SettingsInForce,
+)
 from recovery_ops.wire import names
 
 READ = 2_000
 """So many of the newest facts of a kind are looked through for those of one instance."""
+EVENTS_READ = 5_000
+"""So many of the newest facts of all kinds and instances are."""
 LATELY = timedelta(hours=24)
+_ROUTINE = [names.EVENTS[kind].name for kind in (InstanceHeartbeat, CallsCounted, SettingsInForce)]
 _APPLIED = names.EVENTS[DesiredStateApplied].name
 _REJECTED = names.EVENTS[DesiredStateRejected].name
+
+
+class InstanceEvent(NamedTuple):
+    """One thing that an instance told. `severity` as OpenTelemetry counts."""
+
+    fact_id: int
+    at: datetime
+    event: str
+    severity: int
+    operation: str
+    category: str
+    run: str
+    body: str
+
+    @property
+    def is_error(self) -> bool:
+        """Whether its severity is that of an error."""
+        return self.severity >= 17
 
 
 def breakers_in(agent_id: int, *, now: datetime) -> list[InstanceState]:
@@ -37,16 +65,27 @@ def failures_of(environment: str, agent_id: int, *, now: datetime, limit: int = 
     return [failure_row(fact) for fact in newest[:limit]]
 
 
+def last_events_of(agent_id: int, *, limit: int = 50) -> list[InstanceEvent]:
+    """What it told last among the newest facts of all instances, but for what it tells all the time. Two queries."""
+    last = Fact.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+    newest = Fact.objects.filter(agent_id=agent_id, id__gt=last - EVENTS_READ)
+    columns = ("id", "at_us", "event", "severity", "operation", "category", "run", "body")
+    found = newest.exclude(event__in=_ROUTINE).order_by("-id").values_list(*columns)[:limit]
+    return [InstanceEvent(fact_id, from_us(at_us), *rest) for fact_id, at_us, *rest in found]
+
+
 def revisions_of(environment: str, agent_id: int, *, now: datetime, limit: int = 10) -> list[RevisionMove]:
-    """Which revisions it applied or refused lately, the newest first. Two queries; `fact_by_event`."""
+    """Which revisions it applied or refused lately, the newest first. One query; `fact_by_event`."""
+    applied, rejected = (
+        _newest(environment, event, agent_id, now).order_by().values_list("event", "at_us", "attributes")
+        for event in (_APPLIED, _REJECTED)
+    )
     found = []
-    for event, kind in ((_APPLIED, DesiredStateApplied), (_REJECTED, DesiredStateRejected)):
-        for at_us, said in _newest(environment, event, agent_id, now).values_list("at_us", "attributes")[:limit]:
-            revision = whole_or_none(said.get(names.attribute_of(kind, "revision")))
-            reason = text_of(said.get(names.attribute_of(kind, "reason"))) if event == _REJECTED else ""
-            found.append(
-                RevisionMove(at=from_us(at_us), revision=revision, is_refused=event == _REJECTED, reason=reason)
-            )
+    for event, at_us, said in applied.union(rejected, all=True):
+        kind: type[Any] = DesiredStateRejected if event == _REJECTED else DesiredStateApplied
+        revision = whole_or_none(said.get(names.attribute_of(kind, "revision")))
+        reason = text_of(said.get(names.attribute_of(kind, "reason"))) if event == _REJECTED else ""
+        found.append(RevisionMove(at=from_us(at_us), revision=revision, is_refused=event == _REJECTED, reason=reason))
     return sorted(found, key=lambda one: one.at, reverse=True)[:limit]
 
 

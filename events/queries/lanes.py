@@ -56,9 +56,10 @@ def reading_of(
     breaker: str | None,
     now: datetime,
     standing: Sequence[BreakerState] | None = None,
+    service: str = "",
 ) -> Reading:
-    """Who lived in the window and which breakers they have. Two queries and one for silences; only that one with what
-    is `standing` of one breaker.
+    """Who lived in the window (of one `service`) and which breakers they have. Two queries and one for silences; only
+    that one with what is `standing` of one breaker.
     """
     end = max(start, min(end, now))
     if standing is not None:
@@ -66,7 +67,7 @@ def reading_of(
         there = (row for row in standing if row.agent_id in alive)
         kept = (Standing._make(getattr(row, name) for name in Standing._fields) for row in there)
     else:
-        alive = lives(environment, start=start, end=end)
+        alive = lives(environment, start=start, end=end, service=service)
         rows = BreakerState.objects.filter(environment=environment, agent__in=list(alive)).order_by("breaker")
         if breaker is not None:
             rows = rows.filter(breaker=breaker)

@@ -37,14 +37,16 @@ class Life:
     silences: list[Span] = field(default_factory=list)
 
 
-def lives(environment: str, *, start: datetime, end: datetime) -> dict[int, Life]:
-    """The instances that lived in the window, or were missed in it, by their id. At most two queries.
+def lives(environment: str, *, start: datetime, end: datetime, service: str = "") -> dict[int, Life]:
+    """The instances (of one service) that lived in the window, or were missed in it, by their id. At most two queries.
 
     Who was silent for a day before the window is not missed any more. Silences between heartbeats are found only while
     the window holds few enough of them.
     """
     is_there = Q(last_seen_us__gte=to_us(start)) | (Q(last_seen_us__gte=_missed_us(start)) & ~Q(status=STOPPED))
     agents = Agent.objects.filter(is_there, environment=environment, first_seen_us__lt=to_us(end))
+    if service:
+        agents = agents.filter(service=service)
     return _lives_of(environment, agents, start, end)
 
 

@@ -9,30 +9,23 @@ from itertools import pairwise, takewhile
 from operator import or_
 from typing import Any, NamedTuple
 
+from django.conf import settings
 from django.db.models import Q, QuerySet, Value
 
-from events.models import SpanSum, View
-from events.moments import MINUTE_S, US_PER_S, Grid, from_us, to_us
+from events.models import VIEWS, SpanSum, View
+from events.moments import MINUTE_S, US_PER_S, from_us, to_us
+from events.overview_rows import CapacityNow, OverviewNumbers, Trend
 from events.queries.breakers import breakers
 from events.queries.fleet import STOPPED, fleet, living_spans
 from events.queries.readings import category_or_none
 from events.queries.sums import capacity_name
+from events.queries.trends import Ranges, trend_of_reporting
 from events.queries.trouble import open_degradations
-from events.rows import AgentRow, BreakerRow, CapacityNow, DegradationRow, OverviewNumbers
-from recovery_ops.rules.words import FAMILY_OF, OVERRIDES, Category, Family
+from events.queries.waits import waiting_in, waits_said
+from events.rows import AgentRow, BreakerRow, DegradationRow
+from recovery_ops.rules.words import CAPACITY, FAMILY_OF, OVERRIDES, Category, Family, State
 
-SPARKS_OVER = timedelta(hours=6)
-SPARK_S = 300
-YOUNG_FOR = timedelta(hours=1)
-YOUNG_SPARK_S = 60
-"""Of a fleet that is younger than an hour each minute is a step: of five minutes each there would be a few points."""
-_DRAWN = {
-    "failures": ("failures",),
-    "capacity": ("rate_limited", "overloaded"),
-    "rejections": ("rejections",),
-    "fallbacks": ("fallbacks",),
-}
-SPARKS = tuple(_DRAWN)
+USUAL = timedelta(hours=6)
 LOOKED_BACK_MINUTES = 60
 RESTORED_FOR = timedelta(minutes=30)
 """How long it is news that a capability is whole again."""
@@ -40,29 +33,36 @@ LONGEST_MINUTES = 24 * 60
 """A shortage that lasts for longer is dated to a day ago."""
 QUIET_MINUTES = 5
 """A shortage that paused for this long and came back is a new one."""
+_MOVE_MINUTES = min(VIEWS[View.MOVE])
 LONG_SPAN_MINUTES = 15
 """Of a shortage that began more than an hour ago, a pause has to fill such a span to be seen."""
 _COLUMNS = (
-    *("view", "span", "category", "provider", "model", "operation"),
-    *("failures", "rate_limited", "overloaded", "fallbacks", "rejections", "calls"),
+    *("view", "span", "category", "provider", "model", "operation", "subject"),
+    *("failures", "rate_limited", "overloaded", "retries", "calls"),
 )
 _SHORT = Q(view=View.BACKEND) & (Q(rate_limited__gt=0) | Q(overloaded__gt=0))
+_FLOWS = (State.CLOSED, State.DISABLED, State.METRICS_ONLY)
+_BLOCKS = (State.OPEN, State.HALF_OPEN, State.FORCED_OPEN)
+_OPENINGS = tuple(f"{left}>{entered}" for left in _FLOWS for entered in _BLOCKS)
+_OF_CAPACITY = tuple(sorted(CAPACITY))
+_TOLD = Q(category="") | Q(rate_limited__gt=0) | Q(overloaded__gt=0) | Q(retries__gt=0, category__in=_OF_CAPACITY)
+"""What tells of shortages by category, and that anybody counted calls at all."""
 
 _Row = Mapping[str, Any]
 
 
-def overview_numbers(environment: str, *, now: datetime) -> OverviewNumbers:
-    """Everything the overview's tiles say. At most seven queries; indexes as in the questions that it puts together."""
+def overview_numbers(environment: str, *, now: datetime, ranges: Ranges | None = None) -> OverviewNumbers:
+    """Everything the overview's tiles say, and how it went (over six hours, where no `ranges` are given). At most seven
+    queries; indexes as in the questions that it puts together.
+    """
+    ranges = ranges if ranges is not None else Ranges(now - USUAL, now)
     rows = breakers(environment, now=now)
     everyone = fleet(environment, now=now, include_stopped=True)
     # Nobody knows whether a sender that only ever sent facts, and sends none now, is missing.
     agents = [one for one in everyone if one.status != STOPPED and (one.is_follower or one.is_reachable)]
     minutes = 1.0 + to_us(now) / US_PER_S % MINUTE_S / MINUTE_S
     minute = to_us(now) // US_PER_S // MINUTE_S
-    is_young = all(one.first_seen > now - YOUNG_FOR for one in everyone)
-    spark_s = YOUNG_SPARK_S if is_young else SPARK_S
-    drawn = Grid.over(now - (YOUNG_FOR if is_young else SPARKS_OVER), now, spark_s)
-    sums = _sums(environment, minute, drawn)
+    sums = _sums(environment, now, ranges)
     fresh = [row for row in sums.lately if row["view"] == View.CATEGORY]
     short = [row for row in sums.lately if row["view"] == View.BACKEND]
     degraded, restored = _degraded(environment, agents, now)
@@ -77,8 +77,6 @@ def overview_numbers(environment: str, *, now: datetime) -> OverviewNumbers:
         failures_per_min=_total(fresh, "failures") / minutes,
         failures_by_family=_by_family(fresh, minutes),
         calls_per_min=_total(fresh, "calls") / minutes,
-        rejected_per_min=_total(fresh, "rejections") / minutes,
-        fallbacks_per_min=_total(fresh, "fallbacks") / minutes,
         degraded=degraded,
         restored=restored,
         runs_in_flight=sum(agent.runs_in_flight for agent in agents if agent.is_reachable),
@@ -86,8 +84,9 @@ def overview_numbers(environment: str, *, now: datetime) -> OverviewNumbers:
         agents=len(agents),
         silent=tuple(sorted((one for one in agents if not one.is_reachable), key=lambda one: one.last_seen)),
         fleet=tuple(agents),
-        spark_s=spark_s,
-        sparks=_sparks(drawn, sums.drawn, everyone),
+        reporting=trend_of_reporting(everyone, ranges, now=now, grace_s=settings.UNREACHABLE_AFTER_S),
+        waiting=waiting_in(sums.waits, {agent.id for agent in agents if agent.is_reachable}, now=now),
+        **_trends(ranges, sums, everyone),
     )
 
 
@@ -103,32 +102,63 @@ def _spans(environment: str, view: View, first: int, last: int, minutes: int = 1
 
 
 class _Sums(NamedTuple):
-    """What is read of the sums: each part by category or by backend, in spans of its own width."""
+    """What is read of the sums: each part by category, by backend or by move, in spans of its own width."""
 
     lately: list[_Row]
     """By category the last two minutes, one of them whole; by backend the last hour's shortages."""
-    drawn: list[_Row]
-    """By category, a span for each step of a sparkline."""
+    told: list[_Row]
+    """By category the shortages of a range and the one before, and whether anybody counted calls."""
     day: list[_Row]
     """By backend the shortages of a day, in long spans."""
+    moves: list[_Row]
+    """The moves of a range and the one before by which breakers stopped letting calls flow."""
+    waits: list[_Row]
+    """See `waits_said`."""
 
 
-def _sums(environment: str, minute: int, drawn: Grid) -> _Sums:
-    """All of it in one query; index `span_sum_once` for each part."""
+def _sums(environment: str, now: datetime, ranges: Ranges) -> _Sums:
+    """All of it in one query; index `span_sum_once` for each part of sums."""
+    minute = to_us(now) // US_PER_S // MINUTE_S
     sums = SpanSum.objects.filter(environment=environment, view__in=(View.CATEGORY, View.BACKEND), minutes=1)
     sums = sums.filter(span__gt=minute - LOOKED_BACK_MINUTES, span__lte=minute)
     lately = sums.filter(Q(view=View.CATEGORY, span__gte=minute - 1) | _SHORT).order_by()
-    first, width = drawn.start_s // drawn.bin_s, LONG_SPAN_MINUTES
-    bins = _spans(environment, View.CATEGORY, first, first + drawn.length - 1, drawn.bin_s // MINUTE_S)
+    width = LONG_SPAN_MINUTES
     day = _spans(environment, View.BACKEND, (minute - LONGEST_MINUTES) // width + 1, minute // width, width)
+    counts, moves = ranges.in_bins(), ranges.in_bins(least=_MOVE_MINUTES)
+    told = _spans(environment, View.CATEGORY, *counts.spans, counts.minutes).filter(_TOLD)
+    moved = _spans(environment, View.MOVE, *moves.spans, moves.minutes).filter(category__in=_OPENINGS)
     parts = [
         found.annotate(part=Value(part)).values(*_COLUMNS, "part")
-        for part, found in enumerate((lately, bins, day.filter(_SHORT)))
+        for part, found in enumerate((lately, told, day.filter(_SHORT), moved))
     ]
-    read = _Sums([], [], [])
+    parts.append(waits_said(environment, now=now).annotate(part=Value(len(parts))))
+    read = _Sums([], [], [], [], [])
     for row in parts[0].union(*parts[1:], all=True):
         read[row["part"]].append(row)
     return read
+
+
+def _trends(ranges: Ranges, sums: _Sums, everyone: Iterable[AgentRow]) -> dict[str, Trend]:
+    """How the counted figures went; not known where nobody lived to count."""
+    lived, counts, moves = living_spans(everyone), ranges.in_bins(), ranges.in_bins(least=_MOVE_MINUTES)
+    short: dict[int, int] = {}
+    waits: dict[int, int] = {}
+    unknown, silent = counts.both.outside(lived), moves.both.outside(lived)
+    for row in sums.told:
+        at = counts.bin_of(row["span"])
+        unknown[at] = False
+        silent[moves.bin_of_second(counts.both.start_s + at * counts.both.bin_s)] = False
+        short[at] = short.get(at, 0) + row["rate_limited"] + row["overloaded"]
+        if row["category"] in _OF_CAPACITY:
+            waits[at] = waits.get(at, 0) + row["retries"]
+    opened: dict[int, set[str]] = {}
+    for row in sums.moves:
+        opened.setdefault(moves.bin_of(row["span"]), set()).add(row["subject"])
+    return {
+        "short": counts.trend(short, unknown),
+        "waits": counts.trend(waits, unknown),
+        "opened": moves.trend_of_names(opened, silent),
+    }
 
 
 def _total(rows: Iterable[_Row], measure: str) -> int:
@@ -220,20 +250,3 @@ def _degraded(
     reduced = {row.operation or row.from_name for row in still}
     whole = (row for row in rows if row.ended is not None and (row.operation or row.from_name) not in reduced)
     return still, tuple(whole)
-
-
-def _sparks(grid: Grid, rows: Iterable[_Row], everyone: Iterable[AgentRow]) -> dict[str, list[int | None]]:
-    """Totals per bin of the last hours, None where nobody lived to report."""
-    first = grid.start_s // grid.bin_s
-    unknown = grid.outside(living_spans(everyone))
-    counts: dict[str, list[int]] = {name: [0] * grid.length for name in SPARKS}
-    told = [False] * grid.length
-    for row in rows:
-        index = row["span"] - first
-        told[index] = True
-        for name, measures in _DRAWN.items():
-            counts[name][index] += sum(row[measure] for measure in measures)
-    return {
-        name: [None if gap and not known else value for value, gap, known in zip(values, unknown, told, strict=True)]
-        for name, values in counts.items()
-    }

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from django.db.models import Max
+from django.db.models import Max, Subquery
 
 from events.capacity.asking import events_going_on
+from events.capacity.models import CapacityEvent
 from events.capacity.rows import CapacityEventRow, Owner
-from events.models import Agent
-from events.moments import from_us
+from events.models import Agent, Fact
+from events.moments import from_us, to_us
+from events.overview_rows import CapacityNow, OverviewNumbers
 from events.queries.overview import overview_numbers
-from events.rows import BreakerRow, CapacityNow, OverviewNumbers
+from events.queries.readings import MOVED
+from events.rows import BreakerRow
 from events.wording import category_text, clock_text, count_text, listing, rate_text, span_text, state_word
 from recovery_ops.rules.words import State
+
+_REMEMBERED = timedelta(days=30)
 
 
 def sentence(
@@ -42,6 +47,21 @@ def sentence(
         *_silent(known, now),
     ]
     return _joined(clauses) if clauses else _all_good(known)
+
+
+def last_trouble(environment: str, *, now: datetime) -> datetime | None:
+    """When a breaker opened last, or a capacity event had its newest failure; None where neither was for 30 days. One
+    query; indexes `fact_by_event`, `capacity_by_last`.
+    """
+    since_us = to_us(now - _REMEMBERED)
+    moved = Fact.objects.filter(environment=environment, event=MOVED, at_us__gt=since_us)
+    opened = moved.filter(state=State.OPEN.value).order_by("-at_us")
+    found = CapacityEvent.objects.filter(environment=environment, merged_into=None, last_us__gt=since_us)
+    short = found.order_by("-last_us")
+    told = Agent.objects.filter(environment=environment).order_by()
+    newest = told.values_list(Subquery(opened.values("at_us")[:1]), Subquery(short.values("last_us")[:1])).first()
+    known = [at_us for at_us in newest or () if at_us is not None]
+    return from_us(max(known)) if known else None
 
 
 def _joined(clauses: list[str]) -> str:

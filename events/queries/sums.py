@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import Count, F, IntegerField, Q, QuerySet, Sum, Value
+from django.db.models.expressions import Combinable
 
 from events.models import VIEWS, Fact, MinuteSum, SpanSum, View
 from events.moments import MINUTE_S, US_PER_S, Grid, Span, bin_width_s
@@ -70,6 +71,8 @@ class _Row(NamedTuple):
 
 
 _KEPT = _Row._fields[1:6]
+_BACKEND = ("provider", "model")
+_DAY_S, _DAY_SPAN_MINUTES, _BEFORE = 86_400, 120, -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,9 @@ class Sums:
     grid: Grid
     unknown: list[bool]
     rows: Mapping[View, Sequence[_Row]]
+    called: frozenset[tuple[str, str]] = frozenset()
+    """With a provider or a model: the breaker and operation of each call that named it, in the window or within the day
+    before its end. What was not called is counted by these, for it names no provider."""
 
     def failures(self, by: By = "category") -> Bins:
         """Failures by category or by family."""
@@ -95,6 +101,14 @@ class Sums:
     def capacity(self) -> CapacityBins:
         """429 and 529 by "provider / model"; those that were called and never answered so have zeros."""
         return _capacity(self.grid, self.unknown, self.rows[View.BACKEND])
+
+    def backends(self, part: Literal["provider", "model"]) -> set[str]:
+        """The providers or the models that were called."""
+        return {getattr(row, part) for row in self.rows[View.BACKEND]} - {""}
+
+    def named(self) -> set[str]:
+        """The breakers and operations of those that were `called`."""
+        return {name for names in self.called for name in names} - {""}
 
     def successes(self) -> list[int]:
         """Attempts that went well, by bin, where `sums_per_bin` was asked for them."""
@@ -123,12 +137,13 @@ def sums_per_bin(
     bin_s: int | None = None,
     reporting: Sequence[Span] | None = None,
     has_successes: bool = False,
+    of_calls: Mapping[str, str] | None = None,
 ) -> Sums:
     """Everything the sums know of a window. Two queries; index `span_sum_once`, of a breaker `…_by_subject`.
 
     `bin_s` is a multiple of 60; without it the width follows from the window. With `reporting`, what `reporting_spans`
     says of the window, it is one query less. What merely went well is read only where it `has_successes`, of one
-    breaker.
+    breaker. `of_calls` leaves the calls to a `provider` or `model`, or those of a `service`.
     """
     grid = Grid.over(start, end, bin_s or bin_width_s(end - start))
     known = reporting_spans(environment, start=start, end=end) if reporting is None else reporting
@@ -136,11 +151,19 @@ def sums_per_bin(
     if has_successes:
         rows = _rows_of_some(environment, grid, operation, breaker, telling=_TELLING | Q(successes__gt=0))
         return Sums(grid, unknown, dict.fromkeys(_VIEW_OF.values(), rows))
-    return _sums(environment, grid, unknown, operation, breaker)
+    if any(name in _BACKEND for name in of_calls or ()):
+        return _sums_of_backend(environment, grid, unknown, breaker, of_calls or {})
+    return _sums(environment, grid, unknown, operation, breaker, of_calls)
 
 
 def sums_earlier(
-    environment: str, sums: Sums, by: timedelta, *, breaker: str | None, reporting: Sequence[Span]
+    environment: str,
+    sums: Sums,
+    by: timedelta,
+    *,
+    breaker: str | None,
+    reporting: Sequence[Span],
+    of_calls: Mapping[str, str] | None = None,
 ) -> Sums:
     """What was counted so much earlier, in whole bins, so that each lies under one of `sums`. One query.
 
@@ -149,14 +172,66 @@ def sums_earlier(
     now = sums.grid
     back_s = round(by.total_seconds() / now.bin_s) * now.bin_s
     grid = Grid(now.start_s - back_s, now.bin_s, now.length)
-    return _sums(environment, grid, grid.outside(reporting), None, breaker)
+    unknown = grid.outside(reporting)
+    if any(name in _BACKEND for name in of_calls or ()):
+        return _sums_of_backend(environment, grid, unknown, breaker, of_calls or {}, sums.called)
+    return _sums(environment, grid, unknown, None, breaker, of_calls)
 
 
-def _sums(environment: str, grid: Grid, unknown: list[bool], operation: str | None, breaker: str | None) -> Sums:
-    if operation is None and breaker is None:
+def _sums_of_backend(
+    environment: str,
+    grid: Grid,
+    unknown: list[bool],
+    breaker: str | None,
+    of_calls: Mapping[str, str],
+    called: frozenset[tuple[str, str]] | None = None,
+) -> Sums:
+    """The calls to a provider or model, and what its breakers refused. One query, which finds who `called` it, too."""
+    backend = {name: value for name, value in of_calls.items() if name in _BACKEND}
+    among = {name: value for name, value in of_calls.items() if name not in _BACKEND}
+    if breaker is not None:
+        among["subject"] = breaker
+    found, moment, minutes = _in_all_dimensions(environment, grid)
+    telling = (_TELLING & Q(**backend)) | Q(fallbacks__gt=0) | Q(rejections__gt=0)
+    told = _grouped(
+        found.filter(telling, **among), (F(moment) - _first(grid, minutes)) / (grid.bin_s // MINUTE_S // minutes)
+    )
+    if called is None:
+        first = min(grid.start_s, grid.end_s - _DAY_S) // MINUTE_S // _DAY_SPAN_MINUTES
+        last = (grid.end_s - 1) // MINUTE_S // _DAY_SPAN_MINUTES
+        kept = SpanSum.objects.filter(environment=environment, view=View.EACH, minutes=_DAY_SPAN_MINUTES)
+        kept = kept.filter(span__gte=first, span__lte=last, **among, **backend)
+        told = told.union(_grouped(kept, Value(_BEFORE, output_field=IntegerField())), all=True)
+    rows = [_Row(*values) for values in told]
+    if called is None:
+        called = frozenset((row.breaker, row.operation) for row in rows if row.bin == _BEFORE)
+    some = list(_behind([row for row in rows if row.bin != _BEFORE], backend, called))
+    return Sums(grid, unknown, dict.fromkeys(_VIEW_OF.values(), some), called)
+
+
+def _behind(rows: Iterable[_Row], backend: Mapping[str, str], called: frozenset[tuple[str, str]]) -> Iterable[_Row]:
+    """What names the backend, and what was refused or answered otherwise by those that called it."""
+    breakers, operations = {breaker for breaker, _ in called}, {operation for _, operation in called}
+    for row in rows:
+        if all(getattr(row, name) == value for name, value in backend.items()):
+            yield row
+        elif row.breaker in breakers if row.breaker else row.operation in operations:
+            yield row._replace(failures=0, rate_limited=0, overloaded=0, calls=0, successes=0)
+
+
+def _sums(
+    environment: str,
+    grid: Grid,
+    unknown: list[bool],
+    operation: str | None,
+    breaker: str | None,
+    of_calls: Mapping[str, str] | None,
+) -> Sums:
+    if operation is None and breaker is None and not of_calls:
         rows = _rows_of_all(environment, grid)
     else:
-        rows = dict.fromkeys(_VIEW_OF.values(), _rows_of_some(environment, grid, operation, breaker))
+        some = _rows_of_some(environment, grid, operation, breaker, of_calls=of_calls)
+        rows = dict.fromkeys(_VIEW_OF.values(), some)
     return Sums(grid, unknown, rows)
 
 
@@ -172,22 +247,31 @@ def _rows_of_all(environment: str, grid: Grid) -> Mapping[View, Sequence[_Row]]:
 
 
 def _rows_of_some(
-    environment: str, grid: Grid, operation: str | None, breaker: str | None, *, telling: Q = _TELLING
+    environment: str,
+    grid: Grid,
+    operation: str | None,
+    breaker: str | None,
+    *,
+    telling: Q = _TELLING,
+    of_calls: Mapping[str, str] | None = None,
 ) -> Sequence[_Row]:
-    """All measures of one operation or one breaker."""
-    found: QuerySet[Any]
-    minutes = widest((1, *VIEWS[View.EACH]), grid.bin_s // MINUTE_S)
-    if minutes == 1:
-        first = grid.start_s // MINUTE_S
-        found = MinuteSum.objects.filter(environment=environment, minute__gte=first, minute__lt=grid.end_s // MINUTE_S)
-    else:
-        found = _in_spans(environment, grid, minutes).filter(view=View.EACH)
-    found = found.filter(telling)
+    """All measures of one operation or one breaker, or of some calls."""
+    found, moment, minutes = _in_all_dimensions(environment, grid)
+    found = found.filter(telling, **(of_calls or {}))
     if operation is not None:
         found = found.filter(operation=operation)
     if breaker is not None:
         found = found.filter(subject=breaker)  # its own, and those of its operation that name no breaker
-    return [_Row(*values) for values in _binned(found, "minute" if minutes == 1 else "span", minutes, grid)]
+    return [_Row(*values) for values in _binned(found, moment, minutes, grid)]
+
+
+def _in_all_dimensions(environment: str, grid: Grid) -> tuple[QuerySet[Any], str, int]:
+    """The widest sums that keep every dimension, in which field their moment is, and how many minutes they span."""
+    minutes = widest((1, *VIEWS[View.EACH]), grid.bin_s // MINUTE_S)
+    if minutes > 1:
+        return _in_spans(environment, grid, minutes).filter(view=View.EACH), "span", minutes
+    first, until = grid.start_s // MINUTE_S, grid.end_s // MINUTE_S
+    return MinuteSum.objects.filter(environment=environment, minute__gte=first, minute__lt=until), "minute", minutes
 
 
 def widest(widths: Iterable[int], minutes: int) -> int:
@@ -202,15 +286,23 @@ def _in_spans(environment: str, grid: Grid, minutes: int) -> QuerySet[SpanSum]:
 
 def _binned(found: QuerySet[Any], moment: str, minutes: int, grid: Grid, *more: str) -> Iterable[Any]:
     """`more`, the bin, the dimensions and the measures; rows of one bin are added up where it has several spans."""
-    first, per_bin = grid.start_s // MINUTE_S // minutes, grid.bin_s // MINUTE_S // minutes
+    first, per_bin = _first(grid, minutes), grid.bin_s // MINUTE_S // minutes
     rows: Iterable[Any]
     if per_bin == 1:
         rows = found.annotate(bin=F(moment) - first).order_by().values_list(*more, "bin", *_KEPT, *_MEASURES)
     else:
-        sums = {f"all_{measure}": Sum(measure) for measure in _MEASURES}
-        grouped = found.values(*more, *_KEPT, bin=(F(moment) - first) / per_bin).annotate(**sums)
-        rows = grouped.order_by().values_list(*more, "bin", *_KEPT, *sums)
+        rows = _grouped(found, (F(moment) - first) / per_bin, *more)
     return rows
+
+
+def _first(grid: Grid, minutes: int) -> int:
+    return grid.start_s // MINUTE_S // minutes
+
+
+def _grouped(found: QuerySet[Any], place: Combinable, *more: str) -> Any:
+    sums = {f"all_{measure}": Sum(measure) for measure in _MEASURES}
+    grouped = found.values(*more, *_KEPT, bin=place).annotate(**sums)
+    return grouped.order_by().values_list(*more, "bin", *_KEPT, *sums)
 
 
 def failures_per_bin(

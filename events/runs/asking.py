@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -71,12 +71,21 @@ _NAMED_BY = {
 class Runs:
     """A page of runs, newest first. `older_us` asks for the next page; None at the end.
 
-    `looked` are those that were told to find them: of a list that is not narrowed the same ones.
+    `looked` are those that were told to find them: of a list that is not narrowed the same ones. `named_us`: when a
+    fact last named each.
     """
 
     rows: Sequence[RunStory]
     older_us: int | None
     looked: Sequence[RunStory] = ()
+    named_us: Mapping[str, int] = field(default_factory=dict)
+
+    def first(self, most: int) -> Runs:
+        """The first so many of them as a page of their own; the next one begins behind the last."""
+        count = _with_ties(self.named_us, [one.run for one in self.rows], most)
+        if count == len(self.rows):
+            return self
+        return replace(self, rows=self.rows[:count], older_us=self.named_us[self.rows[count - 1].run])
 
 
 def count_naming(environment: str, show: Show, start_us: int, end_us: int, *, most: int | None = None) -> int:
@@ -134,7 +143,7 @@ def runs(
     at = 0
     while at < len(found.runs) and len(rows) < most and (not at or (at < LOOKED and not narrow.is_any)):
         # The next page begins before the moment of the last run here.
-        upto = found.with_ties(found.runs, at + (most if narrow.is_any else max(most, PAGE)))
+        upto = _with_ties(found.newest, found.runs, at + (most if narrow.is_any else max(most, PAGE)))
         page = found.runs[at:upto]
         since_us = min(found.newest[run] for run in page) - LASTS_US
         told = [one for one in stories_of(environment, page, since_us) if not _was_shown(one, before_us, show)]
@@ -142,10 +151,36 @@ def runs(
         rows = [one for one in looked if narrow.keeps(one, end)]
         at = upto
     if not narrow.is_any and len(rows) > most:
-        rows = rows[: found.with_ties([one.run for one in rows], most)]
+        rows = rows[: _with_ties(found.newest, [one.run for one in rows], most)]
         at = found.runs.index(rows[-1].run) + 1
     older_us = found.newest[found.runs[at - 1]] if len(found.runs) > at else found.rest_us
-    return Runs(rows=rows, older_us=older_us, looked=looked)
+    return Runs(rows=rows, older_us=older_us, looked=looked, named_us=found.newest)
+
+
+def names_of_runs(
+    environment: str,
+    *,
+    start: datetime,
+    end: datetime,
+    show: Show = Show.TROUBLED,
+    operation: str = "",
+    breaker: str = "",
+    fingerprint: str = "",
+    grouping: Grouping = AS_SENT,
+    struck: Sequence[Struck] | None = None,
+    narrow: Narrow = _ANY,
+    before_us: int | None = None,
+) -> Sequence[str]:
+    """The names of the runs that a page of `runs` has, without their stories; none where it takes those to find them.
+    One query, up to three for those that still run.
+    """
+    if not (narrow.beside_failures if show is Show.TROUBLED else narrow).is_any:
+        return ()
+    head = grouping.head(fingerprint)
+    wanted = _Wanted(show, operation, breaker, head, grouping, narrow.category, narrow.model.lower(), struck)
+    until_us = min(to_us(end), before_us) if before_us is not None else to_us(end)
+    found = _found(environment, wanted, to_us(start), until_us, PAGE)
+    return found.runs[: _with_ties(found.newest, found.runs, PAGE)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +191,13 @@ class _Found:
     newest: Mapping[str, int]
     rest_us: int | None
 
-    def with_ties(self, runs: Sequence[str], count: int) -> int:
-        """How many of these are a page of so many, with those of the same microsecond as its last one."""
-        count = min(count, len(runs))
-        while 0 < count < len(runs) and self.newest[runs[count]] == self.newest[runs[count - 1]]:
-            count += 1
-        return count
+
+def _with_ties(newest: Mapping[str, int], runs: Sequence[str], count: int) -> int:
+    """How many of these are a page of so many, with those of the same microsecond as its last one."""
+    count = min(count, len(runs))
+    while 0 < count < len(runs) and newest[runs[count]] == newest[runs[count - 1]]:
+        count += 1
+    return count
 
 
 def _found(environment: str, wanted: _Wanted, start_us: int, until_us: int, most: int) -> _Found:

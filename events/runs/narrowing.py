@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Self
 
+from events.narrowing import Narrowed, is_number
 from events.runs.rows import RUNGS, RunStory
 from recovery_ops.rules.words import Category, RunStatus
 
 RUNNING, RECOVERED = "running", "recovered"
 STATUSES = (RUNNING, RECOVERED, *RunStatus)
 """How a run stands: it goes on, it ended well after a failure, or what it said at its end."""
-_TEXT_CHARS = 200
 ASKS = {
     "status": f"one of {', '.join(STATUSES)}",
     "category": "only runs with a failure of this category",
@@ -33,7 +31,7 @@ NUMBERS = ("rung", "failures", "waited_s", "took_s", "cost_usd")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Narrow:
+class Narrow(Narrowed):
     """What is asked for; an empty text and a zero ask for nothing. Of numbers, the least that will do."""
 
     status: str = ""
@@ -49,26 +47,14 @@ class Narrow:
     cost_usd: float = 0.0
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> Self:
-        """What an address asks for; what cannot be read (`faults_in`) asks for nothing."""
-        wrong = faults_in(given)
-        said = {name: given.get(name, "").strip()[:_TEXT_CHARS] for name in ASKS if name not in wrong}
-        numbers = {name: float(said.pop(name)) for name in NUMBERS if said.get(name)}
-        return cls(**{name: word for name, word in said.items() if name not in NUMBERS}, **numbers)  # type: ignore[arg-type]  # texts and numbers, each by its name
+    def is_readable(cls, name: str, text: str) -> bool:
+        """What has a fault (`faults_in`) is not."""
+        return name not in faults_in({name: text})
 
     @property
     def is_any(self) -> bool:
         """Whether every run will do."""
         return self == Narrow()
-
-    @property
-    def chosen(self) -> list[str]:
-        """The names of what is asked for."""
-        return [one.name for one in fields(self) if getattr(self, one.name)]
-
-    def without(self, name: str) -> Narrow:
-        """The same, with one thing not asked for."""
-        return replace(self, **{name: getattr(Narrow(), name)})
 
     @property
     def beside_failures(self) -> Narrow:
@@ -114,12 +100,4 @@ def faults_in(given: Mapping[str, str]) -> dict[str, str]:
         for name, known in words.items()
         if given.get(name, "") not in ("", *known)
     }
-    return faults | {name: "is a number from 0 on" for name in NUMBERS if not _is_number(given.get(name, ""))}
-
-
-def _is_number(text: str) -> bool:
-    try:
-        number = float(text or 0)
-    except ValueError:
-        return False
-    return math.isfinite(number) and 0 <= number < 1e9
+    return faults | {name: "is a number from 0 on" for name in NUMBERS if not is_number(given.get(name) or "0")}

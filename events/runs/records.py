@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -41,16 +41,8 @@ class RunRecord:
         return f"{names.PREFIX}{self.event}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traced:
-    """One trace of a run: its records by span, in order of their first record."""
-
-    trace_id: str
-    spans: Sequence[tuple[str, Sequence[RunRecord]]]
-
-
-def records_of(environment: str, run: str) -> list[RunRecord]:
-    """The first facts of a run, in order; one more than `RECORDS_MOST` where it has more. One query; `fact_by_run`."""
+def records_of(environment: str, run: str, *, most: int = RECORDS_MOST) -> list[RunRecord]:
+    """The first facts of a run, in order; one more than `most` where it has more. One query; `fact_by_run`."""
     found = facts_of_run(environment, run).select_related("agent")
     return [
         RunRecord(
@@ -66,14 +58,5 @@ def records_of(environment: str, run: str) -> list[RunRecord]:
             body=one.body,
             attributes=one.attributes if isinstance(one.attributes, dict) else {},
         )
-        for one in found.order_by("at_us", "sequence_number", "pk")[: RECORDS_MOST + 1]
+        for one in found.order_by("at_us", "sequence_number", "pk")[: most + 1]
     ]
-
-
-def traces_of(records: Iterable[RunRecord]) -> list[Traced]:
-    """The traces that the records name; those that name none are left out."""
-    traces: dict[str, dict[str, list[RunRecord]]] = {}
-    for one in records:
-        if one.trace_id:
-            traces.setdefault(one.trace_id, {}).setdefault(one.span_id, []).append(one)
-    return [Traced(trace_id=trace, spans=list(spans.items())) for trace, spans in traces.items()]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 
 from events.majority import majority
 from events.rows import Bins, CapacityBins, DegradationRow, Fleet, Lanes
-from events.timelines.charts import Band, Chart, Lane, compose
+from events.timelines.charts import Band, Chart, Lane, Table, compose
 from events.timelines.choosing import EVERYTHING, Choice
 from events.timelines.counts import By, Earlier, capacity_band, failures_band, rejections_band
 from events.timelines.durations import TimeInState, time_in_state
@@ -30,6 +31,7 @@ from events.timelines.states import (
 from events.wording import count_text, state_word
 
 LANES_MOST = 40
+NOTHING_UNTOLD: Mapping[str, str] = MappingProxyType({})
 DESIRED = "Desired"
 OBSERVED = "Observed, majority"
 
@@ -145,13 +147,15 @@ def timeline(
     marks: Sequence[Mark] | None = None,
     questions: Sequence[Question] | None = None,
     earlier: tuple[Earlier, Earlier, Earlier] | None = None,
+    untold: Mapping[str, str] = NOTHING_UNTOLD,
+    notes: Mapping[str, str] = NOTHING_UNTOLD,
 ) -> Chart:
     """Everything that went on in one window, band under band, so that one glance down a moment tells the story.
 
     Before `began`, the environment's first sign of life, nothing is drawn, because nothing could be known. `marks` are
-    what people did, `questions` what was put to them, `earlier` the failures, refused calls and capacity
-    errors to compare with. What `choice` leaves out is not drawn; a band of lanes none of which has what is looked for
-    in its name is left out whole. What it pins stands on top, the bands below in its order.
+    what people did, `questions` what was put to them, `earlier` what to compare with. What `choice` leaves out is not
+    drawn; a band of lanes none of which has what is looked for in its name is left out whole. What it pins stands on
+    top, the bands below in its order. Of a band in `untold` only the words why are; `notes` stand beside others.
     """
     start, end = lanes.start, lanes.end
     fleet = choice.fleet(_fleet(lanes))
@@ -169,18 +173,30 @@ def timeline(
     if isinstance(lanes, Fleet):
         bands.append(reporters_band(lanes.presences, start=start, end=end))
     if marks is not None:
-        told = _has_lanes(questions, choice)
-        bands.append(marks_band([one for one in marks if one.href not in told], start=start, end=end))
+        bands.append(marks_band(_without_lanes(marks, questions, choice), start=start, end=end))
     times = fleet_times(fleet)
     has_breakers = choice.has_band("breakers") or bool(choice.pinned("breakers"))
     return compose(
-        arranged([band for band in bands if _is_shown(band, choice)], choice),
+        arranged([_told(band, untold, notes) for band in bands if _is_shown(band, choice)], choice),
         start=start,
         end=end,
         began=began,
         times=sum(times.values(), TimeInState()) if has_breakers else None,
         more=[times_table(times, "Breaker")] if has_breakers else [],
     )
+
+
+def _told(band: Band, untold: Mapping[str, str], notes: Mapping[str, str]) -> Band:
+    """The band; empty, with the words why, where what it shows is not told."""
+    if band.key not in untold:
+        return replace(band, caption=f"{band.caption} {notes.get(band.key, '')}".rstrip())
+    table = Table(title=band.title, columns=("From",), rows=())
+    return replace(band, traces=(), lanes=(), top=0.0, value="", table=table, caption=untold[band.key])
+
+
+def _without_lanes(marks: Sequence[Mark], questions: Sequence[Question] | None, choice: Choice) -> list[Mark]:
+    told = _has_lanes(questions, choice)
+    return [one for one in marks if one.href not in told]
 
 
 def _has_lanes(questions: Sequence[Question] | None, choice: Choice) -> set[str]:

@@ -66,6 +66,8 @@ class Mark:
     why: str
     href: str
     until: datetime | None = None
+    tags: tuple[str, ...] = ()
+    """Of what somebody noted."""
 
 
 def marks_band(marks: Iterable[Mark], *, start: datetime, end: datetime, is_cut: bool = False) -> Band:

@@ -41,6 +41,7 @@ SETTLES_MS = 1_500
 
 AIM_QUERIES, AIM_SERVER_MS, AIM_HTML_KB, AIM_FIRST_KB, AIM_FIRST_CHART_KB = 15, 250, 50, 90, 1_300
 AIM_LCP_MS, AIM_LCP_CHART_MS, AIM_INP_MS, AIM_CLS = 1_200, 1_800, 150, 0.05
+AIM_NODES, AIM_NODES_CHART, AIM_FIGURE_KB = 3_000, 6_000, 50
 
 OBSERVE = """
 window.seen = { lcp: 0, cls: 0, inp: 0 };
@@ -50,6 +51,12 @@ on("largest-contentful-paint", (one) => (seen.lcp = one.startTime));
 on("layout-shift", (one) => one.hadRecentInput || (seen.cls += one.value));
 on("event", (one) => one.interactionId && (seen.inp = Math.max(seen.inp, one.duration)), { durationThreshold: 16 });
 """
+DRAWN = """async () => {
+  const hosts = [...document.querySelectorAll("[data-figure-url]")];
+  for (const host of hosts) host.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+  while (!hosts.every((host) => host.querySelector(".main-svg"))) await new Promise(requestAnimationFrame);
+}"""
+"""Waits for every chart of the page; on one without any there is nothing to wait for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +82,9 @@ class Seen:
     lcp_ms: float
     inp_ms: float
     cls: float
+    nodes: int
+    figure_kb: float
+    """The largest figure of the page, as it comes; 0 where there is none."""
 
 
 class NoBrowser(Exception):
@@ -125,13 +135,17 @@ def _of_browser(seen: dict[str, Seen], cpu_slower: int) -> list[Report]:
     profile = f"{cpu_slower} × slower CPU, {DOWN_MBIT} Mbit/s, {DELAY_MS} ms"
     first, lcp = Report("pages: first load"), Report(f"pages: largest paint ({profile})")
     inp, cls = Report(f"pages: slowest answer to a key or click ({profile})"), Report("pages: layout shift")
+    nodes, figures = Report("pages: elements"), Report("pages: largest figure")
     for name, one in seen.items():
         is_chart = name in WITH_CHARTS
         first.add(name, one.first_kb, "kB", aim=AIM_FIRST_CHART_KB if is_chart else AIM_FIRST_KB)
         lcp.add(name, one.lcp_ms, "ms", aim=AIM_LCP_CHART_MS if is_chart else AIM_LCP_MS)
         inp.add(name, one.inp_ms, "ms", aim=AIM_INP_MS)
         cls.add(name, one.cls, "", aim=AIM_CLS)
-    return [first, lcp, inp, cls]
+        nodes.add(name, one.nodes, "elements", aim=AIM_NODES_CHART if is_chart else AIM_NODES)
+        if is_chart:
+            figures.add(name, one.figure_kb, "kB", aim=AIM_FIGURE_KB)
+    return [first, lcp, inp, cls, nodes, *([figures] if figures.figures else [])]
 
 
 def _looked_at(server: Server, paths: dict[str, str], cpu_slower: int) -> dict[str, Seen]:
@@ -171,8 +185,17 @@ def _look(browser: Any, kept: Any, url: str, cpu_slower: int) -> Seen:
     page.get_by_role("button", name="Switch theme").click()
     page.wait_for_timeout(SETTLES_MS)
     inp_ms = page.evaluate("seen.inp")
+    nodes, figure_kb = _drawn(page)
     context.close()
-    return Seen(first_kb, painted["lcp"], inp_ms, painted["cls"])
+    return Seen(first_kb, painted["lcp"], inp_ms, painted["cls"], nodes, figure_kb)
+
+
+def _drawn(page: Any) -> tuple[int, float]:
+    """How many elements a page has once its charts are drawn, and how many kB its largest figure is, as it comes."""
+    page.evaluate(DRAWN)
+    hosts = "[...document.querySelectorAll('[data-figure-url]')].map((one) => new URL(one.dataset.figureUrl, location))"
+    came = f"{hosts}.map(({{ href }}) => performance.getEntriesByName(href).at(-1).encodedBodySize)"
+    return page.evaluate("document.querySelectorAll('*').length"), max(page.evaluate(came), default=0) / 1000
 
 
 @contextmanager

@@ -19,8 +19,9 @@ from events.queries.beginnings import first_sign_of_life
 from events.queries.breakers import counts_among, providers_of, reported, standing_among, standing_of, states_of
 from events.queries.counted import calls_through, counted, in_flight
 from events.queries.evidence import evidence_of
-from events.queries.instance import breakers_in, failures_of, revisions_of
+from events.queries.instance import breakers_in, failures_of, last_events_of, revisions_of
 from events.queries.moves import moves_within
+from events.queries.over_time import instance_over_time
 from events.queries.plays import played
 from events.queries.retrying import calls_and_retries
 from events.queries.sums import calls_between, sums_earlier
@@ -41,6 +42,7 @@ RANGES = {
 }
 _ROLLOUT = timedelta(minutes=30)
 """What the gate of a rollout compares."""
+_SOME_CALLS = {"provider": "helios", "service": "billing"}
 _WINDOWS_S = (300, 3_600, 86_400)
 
 
@@ -76,10 +78,14 @@ _Asked = tuple[str, Callable[[], Any]]
 
 def _figures(place: Place, span: dict[str, Any]) -> Iterator[_Asked]:
     environment, one = place.environment, place.breaker
+    ranges = queries.Ranges(span["start"], span["end"])
+    yield "overview", lambda: queries.overview_numbers(environment, now=place.now, ranges=ranges)
     yield "fleet lanes", lambda: queries.fleet_lanes(environment, **span, now=place.now)
     yield "fleet lanes of one breaker", lambda: queries.fleet_lanes(environment, **span, breaker=one, now=place.now)
     yield "instance lanes of one breaker", lambda: queries.segments(environment, **span, breaker=one, now=place.now)
+    yield "fleet lanes of a service", lambda: queries.fleet_lanes(environment, **span, now=place.now, service="billing")
     yield "sums", lambda: queries.sums_per_bin(environment, **span)
+    yield "sums of some calls", lambda: queries.sums_per_bin(environment, **span, of_calls=_SOME_CALLS)
     yield "sums of one breaker", lambda: queries.sums_per_bin(environment, **span, breaker=one)
     yield "failures per bin", lambda: queries.failures_per_bin(environment, **span)
     yield "failures per bin of one breaker", lambda: queries.failures_per_bin(environment, **span, breaker=one)
@@ -107,6 +113,7 @@ def _lists(place: Place, span: dict[str, Any]) -> Iterator[_Asked]:
     yield "what became of their runs", lambda: mixes(environment, seen, {one.fingerprint for one in seen[: runs.PAGE]})
     for show in runs.Show:
         yield f"runs: {show.value}", partial(runs.runs, environment, **span, show=show)
+        yield f"names of runs: {show.value}", partial(runs.names_of_runs, environment, **span, show=show)
     yield "waits that servers asked for", lambda: capacity.waits_asked_for(environment, **span)
     yield "capacity events", lambda: capacity.capacity_events(environment, **span, now=place.now)
 
@@ -130,7 +137,7 @@ def _earlier(environment: str, span: dict[str, Any]) -> Any:
 
 def _standing(place: Place) -> Iterator[_Asked]:
     environment, one, now = place.environment, place.breaker, place.now
-    yield "overview", lambda: queries.overview_numbers(environment, now=now)
+    yield "last incident", lambda: queries.last_trouble(environment, now=now)
     yield "sentence", lambda: queries.sentence(environment, now)
     yield "breakers", lambda: queries.breakers(environment, now=now)
     yield "breaker", lambda: queries.breaker(environment, one, now=now)
@@ -161,7 +168,7 @@ def _of_instances(place: Place) -> Iterator[_Asked]:
     agents = queries.fleet(environment, now=now)
     ids = [agent.id for agent in agents]
     yield "gate of a rollout", lambda: counted(environment, ids, start=now - _ROLLOUT, end=now)
-    yield "breakers among some instances", lambda: counts_among(environment, ids[::2], ids[1::2])
+    yield "breakers among some instances", lambda: counts_among(environment, ids[::2], ids[1::2], now=now)
     yield "calls under way", lambda: in_flight(environment, now=now)
     yield "providers of breakers", lambda: providers_of(environment, now=now)
     yield "calls let through", lambda: calls_through(environment, ids, start=now - _ROLLOUT, end=now)
@@ -170,6 +177,8 @@ def _of_instances(place: Place) -> Iterator[_Asked]:
         yield "breakers of one instance", partial(breakers_in, agent.id, now=now)
         yield "failures of one instance", partial(failures_of, environment, agent.id, now=now)
         yield "revisions of one instance", partial(revisions_of, environment, agent.id, now=now)
+        yield "last events of one instance", partial(last_events_of, agent.id)
+        yield "how one instance stood", partial(instance_over_time, agent, start=now - _ROLLOUT, end=now)
         yield "settings of one instance", partial(queries.settings_in_force, agent.id)
 
 

@@ -173,7 +173,7 @@ def _carried_out(
         **dict.fromkeys(("annotate", "annotations"), annotating.run),
         "capacity": capacity.run,
         **dict.fromkeys(
-            ("agents", "overrides", "explain", "simulate", "degradations", "amplification", "api"), looking.run
+            ("agents", "label", "overrides", "explain", "simulate", "degradations", "amplification", "api"), looking.run
         ),
         "escalations": escalations.run,
         "exports": exports.run,

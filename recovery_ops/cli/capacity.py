@@ -1,4 +1,4 @@
-"""The command line about outages: list, show, merge, split, set apart, take back; over HTTP."""
+"""The command line about outages: list, show, note, ask people, merge, split, set apart, take back; over HTTP."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NARROWED = {
 
 def add_words(verbs: Any) -> None:
     """The verb `capacity` and what can be done with outages."""
-    capacity = verbs.add_parser("capacity", help="outages and overloads: list, show, merge, split, apart, undo")
+    capacity = verbs.add_parser("capacity", help="outages and overloads: list, show, note, escalate, merge …")
     words = capacity.add_subparsers(dest="word", required=True)
     listed = words.add_parser("list", help="those of the last day, the newest first")
     add_paging(listed)
@@ -42,9 +42,14 @@ def add_words(verbs: Any) -> None:
     split.add_argument("--at", required=True, metavar="MOMENT", help="in ISO 8601: 2026-01-31T14:05:00Z")
     apart = words.add_parser("apart", help="what the rule joined to others is an outage of its own")
     undo = words.add_parser("undo", help="take a merge, a split or what was set apart back; see show")
-    for one in (split, apart, undo):
+    note = words.add_parser("note", help="a line on its page: the reason is the note")
+    escalate = words.add_parser("escalate", help="ask a queue about it; there is one open question about an outage")
+    escalate.add_argument("--queue", required=True)
+    escalate.add_argument("--question", required=True, help="what the queue is to decide or do")
+    escalate.add_argument("--severity", help="as the policy says of questions, where it is not said")
+    for one in (split, apart, undo, note, escalate):
         one.add_argument("number", type=int)
-    for one in (merge, split, apart, undo):
+    for one in (merge, split, apart, undo, note, escalate):
         one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
         one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
 
@@ -67,10 +72,13 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
         body["at"] = options.at
     elif options.word == "undo":
         path = f"{_PATH}/arrangements/{options.number}/undo"
+    elif options.word == "escalate":
+        body |= {name: said for name in ("queue", "question", "severity") if (said := getattr(options, name))}
     done = console.ask("POST", path, body)
     noted = "Nothing was changed. It would be: " if done["dry_run"] else ""
     noted = noted or ("It was so already: " if done["was_already"] else "")
-    say(f"{noted}{options.word} CE-{done['event']}")
+    question = f": ESC-{done['escalation']['number']}" if "escalation" in done and not done["dry_run"] else ""
+    say(f"{noted}{options.word} CE-{done.get('event', options.number)}{question}")
     return DONE
 
 
@@ -82,6 +90,10 @@ def _show(console: Asking, options: argparse.Namespace, say: Say) -> int:
     for one in found["arrangements"]:
         about = "" if one["other"] is None else f" and CE-{one['other']}"
         say(f"  {one['kind']} {one['number']}: CE-{one['event']}{about}, by {one['made_by']}: {one['reason']}")
+    for number in found["escalations"]:
+        say(f"  asked about in ESC-{number}")
+    for one in found["notes"]:
+        say(f"  {one['at'][:19]} {one['by']}: {one['text']}")
     for name in ("operations", "breakers_opened", "services"):
         if told := found["event"][name]:
             say(f"  {name.replace('_', ' ')}: {', '.join(f'{one} {count}' for one, count in told.items())}")

@@ -17,6 +17,7 @@ _ACTS = {
     "assign": "give it to a person",
     "snooze": "put it off",
     "escalate": "ask another queue",
+    "step": "ask a later step of its chain at once; with --dry-run it says whom that reaches",
     "note": "say something about it",
     "entry": "add what happened to its timeline, at its own time",
     "label": "give it labels, or take some away",
@@ -60,6 +61,8 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
             one.add_argument("--for", dest="for_s", type=seconds, default=3600.0, metavar="TIME", help="30m, 2h … (1h)")
         if word == "label":
             one.add_argument("--labels", required=True, help="separated by commas; behind a minus: taken away")
+        if word == "step":
+            one.add_argument("--step", required=True, type=int, help="its number in the chain, from 1")
         if word == "merge":
             one.add_argument("--into", required=True, type=int, help="the number of the other")
         if word in ("approve", "reject", "edit"):
@@ -114,7 +117,7 @@ def _asked_when(step: Mapping[str, Any]) -> str:
 
 
 def _act(console: Asking, options: argparse.Namespace, say: Say) -> int:
-    names = ("reason", "dry_run", "to", "for_s", "into", "text", "labels", "happened_at")
+    names = ("reason", "dry_run", "to", "for_s", "into", "step", "text", "labels", "happened_at")
     body = {name: value for name in names if (value := getattr(options, name, None)) is not None and value is not False}
     found = console.ask("POST", _PATH, {**body, "verb": options.word, "numbers": options.numbers})
     for result in found["results"]:
@@ -131,6 +134,8 @@ def _told(result: Mapping[str, Any], word: str) -> str:
         return f"{name}: it was so already"
     one = done["escalation"]
     tried = " (nothing was changed)" if done["dry_run"] else ""
+    if "reaches" in done:
+        tried = f", reaches {done['reaches']}{tried}"
     return f"{name}: {word}{tried}; {one['resolution'] or 'open'}, owner {one['assigned_to'] or 'nobody'}"
 
 

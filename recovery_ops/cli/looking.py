@@ -1,4 +1,4 @@
-"""The command line about what stands: agents, overrides, which rule wins, and any address of the API; over HTTP."""
+"""The command line about what stands: agents and their labels, overrides, which rule wins, any address of the API."""
 
 from __future__ import annotations
 
@@ -18,12 +18,28 @@ _LIMITS = (
     ("consecutive_failures", "failures in a row that open; 0 is off"),
     ("sliding_window_size", "calls, or seconds, in the window"),
 )
+_FLEET = (
+    ("service", "only this service"),
+    ("group", "only this group"),
+    ("version", "only this version"),
+    ("label", "only with this label"),
+    ("state", "only those that report, start, run, drain or are unreachable: reporting, starting …"),
+)
 _RANGE = (("from", "a moment in ISO 8601 (a day ago)"), ("to", "a moment in ISO 8601 (now)"))
 
 
 def add_words(verbs: Any) -> None:
     """The verbs that only look, and `api` for what has no verb of its own."""
-    add_paging(verbs.add_parser("agents", help="who reports, and what each obeys"))
+    agents = verbs.add_parser("agents", help="who reports, and what each obeys")
+    add_paging(agents)
+    for name, brief in _FLEET:
+        agents.add_argument(f"--{name}", help=brief)
+    label = verbs.add_parser("label", help="give an instance labels, or take some away")
+    label.add_argument("service")
+    label.add_argument("instance")
+    label.add_argument("--labels", required=True, help="separated by commas; behind a minus: taken away")
+    label.add_argument("--reason", help="kept in the audit log (that it was done on the command line)")
+    label.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
     add_paging(verbs.add_parser("overrides", help="what people impose: what holds, then what begins soonest"))
     explain = verbs.add_parser("explain", help="which override and which rule wins at a place, and why")
     explain.add_argument("operation")
@@ -68,6 +84,8 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
         return _explain(console, options, say)
     if options.verb == "simulate":
         return _simulate(console, options, say)
+    if options.verb == "label":
+        return _label(console, options, say)
     if options.verb == "overrides":
         return _overrides(console, options, say)
     path, name, lines, nothing = {
@@ -75,8 +93,18 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
         "degradations": ("/api/v1/degradations", "degradations", _reduction, "Nothing was reduced."),
         "amplification": ("/api/v1/amplification", "rows", _amplified, "No call was counted."),
     }[options.verb]
-    asked = urlencode(range_of(options))
+    narrowed = {name: said for name, _ in _FLEET if (said := getattr(options, name, None))}
+    asked = urlencode(narrowed | range_of(options))
     say_rows(console, path + (f"?{asked}" if asked else ""), name, options, lines, say, nothing=nothing)
+    return DONE
+
+
+def _label(console: Asking, options: argparse.Namespace, say: Say) -> int:
+    body = {"service": options.service, "instance": options.instance, "labels": options.labels}
+    body |= {"reason": options.reason or "done on the command line"} | ({"dry_run": True} if options.dry_run else {})
+    done = console.ask("POST", "/api/v1/fleet/labels", body)
+    would = "Nothing was changed. It would be: " if done["dry_run"] else ""
+    say(f"{would}{done['service']}/{done['instance']}: {', '.join(done['labels']) or 'no label'}")
     return DONE
 
 
@@ -139,7 +167,9 @@ def _agent(one: Mapping[str, Any]) -> Iterable[str]:
     refused = (
         f"; refused revision {one['rejected_revision']}: {one['rejected_reason']}" if one["rejected_reason"] else ""
     )
-    yield f"{one['service']}/{one['instance']} {one['version'] or '-'}: {standing}, revision {one['revision']}{refused}"
+    labels = f" ({', '.join(one['labels'])})" if one["labels"] else ""
+    named = f"{one['service']}/{one['instance']} {one['version'] or '-'}{labels}"
+    yield f"{named}: {standing}, revision {one['revision']}{refused}"
 
 
 def _override(one: Mapping[str, Any]) -> Iterable[str]:

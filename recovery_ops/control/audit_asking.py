@@ -22,9 +22,17 @@ ASKS = {
     "did": "only this verb, as breaker.trip, or every verb of a kind, as breaker",
     "object": "only what was done to something with this in its name",
     "outcome": f"{AuditEntry.OK} or {AuditEntry.REFUSED}",
+    "override": "yes: only what made, changed or ended an override; no: everything else",
     "q": "only what has this in its reason, or in why it was refused",
 }
 """What a list of entries may be narrowed by, and what that means."""
+
+
+OVERRIDE_VERBS = (
+    *("breaker.trip", "breaker.disable", "breaker.observe", "breaker.release", "breaker.extend", "breaker.expire"),
+    *("load.shed", "load.pass", "load.extend", "load.expire"),
+)
+"""What makes, changes or ends what an operator imposes; shed load goes by the same rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +82,9 @@ class Looked:
 def conditions_in(given: Mapping[str, str]) -> list[Condition]:
     """What an address asks for, in the order of `ASKS`; what is empty or too long to be met asks for nothing."""
     said = {name: given.get(name, "").strip()[:NAME_CHARS] for name in ASKS}
+    imposes = Q(verb__in=OVERRIDE_VERBS)
     met_by = {
+        "override": ~imposes if said["override"] == "no" else imposes,
         "who": Q(actor_name=said["who"]),
         "kind": Q(actor_kind=said["kind"]),
         "did": Q(verb=said["did"]) | Q(verb__startswith=f"{said['did']}."),

@@ -34,7 +34,17 @@ class Part:
     @property
     def words(self) -> str:
         """`rules.search_web.knobs.max_retries 3 → 5`."""
-        return f"{self.path} {_word(self.before)} → {_word(self.after)}"
+        return f"{self.path} {self.before_word} → {self.after_word}"
+
+    @property
+    def before_word(self) -> str:
+        """`3`, `not set`."""
+        return _word(self.before)
+
+    @property
+    def after_word(self) -> str:
+        """`5`, `none`."""
+        return _word(self.after)
 
 
 def written(document: Mapping[str, Any]) -> str:

@@ -1,26 +1,42 @@
-"""What an overview tells beside the facts: keys that end, questions that come back, causes that are new or back.
+"""What an overview tells beside the facts: keys that end, questions that were asked or come back, causes that are new
+or back.
 
 With it comes the hash at the end of the audit log, which tells whether what is desired has to be read anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db.models import CharField, DateTimeField, F, QuerySet, Value
+from django.db.models import CharField, DateTimeField, Exists, F, Q, QuerySet, Value
 from django.db.models.functions import Cast
 
-from events.models import AgentKey
-from recovery_ops.control.models import AuditHead, Escalation, FailureCase, SeenFailure
+from events.models import AgentKey, Fact
+from events.moments import to_us
+from events.queries.sums import FAILED as FAILURE
+from recovery_ops.control.models import (
+    AuditHead,
+    Channel,
+    Escalation,
+    FailureCase,
+    NotifyLook,
+    PolicyRelease,
+    SeenFailure,
+)
 
 KEYS_AHEAD = timedelta(days=7)
 SNOOZES_AHEAD = timedelta(hours=24)
 NEW_FOR = timedelta(hours=1)
-MOST = 200
-HEAD, KEY, SNOOZE, REGRESSED, NEW = "0 head", "1 key", "2 snooze", "4 regressed", "3 new"
+MOST = 2_000
+HEAD, LOOKED, KEY, SNOOZE, REGRESSED = "0 head", "0 looked", "1 key", "2 snooze", "3 regressed"
+FAILED, RELEASED, CHANNEL = "0 failed", "0 released", "1 channel"
+NEW, ASKED = "4 new", "5 asked"
 """In the order in which they are read: what there may be most of stands last."""
+BEGINS_FOR = timedelta(days=7)
+"""So long an environment is young, and what is still to be done first is said."""
+_LOOKED_WITHIN = timedelta(minutes=5)
 _TEXT, _MOMENT = CharField(), DateTimeField()
 
 
@@ -35,16 +51,24 @@ class Due(NamedTuple):
     why: str
 
 
-def due_in(environment: str, *, now: datetime) -> list[Due]:
+def due_in(
+    environment: str, *, now: datetime, since: datetime | None = None, wants_beginnings: bool = False
+) -> list[Due]:
     """Keys that end within a week, questions that come back within a day, causes that are back, and those of the last
-    hour that were never seen before, as far as a notification rule asks for such; before them the end of the audit log.
-    At most 200. One query.
+    hour that were never seen before, as far as a notification rule asks for such (`LOOKED` says when it was looked);
+    before them the end of the audit log. With `since`, those new from then on, and the questions that were asked from
+    then on; with `wants_beginnings`, whether any call failed within a week, and whether there is a policy and a channel
+    of one's own. At most 2,000, so that the last kinds may not be whole (`is_cut`). One query.
     """
+    since = now if since is None else since
     end = AuditHead.objects.filter(environment=environment)
     keys = AgentKey.objects.filter(environment=environment, revoked_at=None, expires_at__gt=now)
     asleep = Escalation.objects.filter(environment=environment, resolved_at=None, snoozed_until__gt=now)
     back = FailureCase.objects.filter(environment=environment, state=FailureCase.REGRESSED)
-    new = SeenFailure.objects.filter(environment=environment, first_at__gt=now - NEW_FOR, first_at__lte=now)
+    new = SeenFailure.objects.filter(environment=environment, first_at__gt=min(since, now - NEW_FOR), first_at__lte=now)
+    looked = NotifyLook.objects.filter(environment=environment, failures_at__gt=now - _LOOKED_WITHIN)
+    open_since = Q(resolved_at=None) | Q(resolved_at__gte=since)
+    asked = Escalation.objects.filter(open_since, environment=environment, opened_at__gte=since, opened_at__lt=now)
     first, *others = (
         _told(end, HEAD, Value(now), ref="hash"),
         _told(keys.filter(expires_at__lt=now + KEYS_AHEAD), KEY, F("expires_at"), ref="prefix", name="name"),
@@ -53,8 +77,22 @@ def due_in(environment: str, *, now: datetime) -> list[Due]:
         ),
         _told(back, REGRESSED, F("decided_at"), ref="fingerprint", by="decided_by", why="reason"),
         _told(new, NEW, F("first_at"), ref="fingerprint"),
+        _told(looked, LOOKED, F("failures_at")),
+        _told(asked, ASKED, F("opened_at"), ref="id"),
     )
+    if wants_beginnings:
+        others += _beginnings(environment, keys=AgentKey.objects.filter(environment=environment), now=now)
     return [Due._make(row) for row in first.union(*others, all=True).order_by("told_kind", "told_at")[:MOST]]
+
+
+def _beginnings(environment: str, *, keys: QuerySet[AgentKey], now: datetime) -> Iterator[QuerySet[Any, Any]]:
+    """What is done in an environment first. Who fails came in with a key, so that the keys may be asked for it."""
+    failures = Fact.objects.filter(environment=environment, event=FAILURE, at_us__gt=to_us(now - BEGINS_FOR))
+    yield _told(keys.filter(Exists(failures)), FAILED, Value(now), ref="prefix")
+    yield _told(
+        PolicyRelease.objects.filter(environment=environment, version=1), RELEASED, F("created_at"), ref="version"
+    )
+    yield _told(Channel.objects.filter(environment=environment, removed_at=None), CHANNEL, Value(now), name="name")
 
 
 def _told(found: QuerySet[Any], kind: str, at: F | Value, **columns: str) -> QuerySet[Any, Any]:
@@ -75,3 +113,13 @@ def head_in(due: Iterable[Due]) -> str:
 def of_kind(due: Iterable[Due], kind: str) -> list[Due]:
     """Those of one kind."""
     return [one for one in due if one.kind == kind]
+
+
+def new_lately(due: Iterable[Due], now: datetime) -> list[Due]:
+    """The causes of the last hour that were never seen before."""
+    return [one for one in of_kind(due, NEW) if one.at > now - NEW_FOR]
+
+
+def is_cut(due: Sequence[Due]) -> bool:
+    """Whether there was more than is read."""
+    return len(due) == MOST

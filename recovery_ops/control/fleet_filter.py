@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Self
 
+from events.narrowing import Narrowed, is_number
 from events.rows import AgentRow
 
 REPORTING, UNREACHABLE = "reporting", "unreachable"
@@ -17,50 +16,38 @@ ASKS = {
     "service": "only instances of this service",
     "group": "only instances of this group",
     "version": "only instances of this version",
+    "label": "only instances that people gave this label",
     "state": f"one of {', '.join(STATES)}",
     "silent_s": "only instances that were last heard of so many seconds ago at least",
     "q": "only instances with this in their name",
 }
-_TEXT_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetFilter:
+class FleetFilter(Narrowed):
     """What is asked for; empty asks for nothing."""
 
     service: str = ""
     group: str = ""
     version: str = ""
+    label: str = ""
     state: str = ""
     silent_s: str = ""
     q: str = ""
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> Self:
-        """What an address asks for; a number or a status that is none asks for nothing."""
-        said = {name: given.get(name, "").strip()[:_TEXT_CHARS] for name in ASKS}
-        if said["state"] not in STATES:
-            said["state"] = ""
-        if not _is_number(said["silent_s"]):
-            said["silent_s"] = ""
-        return cls(**said)
+    def is_readable(cls, name: str, text: str) -> bool:
+        """A number or a status has to be one."""
+        return is_number(text) if name == "silent_s" else name != "state" or text in STATES
 
-    @property
-    def said(self) -> dict[str, str]:
-        """What is asked for, by name."""
-        return {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name)}
-
-    def without(self, name: str) -> FleetFilter:
-        """The same, with one thing not asked for."""
-        return replace(self, **{name: ""})
-
-    def keeps(self, agent: AgentRow, now: datetime) -> bool:
-        """Whether an instance is one of those that are asked for."""
+    def keeps(self, agent: AgentRow, now: datetime, labels: Collection[str] = ()) -> bool:
+        """Whether an instance with these labels is one of those that are asked for."""
         silent_s = (now - agent.last_seen).total_seconds()
         return (
             self.service in ("", agent.service)
             and self.group in ("", agent.group)
             and self.version in ("", agent.version)
+            and (not self.label or self.label.lower() in labels)
             and (self.state in ("", status_of(agent)) or (self.state == REPORTING and agent.is_reachable))
             and (not self.silent_s or silent_s >= float(self.silent_s))
             and self.q.lower() in agent.instance.lower()
@@ -70,10 +57,3 @@ class FleetFilter:
 def status_of(agent: AgentRow) -> str:
     """What an instance says of itself; silence counts more than its last word."""
     return (agent.status or REPORTING) if agent.is_reachable else UNREACHABLE
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text)) and float(text) >= 0
-    except ValueError:
-        return False

@@ -13,6 +13,7 @@ from django.utils.http import urlencode
 
 from events.deployments.asking import Deployment, deployments
 from events.timelines import Kind, Mark
+from events.timelines.narrowing import EVERY, Narrow
 from events.window import Window
 from recovery_ops.control.actions import words_of
 from recovery_ops.control.models import Annotation, Escalation, LoadShed, Override, PolicyRelease, PolicyRollout, Reset
@@ -49,19 +50,23 @@ class _Row(NamedTuple):
 _SCOPED = {name: F(name) for name in ("operation", "service", "instance", "group")}
 
 
-def marks_in(environment: str, window: Window, breaker: str) -> list[Mark]:
-    """The acts of a window and what was deployed, newest first; with a `breaker` those that concern it. Two queries."""
+def marks_in(environment: str, window: Window, breaker: str, narrow: Narrow = EVERY) -> list[Mark]:
+    """The acts of a window and what was deployed, newest first; with a `breaker` those that concern it. Of annotations
+    those with the tag, and of a service its own deployments and what may reach it. Two queries.
+    """
     told = deployments(environment, start=window.start, end=window.end, breaker=breaker)
-    found = [*acts_in(environment, window, breaker), *map(_deployed, told)]
+    deployed = [one for one in told if narrow.service in ("", one.service)]
+    found = [*acts_in(environment, window, breaker, narrow), *map(_deployed, deployed)]
     return sorted(found, key=lambda mark: mark.at, reverse=True)[:MOST]
 
 
-def acts_in(environment: str, window: Window, breaker: str) -> list[Mark]:
+def acts_in(environment: str, window: Window, breaker: str, narrow: Narrow = EVERY) -> list[Mark]:
     """What people and the policy did in a window, newest first: releases and rollouts of the policy, overrides, resets,
     shed load, escalations and annotations; with a `breaker` those that concern it. One query.
     """
     first, *others = (
-        _acts(kind, environment, window, what, at, said).filter(_about(said, breaker)) for kind, what, at, said in _ARMS
+        _acts(kind, environment, window, what, at, said).filter(_about(said, breaker), _meant(kind, said, narrow))
+        for kind, what, at, said in _ARMS
     )
     rows = first.union(*others, all=True).order_by("-told_at")[:MOST]
     acts = map(_Row._make, rows)
@@ -97,6 +102,18 @@ def _about(said: Mapping[str, Any], breaker: str) -> Q:
     if not breaker or "operation" not in said:
         return Q()
     return Q(operation__in=("", breaker)) | Q(operation__contains=ANY)
+
+
+def _meant(kind: type[Model], said: Mapping[str, Any], narrow: Narrow) -> Q:
+    """What a tag and a service leave of the acts of one table."""
+    meant = Q()
+    if narrow.tag and kind is Annotation:
+        meant &= Q(tags__contains=f"|{narrow.tag}|")
+    if narrow.service and kind is Escalation:
+        meant &= Q(service=narrow.service)
+    elif narrow.service and "service" in said:
+        meant &= Q(service__in=(narrow.service, ANY))
+    return meant
 
 
 def _acts(
@@ -185,6 +202,7 @@ def _mark(act: _Row, window: Window) -> Mark:
         why=_why(act),
         href=_href(act, window),
         until=act.until,
+        tags=tuple(act.why.strip("|").split("|")) if act.what == "noted" and act.why else (),
     )
 
 

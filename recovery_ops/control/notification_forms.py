@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -16,6 +17,7 @@ from recovery_ops.rules.chains import EVERYBODY
 from recovery_ops.rules.telling import Severity
 
 CHAIN_ROWS = 6
+_PREVIEWED_FROM, _PREVIEWED_TO = 2000, 2200
 KIND_WORDS = {
     Channel.SLACK: "Slack, or what takes Slack’s incoming webhooks (Mattermost, Rocket.Chat)",
     Channel.WEBHOOK: "Webhook: JSON with a signature, for programs of your own",
@@ -139,6 +141,13 @@ class ChainForm(SettingForm):
     name = forms.CharField(max_length=64, label="Queue", help_text="* is every queue that has no chain of its own.")
     is_on = forms.BooleanField(required=False, initial=True, label="Switched on")
     version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+    opened_at = forms.DateTimeField(
+        required=False,
+        label="Opened at",
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+        input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
+        error_messages={"invalid": "Write a moment like 2026-01-31T22:00."},
+    )
 
     def __init__(
         self,
@@ -169,6 +178,13 @@ class ChainForm(SettingForm):
         self.order_fields(
             [name for name in self.fields if name not in ("reason", "key", "is_on")] + ["is_on", "reason", "key"]
         )
+
+    def clean_opened_at(self) -> datetime | None:
+        """A moment near the ends of the calendar cannot be told in every zone, nor what is asked days later."""
+        opened_at: datetime | None = self.cleaned_data["opened_at"]
+        if opened_at is not None and not _PREVIEWED_FROM <= opened_at.year < _PREVIEWED_TO:
+            raise forms.ValidationError(f"Write a moment between {_PREVIEWED_FROM} and {_PREVIEWED_TO}.")
+        return opened_at
 
     def rows(self) -> list[tuple[int, Any, Any, Any]]:
         """The fields of each step: its number, after, channel and person."""

@@ -122,6 +122,14 @@ def field_of(path: str) -> str:
     return path.replace("[", ".").replace("]", "")
 
 
+def section_of(path: str) -> str:
+    """The section of the form that shows what stands at a path."""
+    name = path.replace("[", ".").partition(".")[0]
+    if name == "foreground_sources":
+        return "foreground"
+    return name if name in OWN_SECTIONS else "others"
+
+
 # -- to the page ------------------------------------------------------------------------------------------------------
 def sections_of(
     document: Mapping[str, Any], faults: Mapping[str, str], unread: Mapping[str, str]

@@ -19,6 +19,7 @@ from recovery_ops.control.views import (
     replays,
     rollouts,
     runbooks,
+    trying,
 )
 from recovery_ops.control.views.door import Page
 
@@ -43,6 +44,7 @@ def pages(door: Callable[[Page], Page]) -> list[URLPattern]:
         path("policies/replays/<number:number>", door(replays.replay), name="replay"),
         path("policies/releases", door(releases.releases), name="releases"),
         path("policies/releases/<number:version>", door(releases.release), name="release"),
+        path("policies/try", door(trying.trying), name="try-failure"),
         path("policies/rules", door(releases.rules), name="policy-rules"),
         path("explain", door(explain.explain), name="explain"),
         path("docs/api", door(api_docs.docs), name="api-docs"),

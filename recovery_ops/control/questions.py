@@ -6,6 +6,7 @@ from django.db.models import F, Q
 from django.urls import reverse
 
 from events.timelines import Question
+from events.timelines.narrowing import EVERY, Narrow
 from events.window import Window
 from recovery_ops.control.models import Escalation
 
@@ -13,8 +14,9 @@ MOST = 500
 """So many questions of a window are read: those that are open first, then the newest."""
 
 
-def questions_in(environment: str, window: Window, breaker: str) -> list[Question]:
-    """The questions that were open at any time in the window, those still open first; of a `breaker` its own.
+def questions_in(environment: str, window: Window, breaker: str, narrow: Narrow = EVERY) -> list[Question]:
+    """The questions that were open at any time in the window, those still open first; of a `breaker` or a service its
+    own.
 
     What was merged into another one is told there. One query.
     """
@@ -22,6 +24,8 @@ def questions_in(environment: str, window: Window, breaker: str) -> list[Questio
     found = Escalation.objects.filter(still_open, environment=environment, opened_at__lt=window.end)
     if breaker:
         found = found.filter(operation=breaker)
+    if narrow.service:
+        found = found.filter(service=narrow.service)
     found = found.exclude(resolution=Escalation.MERGED)
     return [_question(one) for one in found.order_by(F("resolved_at").desc(nulls_first=True), "-opened_at")[:MOST]]
 

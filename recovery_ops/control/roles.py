@@ -34,7 +34,7 @@ LEAST_ROLE: dict[str, Role] = {
     "respond": Role.RESPONDER,  # take, hand on, put off and resolve what is put to people, and causes of failures
     "decide": Role.RESPONDER,  # approve or reject what an agent proposes
     "show_content": Role.RESPONDER,  # what strangers sent, as it came; each look is written down
-    "annotate": Role.RESPONDER,  # note something on the time axis, end and remove it
+    "annotate": Role.RESPONDER,  # note something on the time axis, end and remove it; note something on an outage
     "arrange": Role.RESPONDER,  # merge and split capacity events and causes of failures
     "trip": Role.OPERATOR,
     "disable": Role.OPERATOR,

@@ -9,7 +9,7 @@ from typing import Any
 from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
-from recovery_ops.control.views import health, keys, masking, own, people, settings, stored
+from recovery_ops.control.views import health, issuer, keys, masking, own, people, settings, stored
 
 
 def pages(seeing: Callable[[Any], Any]) -> list[URLPattern]:
@@ -26,6 +26,7 @@ def pages(seeing: Callable[[Any], Any]) -> list[URLPattern]:
         path("settings/keys/<str:prefix>/replace", seeing(keys.rotate), name="rotate-key"),
         path("settings/keys/<str:prefix>/revoke", seeing(keys.revoke), name="revoke-key"),
         path("settings/access", seeing(people.people_list), name="people"),
+        path("settings/access/issuer", seeing(issuer.issuer), name="issuer"),
         path("settings/access/new", seeing(people.new), name="new-person"),
         path("settings/access/<int:number>/role", seeing(people.role), name="person-role"),
         *(

@@ -31,7 +31,7 @@ ACTS: Mapping[str, str] = {
     "b": "label; the breaker of an outage",
     "f": "trip; follow a run",
     "c": "disable; copy the id of a run",
-    "u": "return to auto",
+    "u": "return to auto; ask a later step",
     "w": "watch a breaker",
 }
 """The keys that can be moved, and what they do."""

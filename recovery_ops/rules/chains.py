@@ -2,7 +2,7 @@
 
 The clock of a chain runs while its escalation is open, not taken and not snoozed. It stands still while somebody has
 it, goes on when an acknowledgement expires or a snooze ends, and starts anew when the question is asked of another
-queue or is opened again.
+queue or is opened again. Somebody may have it go on to a later step at once: what lies between is passed over.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ STARTS = frozenset({"opened", "reopen", "escalate"})
 """The verbs with which a round begins."""
 _RUNS = frozenset({"expired", "returned"})
 _STANDS = frozenset({"acknowledge", "snooze"})
+GOES_ON = "step"
+"""The verb with which somebody has a later step asked at once."""
 _ENDS = frozenset({"resolve", "approve", "reject", "merged", "closed"})
 
 
@@ -45,19 +47,33 @@ class StepKey:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Something that happened to an escalation: when (seconds), and the verb of its story."""
+    """Something that happened to an escalation: when (seconds), and the verb of its story.
+
+    `to_s`: where it had the clock go on to a step, how far that is.
+    """
 
     at: float
     verb: str
+    to_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainClock:
-    """How a chain stands: which round it is, how long its clock has run (seconds), and whether it runs."""
+    """How a chain stands: which round it is, how far its clock is (seconds), and whether it runs.
+
+    `waited_s` is how long it has run: less than `ran_s` where somebody had it go on to a later step.
+    `passed_over` are spans of it whose steps, those between their ends, are not asked.
+    """
 
     round: int = 0
     ran_s: float = 0.0
+    waited_s: float = 0.0
     is_running: bool = False
+    passed_over: tuple[tuple[float, float], ...] = ()
+
+    def passes(self, step: ChainStep) -> bool:
+        """Whether somebody had the clock go on to a later step before this one was due."""
+        return any(start < step.after_s < end for start, end in self.passed_over)
 
     def eta(self, step: ChainStep, now: float) -> float | None:
         """When a step is due if nobody takes it before, in seconds; None while the clock stands."""
@@ -67,19 +83,37 @@ class ChainClock:
 def clock_at(turns: Iterable[Turn], now: float, begins: float = 0.0) -> ChainClock:
     """How the chain of an escalation with this story stands now. Turns are in order of time.
 
-    `begins`: when the chain was set up (seconds). What was waited before does not count.
+    `begins`: when the chain was set up (seconds). What was waited before does not count, and a step asked before was
+    one of another chain: the clock runs since, and goes on to nowhere.
     """
-    round_, ran_s, since = 0, 0.0, None
+    round_, ran_s, waited_s, since = 0, 0.0, 0.0, None
+    passed: tuple[tuple[float, float], ...] = ()
     for turn in turns:
         if turn.verb in STARTS:
-            round_, ran_s, since = round_ + 1, 0.0, turn.at
-        elif turn.verb in _RUNS:
+            round_, ran_s, waited_s, since, passed = round_ + 1, 0.0, 0.0, turn.at, ()
+        elif turn.verb == GOES_ON and turn.at >= begins:
+            more_s = _run_s(since, turn.at, begins)
+            ran_s, waited_s = ran_s + more_s, waited_s + more_s
+            passed += ((ran_s, turn.to_s),)
+            ran_s, since = max(ran_s, turn.to_s), turn.at
+        elif turn.verb in _RUNS or turn.verb == GOES_ON:
             since = turn.at if since is None else since
-        elif turn.verb in _STANDS | _ENDS and since is not None:
-            ran_s, since = ran_s + max(0.0, turn.at - max(since, begins)), None
-    if since is not None:
-        ran_s += max(0.0, now - max(since, begins))
-    return ChainClock(round=round_, ran_s=ran_s, is_running=since is not None)
+        elif turn.verb in _STANDS | _ENDS:
+            more_s = _run_s(since, turn.at, begins)
+            ran_s, waited_s, since = ran_s + more_s, waited_s + more_s, None
+    more_s = _run_s(since, now, begins)
+    return ChainClock(
+        round=round_,
+        ran_s=ran_s + more_s,
+        waited_s=waited_s + more_s,
+        is_running=since is not None,
+        passed_over=passed,
+    )
+
+
+def _run_s(since: float | None, until: float, begins: float) -> float:
+    """How long the clock ran that was started then, None for one that stands."""
+    return 0.0 if since is None else max(0.0, until - max(since, begins))
 
 
 def keys_of(steps: Iterable[ChainStep]) -> list[StepKey]:
@@ -93,8 +127,9 @@ def keys_of(steps: Iterable[ChainStep]) -> list[StepKey]:
 
 
 def due_steps(steps: Sequence[ChainStep], clock: ChainClock) -> list[int]:
-    """The places of the steps that are due, done or not; none while the clock stands."""
-    return [place for place, step in enumerate(steps) if step.after_s <= clock.ran_s] if clock.is_running else []
+    """The places of the steps that are due, done or not, and not passed over; none while the clock stands."""
+    due = [place for place, step in enumerate(steps) if step.after_s <= clock.ran_s and not clock.passes(step)]
+    return due if clock.is_running else []
 
 
 def parse_steps(given: object, path: str = "steps") -> tuple[tuple[ChainStep, ...], list[Problem]]:

@@ -18,6 +18,7 @@ class Want(StrEnum):
     FAIL_SOONER = "fail_sooner"
     OPEN_SOONER = "open_sooner"
     OPEN_LATER = "open_later"
+    FALSE_ALARM = "false_alarm"
     OTHER = "other"
 
 
@@ -29,6 +30,7 @@ WORDS = {
     Want.FAIL_SOONER: "given up sooner",
     Want.OPEN_SOONER: "the breaker should have opened sooner",
     Want.OPEN_LATER: "the breaker should have opened later",
+    Want.FALSE_ALARM: "nothing: it was a false alarm, no failure",
     Want.OTHER: "something else",
 }
 """Each as it reads on a screen."""
@@ -51,6 +53,7 @@ def suggested(want: Want, held: Knobs) -> dict[str, float | int]:
         Want.FAIL_SOONER: {"call_deadline_s": (held.call_deadline_s or 60.0) / 2},
         Want.OPEN_SOONER: {"minimum_number_of_calls": calls // 2, "failure_rate_threshold": _half(held)},
         Want.OPEN_LATER: {"minimum_number_of_calls": calls * 2},
+        Want.FALSE_ALARM: {},  # what is a failure is said by the classification, not by a knob
         Want.OTHER: {},
     }
     return {name: _within(name, value) for name, value in steps[want].items()}

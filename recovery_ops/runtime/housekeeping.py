@@ -75,6 +75,11 @@ class Housekeeper:
         self._tell_counts(now)
         return self._telemetry.flush(timeout_s) if self._telemetry else True
 
+    @property
+    def undelivered(self) -> int:
+        """How many facts no server has taken yet."""
+        return self._telemetry.pending if self._telemetry else 0
+
     def close(self, timeout_s: float) -> None:
         """The last facts of this process, then silence."""
         self._stop.set()
@@ -153,7 +158,7 @@ class Housekeeper:
                 status=status,
                 breakers_open=recovery.breakers_not_flowing(),
                 runs_in_flight=len(recovery.runs_in_flight),
-                outbox_pending=self._telemetry.pending if self._telemetry else 0,
+                outbox_pending=self.undelivered,
                 outbox_dropped=self._telemetry.dropped if self._telemetry else 0,
             )
         )

@@ -289,6 +289,11 @@ class Recovery(Guards):
         """Everything emitted so far is on disk and, where a server answers, sent."""
         return self._housekeeper.flush(timeout_s)
 
+    @property
+    def undelivered(self) -> int:
+        """How many facts no server has taken yet."""
+        return self._housekeeper.undelivered
+
     def close(self, timeout_s: float = 2.0) -> None:
         """Say goodbye, send what is left, stop the threads. Guards go on working without a server."""
         if self._is_closed:

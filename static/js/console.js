@@ -205,7 +205,8 @@
 
   function follow() {
     const button = document.querySelector("[data-follow][aria-pressed=true]");
-    button?.closest(".panel").querySelector("li:last-child")?.scrollIntoView({ block: "center" });
+    const story = button && [...document.querySelectorAll("main .story, main [data-story]")].at(-1);
+    story?.lastElementChild?.scrollIntoView({ block: "center" });
   }
 
   document.addEventListener("ops:refreshed", follow);

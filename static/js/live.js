@@ -242,9 +242,6 @@
       light.addEventListener("click", togglePause);
       ops.onKey("p", togglePause);
     }
-    // A page that says that somebody is at it says so again while it is in sight.
-    const beatS = Number(document.querySelector("[data-beat-s]")?.dataset.beatS);
-    if (beatS) setInterval(() => !isPaused && !document.hidden && refresh(), 1000 * beatS);
     for (const part of document.querySelectorAll("[data-lazy]")) fetchOne(part).then(hearPart);
     announce();
     stamp();

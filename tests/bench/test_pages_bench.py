@@ -7,7 +7,7 @@ import pytest
 from recovery_ops.bench import pages
 from recovery_ops.bench.figures import Report
 
-LIGHT = {name: pages.PAGES[name] for name in ("overview", "overview of a month", "failure")}
+LIGHT = {name: pages.PAGES[name] for name in ("overview", "overview of a month", "failure", "timelines")}
 
 
 @pytest.mark.usefixtures("chromium")
@@ -21,10 +21,16 @@ def test_pages_keep_their_budgets_on_made_up_facts() -> None:
             "pages: largest paint",
             "pages: slowest answer to a key or click",
             "pages: layout shift",
+            "pages: elements",
+            "pages: largest figure",
         ),
     ]
-    assert all({one.what for one in report.figures} == set(LIGHT) for report in reports)
-    for name in ("pages: queries", "pages: HTML", "pages: first load", "pages: layout shift"):
+    drawn = found.pop("pages: largest figure")
+    assert [one.what for one in drawn.figures] == ["timelines"]
+    assert drawn.figures[0].value, "it came, and its size is known"
+    assert all({one.what for one in report.figures} == set(LIGHT) for report in found.values())
+    assert over(drawn) == []
+    for name in ("pages: queries", "pages: HTML", "pages: first load", "pages: layout shift", "pages: elements"):
         assert over(found[name]) == []
     assert all(one.value for one in found["pages: largest paint"].figures)
     notes = {one.what: one.note for one in found["pages: queries"].figures}

@@ -31,6 +31,7 @@ _WORKER = "asked by the worker, not by a page; see tests/events/queries/test_pla
 _ROW = "one row by its key"
 NOT_MEASURED = {
     "capacity.asking.capacity_page": "measured as capacity_events, which asks it",
+    "capacity.asking.numbers_of": "a part of what is asked where an act opens a question about an event",
     "capacity.asking.wholes_by_number": _WORKER,
     "failures.asking.busiest_hours": "asked once by an act; reads as many failures as counts_before",
     "failures.asking.counts_between": _WORKER,
@@ -43,6 +44,7 @@ NOT_MEASURED = {
     "failures.asking.versions_known": "asked once by an act; reads the instances",
     "failures.unknown.matched": "reads what unknown_causes reads",
     "failures.unknown.unknown_cause": "asks unknown_causes",
+    "queries.breakers.is_named": _ROW,
     "queries.breakers.is_reported": _ROW,
     "queries.recordings.recorded_breaker": "asked where a person tries limits; reads 10,000 facts of a kind at most",
     "queries.recordings.recorded_run": "asked once, where a person keeps a run as golden; reads 2,000 facts at most",

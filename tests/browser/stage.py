@@ -15,8 +15,16 @@ from uuid import UUID
 
 from playwright.sync_api import BrowserContext, Page
 
-from recovery_ops.rules.facts import DegradationStarted, DesiredStateApplied, Escalated, Fact, Record, RunStarted
-from recovery_ops.rules.words import Category, State
+from recovery_ops.rules.facts import (
+    DegradationStarted,
+    DesiredStateApplied,
+    Escalated,
+    Fact,
+    Record,
+    RunStarted,
+    SettingsInForce,
+)
+from recovery_ops.rules.words import Category, Evidence, State
 from recovery_ops.wire import encode, names
 from tests.events.posting import attributes, request
 from tests.events.seeding import counted, failed, heartbeat, moved
@@ -68,6 +76,16 @@ class Stage:
         self.tell(failed(Category.TIMEOUT, "crm.update", fingerprint="f00d", duration_s=0.4), ago_s=26, run="run-1")
         self.tell(Escalated(operation="publish", queue="editors", reason="policy_denied"), ago_s=24, run="run-1")
         return self
+
+    def suffer_outage(self) -> None:
+        """Enough failures of one backend that the console calls it an outage, and one that nobody can name."""
+        busy = failed(Category.UNKNOWN, "crm.update", evidence=Evidence.NONE, fingerprint="badcafe", message="is busy")
+        self.tell(busy, ago_s=8)
+        overloaded = failed(Category.OVERLOADED, "model:large", provider="helios", model="large", status_code=529)
+        for instance in ("r-0", "r-1"):
+            self.tell(*[overloaded] * 5, instance=instance, ago_s=5)
+        knobs = {"max_retries": 1, "jitter": 0.25, "override": "none"}
+        self.tell(SettingsInForce(operation="search_web", revision=0, settings=knobs), instance="r-0", ago_s=1)
 
     @contextmanager
     def beating(self) -> Iterator[Stage]:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from playwright.sync_api import Browser, Page, expect
 
 from recovery_ops.rules.words import State
+from tests.browser.axe import EVERYTHING, found_by_axe
 from tests.browser.stage import Stage
-from tests.browser.test_axe import EVERYTHING, found_by_axe
 from tests.events.seeding import moved
 from tests.flows.fleet import manage_each
 

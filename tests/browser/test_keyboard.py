@@ -9,8 +9,8 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.screens import ADMINS, FORMS, OFFICE_FORMS, SCREENS
 from tests.browser.stage import Stage
-from tests.browser.test_axe import ADMINS, FORMS, OFFICE_FORMS, SCREENS, outage
 
 Visit = Callable[..., Page]
 
@@ -234,7 +234,7 @@ def used_by_keyboard(page: Page, address: str, *, is_shell: bool = False) -> Non
 @pytest.fixture(scope="module")
 def seat(browser: Browser, stage: Stage) -> Iterator[Page]:
     """One page for all screens, signed in once after an outage, that does not change by itself."""
-    outage(stage)
+    stage.suffer_outage()
     with browser.new_context(reduced_motion="reduce", viewport={"width": 1440, "height": 900}) as context:
         page = stage.sign_in(context)
         page.goto(f"{stage.server.url}/capacity")

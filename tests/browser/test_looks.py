@@ -10,8 +10,8 @@ from playwright.sync_api import Page, expect
 
 from recovery_ops.rules.facts import DegradationStarted, Escalated
 from recovery_ops.rules.words import Category, State
+from tests.browser.axe import EVERYTHING, found_by_axe
 from tests.browser.stage import INSTANCES, Stage
-from tests.browser.test_axe import EVERYTHING, found_by_axe
 from tests.events.seeding import counted, failed, moved
 
 Visit = Callable[..., Page]

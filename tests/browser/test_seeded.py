@@ -17,8 +17,8 @@ from playwright.sync_api import Browser, Page
 
 from recovery_ops.bench import pages, served
 from tests.bench.test_pages_bench import over
+from tests.browser.axe import faults_of, faults_of_form, faults_on
 from tests.browser.stage import Stage
-from tests.browser.test_axe import faults_of, faults_of_form, faults_on
 from tests.flows.fleet import manage_each
 from tests.processes import Server
 
@@ -110,11 +110,11 @@ def test_a_wallboard_is_seen_whole(width: int, height: int, crowd: Crowd) -> Non
 
 
 def test_every_page_keeps_its_budget_however_much_has_happened(crowd: Crowd) -> None:
-    """Queries, bytes and jumps, which do not hang on the machine; times are for `manage.py bench pages`."""
+    """Queries, bytes, elements and jumps, which do not hang on the machine; times are for `manage.py bench pages`."""
     server = served.Server(crowd.stage.server.url, crowd.stage.key, crowd.stage.server.process.pid, crowd.stage.data)
     with ThreadPoolExecutor(1) as aside:  # a browser of its own, whose loop cannot be this thread's
         reports = aside.submit(pages.measure_on, server, FEW, pages.PAGES, cpu_slower=1).result()
-    kept = ("pages: queries", "pages: HTML", "pages: first load", "pages: layout shift")
-    judged = [one for one in reports if one.name.startswith(kept)]
+    kept = ("queries", "HTML", "first load", "layout shift", "elements", "largest figure")
+    judged = [one for one in reports if one.name.removeprefix("pages: ").startswith(kept)]
     assert len(judged) == len(kept)
     assert [fault for one in judged for fault in over(one)] == []

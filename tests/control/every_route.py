@@ -74,6 +74,10 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("unclassified-cause", "post"): tuple({"act": one} for one in ("propose", "dismiss", "reopen")),
     ("agent-settings", "get"): ({"service": "research", "instance": "r-0"},),
     ("agent-settings", "post"): (),  # it takes none, and shows itself to whoever names an instance in the address
+    ("agent-label", "get"): ({"service": "research", "instance": "r-0"},),
+    ("agent-label", "post"): ({"service": "research", "instance": "r-0", "labels": "vip"},),
+    ("api-fleet-labels", "post"): ({"service": "research", "instance": "r-0", "labels": "vip"},),
+    ("api-fleet-instance", "get"): ({"service": "research", "instance": "r-0"},),
     ("api-fleet-settings", "get"): ({"service": "research", "instance": "r-0"},),
     ("triage", "get"): _TRIAGE,
     ("triage", "post"): (*_TRIAGE, {"verb": "merge", "fingerprint": FAILURES}),
@@ -85,7 +89,13 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("runs-ask", "get"): ({"run": "<run>"},),
     ("runs-ask", "post"): ({"run": "<run>"},),
     ("capacity-arrange", "get"): ({"verb": "merge", "number": "<capacity event>"},),
-    ("capacity-arrange", "post"): ({"verb": "merge", "number": EVENTS}, {"verb": "split", "number": EVENTS[:1]}),
+    ("capacity-arrange", "post"): (
+        {"verb": "merge", "number": EVENTS},
+        {"verb": "split", "number": EVENTS[:1]},
+        {"verb": "note", "number": EVENTS[:1]},
+    ),
+    ("event-ask", "post"): ({"queue": "owners", "question": "Is that the vendor's?"},),
+    ("api-capacity-escalate", "post"): ({"queue": "owners", "question": "Is that the vendor's?"},),
     ("respond", "get"): tuple({"verb": one, "number": "<escalation>"} for one in _RESPONSES),
     ("respond", "post"): tuple(
         {"verb": one, "number": "<escalation>", "to": "rita", "labels": "vip"} for one in _RESPONSES
@@ -99,6 +109,7 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("api-escalations", "post"): ({"verb": "resolve", "numbers": ["<escalation>"]},),
     ("api-escalation-assign", "post"): ({"to": "rita"},),
     ("api-escalation-label", "post"): ({"labels": "vip"},),
+    ("api-escalation-step", "post"): ({"step": 1},),
     ("api-escalation-merge", "post"): ({"into": "<other escalation>"},),
     ("api-failures", "post"): ({"verb": "resolve", "fingerprints": ["<cause>"]},),
     ("api-failures-merge", "post"): ({"fingerprints": FAILURES},),
@@ -125,6 +136,8 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("api-schedule", "post"): ({"go_live_at": LATER},),
     ("api-golden", "post"): ({"run": "<run>", "name": "again", "must": "it ends well"},),
     ("api-feedback", "post"): ({"operation": "search_web", "want": "retry_less"},),
+    ("try-failure", "post"): ({"text": "helios says 529"},),
+    ("api-failure-check", "post"): ({"text": "helios says 529"},),
     ("api-policy-check", "post"): ({"document": DOCUMENT},),
     ("api-unclassified-check", "post"): ({"rule": RULE},),
     ("api-unclassified-propose", "post"): ({"rule": RULE},),
@@ -145,6 +158,7 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
 }
 _WITHOUT_REASON = {
     "api-policy-check",
+    "api-failure-check",
     "api-unclassified-check",
     "api-masking-check",
     "api-quarantine-show",

@@ -7,12 +7,13 @@ import re
 import pytest
 
 from events.models import Agent
+from recovery_ops.control.models import AuditEntry, InstanceLabels
 from recovery_ops.control.roles import Role
-from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected
+from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected, GateClosed
 from recovery_ops.rules.words import Category, State
 from tests.control.test_api import Program
 from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
-from tests.events.seeding import Story, failed, heartbeat, moved
+from tests.events.seeding import Story, ago, failed, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -52,6 +53,31 @@ def test_the_fleet_is_narrowed_on_the_page_in_files_and_for_programs_alike(query
     assert [one["instance"] for one in found] == names
 
 
+def test_people_label_an_instance_and_find_it_again_at_every_door() -> None:
+    fleet()
+    where = "service=research&instance=r-0"
+    client = signed_in(Role.RESPONDER)
+    assert client.post(f"/agents/label?{where}", {"labels": "VIP, canary , vip"}).status_code == 303
+    said = {"service": "research", "instance": "r-0", "labels": "-vip, eu", "reason": "It moved to Europe."}
+    assert Program().post("fleet/labels", said)[1]["labels"] == ["canary", "eu"]
+    assert AuditEntry.objects.latest("number").after == {"labels": ["canary", "eu"]}
+    page = client.get("/agents?label=EU").content.decode()
+    assert re.findall(r"<code>([rs]-\d)</code></a>", page) == ["r-0"]
+    assert '<span class="tag">eu</span>' in page
+    assert '<option value="canary">' in page
+    [told] = Program("read").get("fleet?label=eu")[1]["agents"]
+    assert told["labels"] == ["canary", "eu"]
+    assert [one["labels"] for one in client.get("/agents?label=eu&format=json").json()["rows"]] == ["canary, eu"]
+    own = client.get(f"/agents/settings?{where}").content.decode()
+    assert '<a class="tag" href="/agents?label=canary">canary</a>' in own
+    Story().tell(heartbeat(), at=5, instance="").store()
+    assert Program().post("fleet/labels", said | {"instance": "", "labels": "nameless"})[0] == 200
+    assert len(Program("read").get("fleet?label=nameless")[1]["agents"]) == 1
+    assert client.post(f"/agents/label?{where}", {"labels": "a|b"}).status_code == 400
+    assert client.post("/agents/label?service=research&instance=r-9", {"labels": "vip"}).status_code == 404
+    assert signed_in(Role.VIEWER).post(f"/agents/label?{where}", {"labels": "vip"}).status_code == 403
+
+
 def test_what_keeps_instances_out_is_named() -> None:
     fleet()
     page = signed_in().get("/agents?service=research&state=draining")
@@ -79,9 +105,20 @@ def test_the_grid_has_a_cell_for_each_instance_that_says_how_it_stands() -> None
 def test_versions_are_counted_by_service() -> None:
     fleet()
     said = text_of(signed_in().get("/agents?view=versions"))
-    assert "2 versions" in said
     assert re.search(r"research none said 2 1", said)
     assert re.search(r"support none said 1 1", said)
+
+
+def test_who_is_in_a_group_or_has_a_label_is_counted_where_there_are_some() -> None:
+    fleet()
+    client = signed_in(Role.RESPONDER)
+    client.post("/agents/label?service=research&instance=r-0", {"labels": "eu, vip"})
+    page = client.get("/agents?view=labels")
+    assert re.search(r"research none 1 0 .* research eu 1 1 .* research vip 1 1", text_of(page))
+    assert 'href="?view=table&amp;service=research&amp;label=eu"' in page.content.decode()
+    assert re.search(r"support canary 1 1", text_of(client.get("/agents?view=groups")))
+    InstanceLabels.objects.all().delete()
+    assert "By label" not in text_of(client.get("/agents"))
 
 
 def test_an_instance_shows_its_breakers_failures_and_revisions() -> None:
@@ -104,6 +141,62 @@ def test_an_instance_shows_its_breakers_failures_and_revisions() -> None:
     assert "no answer" in said
     assert "of another" not in said
     assert 'href="/runs/run-9"' in page.content.decode()
+
+
+def test_an_instance_shows_how_it_stood_and_what_it_told_last() -> None:
+    story = Story()
+    for at, status, uptime_s in (
+        *((at, "running", 5000.0 - at) for at in range(1800, 1200, -15)),  # then silence, and a new start
+        (600, "starting", 1.0),
+        *((at, "running", 600.0 - at) for at in range(590, 300, -15)),
+        *((at, "draining", 600.0 - at) for at in range(300, 0, -15)),
+    ):
+        story.tell(heartbeat(status, uptime_s=uptime_s), at=at, received=at, instance="r-0")
+    story.tell(GateClosed(operation="model", wait_s=90.0, category=Category.RATE_LIMITED), at=500, instance="r-0")
+    story.tell(failed(Category.TIMEOUT, "crm.update", message="no answer"), at=90, instance="r-0", run="run-9")
+    story.tell(failed(Category.BUG, "elsewhere"), at=90, instance="r-1").store()
+    page = signed_in(Role.VIEWER).get("/agents/settings?service=research&instance=r-0&range=1h")
+    said = text_of(page)
+    assert "It was running 15m 20s, unreachable 9m 30s, draining 5m 00s and starting 10 s." in said
+    assert "It began again once under the same name." in said
+    for line in (r"draining [\d:]+ so far 5m 00s", r"model: held back, .* 1m 30s", r"starting [\d:]+ [\d:]+ 10 s"):
+        assert re.search(line, said), line
+    assert re.search(r"Last events 2 events.* failure_classified timeout crm.update .* gate_closed .* model", said)
+    assert "elsewhere" not in said
+    told = Program("read").get(f"fleet/instance?service=research&instance=r-0&from={_moment(3600)}&to={_moment(0)}")[1]
+    assert [one["what"] for one in told["states"]] == ["running", "unreachable", "starting", "running", "draining"]
+    assert [len(told[name]) for name in ("waits", "restarts", "events")] == [1, 1, 2]
+
+
+def test_what_an_instance_said_last_before_a_range_holds_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story().tell(heartbeat("stopped"), at=7200, received=7200, instance="r-0")
+    for at in (6000, 2400, 5):
+        story.tell(heartbeat(interval_s=3600.0, uptime_s=9000.0 - at), at=at, received=at, instance="r-1")
+    gate = GateClosed(operation="model", wait_s=1.0, category=Category.RATE_LIMITED)
+    for at in range(600, 0, -100):
+        story.tell(heartbeat(interval_s=100.0), gate, at=at, received=at, instance="r-2")
+    story.store()
+    client = signed_in(Role.VIEWER)
+    pages = [client.get(f"/agents/settings?service=research&instance=r-{at}&range=1h") for at in range(2)]
+    assert "It was stopped 1h 00m 00s." in text_of(pages[0])
+    assert "It was running 1h 00m 00s." in text_of(pages[1])
+    monkeypatch.setattr("events.queries.over_time.READ", 4)
+    cut = text_of(client.get("/agents/settings?service=research&instance=r-2&range=1h"))
+    assert "It was running 3m 20s." in cut
+    assert "of which only what was since" in cut
+    told = Program("read").get(f"fleet/instance?service=research&instance=r-2&from={_moment(3600)}&to={_moment(0)}")[1]
+    assert told["since"] == told["states"][0]["start"]
+    assert told["since"].startswith(ago(200).strftime("%Y-%m-%dT%H:%M:%S"))
+
+
+def _moment(s: float) -> str:
+    return ago(s).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_who_tells_no_heartbeats_is_not_said_to_have_stood_anyhow() -> None:
+    Story().tell(failed(Category.TIMEOUT), at=90, instance="r-0").store()
+    said = text_of(signed_in(Role.VIEWER).get("/agents/settings?service=research&instance=r-0"))
+    assert "It tells no heartbeats" in said
 
 
 def test_an_instance_that_obeyed_a_higher_revision_before_says_so_in_words() -> None:

@@ -14,6 +14,8 @@ from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.models import AuditEntry, Escalation
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
+from tests.control.notify.conftest import channel
+from tests.control.notify.test_asking import chain
 from tests.control.test_api import Program
 from tests.control.test_escalations import asked
 from tests.control.visiting import signed_in
@@ -69,11 +71,13 @@ def test_one_severity_is_asked_for() -> None:
 def test_every_act_of_the_page_is_there() -> None:
     signed_in(Role.RESPONDER, "bob")
     program = Program()
+    chain((0, channel()), (15, channel(name="lead")))
     acts: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         ("acknowledge", {}, {"acknowledged_by": "deployer"}),
         ("assign", {"to": "bob"}, {"assigned_to": "bob"}),
         ("snooze", {"for_s": 600}, {}),
         ("escalate", {"to": "payments"}, {"queue": "payments", "assigned_to": ""}),
+        ("step", {"step": 2}, {"acknowledged_by": ""}),
         ("note", {}, {}),
         ("entry", {}, {}),
         ("label", {"labels": "vip, billing"}, {"labels": ["billing", "vip"]}),

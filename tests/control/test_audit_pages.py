@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
 from html import unescape
@@ -57,6 +58,8 @@ def some() -> None:
         ("outcome=refused", [4]),
         ("outcome=ok", [3, 2, 1]),
         ("q=529", [3]),
+        ("override=yes", [4, 3, 1]),
+        ("override=no", [2]),
         ("q=stale", [4]),
         ("who=ana&did=breaker&q=drill", [1]),
         ("range=1h", [3]),
@@ -173,3 +176,19 @@ def test_what_was_refused_has_no_way_back() -> None:
     trip(ahead=True)
     append("dev", Deed(verb="breaker.trip", object="x", code="stale"), by=system("tests"), at=NOW)
     assert len(ways()) == 1
+
+
+def test_a_store_of_logs_goes_on_behind_the_last_row_that_it_kept() -> None:
+    some()
+    client = Program("read")
+
+    def rows(after: int, **more: str) -> list[int]:
+        answer = client.raw(f"audit/stream?after={after}" + "".join(f"&{name}={value}" for name, value in more.items()))
+        assert answer.headers["Content-Type"] == "application/x-ndjson"
+        return [json.loads(line)["number"] for line in answer.content.splitlines()]
+
+    assert rows(0, limit="3") == [1, 2, 3]
+    assert rows(3) == [4]
+    assert rows(4) == []
+    assert client.raw("audit/stream?after=-1").status_code == 400
+    assert Program("ingest").raw("audit/stream").status_code == 403

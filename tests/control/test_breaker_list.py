@@ -39,10 +39,24 @@ def test_words_and_a_service_narrow_the_list_and_say_what_they_keep_out() -> Non
     assert listed("/breakers?q=CARD") == ["charge_card"]
     assert sorted(listed("/breakers?service=billing")) == ["charge_card", "crm"]
     page = signed_in().get("/breakers?service=research&q=card")
+    assert re.search(r'id="search-breakers"[^>]* value="card"', page.content.decode()), "the next choice keeps it"
     assert "0 of 3 breakers" in text_of(page)
     assert "kept out by “card”: without it there would be 1 breaker" in text_of(page)
     [link] = re.findall(r'data-why.*?href="([^"]+)"', page.content.decode(), re.DOTALL)
     assert listed(f"/breakers{unescape(link)}") == ["search_web"]
+
+
+def test_a_provider_narrows_the_list_the_file_and_the_api_and_says_how_many_it_leaves() -> None:
+    two_services()
+    Story().tell(counted(5, "crm", provider="sol"), counted(5, "search_web", provider="helios"), at=20).store()
+    assert listed("/breakers?provider=sol") == ["crm"]
+    client = signed_in()
+    page = client.get("/breakers?service=billing&provider=sol").content.decode()
+    assert '<option value="sol" selected>sol (1)</option>' in page
+    assert '<option value="helios">helios (0)</option>' in page, "of the service that is asked for, too"
+    file = client.get("/breakers?provider=sol&format=json").json()
+    told = client.get("/api/v1/breakers?provider=sol&environment=dev").json()
+    assert [row["name"] for row in told["breakers"]] == [row["breaker"] for row in file["rows"]] == ["crm"]
 
 
 def test_a_chip_keeps_the_words_and_counts_what_they_leave() -> None:

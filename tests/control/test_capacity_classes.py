@@ -14,7 +14,7 @@ from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category, State
 from tests.control.test_page_fragments import asked_of
 from tests.control.visiting import held, signed_in, text_of
-from tests.events.seeding import NOW, Story, heartbeat, moved
+from tests.events.seeding import NOW, Story, ago, heartbeat, moved
 from tests.events.test_capacity import storm
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
@@ -62,6 +62,10 @@ def test_bars_and_table_say_the_same_by_class_and_what_people_did_stands_under_t
     assert 'href="#g-diamond"' in panel
     assert "What people and the policy did in the same time" in said
     assert asked_of(client, "/capacity?range=15m") <= 15
+    before = {name: f"{ago(at):%Y-%m-%dT%H:%M:%SZ}" for name, at in (("from", 720), ("to", 570))}
+    panel = panel_of(client.get("/capacity", before).content.decode())
+    assert "per " in panel
+    assert "Breakers that outages opened" not in panel, "none of them had opened by then"
 
 
 def test_where_nothing_failed_so_there_is_no_figure() -> None:

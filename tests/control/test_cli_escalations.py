@@ -13,6 +13,7 @@ from recovery_ops.control.models import AuditEntry, Escalation
 from recovery_ops.control.notify.telling import tell
 from tests.control.cast import asked as acted
 from tests.control.notify.conftest import EVA, channel
+from tests.control.notify.test_asking import chain
 from tests.control.test_cli import WHY, Operator, operator
 from tests.control.test_escalations import asked
 from tests.events.seeding import NOW, Story
@@ -44,14 +45,16 @@ def test_who_is_asked_when_is_shown(operator: Operator) -> None:
 def test_every_act_is_a_word_for_many_at_once(operator: Operator) -> None:
     get_user_model().objects.create_superuser("bob")
     more = {"assign": ("--to", "bob"), "escalate": ("--to", "payments"), "edit": ("--text", "12 EUR")}
-    more["label"] = ("--labels", "vip")
+    more |= {"label": ("--labels", "vip"), "step": ("--step", "2")}
+    chain((0, channel()), (15, channel(name="lead")))
     for place, verb in enumerate(VERBS):
         numbers = [str(question(operation=f"{verb}-{name}-{place}")) for name in ("one", "two")]
         rest = more.get(verb, ("--into", str(question(operation="into"))) if verb == "merge" else ())
         if verb == "reopen":
             assert operator.run("escalations", "resolve", *numbers, *WHY) == cli.DONE
         assert operator.run("escalations", verb, *numbers, *rest, *WHY) == cli.DONE, operator.said
-        assert [line.partition(";")[0] for line in operator.said] == [f"ESC-{one}: {verb}" for one in numbers]
+        said = f"{verb}, reaches lead" if verb == "step" else verb
+        assert [line.partition(";")[0] for line in operator.said] == [f"ESC-{one}: {said}" for one in numbers]
         name = "approve" if verb == "edit" else verb
         done = AuditEntry.objects.filter(object__in=[f"ESC-{one}" for one in numbers], verb=f"escalation.{name}")
         assert set(done.values_list("channel", "result")) == {("api", AuditEntry.OK)}

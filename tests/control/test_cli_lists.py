@@ -107,6 +107,10 @@ def test_who_reports_what_is_imposed_and_which_wins(operator: Operator) -> None:
     assert operator.run("agents") == cli.DONE
     assert operator.said[0].startswith("research/r-0 ")
     assert len(operator.said) == 3
+    assert operator.run("label", "research", "r-1", "--labels", "eu, vip") == cli.DONE
+    assert operator.said == ["research/r-1: eu, vip"]
+    assert operator.run("agents", "--label", "vip") == cli.DONE
+    assert [one.partition(" ")[0] for one in operator.said] == ["research/r-1"]
     assert operator.run("overrides") == cli.DONE
     assert operator.said == ["Nothing is imposed, and nothing is planned: the rules decide."]
     assert operator.run("trip", "search_*", *WHY) == cli.DONE

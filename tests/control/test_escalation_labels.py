@@ -77,13 +77,15 @@ def test_the_queue_is_narrowed_by_label_owner_words_and_what_is_due() -> None:
 
 def test_who_else_looks_at_it_is_named_until_they_are_gone() -> None:
     [one] = questions("charge_card")
-    path = f"/escalations/{one.pk}"
+    path = f"/escalations/{one.pk}/looking"
     ana, bob = signed_in(Role.RESPONDER, "ana"), signed_in(Role.VIEWER, "bob")
-    assert "looking at this" not in text_of(ana.get(path))
-    assert "ana is looking at this, too." in text_of(bob.get(path))
-    assert "bob is looking at this, too." in text_of(ana.get(path))
+    ana.get(f"/escalations/{one.pk}")
+    assert not EscalationLook.objects.exists(), "reading a page writes nothing"
+    assert "looking at this" not in text_of(ana.post(path))
+    assert "ana is looking at this, too." in text_of(bob.post(path))
+    assert "bob is looking at this, too." in text_of(ana.post(path))
     EscalationLook.objects.filter(user__username="bob").update(seen_at=NOW - GONE_AFTER)
-    assert "looking at this" not in text_of(ana.get(path))
+    assert "looking at this" not in text_of(ana.post(path))
     assert EscalationLook.objects.count() == 2, "a look is one row, however often it is said"
 
 

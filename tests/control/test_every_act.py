@@ -18,6 +18,9 @@ from recovery_ops.control.api.escalations import EDIT, VERBS
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.models import AuditEntry, Escalation
 from recovery_ops.control.roles import Role
+from recovery_ops.rules.chains import GOES_ON
+from tests.control.notify.conftest import channel
+from tests.control.notify.test_asking import chain
 from tests.control.test_api import Program
 from tests.control.test_escalations import asked, person
 from tests.control.visiting import signed_in
@@ -84,7 +87,10 @@ def test_every_act_is_done_by_every_door_for_one_and_for_many(verb: str, many: i
     if verb == "reopen":
         for one in ours:
             respond("resolve", number=one.pk, by=person(), environment="dev", reason=REASON)
+    if verb == GOES_ON:
+        chain((0, channel()), (15, channel(name="lead")))
     words: dict[str, dict[str, Any]] = {
+        GOES_ON: {"step": 2},
         "assign": {"to": "bob"},
         "escalate": {"to": "payments"},
         "snooze": {"for_s": 900},

@@ -45,6 +45,7 @@ environment is answered 404 for what an address names, and 403 else.
 REFUSED, LET_IN = 403, {200, 201, 202, 303, 409, 422}
 NEEDS_MORE = {
     "POST /policies/releases/<number:version> review": "nothing was released alone, so an approver is told so: 400",
+    "POST /api/v1/escalations/<number:number>/step": "no step is still to come, so a responder is told so: 400",
     "POST /api/v1/capacity/events/<number:number>/apart": "it was joined to nothing, so a responder is told so: 400",
 }
 IN_A_FORM = {"scope": "group", "group": "search", "expires_in_s": "14400"}

@@ -9,11 +9,15 @@ from typing import Any
 
 import pytest
 
+from events.capacity.detection import look
+from events.capacity.models import CapacityEvent
+from events.capacity.reach import read_reach
 from recovery_ops.control.roles import Role
-from recovery_ops.rules.facts import RunFinished, RunStarted
-from recovery_ops.rules.words import Category, RunStatus
+from recovery_ops.rules.facts import Exhausted, RunFinished, RunStarted
+from recovery_ops.rules.words import Category, RunStatus, StopReason
 from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
-from tests.events.seeding import Story, failed, heartbeat
+from tests.events.seeding import NOW, Story, failed, heartbeat
+from tests.events.test_capacity import storm
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -93,7 +97,7 @@ def test_one_cause_says_why_it_is_one_and_how_it_ended() -> None:
     said = text_of(page)
     assert "Overloaded (529). 3 times in 3 runs on 1 instance" in said
     assert "The same error type, the same category, and the same message" in said
-    assert "recovered 100 % 3 runs" in said
+    assert "3 of 3 recovered. 3 of 3 climbed" in said
     assert "Operation crm 100 % 25 %" in said
     assert 'href="/runs?fingerprint=f00d"' in page.content.decode()
     assert 'href="/runs/f00d-0"' in page.content.decode()
@@ -257,3 +261,23 @@ def test_the_log_of_a_cause_tells_who_did_what_and_why() -> None:
     assert "ana archived f00d" in said
     assert "helios mends it" in said
     assert "Over time" not in said
+
+
+def test_its_runs_are_told_by_rung_and_its_failures_by_the_outage_they_are_part_of() -> None:
+    storm(Story(), since=400, until=300, fingerprint="f00d").store()
+    story = Story()
+    for number, status in enumerate((RunStatus.SUCCEEDED, RunStatus.SUCCEEDED, RunStatus.FAILED)):
+        story.tell(RunFinished(status=status, duration_s=20.0), at=90, run=f"run-{number}", instance="a-0")
+    gave_up = Exhausted(operation="model:large", reason=StopReason.ATTEMPTS, attempts=3)
+    story.tell(gave_up, at=100, run="run-2", instance="a-0")
+    # Fails alike, of another backend: no part of that outage.
+    story.tell(failed(Category.OVERLOADED, "crm", fingerprint="f00d"), at=350, run="alone", instance="a-0").store()
+    look("dev", NOW)
+    read_reach("dev", NOW)
+    event = CapacityEvent.objects.get()
+    page = signed_in().get("/failures/f00d?range=1h")
+    told = text_of(page)
+    assert "2 of 4 recovered" in told
+    assert 'aria-label="Runs by rung: 4 in all, 3 at most"' in page.content.decode()
+    assert f"CE-{event.pk}" in told
+    assert "21 failures" in told

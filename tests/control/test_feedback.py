@@ -84,7 +84,7 @@ def test_what_is_suggested_is_always_a_policy(want: Want, held: dict[str, Any]) 
         assert not fault_of(KNOBS[name], value)
 
 
-@pytest.mark.parametrize("want", [want for want in Want if want is not Want.OTHER])
+@pytest.mark.parametrize("want", [want for want in Want if want not in (Want.OTHER, Want.FALSE_ALARM)])
 def test_each_wish_changes_something_of_what_is_built_in(want: Want) -> None:
     held = BUILT_IN_DEFAULTS["operation"]
     assert any(getattr(held, name) != value for name, value in suggested(want, held).items())
@@ -114,6 +114,7 @@ def test_on_the_pages_from_the_form_to_the_proposal() -> None:
     Story("dev").tell(failed(), at=5, instance="r-0", run="run-1").store()
     form = {"operation": "search_web", "want": "no_retry", "reason": REASON, "key": "k-1", "run": "run-1"}
     assert 'value="search_web"' in client.get("/feedback/new?operation=search_web").content.decode()
+    assert 'value="false_alarm" selected' in client.get("/feedback/new?want=false_alarm").content.decode()
     assert client.post("/feedback/new", form | {"reason": "short"}).status_code == 422
     assert client.post("/feedback/new", form | {"operation": "nobody"}).status_code == 404
     assert client.post("/feedback/new", form).headers["Location"] == "/feedback"

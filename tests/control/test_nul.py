@@ -31,6 +31,8 @@ ADDRESSES = (
     "/api/v1/keys/a%00b",
     "/api/v1/audit?operation=%00",
     "/api/v1/fleet/settings?service=a&instance=%00",
+    "/api/v1/fleet/instance?service=a&instance=%00",
+    "/agents/label?service=a&instance=%00",
 )
 
 

@@ -13,8 +13,17 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from recovery_ops.control.actions.learning import add_follow_up
+from recovery_ops.control.actions.runbooks import save_runbook, tick_step
+from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
-from tests.control.visiting import PAGES, edited, held, signed_in, troubled_fleet
+from recovery_ops.control.runbooks import key_of
+from recovery_ops.rules.words import Category
+from tests.control.cast import asked
+from tests.control.notify.conftest import EVA, channel
+from tests.control.notify.test_asking import chain
+from tests.control.test_escalation_pages import questions
+from tests.control.visiting import PAGES, edited, held, signed_in, text_of, troubled_fleet
 from tests.events.seeding import NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
@@ -84,6 +93,20 @@ def asked_of(client: Client, path: str) -> int:
     return len(queries)
 
 
+def asked_question() -> str:
+    """The page of a question that has all that a question can have: a chain, a message, steps, a tick, a follow-up."""
+    [one] = questions("search_web", category=Category.TIMEOUT)
+    chain((0, channel(name="chat")), (15, channel(name="lead")))
+    tell("dev", NOW)
+    save_runbook(**asked(by=EVA, category="timeout", text="- call the vendor"))
+    tick_step(**asked(by=EVA, number=one.pk, step=key_of("call the vendor"), is_done=True))
+    add_follow_up(**asked(by=EVA, number=one.pk, text="raise the limit for good", owner="li"))
+    page = f"/escalations/{one.pk}"
+    said = text_of(signed_in(Role.EDITOR).get(page))
+    assert all(words in said for words in ("call the vendor", "1 of 1 done", "asked", "lead", "raise the limit"))
+    return page
+
+
 def test_pages_ask_no_more_than_is_written_down_however_large_the_fleet_is() -> None:
     troubled_fleet(3)
     client = signed_in(Role.EDITOR)
@@ -93,6 +116,7 @@ def test_pages_ask_no_more_than_is_written_down_however_large_the_fleet_is() -> 
     few = {name: asked_of(client, path) for name, path in PAGES.items()}
     troubled_fleet(30)
     many = {name: asked_of(client, path) for name, path in PAGES.items()}
+    few["question"] = many["question"] = asked_of(client, asked_question())
     assert many == few, "the number of queries grows with the fleet"
     assert few == json.loads(COUNTS.read_text()), f"write down what is meant in {COUNTS.name}: {json.dumps(few)}"
     assert max(few.values()) <= 15

@@ -142,6 +142,28 @@ def test_form_and_json_are_views_of_one_document() -> None:
     assert not PolicyProposal.objects.exists()
 
 
+@pytest.mark.parametrize("act", ["check", "json"])
+def test_what_changes_and_the_document_stand_beside_what_is_typed(act: str) -> None:
+    client = signed_in(Role.EDITOR)
+    page = client.get(NEW)
+    assert "it says what the live one says" in text_of(page)
+    assert json.loads(unescape(re.findall(r"<pre.*?>(.*?)</pre>", page.content.decode(), re.S)[0])) == document_of(
+        BUILT_IN
+    )
+    fields = typed(page) | {"guards.turns": "7", "defaults.model.jitter": "0.5"}
+    page = client.post(NEW, fields | {"act": act})
+    said = text_of(page)
+    assert "guards.turns 20 → 7" in said
+    assert "defaults.model.jitter" in said
+    sections = re.findall(r'href="#(\w+)-title" data-place>[^<]*</a><span class="tag">changed', page.content.decode())
+    assert sections == (["defaults", "guards"] if act == "check" else [])
+    page = client.post(NEW, fields | {"guards.turns": "-7", "act": "check"})
+    assert "Told when nothing is at fault" in text_of(page)
+    assert re.findall(r'href="#(\w+)-title" data-place>[^<]*</a><span[^>]*>at fault', page.content.decode()) == [
+        "guards"
+    ]
+
+
 def test_a_fault_leads_to_its_place_in_either_view() -> None:
     client = signed_in(Role.EDITOR)
     fields = typed(client.get(NEW)) | {"guards.turns": "-7", "act": "check"}

@@ -16,6 +16,7 @@ from recovery_ops.control.escalations.answering import answering
 from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.escalations.report import report_of, week_with, weeks_before
+from recovery_ops.control.escalations.terms import matter_of
 from recovery_ops.control.escalations.timing import Times
 from recovery_ops.control.models import Escalation
 from recovery_ops.control.roles import Role
@@ -119,6 +120,16 @@ def test_what_runs_recovered_by_themselves_is_counted_exactly_as_the_days_say() 
     assert found.total.recovered_share == ours.share_alone, "the page of the days says the same"
 
 
+def test_what_ends_at_midnight_has_nothing_of_the_day_after() -> None:
+    midnight = NOW.replace(hour=0, minute=0, second=0, microsecond=0)
+    after_s = (NOW - midnight).total_seconds()
+    story = week(week(at=after_s - 3600), at=after_s + 60)  # an hour after, and a minute before
+    story.store()
+    sum_days("dev", NOW, most=30)
+    total = report_of("dev", start=midnight - timedelta(days=1), end=midnight, now=NOW).total
+    assert (total.alone, total.helped, total.lost, total.failures) == (2, 1, 2, 7)
+
+
 def test_what_a_deadline_closed_took_nobody_any_time() -> None:
     """The same on the page of the days, which reads the same times."""
     question(3, take_s=60, resolve_s=600)
@@ -193,6 +204,8 @@ def test_a_week_is_looked_at_alone_on_the_page_in_the_api_and_as_csv() -> None:
     [told] = program.get("report", week="2026-11-04")[1]["weeks"]
     loads, [noise] = told["people"], told["noisy"]
     assert [(one["name"], one["held_s"]) for one in loads] == [("ana", 0), ("bob", 1200)]
+    assert [one.pop("acknowledging")["median_s"] for one in loads] == [60, None]
+    assert [one.pop("resolving")["median_s"] for one in loads] == [None, 660]
     for query in ("week=2026-11-08", "weeks=4"):
         rows = rows_of_csv(client, f"{query}&of=people", "2026-11-02")
         assert [{"name": row["who"]} | {name: float(row[name]) for name in FIGURES} for row in rows] == loads
@@ -282,7 +295,14 @@ def test_when_people_are_asked_and_how_each_queue_coped_are_drawn_and_written() 
     assert found.by_hour[first.opened_at.weekday()][first.opened_at.hour] == 1
     page = signed_in(Role.VIEWER).get("/report?weeks=4")
     assert "When people are asked" in text_of(page)
-    assert "Queue Asked Time to take Nine of ten within Time to resolve Nine of ten within" in text_of(page)
+    assert f"{first.queue} 2 12m 30s nine of ten 20m 00s 30m 00s nine of ten 40m 00s" in text_of(page)
+    assert [(one.name, one.asked) for one in found.causes] == [(matter_of(first.category or first.reason), 2)]
+    assert {one.name for one in found.shifts} <= {"day", "night", "weekend"}
+    assert sum(one.asked for one in found.shifts) == 2
+    by_name = {one.name: one for one in found.people}
+    assert (by_name["ana"].acknowledging.p90_s, by_name["bob"].resolving.median_s) == (1200, 1800)
+    rows = list(csv.DictReader(StringIO(signed_in(Role.VIEWER).get("/report.csv?of=causes").content.decode())))
+    assert sum(int(row["asked"]) for row in rows) == 2
     told = signed_in(Role.VIEWER).get("/api/v1/report?weeks=4").json()
     assert [one["name"] for one in told["queues"]] == [first.queue]
     assert sum(map(sum, told["by_weekday_and_hour"])) == 2

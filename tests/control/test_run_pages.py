@@ -11,13 +11,14 @@ from django.db.models import F
 from django.test import Client
 
 from events import keys
-from events.models import Fact
+from events.models import Fact, SpanMark
 from events.runs import asking
 from recovery_ops.control.models import AuditEntry, Escalation
 from recovery_ops.control.roles import Role
 from recovery_ops.control.views import run_flows
 from recovery_ops.rules.facts import FallbackActivated, RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus
+from tests.control.test_page_fragments import asked_of
 from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
 from tests.events.seeding import Story, failed, heartbeat
 
@@ -43,7 +44,7 @@ def test_the_list_says_how_each_run_went_and_leads_to_it() -> None:
     assert "Of the newest 2 runs that met a failure, 0 recovered, 1 answered with less and 0 failed." in said
     assert "degraded" in said
     assert "1 × overloaded (529)" in said
-    assert 'href="/runs/run-7"' in page.content.decode()
+    assert 'href="/runs/run-7?list=show%3Dtroubled"' in page.content.decode()
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,7 @@ def test_a_run_says_how_it_stands(status: RunStatus | None, word: str) -> None:
     assert (
         f"Due diligence. {word.capitalize()} on rung 2 of 5 after 1 × overloaded (529); search_cache stood in" in said
     )
+    assert ("40 s, $0.41." in said) is (status is not None)
 
 
 def test_a_run_whose_instance_fell_silent_is_lost_and_not_running() -> None:
@@ -81,6 +83,24 @@ def test_the_ladder_is_drawn_and_read_as_a_list() -> None:
     assert len(steps) == 4
     assert "+10 s" in steps[1]
     assert "0.41 USD" in page
+
+
+def test_a_run_leads_to_those_beside_it_in_the_list_it_was_opened_from() -> None:
+    for number, run in enumerate(("run-8", "run-9")):
+        a_run(run, instance=f"r-{number}")
+    Story().tell(failed(Category.TIMEOUT), at=90, run="run-6", instance="r-0").store()
+    client = signed_in()
+    listed = [
+        unescape(one) for one in re.findall(r'href="(/runs/run[^"]*)"', client.get("/runs?range=1h").content.decode())
+    ]
+    assert len(listed) == 3
+    page = client.get(listed[1]).content.decode()
+    pressed = {key: unescape(href) for href, key in re.findall(r'href="([^"]*)" data-press="([\[\]])"', page)}
+    assert pressed == {"[": listed[0], "]": listed[2]}
+    assert "2 of 3 in the list" in page
+    assert 'data-press="["' not in client.get(listed[0]).content.decode()
+    assert "in the list" not in client.get("/runs/run-8").content.decode(), "opened from no list"
+    assert asked_of(client, listed[1]) <= 15
 
 
 def test_from_a_run_to_those_that_met_the_same_failure() -> None:
@@ -157,6 +177,38 @@ def test_the_trace_of_a_run_groups_what_was_told_by_span(settings: Any) -> None:
     page = signed_in().get("/runs/run-7?tab=trace")
     assert f'href="https://traces.test/{"ab" * 16}?span={"cd" * 8}"' in page.content.decode()
     assert "3 facts of this run name no trace" in text_of(page)
+
+
+def test_spans_stand_under_each_other_as_far_as_it_is_remembered_and_are_narrowed() -> None:
+    a_run()
+    outer, inner, silent, other = "aa" * 8, "bb" * 8, "cc" * 8, "dd" * 8
+    told = {"run_started": outer, "failure_classified": inner, "run_finished": other}
+    for event, span in told.items():
+        Fact.objects.filter(event=event).update(trace_id="ab" * 16, span_id=span)
+    parents = (
+        (inner, silent),
+        (silent, outer),
+        (other, other),
+    )  # one is silent, one its own child
+    SpanMark.objects.bulk_create(
+        SpanMark(environment="dev", trace_id="ab" * 16, span_id=span, parent_id=parent, seen_us=0)
+        for span, parent in parents
+    )
+    client = signed_in()
+    page = client.get("/runs/run-7?tab=trace").content.decode()
+    rows = re.findall(r'<th scope="row">((?:<i></i>)*)<code>(\w+)</code>', page)
+    assert [(len(inwards) // 7, name) for inwards, name in rows][:6] == [
+        (0, outer),
+        (1, "run_started"),
+        (1, inner),
+        (2, "failure_classified"),
+        (0, other),
+        (1, "run_finished"),
+    ]
+    errors = client.get("/runs/run-7?tab=trace&only=errors").content.decode()
+    assert re.findall(r'<tr data-key="told-\d+"( data-trouble)?', errors) == [" data-trouble"]
+    assert "1 line," in text_of(client.get("/runs/run-7?tab=trace&find=RUN_FINISHED"))
+    assert "No line has “moon”" in text_of(client.get("/runs/run-7?tab=trace&find=moon"))
 
 
 def test_two_runs_are_compared_and_an_unknown_one_is_named() -> None:

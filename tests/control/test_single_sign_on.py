@@ -20,9 +20,11 @@ from django.test import Client
 from recovery_ops import single_sign_on
 from recovery_ops.control.accounts import create_account
 from recovery_ops.control.models import AuditEntry, RoleGrant
+from recovery_ops.control.notify import transport
 from recovery_ops.control.roles import Role, grants_of
 from recovery_ops.environment import Misconfigured
 from tests.control.cast import REASON, small_fleet
+from tests.control.visiting import signed_in, text_of
 from tests.oidc_provider import CLIENT_ID, CLIENT_SECRET
 from tests.processes import ROOT
 
@@ -271,3 +273,38 @@ def test_what_is_set_up_wrong_is_said_at_the_start(changed: dict[str, str], vari
     with pytest.raises(Misconfigured) as wrong:
         single_sign_on.provider(said("https://login.example.com") | said("https://login.example.com", **changed))
     assert wrong.value.variable == f"RECOVERY_OPS_OIDC_{variable}"
+
+
+def test_the_issuer_is_tested_and_what_is_wrong_is_said(
+    says: Says, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = signed_in(Role.ADMIN)
+    assert "Test of the issuer" in text_of(admin.get("/settings/access/issuer"))
+    fit = text_of(admin.post("/settings/access/issuer"))
+    assert "People can come from it" in fit
+    assert "1 key at http://127.0.0.1" in fit
+    address = settings.SINGLE_SIGN_ON.issuer
+    settings.SINGLE_SIGN_ON = single_sign_on.provider(said(f"{address}/elsewhere"))
+    assert "it answers 404" in text_of(admin.post("/settings/access/issuer"))
+    settings.SINGLE_SIGN_ON = single_sign_on.provider(said("http://localhost:1"))
+    assert "could not be reached" in text_of(admin.post("/settings/access/issuer"))
+    asked = transport.get
+
+    def lying(url: str, *, is_known: bool, most: int) -> transport.Answer:
+        told = {
+            "issuer": "https://other.example\ud800",
+            "token_endpoint": "https://[x",
+            "jwks_uri": "https://169.254.169.254/keys",
+        }
+        return (
+            transport.Answer(status=200, headers={}, text=json.dumps(told))
+            if is_known
+            else asked(url, is_known=False, most=most)
+        )
+
+    monkeypatch.setattr(transport, "get", lying)
+    lied = text_of(admin.post("/settings/access/issuer"))
+    for words in ("It calls itself https://other.example", "no token_endpoint", "leads to a link-local address"):
+        assert words in lied
+    assert "People cannot come from it" in lied
+    assert signed_in(Role.OPERATOR, "bob").post("/settings/access/issuer").status_code == 403

@@ -18,6 +18,7 @@ from events.sent import Encoding, Malformed, Signal
 from events.spans import read_spans
 
 LARGE = 2**26 - 1024
+MOST_UNCOUNTED = UNCOUNTED_BYTES - 64
 PEAK_MB = 500
 """What reading one body may take at its worst, the body included."""
 
@@ -56,7 +57,6 @@ def objects(size: int) -> bytes:
     return b'{"resourceLogs":[{"scopeLogs":[{"logRecords":[' + b"{}," * (size // 3) + b"{}]}]}]}"
 
 
-SIZES = (UNCOUNTED_BYTES - 64, LARGE)
 LOGS: dict[str, Callable[[int], bytes]] = {"records": records, "attributes": attributes, "members": members}
 _TOO_MANY = "more than|framing"
 
@@ -156,16 +156,18 @@ _READ_SPANS = "sent.check_parts(body, sent.Signal.TRACES); sent.read_spans(body,
 _READ_JSON = "sent.otlp_json.read_logs(body)"
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
-    ("make", "read"),
+    ("make", "read", "size"),
     [
-        ("records({size})", _READ_LOGS),
-        ("attributes({size})", _READ_LOGS),
-        ("members({size})", _READ_LOGS),
-        ("attributes({size}, 9)", _READ_SPANS),
-        ("members({size}, 9)", _READ_SPANS),
-        ("objects({size})", _READ_JSON),
+        ("records({size})", _READ_LOGS, MOST_UNCOUNTED),
+        ("attributes({size})", _READ_LOGS, MOST_UNCOUNTED),
+        ("members({size})", _READ_LOGS, MOST_UNCOUNTED),
+        ("attributes({size}, 9)", _READ_SPANS, MOST_UNCOUNTED),
+        ("members({size}, 9)", _READ_SPANS, MOST_UNCOUNTED),
+        ("objects({size})", _READ_JSON, MOST_UNCOUNTED),
+        # What is counted first is refused by one way of counting, whatever its parts are.
+        ("members({size})", _READ_LOGS, LARGE),
+        ("objects({size})", _READ_JSON, LARGE),
     ],
 )
 def test_reading_takes_no_more_memory_than_is_said(

@@ -37,6 +37,30 @@ def test_the_clock(turns: list[tuple[float, str]], at_min: float, due: list[int]
     assert (due_steps(STEPS, clock), clock.is_running) == (due, runs)
 
 
+def test_a_later_step_is_asked_at_once_and_the_ones_between_are_not() -> None:
+    turns = [Turn(0, "opened"), Turn(60, "acknowledge"), Turn(120, "step", to_s=30 * MINUTE)]
+    clock = clock_at(turns, 120)
+    assert (due_steps(STEPS, clock), clock.is_running) == ([0, 2], True)
+    assert clock.passes(STEPS[1])
+    again = clock_at([*turns, Turn(180, "escalate")], 180 + 15 * MINUTE)
+    assert due_steps(STEPS, again) == [0, 1], "another round passes over nothing"
+
+
+def test_what_was_asked_of_the_chain_before_takes_its_successor_nowhere() -> None:
+    """A step at once is a matter of the chain that it was asked of, not of one set up since; the question waits on."""
+    asked = Turn(2 * MINUTE, "step", to_s=30 * MINUTE)
+    for turns in ([Turn(0, "opened"), asked], [Turn(0, "opened"), Turn(60, "acknowledge"), asked]):
+        clock = clock_at(turns, 20 * MINUTE, begins=10 * MINUTE)
+        assert (due_steps(STEPS, clock), clock.ran_s, clock.passed_over) == ([0], 10 * MINUTE, ())
+
+
+def test_a_step_asked_at_once_makes_nobody_wait_longer() -> None:
+    turns = [Turn(0, "opened"), Turn(2 * MINUTE, "step", to_s=30 * MINUTE)]
+    clock = clock_at(turns, 5 * MINUTE)
+    assert (clock.ran_s, clock.waited_s) == (33 * MINUTE, 5 * MINUTE)
+    assert clock_at([*turns, Turn(6 * MINUTE, "escalate")], 7 * MINUTE).waited_s == MINUTE
+
+
 def test_every_round_has_a_number_and_an_eta() -> None:
     clock = clock_at([Turn(0, "opened"), Turn(60, "escalate")], 120)
     assert (clock.round, clock.ran_s) == (2, 60)

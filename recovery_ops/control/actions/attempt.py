@@ -137,6 +137,7 @@ PAST = {
     "escalation.follow_up": "agreed a follow-up of",
     "escalation.follow_up_done": "finished a follow-up of",
     "escalation.follow_up_undone": "took up a follow-up again of",
+    "escalation.step": "asked a later step",
     "escalation.merge": "merged",
     "escalation.resolve": "resolved",
     "escalation.reopen": "reopened",
@@ -146,6 +147,8 @@ PAST = {
     "capacity.split": "split",
     "capacity.apart": "set apart a part of",
     "capacity.undo": "took back what was made of",
+    "capacity.note": "noted something on",
+    "capacity.escalate": "asked people about",
     "failure.assign": "assigned",
     "failure.unassign": "took away the owner of",
     "failure.archive": "archived",
@@ -170,6 +173,7 @@ PAST = {
     "annotation.end": "ended",
     "annotation.remove": "removed",
     "chain.remove": "removed",
+    "instance.label": "labelled",
 }
 """What each verb of the audit log reads like after a name."""
 

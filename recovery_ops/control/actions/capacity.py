@@ -1,4 +1,4 @@
-"""What people say of capacity events: these are one, this one ends here and another begins, and back again."""
+"""What people say of capacity events: these are one, this one ends here, back again; and what they note on them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from events.capacity import arranging
 from events.capacity.models import CapacityArrangement, CapacityEvent
 from events.moments import to_us
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
-from recovery_ops.control.models import NAME_CHARS, AuditEntry
+from recovery_ops.control.models import NAME_CHARS, AuditEntry, CapacityNote
 from recovery_ops.control.refusals import STALE, UNKNOWN, Refused
 from recovery_ops.rules.scope import Scope
 
-PERMISSION = "arrange"
+PERMISSION, NOTING = "arrange", "annotate"
 MERGE_MOST = 20
 
 
@@ -120,6 +120,33 @@ def undo_arrangement(**asked: Unpack[TakingBack]) -> Done[CapacityEvent]:
 
     about = f"CE-{made.event_id} and CE-{made.other_id}" if made else f"arrangement {asked['arrangement']}"
     return _arranged("capacity.undo", asked, about, apply)
+
+
+class Noting(Asked):
+    """What `note_on_event` is given: the number of an event. The reason is the note."""
+
+    number: Required[int]
+
+
+def note_on_event(**asked: Unpack[Noting]) -> Done[CapacityNote]:
+    """Write a line on the page of an event, which agents need not hear of. Raises Refused: 403, 404, 400."""
+    number = asked["number"]
+    attempt = Attempt.of("capacity.note", NOTING, Scope(), asked, about=f"CE-{number}", is_for_agents=False)
+
+    def write(revision: int) -> Step[CapacityNote]:
+        held = _standing(attempt.environment, number)
+        made = CapacityNote.objects.create(
+            environment=attempt.environment,
+            event=held.part_of_id or held.pk,
+            at=attempt.now,
+            by=attempt.by.name[:NAME_CHARS],
+            text=attempt.reason,
+        )
+        return Step(object=made, revision=revision, after={"note": made.pk, "event": made.event})
+
+    with attempt.noted():
+        attempt.check()
+        return carry_out(attempt, write, recall=lambda entry: CapacityNote.objects.get(pk=(entry.after or {})["note"]))
 
 
 def _arranged(

@@ -14,10 +14,13 @@ from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, car
 from recovery_ops.control.actors import Actor
 from recovery_ops.control.escalations import merging
 from recovery_ops.control.escalations.terms import ACTIVE_FOR
+from recovery_ops.control.labels import LABELS_MOST, fault_of_labels, kept_as, labelled
 from recovery_ops.control.models import Escalation, EscalationNote
-from recovery_ops.control.models.escalations import ANSWER_CHARS, LABEL_CHARS, LABELS_MOST
+from recovery_ops.control.models.escalations import ANSWER_CHARS
+from recovery_ops.control.notify.chains import Coming, coming_of
 from recovery_ops.control.refusals import INVALID, STALE, UNKNOWN, Refused
 from recovery_ops.control.roles import grants_of
+from recovery_ops.rules.chains import GOES_ON
 from recovery_ops.rules.scope import Scope
 
 QUEUE_CHARS = 64
@@ -31,8 +34,8 @@ class Responding(Asked):
 
     `to` is a person's name (assign) or a queue (escalate), `for_s` how long (snooze), `text` what goes back to the run
     (approve, reject), `happened_at` when what the reason tells was (entry), `into` the number of another escalation
-    (merge), `labels` those to give, separated by commas, and behind a minus those to take away (label). An empty reason
-    is filled in where the act says all there is to say.
+    (merge), `step` that of a step of its chain (step), `labels` those to give, separated by commas, and behind a minus
+    those to take away (label). An empty reason is filled in where the act says all there is to say.
     """
 
     number: Required[int]
@@ -42,6 +45,7 @@ class Responding(Asked):
     text: NotRequired[str]
     labels: NotRequired[str]
     into: NotRequired[int]
+    step: NotRequired[int]
     happened_at: NotRequired[datetime | None]
 
 
@@ -103,6 +107,27 @@ def _escalate(one: Escalation, attempt: Attempt, asked: Responding) -> str:
     return f"asked {queue} instead of {before}"
 
 
+def _ask_step(one: Escalation, attempt: Attempt, asked: Responding) -> str:
+    coming = _step_of(one, attempt, asked)
+    one.acknowledged_at, one.acknowledged_by = None, ""
+    one.acknowledge_by, one.snoozed_until = attempt.now + one.acknowledge_in, None
+    return f"asked step {coming.number} of its chain at once: {coming.who}"
+
+
+def _step_of(one: Escalation, attempt: Attempt, asked: Responding) -> Coming:
+    """The step to come that is meant. Raises Refused where there is none."""
+    coming = coming_of([one], attempt.now).get(one.pk)
+    if coming is None:
+        detail = f"{one.queue} has no chain that is on: ask another queue."
+        raise Refused("no_chain", detail, fields={"step": "is of no chain"})
+    for step in coming:
+        if step.number == asked.get("step"):
+            return step
+    left = " and ".join(str(step.number) for step in coming)
+    detail = f"Of its chain {left} can be asked at once." if left else "Every step of its chain was due already."
+    raise Refused("no_such_step", detail, fields={"step": "is none that is still to come"})
+
+
 def _note(one: Escalation, attempt: Attempt, asked: Responding) -> str:
     return "said"
 
@@ -119,15 +144,13 @@ def _entry(one: Escalation, attempt: Attempt, asked: Responding) -> str:
 
 def _label(one: Escalation, attempt: Attempt, asked: Responding) -> str:
     """Labels that are named come, those behind a minus go."""
-    named = _labels_in(asked.get("labels", ""))
-    gone = {name.removeprefix("-").strip() for name in named if name.startswith("-")}
-    kept = sorted({*one.label_names, *(name for name in named if not name.startswith("-"))} - gone)
+    kept = labelled(one.label_names, asked.get("labels", ""))
     if len(kept) > LABELS_MOST:
         detail = f"It would have {len(kept)} labels; {LABELS_MOST} is the most."
         raise Refused("too_many", detail, status=INVALID, fields={"labels": f"leave more than {LABELS_MOST}"})
     if kept == one.label_names:
         return ""
-    one.labels = f"|{'|'.join(kept)}|" if kept else ""
+    one.labels = kept_as(kept)
     return f"labelled it {', '.join(kept)}" if kept else "took its labels away"
 
 
@@ -191,6 +214,7 @@ RESPONSES: dict[str, Response] = {
     "assign": Response(past="assigned", apply=_assign, reason="Assigned from the queue."),
     "snooze": Response(past="snoozed", apply=_snooze, reason="Snoozed from the queue."),
     "escalate": Response(past="escalated", apply=_escalate),
+    GOES_ON: Response(past="asked a step of the chain about", apply=_ask_step, reason="Asked from the queue."),
     "note": Response(past="commented on", apply=_note),
     "entry": Response(past="entered", apply=_entry),
     "label": Response(past="labelled", apply=_label, reason="Labelled in the queue."),
@@ -228,6 +252,7 @@ def respond(verb: str, **asked: Unpack[Responding]) -> Done[Escalation]:
         held = Escalation.objects.get(pk=one.pk)
         _check(held, kind, asked, attempt)
         before = _told(held)
+        chain_s = _step_of(held, attempt, asked).after_s if verb == GOES_ON else None
         done = kind.apply(held, attempt, asked)
         if not done:
             return Step(object=held, revision=revision, was_already=True)
@@ -242,6 +267,7 @@ def respond(verb: str, **asked: Unpack[Responding]) -> Done[Escalation]:
             verb=verb,
             text=asked["reason"].strip()[:500] or f"{attempt.by.name} {done}.",
             happened_at=asked.get("happened_at") if verb == "entry" else None,
+            chain_s=chain_s,
         )
         return Step(object=held, revision=revision, before=before, after=_told(held))
 
@@ -262,24 +288,12 @@ def faults_of(verb: str, asked: Mapping[str, Any]) -> dict[str, str]:
     if verb == "snooze" and not 60 <= asked.get("for_s", 0.0) <= LONGEST_SNOOZE_S:
         faults["for_s"] = f"is from 60 to {LONGEST_SNOOZE_S:.0f} s (7 days)"
     if verb == "label":
-        faults["labels"] = _fault_of_labels(str(asked.get("labels", "")))
+        faults["labels"] = fault_of_labels(str(asked.get("labels", "")))
     if len(text) > ANSWER_CHARS:
         faults["text"] = f"has at most {ANSWER_CHARS} characters"
     elif not all(one.isprintable() or one in "\n\r\t" for one in text):
         faults["text"] = "has characters that cannot be shown"
     return faults
-
-
-def _labels_in(typed: str) -> list[str]:
-    return list(dict.fromkeys(name for part in typed.split(",") if (name := " ".join(part.split()).lower())))
-
-
-def _fault_of_labels(typed: str) -> str:
-    names = [name.removeprefix("-").strip() for name in _labels_in(typed)]
-    if not names:
-        return "are words separated by commas"
-    is_good = all(name and len(name) <= LABEL_CHARS and name.isprintable() and "|" not in name for name in names)
-    return "" if is_good else f"are of at most {LABEL_CHARS} characters each, without |"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

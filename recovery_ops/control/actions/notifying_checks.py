@@ -13,7 +13,7 @@ from django.core.validators import validate_email
 from recovery_ops.control.models import Channel
 from recovery_ops.control.models.notifying import ADDRESS_CHARS, SECRET_CHARS
 from recovery_ops.control.notify.transport import fault_of_address
-from recovery_ops.control.notify.triggers import TRIGGERS
+from recovery_ops.control.notify.triggers import MONTHLY_REPORT, TRIGGERS
 from recovery_ops.rules.chains import EVERYBODY, ChainStep
 from recovery_ops.rules.knobs import Problem
 from recovery_ops.rules.telling import Severity
@@ -87,6 +87,8 @@ def faults_of_rule(words: Mapping[str, Any]) -> dict[str, str]:
         faults["quiet_from"] = "has a beginning and an end, or neither"
     elif words.get("quiet_from") is not None and words.get("quiet_from") == words.get("quiet_to"):
         faults["quiet_to"] = "is another time than the beginning: else nothing is ever quiet"
+    if MONTHLY_REPORT in words.get("triggers", ()) and words.get("least_severity", "info") != Severity.INFO:
+        faults["least_severity"] = faults["least_severity"] or "is info, or the report of a month is never told"
     for name, (least, most) in BOUNDS.items():
         value = words.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most):

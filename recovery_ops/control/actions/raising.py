@@ -1,11 +1,16 @@
-"""A person asks a queue, about a run or about a cause of failures: a question like those that agents ask."""
+"""A person asks a queue, about a run, a cause of failures or an outage: a question like those that agents ask."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, NotRequired, Required, Unpack
 
+from django.utils import timezone
+
+from events.capacity.asking import failures_in, numbers_of, wholes_by_number
+from events.capacity.rows import CapacityEventRow
 from events.failures.asking import read_failures
 from events.failures.rows import Field, Sample
 from events.runs.asking import run_of
@@ -34,16 +39,24 @@ class Raising(Asked):
     queue: Required[str]
 
 
-class RaisingCause(Asked):
-    """What `raise_about_cause` is given: a cause, the queue that is asked, and what it is asked.
+class Putting(Asked):
+    """The queue that is asked, and what it is asked. Without a `severity` it is what the policy gives to questions."""
 
-    Without a `severity` it is the one that the policy gives to questions.
-    """
-
-    fingerprint: Required[str]
     queue: Required[str]
     question: Required[str]
     severity: NotRequired[str]
+
+
+class RaisingCause(Putting):
+    """What `raise_about_cause` is given: a cause beside what is asked."""
+
+    fingerprint: Required[str]
+
+
+class RaisingEvent(Putting):
+    """What `raise_about_event` is given: the number of a capacity event beside what is asked."""
+
+    number: Required[int]
 
 
 def raise_about(**asked: Unpack[Raising]) -> Done[Escalation]:
@@ -95,37 +108,87 @@ def raise_about_cause(**asked: Unpack[RaisingCause]) -> Done[Escalation]:
     While a question about a cause is open there is no second one, whichever queue is asked: what is open is answered
     with. No run waits for it, so silence changes nothing. Raises Refused: 403, 404, 400 by field.
     """
-    environment, queue, question = asked["environment"], said(asked["queue"]), said(asked["question"])
-    severity = asked.get("severity", "")
+    environment = asked["environment"]
     name = grouping_of(environment).head(asked["fingerprint"])
-    faults = {"queue": _fault_of_queue(queue), "question": _fault_of_question(question)}
-    if severity and severity not in SEVERITIES:
-        faults["severity"] = f"is one of {', '.join(SEVERITIES)}"
-    attempt = Attempt.of(
-        "failure.escalate", "respond", Scope(), asked, faults, about=name[:NAME_CHARS], is_for_agents=False
-    )
+    attempt = _attempt("failure.escalate", asked, name)
 
-    def write(revision: int) -> Step[Escalation]:
-        held = open_about(environment, name)
-        if held is not None:
-            return Step(object=held, revision=revision, was_already=True)
-        key, more = _key_of_cause(name), {"severity": severity} if severity else {}
-        made = _open(attempt, key=key, queue=queue, message=question, fingerprint=name, **told, **more)
-        return Step(object=made, revision=revision, after={"id": made.pk, "queue": queue, "fingerprint": name})
-
-    with attempt.noted():
-        attempt.check()
+    def told() -> dict[str, Any]:
         _require_name(environment, name)
         require_known(environment, name, attempt.now)
-        # Before anything is written: on SQLite nobody else could write while failures are read.
-        told = _told_of(environment, name, attempt.now)
-        return carry_out(attempt, write, recall=lambda entry: Escalation.objects.get(pk=(entry.after or {})["id"]))
+        return {"key": _key_of_cause(name), "fingerprint": name} | _told_of(environment, name, attempt.now)
+
+    return _put(attempt, asked, told, lambda: open_about(environment, name), {"fingerprint": name})
+
+
+def raise_about_event(**asked: Unpack[RaisingEvent]) -> Done[Escalation]:
+    """Ask a queue about a capacity event; of one that is part of another, about the whole.
+
+    While a question about an event is open there is no second one, as with causes. Raises Refused: 403, 404, 400 by
+    field.
+    """
+    environment, number = asked["environment"], asked["number"]
+    now = asked.get("now") or timezone.now()
+    row = wholes_by_number(environment, [number], now=now).get(number)
+    about = number if row is None else row.id
+    attempt = _attempt("capacity.escalate", asked, f"CE-{about}")
+
+    def told() -> dict[str, Any]:
+        if row is None:
+            detail = f"There is no capacity event CE-{number} in {environment}."
+            raise Refused("unknown_event", detail, status=UNKNOWN, fields={"number": "is not known"})
+        return {"key": _key_of_event(about), "capacity_event": about} | _told_of_event(environment, row)
+
+    return _put(
+        attempt,
+        asked,
+        told,
+        lambda: None if row is None else open_about_event(environment, row),
+        {"capacity_event": about},
+    )
 
 
 def open_about(environment: str, fingerprint: str) -> Escalation | None:
     """The open question that a person asked about a cause or a part of it, or the one it was merged into."""
     parts = grouping_of(environment).parts(fingerprint)
     return open_with_keys(environment, [_key_of_cause(part) for part in parts])
+
+
+def open_about_event(environment: str, row: CapacityEventRow) -> Escalation | None:
+    """The same about a capacity event, its parts and what grew into them."""
+    numbers = numbers_of(row, environment).values_list("pk", flat=True)
+    return open_with_keys(environment, [_key_of_event(number) for number in numbers])
+
+
+def _attempt(verb: str, asked: Putting, about: str) -> Attempt:
+    faults = {"queue": _fault_of_queue(said(asked["queue"])), "question": _fault_of_question(said(asked["question"]))}
+    if (severity := asked.get("severity", "")) and severity not in SEVERITIES:
+        faults["severity"] = f"is one of {', '.join(SEVERITIES)}"
+    return Attempt.of(verb, "respond", Scope(), asked, faults, about=about[:NAME_CHARS], is_for_agents=False)
+
+
+def _put(
+    attempt: Attempt,
+    asked: Putting,
+    told: Callable[[], dict[str, Any]],
+    held_now: Callable[[], Escalation | None],
+    after: dict[str, Any],
+) -> Done[Escalation]:
+    """Put a question, of which `told` says what it is about, or refuses; `held_now` finds the one there is."""
+    queue = said(asked["queue"])
+    more = {"severity": severity} if (severity := asked.get("severity", "")) else {}
+
+    def write(revision: int) -> Step[Escalation]:
+        held = held_now()
+        if held is not None:
+            return Step(object=held, revision=revision, was_already=True)
+        made = _open(attempt, queue=queue, message=said(asked["question"]), **about, **more)
+        return Step(object=made, revision=revision, after={"id": made.pk, "queue": queue} | after)
+
+    with attempt.noted():
+        attempt.check()
+        # Before anything is written: on SQLite nobody else could write while failures are read.
+        about = told()
+        return carry_out(attempt, write, recall=lambda entry: Escalation.objects.get(pk=(entry.after or {})["id"]))
 
 
 def _open(attempt: Attempt, **of: Any) -> Escalation:
@@ -166,6 +229,18 @@ def _told_of(environment: str, name: str, now: datetime) -> dict[str, Any]:
     }
 
 
+def _told_of_event(environment: str, row: CapacityEventRow) -> dict[str, Any]:
+    """What most of its failures were, which service it reached most, and who met the newest of them."""
+    newest = failures_in(row, environment)
+    return {
+        "operation": next(iter(row.operations), row.operation),
+        "category": next((one.value for one in row.categories), ""),
+        "service": max(row.services, key=lambda name: row.services[name], default=""),
+        "instances": named([], *(one.instance for one in newest)),
+        "runs": named([], *(one.run for one in newest)),
+    }
+
+
 def _require_name(environment: str, name: str) -> None:
     if not name or not name.isprintable() or len(name) > FINGERPRINT_CHARS:
         detail = f"A cause is asked about by a name in one line of at most {FINGERPRINT_CHARS} characters."
@@ -187,6 +262,10 @@ def _fault_of_question(question: str) -> str:
 
 def _key_of_cause(name: str) -> str:
     return _key("raised", "cause", name)
+
+
+def _key_of_event(number: int) -> str:
+    return _key("raised", "capacity event", str(number))
 
 
 def _key(*parts: str) -> str:

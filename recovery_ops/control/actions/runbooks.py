@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
-from typing import Any, NotRequired, Required, TypeVar, Unpack
+from datetime import date, datetime
+from typing import Any, NamedTuple, NotRequired, Required, TypeVar, Unpack
+
+from django.db.models import CharField, Value
 
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out, require
 from recovery_ops.control.models import NAME_CHARS, AuditEntry, Escalation, Runbook, RunbookTick
@@ -17,6 +19,13 @@ from recovery_ops.rules.words import Category
 WRITING, TICKING = "write_runbooks", "respond"
 _TICKED = "done for this question"
 T = TypeVar("T", Runbook, Escalation)
+
+
+class Tick(NamedTuple):
+    """Who did a step for a question, and when."""
+
+    by: str
+    at: datetime
 
 
 class Writing(Asked):
@@ -98,6 +107,16 @@ def runbook_for(environment: str, category: str) -> Runbook | None:
     """The steps for a category; None where nobody has written any."""
     found = Runbook.objects.filter(environment=environment, category=category) if category else Runbook.objects.none()
     return found.exclude(text="").first()
+
+
+def steps_and_ticks(one: Escalation) -> tuple[str, dict[str, Tick]]:
+    """The steps for what a question is about, as text, and those that were ticked, by their key. One query."""
+    written = Runbook.objects.filter(environment=one.environment, category=one.category).exclude(text="")
+    nothing = Value("", CharField())
+    ticks = RunbookTick.objects.filter(escalation=one).values_list("key", "step", "by", "at")
+    rows = list(written.values_list(nothing, "text", nothing, "changed_at").union(ticks, all=True))
+    text = next((words for key, words, _, _ in rows if not key), "")
+    return text, {key: Tick(by, at) for key, _, by, at in rows if key}
 
 
 def ticks_of(one: Escalation) -> list[RunbookTick]:

@@ -21,23 +21,34 @@ from events.capacity.narrowing import Narrow
 from events.degradations.asking import degradations_in
 from events.degradations.rows import PLACE as REDUCED
 from recovery_ops.control.actions import Done
-from recovery_ops.control.actions.capacity import merge_events, set_event_apart, split_event, undo_arrangement
+from recovery_ops.control.actions.capacity import (
+    merge_events,
+    note_on_event,
+    set_event_apart,
+    split_event,
+    undo_arrangement,
+)
+from recovery_ops.control.actions.raising import raise_about_event
 from recovery_ops.control.api.paging import asked_for, next_page, page_of, paged
 from recovery_ops.control.api.requests import WHY, Api, Takes, whole_of
 from recovery_ops.control.capacity_words import customer_words
 from recovery_ops.control.cursors import cursor_of
 from recovery_ops.control.documents import capacity as documents_capacity
+from recovery_ops.control.documents import escalations as documents_escalations
+from recovery_ops.control.escalations.about_outages import open_by_event, said_of
 from recovery_ops.control.escalations.report import WEEKS_MOST, report_of, week_with, weeks_before
 from recovery_ops.control.refusals import UNKNOWN, Refused
 
 LOOKED_BACK = timedelta(hours=24)
 LONGEST = timedelta(days=31)
+_PUT = ("queue", "question")
 RANGE = {"from": "a moment in ISO 8601 (a day ago)", "to": "a moment in ISO 8601 (now)"}
 
 
 class CapacityEvents(Api):
     """`GET /api/v1/capacity/events`: the outages that touch a range, newest first; `going_on=true` for those alone.
 
+    `escalation` is the open question about one, null where there is none.
     A page may hold fewer than `limit`, or none, while `next` goes on: it is narrowed after it was read.
     """
 
@@ -60,10 +71,15 @@ class CapacityEvents(Api):
             provider=narrow.provider,
             region=narrow.region,
         )
+        asked = open_by_event(self.environment)
         answer = {
             "environment": self.environment,
             "step": steps_of(self.environment),
-            "events": [documents_capacity.of_capacity_event(row, now) for row in found.rows if narrow.keeps(row, now)],
+            "events": [
+                documents_capacity.of_capacity_event(row, now) | {"escalation": asked.get(row.id)}
+                for row in found.rows
+                if narrow.keeps(row, now)
+            ],
             "next": next_page(request, cursor_of(found.last) if found.last else "", span=(start, end)),
         }
         return Response(answer)
@@ -72,6 +88,7 @@ class CapacityEvents(Api):
 class CapacityEventOf(Api):
     """`GET /api/v1/capacity/events/<number>`: one outage, what people arranged, and what was like it before.
 
+    `escalations` are the newest questions of people about it, the open ones first.
     `customer_words` can be told to those who are not of the house: no name of ours is in it.
     Its ETag is the step of everything arranged, which a merge or a split gives back as If-Match.
     """
@@ -83,12 +100,18 @@ class CapacityEventOf(Api):
             raise Refused("unknown_event", f"There is no capacity event CE-{number} in {here}.", status=UNKNOWN)
         newest = failures_in(row, here)
         about = [row.id, *(part.id for part in row.parts)]
+        questions, notes = said_of(here, row)
         return Response(
             {
                 "environment": here,
                 "event": documents_capacity.of_capacity_event(row, now),
                 "parts": [documents_capacity.of_capacity_event(part, now) for part in row.parts],
                 "arrangements": [documents_capacity.of_arrangement(one) for one in arrangements_of(here, about)],
+                "escalations": [one.pk for one in questions],
+                "notes": [
+                    documents_capacity.of_note(one.pk, one.event, at=one.when, by=one.who, text=one.said)
+                    for one in notes
+                ],
                 "customer_words": customer_words(row, now),
                 "newest_failures": [one.fact_id for one in newest],
                 "derived_failures": [
@@ -132,6 +155,34 @@ class ApartEvent(Api):
     def post(self, request: Request, number: int) -> Response:
         body = self.body(request)
         return Response(_done(self.environment, set_event_apart(**self.asked(request, body), number=number)))
+
+
+class NoteEvent(Api):
+    """`POST /api/v1/capacity/events/<number>/note`: the reason is a line on its page, and kept in the audit log."""
+
+    takes = {"POST": Takes(WHY)}
+
+    def post(self, request: Request, number: int) -> Response:
+        done = note_on_event(**self.asked(request, self.body(request)), number=number)
+        one = done.object
+        told = documents_capacity.of_note(one.pk, one.event, at=one.at, by=one.by, text=one.text)
+        return Response({"note": told, "was_already": done.was_already, "dry_run": done.is_dry_run})
+
+
+class EscalateEvent(Api):
+    """`POST /api/v1/capacity/events/<number>/escalate`: ask the queue `queue` the `question` about an outage.
+
+    While a question about it is open there is no second one: it is answered with, as `was_already`. Without a
+    `severity` it is the one that the policy gives to questions.
+    """
+
+    takes = {"POST": Takes(WHY | {"queue": str, "question": str, "severity": str}, needed=("reason", *_PUT))}
+
+    def post(self, request: Request, number: int) -> Response:
+        body = self.body(request)
+        put = {name: body[name] for name in _PUT} | {"severity": body.get("severity", "")}
+        done = raise_about_event(**self.asked(request, body), number=number, **put)
+        return Response(documents_escalations.of_done(done, timezone.now()))
 
 
 class UndoArrangement(Api):

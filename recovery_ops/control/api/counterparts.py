@@ -15,6 +15,7 @@ _SIGNED_BY_PROVIDER = "the identity provider says it while somebody signs in"
 
 SCREENS: dict[str, tuple[str, ...]] = {
     "annotate": ("api-annotations",),
+    "agent-label": ("api-fleet-labels",),
     "breaker-watch": ("api-watch", "api-unwatch"),
     "annotation": ("api-annotation-end", "api-annotation-remove"),
     "saved": ("api-views", "api-view", "api-view-default"),
@@ -32,7 +33,10 @@ SCREENS: dict[str, tuple[str, ...]] = {
     "run": ("api-run-show",),
     "run-ask": ("api-run-ask",),
     "runs-ask": ("api-run-ask",),
-    "capacity-arrange": ("api-capacity-merge", "api-capacity-split", "api-capacity-apart", "api-capacity-undo"),
+    "capacity-arrange": (
+        *("api-capacity-merge", "api-capacity-split", "api-capacity-apart", "api-capacity-undo", "api-capacity-note"),
+    ),
+    "event-ask": ("api-capacity-escalate",),
     "respond": ("api-escalations", "api-escalation-acknowledge"),
     "new-proposal": ("api-proposals", "api-policy-check"),
     "edit-proposal": ("api-proposal", "api-policy-check"),
@@ -40,6 +44,7 @@ SCREENS: dict[str, tuple[str, ...]] = {
         *("api-submit", "api-comment", "api-approve", "api-return", "api-reject"),
         *("api-schedule", "api-release-proposal"),
     ),
+    "try-failure": ("api-failure-check",),
     "start-replay": ("api-replays",),
     "replay": ("api-replay",),
     "edit-runbook": ("api-runbook",),
@@ -82,7 +87,7 @@ FOR_BROWSERS_ALONE: dict[str, str] = {
     **dict.fromkeys(
         (
             *("sign-in", "account_login", "mfa_login_webauthn", "mfa_authenticate", "sign-in-again", "sign-out"),
-            *("account_reauthenticate", "mfa_reauthenticate", "mfa_reauthenticate_webauthn"),
+            *("issuer", "account_reauthenticate", "mfa_reauthenticate", "mfa_reauthenticate_webauthn"),
         ),
         _AT_THE_DOOR,
     ),
@@ -94,6 +99,7 @@ FOR_BROWSERS_ALONE: dict[str, str] = {
         _OF_ONES_OWN,
     ),
     "look": _OF_THE_BROWSER,
+    "escalation-looking": _OF_THE_BROWSER,
 }
 """Forms of the console that no program can fill in, and why."""
 
@@ -108,6 +114,7 @@ _OF_ESCALATIONS = (
         "assign",
         "snooze",
         "escalate",
+        "step",
         "note",
         "label",
         "entry",
@@ -125,7 +132,7 @@ VERBS: dict[str, str] = {
     **{f"escalation.{verb}": f"api-escalation-{verb}" for verb in _OF_ESCALATIONS},
     **{f"failure.{verb}": "api-failures" for verb in _OF_FAILURES},
     **{f"failure.{verb}": f"api-failures-{verb}" for verb in ("merge", "split", "undo", "escalate")},
-    **{f"capacity.{verb}": f"api-capacity-{verb}" for verb in ("merge", "split", "apart", "undo")},
+    **{f"capacity.{verb}": f"api-capacity-{verb}" for verb in ("merge", "split", "apart", "undo", "note", "escalate")},
     **{f"quarantine.{verb}": f"api-quarantine-{verb}" for verb in ("replay", "drop")},
     **{f"unknown.{verb}": f"api-unclassified-{verb}" for verb in ("dismiss", "reopen")},
     **{f"request.{verb}": f"api-request-{verb}" for verb in ("agree", "reject", "review")},
@@ -179,6 +186,7 @@ VERBS: dict[str, str] = {
     "rule.remove": "api-notification-rule",
     "chain.save": "api-chains",
     "annotation.add": "api-annotations",
+    "instance.label": "api-fleet-labels",
     "watch.begin": "api-watch",
     "watch.end": "api-unwatch",
     **{f"annotation.{verb}": f"api-annotation-{verb}" for verb in ("end", "remove")},

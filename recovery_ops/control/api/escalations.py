@@ -22,9 +22,10 @@ from recovery_ops.control.documents import escalations as documents_escalations
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.escalations.learning import follow_ups_of
 from recovery_ops.control.models import Escalation as EscalationRecord
-from recovery_ops.control.notify.chains import plan_of
+from recovery_ops.control.notify.chains import plan_of, who_is_at
 from recovery_ops.control.notify.narrowing import STEPS, looked_up
 from recovery_ops.control.refusals import UNKNOWN, Refused
+from recovery_ops.rules.chains import GOES_ON
 from recovery_ops.rules.escalation_terms import SEVERITIES
 
 BULK_MOST = 200
@@ -35,6 +36,7 @@ FIELDS: Mapping[str, dict[str, type]] = {
     "assign": {"to": str},
     "snooze": {"for_s": float},
     "escalate": {"to": str},
+    GOES_ON: {"step": int},
     "label": {"labels": str},
     "entry": {"happened_at": str},
     "merge": {"into": int},
@@ -44,7 +46,7 @@ FIELDS: Mapping[str, dict[str, type]] = {
 }
 """What an act takes beside the reason."""
 _NEEDED = {"assign": ("to",), "snooze": ("for_s",), "escalate": ("to",), "merge": ("into",), EDIT: ("text",)}
-_NEEDED |= {"label": ("labels",)}
+_NEEDED |= {"label": ("labels",), GOES_ON: ("step",)}
 _EVERY_FIELD: dict[str, type] = {name: kind for fields in FIELDS.values() for name, kind in fields.items()}
 
 
@@ -53,6 +55,7 @@ _DOCS = {
     "assign": "give it to the person called `to`",
     "snooze": "put it off for `for_s` seconds; it comes back by itself",
     "escalate": "ask the queue `to` instead; its clock to be taken starts anew",
+    GOES_ON: "ask the `step` of its chain at once, which `reaches` whom it says; nobody has it until somebody takes it",
     "note": "say something that everybody who looks at it reads: the reason",
     "entry": "add what the reason tells to its timeline, at `happened_at` (now where it is not said)",
     "label": "give it the `labels` (separated by commas), and take those behind a minus away",
@@ -195,7 +198,8 @@ def responded(
     done = respond(
         "approve" if verb == EDIT else verb, **asked, **rest, number=number, version=version if is_alone else None
     )
-    return documents_escalations.of_done(done, now)
+    reaches = {"reaches": who_is_at(done.object, rest["step"])} if verb == GOES_ON else {}
+    return documents_escalations.of_done(done, now) | reaches
 
 
 def _check_words(verb: str, body: Mapping[str, Any]) -> None:

@@ -9,16 +9,18 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from events.queries import agent_named, breaker, breakers, fleet, instance_states, settings_in_force
+from events.queries import breaker, breakers, fleet, instance_states, settings_in_force
 from recovery_ops.control import actions, documents
 from recovery_ops.control.actions import Done, bulk, checks
+from recovery_ops.control.actions.labelling import label_instance, labels_by_instance
 from recovery_ops.control.actions.overrides import resting_id
 from recovery_ops.control.actions.probes import probe
 from recovery_ops.control.actions.watching import unwatch, watch
-from recovery_ops.control.api.capacity import moment_in
-from recovery_ops.control.api.paging import newest_of, page_of, paged
+from recovery_ops.control.api.instances import agent_asked_for
+from recovery_ops.control.api.paging import page_of, paged
 from recovery_ops.control.api.requests import GLASS, WHY, Api, Takes, assumed, waiting, whole_of
-from recovery_ops.control.audit_asking import ASKS, conditions_in, entries_of, matching
+from recovery_ops.control.breaker_filter import ASKS as BREAKER_ASKS
+from recovery_ops.control.breaker_filter import BreakerFilter
 from recovery_ops.control.breaker_rows import with_in_flight, with_providers
 from recovery_ops.control.desired import apply_status, current_revision, live_policy, read
 from recovery_ops.control.documents import in_force as documents_in_force
@@ -38,7 +40,6 @@ from recovery_ops.rules.quorum import rule_for
 from recovery_ops.rules.scope import ANY, Place, Scope
 
 PARTS = {"service": str, "instance": str, "group": str}
-AUDIT_MOST = 500
 IMPOSE_MORE: dict[str, type] = {"expires_in_s": float, "starts_in_s": float, "ahead": bool, "confirm": str}
 
 
@@ -71,16 +72,40 @@ class Fleet(Api):
 
     def get(self, request: Request) -> Response:
         now, asked = timezone.now(), FleetFilter.of(request.query_params)
-        found = [one for one in fleet(self.environment, now=now) if asked.keeps(one, now)]
+        labels = labels_by_instance(self.environment)
+        found = [
+            one
+            for one in fleet(self.environment, now=now)
+            if asked.keeps(one, now, labels.get((one.service, one.instance), ()))
+        ]
         rows, further = page_of(request, found, lambda row: (row.service, row.instance, row.id), (str, str, int))
         return Response(
             {
                 "environment": self.environment,
                 "revision": current_revision(self.environment),
-                "agents": [documents.of_agent(row) for row in rows],
+                "agents": [documents.of_agent(row, labels.get((row.service, row.instance), ())) for row in rows],
                 "next": further,
             }
         )
+
+
+class Labels(Api):
+    """`POST /api/v1/fleet/labels`: gives an instance `labels`, by commas, and takes those behind a minus away."""
+
+    takes = {
+        "POST": Takes(
+            WHY | {"service": str, "instance": str, "labels": str}, needed=("reason", "service", "instance", "labels")
+        )
+    }
+
+    def post(self, request: Request) -> Response:
+        body = self.body(request)
+        done = label_instance(
+            **self.asked(request, body), service=body["service"], instance=body["instance"], labels=body["labels"]
+        )
+        one = done.object
+        told = {"service": one.service, "instance": one.instance, "labels": one.label_names}
+        return Response(told | {"was_already": done.was_already, "dry_run": done.is_dry_run})
 
 
 class SettingsInForce(Api):
@@ -94,11 +119,8 @@ class SettingsInForce(Api):
 
     def get(self, request: Request) -> Response:
         now, here = timezone.now(), self.environment
+        agent = agent_asked_for(request, here, now)
         service, instance = (request.query_params.get(name, "") for name in ("service", "instance"))
-        agent = agent_named(here, service, instance, now=now)
-        if agent is None:
-            detail = f"No instance {service}/{instance} has ever reported in {here}."
-            raise Refused("unknown_instance", detail, status=UNKNOWN)
         stated = settings_in_force(agent.id)
         is_opamp = not stated and is_client(here, service, instance)
         found = in_force_of(agent, stated, read(here), now=now, is_opamp=is_opamp)
@@ -107,7 +129,7 @@ class SettingsInForce(Api):
 
 
 class Breakers(Api):
-    """`/api/v1/breakers`: GET every breaker by name; POST one `verb` for each of `names`, each by itself.
+    """`/api/v1/breakers`: GET breakers by name; POST one `verb` for each of `names`, each by itself.
 
     A POST (trip, disable, observe, release, extend, reset or probe) answers with a result for each: `done`, or the
     `problem` that stopped this one and no other, or the `request` that waits for a second person; and in `impact` with
@@ -115,7 +137,7 @@ class Breakers(Api):
     `confirm` repeats the environment's name where one of them would ask for a confirmation.
     """
 
-    asks = paged()
+    asks = paged() | BREAKER_ASKS
     takes = {
         "POST": Takes(
             WHY | PARTS | GLASS | {"verb": str, "names": list} | IMPOSE_MORE,
@@ -128,8 +150,10 @@ class Breakers(Api):
         revision = current_revision(here)  # first: what is read after it is not older
         held = list(Override.objects.in_force(here, now))
         # By name, which lasts: a breaker that opens while somebody walks the pages stays in its place.
-        rows, further = page_of(request, breakers(here, now=now), lambda row: (row.name,), (str,))
-        rows = with_providers(here, with_in_flight(here, rows, now=now), now=now)
+        asked = BreakerFilter.of(request.query_params)
+        found = [row for row in with_providers(here, breakers(here, now=now), now=now) if asked.keeps(row)]
+        rows, further = page_of(request, found, lambda row: (row.name,), (str,))
+        rows = with_in_flight(here, rows, now=now)
         stuck = stuck_among(rows, parse_policy(live_policy(here).document), now=now)
         told = [
             documents.of_breaker(row, _resting_on((row.name, *row.operations), held), stuck.get(row.name, ()))
@@ -371,28 +395,6 @@ class OperationPolicy(Api):
             ahead=body.get("ahead", False),
         )
         return Response(documents.of_done(done))
-
-
-class Audit(Api):
-    """`GET /api/v1/audit`: the newest rows first, of all that there are or of a range."""
-
-    needs = "see_audit"
-    asks = (
-        paged(AUDIT_MOST)
-        | {"operation": "rows about one operation"}
-        | ASKS
-        | {"from": "a moment in ISO 8601: only what was done from then on", "to": "only what was done before then"}
-    )
-
-    def get(self, request: Request) -> Response:
-        asked = request.query_params
-        entries = entries_of(self.environment, start=moment_in(request, "from"), end=moment_in(request, "to"))
-        if operation := asked.get("operation"):
-            entries = entries.filter(operation=operation)
-        entries = matching(entries, conditions_in(asked))
-        shown, further = newest_of(request, entries, most=AUDIT_MOST)
-        rows = [documents.of_entry(entry) for entry in shown]
-        return Response({"environment": self.environment, "entries": rows, "next": further})
 
 
 class Nothing(Api):

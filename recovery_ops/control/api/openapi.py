@@ -245,7 +245,7 @@ def _operation(view: type[Api], method: str, route: str, name: str) -> dict[str,
         "summary": summary_of(view),
         "parameters": [*_path_parameters(route), *_other_parameters(view, method, is_change=takes is not None)],
         "responses": {
-            **dict.fromkeys({success, "200"} if takes else {"200"}, _answer("application/json")),
+            **dict.fromkeys({success, "200"} if takes else {"200"}, _answer(view.content)),
             **{status: _answer("application/problem+json", why) for status, why in _PROBLEMS.items()},
         },
     }
@@ -279,7 +279,7 @@ def _other_parameters(view: type[Api], method: str, *, is_change: bool) -> Itera
             schema = {"type": "integer", "minimum": 1, "maximum": int(what.rpartition(" ")[2]), "default": USUAL}
         elif name == "cursor":
             schema |= {"minLength": 1, "maxLength": CURSOR_CHARS}
-        elif name == "revision":
+        elif name in ("revision", "after"):
             schema = {"type": "integer", "minimum": 0}
         yield {"name": name, "in": "query", "required": False, "description": what, "schema": schema}
     if is_change and not view.is_reading:

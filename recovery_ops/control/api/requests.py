@@ -97,6 +97,8 @@ class Api(APIView):
     """Whether a POST here changes nothing either."""
     is_open = False
     """Whether anybody may look."""
+    content = "application/json"
+    """As what it answers."""
     takes: Mapping[str, Takes] = {}
     """What a body holds, by method."""
     asks: Mapping[str, str] = {}

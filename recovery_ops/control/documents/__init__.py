@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from events.rows import AgentRow, BreakerRow, InstanceState
@@ -343,13 +343,14 @@ def of_instance(one: InstanceState) -> Document:
     }
 
 
-def of_agent(row: AgentRow) -> Document:
-    """One instance: what it is, whether it can be reached, and what it obeys."""
+def of_agent(row: AgentRow, labels: Sequence[str] = ()) -> Document:
+    """One instance: what it is, what people call it, whether it can be reached, and what it obeys."""
     return {
         "service": row.service,
         "instance": row.instance,
         "version": row.version,
         "group": row.group,
+        "labels": list(labels),
         "status": row.status,
         "last_seen": moment(row.last_seen),
         "is_reachable": row.is_reachable,

@@ -11,7 +11,7 @@ from events.capacity.moves import BreakerMoves
 from events.capacity.rows import OWNER_WORDS, CapacityEventRow
 from events.degradations.rows import Degradations, Reduction
 from recovery_ops.control.documents import Document
-from recovery_ops.control.escalations.report import Kept, Report, Span
+from recovery_ops.control.escalations.report import Kept, Load, Report, Span
 from recovery_ops.control.escalations.timing import Times
 
 
@@ -93,6 +93,11 @@ def of_arrangement(one: CapacityArrangement) -> Document:
     }
 
 
+def of_note(number: int, event: int, *, at: datetime, by: str, text: str) -> Document:
+    """What somebody noted on an outage."""
+    return {"number": number, "event": event, "at": _moment(at), "by": by, "text": text}
+
+
 def of_reduction(row: Reduction) -> Document:
     """A capability that was reduced in one way; `ended` is null while it is."""
     return {
@@ -162,6 +167,8 @@ def _of_load(span: Span) -> Document:
                 "comments": one.comments,
                 "out_of_hours": one.out_of_hours,
                 "held_s": one.held_s,
+                "acknowledging": _of_times(one.acknowledging),
+                "resolving": _of_times(one.resolving),
             }
             for one in span.people
         ],
@@ -177,18 +184,21 @@ def _of_load(span: Span) -> Document:
             }
             for one in span.noisy
         ],
-        "queues": [
-            {
-                "name": one.name,
-                "asked": one.asked,
-                "acknowledging": _of_times(one.acknowledging),
-                "resolving": _of_times(one.resolving),
-                "resolved_in_time": one.resolved_in_time.share,
-                "by_default": one.by_default,
-            }
-            for one in span.queues
-        ],
+        "queues": [_of_one_load(one) for one in span.queues],
+        "causes": [_of_one_load(one) for one in span.causes],
+        "shifts": [_of_one_load(one) for one in span.shifts],
         "by_weekday_and_hour": [list(day) for day in span.by_hour],
+    }
+
+
+def _of_one_load(one: Load) -> Document:
+    return {
+        "name": one.name,
+        "asked": one.asked,
+        "acknowledging": _of_times(one.acknowledging),
+        "resolving": _of_times(one.resolving),
+        "resolved_in_time": one.resolved_in_time.share,
+        "by_default": one.by_default,
     }
 
 

@@ -26,6 +26,7 @@ def of_escalation(row: EscalationRow) -> Document:
         "reason": one.reason,
         "category": one.category,
         "fingerprint": one.fingerprint,
+        "capacity_event": one.capacity_event,
         "operation": one.operation,
         "service": one.service,
         "message": one.message,
@@ -92,7 +93,7 @@ def of_plan(plan: Plan) -> Document:
                 "after_s": step.after_s,
                 "asked_at": _moment(step.asked_at),
                 "due_at": _moment(step.due_at),
-                "delivery": step.delivery.pk if step.delivery else None,
+                "delivery": step.delivery,
                 "is_former": step.is_former,
             }
             for step in plan.steps

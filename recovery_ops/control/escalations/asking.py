@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from django.db.models import Case, Count, F, IntegerField, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce, Concat, Least
 
+from events import queries
 from events.moments import from_us, to_us
 from recovery_ops.control.cursors import Place, cut
 from recovery_ops.control.escalations.terms import asks_of, matter_of, whose_of
@@ -336,10 +337,33 @@ def find(environment: str, number: int) -> Escalation | None:
     return Escalation.objects.filter(environment=environment, pk=number).first()
 
 
+class Told(NamedTuple):
+    """One escalation, its story, and whether a breaker is called as its operation."""
+
+    one: Escalation
+    story: Sequence[EscalationNote]
+    has_breaker: bool
+
+
+def find_with_story(environment: str, number: int) -> Told | None:
+    """One escalation and what is known of it. One query; two for one of which nothing was said yet."""
+    told = EscalationNote.objects.filter(escalation=number, escalation__environment=environment)
+    named = told.annotate(has_breaker=queries.is_named(environment, OuterRef("escalation__operation")))
+    story = _in_time(named.select_related("star", "escalation"))
+    if story:
+        return Told(story[0].escalation, story, getattr(story[0], "has_breaker"))  # noqa: B009  (annotated: no type knows it)
+    bare = Escalation.objects.annotate(has_breaker=queries.is_named(environment, OuterRef("operation")))
+    one = bare.filter(environment=environment, pk=number).first()
+    return None if one is None else Told(one, story, one.has_breaker)
+
+
 def story_of(one: Escalation) -> Sequence[EscalationNote]:
     """What was said and done, newest first, each where it was in time. One query."""
-    notes = one.notes.select_related("star").order_by("-at", "-pk")
-    return sorted(notes, key=lambda note: (note.moment, note.pk), reverse=True)
+    return _in_time(one.notes.select_related("star"))
+
+
+def _in_time(notes: QuerySet[EscalationNote]) -> Sequence[EscalationNote]:
+    return sorted(notes.order_by("-at", "-pk"), key=lambda note: (note.moment, note.pk), reverse=True)
 
 
 class Similar(NamedTuple):

@@ -6,7 +6,7 @@ The page, its CSV and whoever prints a month read the same `report_of`.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -27,6 +27,8 @@ NOISY_MOST = 10
 
 _SPAN_MIN = 120
 _WEEK = timedelta(weeks=1)
+_INSTANT = timedelta.resolution
+"""What ends at a midnight has nothing of the day that begins then."""
 _SATURDAY = 5
 _OUT = "out of hours"
 _DECISIONS = (Escalation.APPROVED, Escalation.REJECTED, Escalation.EDITED)
@@ -55,6 +57,10 @@ class PersonLoad:
     comments: int
     out_of_hours: int
     held_s: float
+    acknowledging: Times
+    """Of the questions that they were the first to take."""
+    resolving: Times
+    """Of those that they resolved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +88,8 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueLoad:
-    """What was put to one queue, and how it coped."""
+class Load:
+    """What was put to one queue, was about one cause or came in one shift, and how that went."""
 
     name: str
     asked: int
@@ -117,7 +123,10 @@ class Span:
     lost: int | None
     people: tuple[PersonLoad, ...]
     noisy: tuple[Noise, ...]
-    queues: tuple[QueueLoad, ...]
+    queues: tuple[Load, ...]
+    causes: tuple[Load, ...]
+    shifts: tuple[Load, ...]
+    """By when the questions were put."""
     by_hour: tuple[tuple[int, ...], ...]
     """Questions by the weekday, Monday first, and the hour of UTC in which they were put."""
 
@@ -169,26 +178,26 @@ def _monday_of(moment: datetime) -> datetime:
 
 
 def report_of(environment: str, *, start: datetime, end: datetime, now: datetime) -> Report:
-    """What was asked in [start, end), by week from `start`, a midnight of UTC, on. Four queries."""
+    """What was asked in [start, end), by week from `start`, a midnight of UTC, on. Five queries."""
     asked = Escalation.objects.filter(
         environment=environment, opened_at__gte=start, opened_at__lt=end, merged_into=None
     )
     found = list(asked.order_by("-opened_at", "-pk")[: READ_MOST + 1])
     is_partial, found = len(found) > READ_MOST, found[:READ_MOST]
     met, days = _met(environment, start, end), _days(environment, start, end)
-    done = _done(environment, start, end)
+    done, takers = _done(environment, start, end), _takers(environment, start, end)
     count = max(1, -(-(end - start) // _WEEK))
     weeks = []
     for number in range(count):
         begins, ends = start + number * _WEEK, min(end, start + (number + 1) * _WEEK)
         asked_then = [one for one in found if begins <= one.opened_at < ends]
         days_then = [day for day in days if _day(begins) <= day.day < _day(start) + 7 * (number + 1)]
-        weeks.append(_span(begins, ends, asked_then, met[number], days_then, done[number], now))
+        weeks.append(_span(begins, ends, asked_then, met[number], days_then, done[number], takers, now))
     whole = (sum(one[0] for one in met.values()), sum(one[1] for one in met.values()))
     return Report(
         environment=environment,
         weeks=tuple(weeks),
-        total=_span(start, end, found, whole, days, sum(done.values(), Counter()), now),
+        total=_span(start, end, found, whole, days, sum(done.values(), Counter()), takers, now),
         is_partial=is_partial,
     )
 
@@ -200,6 +209,7 @@ def _span(
     met: tuple[int, int],
     days: Sequence[RecoveryDay],
     done: Counter[tuple[str, str]],
+    takers: Mapping[int, str],
     now: datetime,
 ) -> Span:
     return Span(
@@ -218,20 +228,22 @@ def _span(
         alone=sum(day.alone for day in days) if days else None,
         helped=sum(day.helped for day in days) if days else None,
         lost=sum(day.lost for day in days) if days else None,
-        people=_people(done, asked),
+        people=_people(done, asked, takers),
         noisy=_noisy(asked, now),
-        queues=_queues(asked, now),
+        queues=_loads(asked, lambda one: one.queue, now),
+        causes=_loads(asked, lambda one: matter_of(one.category or one.reason), now),
+        shifts=_loads(asked, lambda one: _shift(one.opened_at), now),
         by_hour=_by_hour(asked),
     )
 
 
-def _queues(asked: Sequence[Escalation], now: datetime) -> tuple[QueueLoad, ...]:
-    """Every queue that was asked something, the most first."""
+def _loads(asked: Sequence[Escalation], of: Callable[[Escalation], str], now: datetime) -> tuple[Load, ...]:
+    """What was asked, put together by what it is of, the most first."""
     found: dict[str, list[Escalation]] = defaultdict(list)
     for one in asked:
-        found[one.queue].append(one)
+        found[of(one)].append(one)
     rows = [
-        QueueLoad(
+        Load(
             name=name,
             asked=len(some),
             acknowledging=until_taken(some),
@@ -244,6 +256,17 @@ def _queues(asked: Sequence[Escalation], now: datetime) -> tuple[QueueLoad, ...]
     return tuple(sorted(rows, key=lambda row: (-row.asked, row.name)))
 
 
+def _shift(moment: datetime) -> str:
+    at = moment.astimezone(UTC)
+    if at.weekday() >= _SATURDAY:
+        return "weekend"
+    return "day" if _is_day(at.hour) else "night"
+
+
+def _is_day(hour: int) -> bool:
+    return 8 <= hour < 18
+
+
 def _by_hour(asked: Sequence[Escalation]) -> tuple[tuple[int, ...], ...]:
     counts = [[0] * 24 for _ in range(7)]
     for one in asked:
@@ -254,7 +277,7 @@ def _by_hour(asked: Sequence[Escalation]) -> tuple[tuple[int, ...], ...]:
 
 def _days(environment: str, start: datetime, end: datetime) -> Sequence[RecoveryDay]:
     """The days that were summed up. One query; index `recovery_day_once`."""
-    found = RecoveryDay.objects.filter(environment=environment, day__gte=_day(start), day__lte=_day(end))
+    found = RecoveryDay.objects.filter(environment=environment, day__gte=_day(start), day__lte=_day(end - _INSTANT))
     return list(found.only("day", "alone", "helped", "lost"))
 
 
@@ -279,7 +302,7 @@ def _kept(deadlines: Iterable[tuple[datetime | None, datetime]], now: datetime) 
 
 def _met(environment: str, start: datetime, end: datetime) -> dict[int, tuple[int, int]]:
     """Failed attempts and calls given up, by the number of the week. One query over the sums of two hours."""
-    first, last = (int(moment.timestamp()) // 60 // _SPAN_MIN for moment in (start, end))
+    first, last = (int(moment.timestamp()) // 60 // _SPAN_MIN for moment in (start, end - _INSTANT))
     per_week = int(_WEEK.total_seconds()) // 60 // _SPAN_MIN
     sums = SpanSum.objects.filter(
         environment=environment, view=View.CATEGORY, minutes=_SPAN_MIN, span__gte=first, span__lte=last
@@ -299,13 +322,29 @@ def _done(environment: str, start: datetime, end: datetime) -> dict[int, Counter
     for name, verb, day, hour, count in acts.annotate(Count("pk")).order_by():
         week = counts[(day - start.date()).days // _WEEK.days]
         week[name, verb] += count
-        if day.weekday() >= _SATURDAY or not 8 <= hour < 18:
+        if day.weekday() >= _SATURDAY or not _is_day(hour):
             week[name, _OUT] += count
     return counts
 
 
-def _people(done: Counter[tuple[str, str]], asked: Sequence[Escalation]) -> tuple[PersonLoad, ...]:
+def _takers(environment: str, start: datetime, end: datetime) -> dict[int, str]:
+    """Who was the first to take each question that was put then, by its number. One query."""
+    first = EscalationNote.objects.filter(verb="acknowledge", at=F("escalation__first_acknowledged_at"))
+    put = first.filter(
+        escalation__environment=environment, escalation__opened_at__gte=start, escalation__opened_at__lt=end
+    )
+    return dict(put.values_list("escalation", "by"))
+
+
+def _people(
+    done: Counter[tuple[str, str]], asked: Sequence[Escalation], takers: Mapping[int, str]
+) -> tuple[PersonLoad, ...]:
     """Who did how much, the most first."""
+    took: dict[str, list[Escalation]] = defaultdict(list)
+    ended: dict[str, list[Escalation]] = defaultdict(list)
+    for one in asked:
+        took[takers.get(one.pk, "")].append(one)
+        ended[one.resolved_by].append(one)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for (name, verb), count in done.items():
         counts[name][verb] = count
@@ -322,6 +361,8 @@ def _people(done: Counter[tuple[str, str]], asked: Sequence[Escalation]) -> tupl
             comments=said["note"],
             out_of_hours=said[_OUT],
             held_s=held[name],
+            acknowledging=until_taken(took[name]),
+            resolving=until_resolved(ended[name]),
         )
         for name, said in counts.items()
     ]

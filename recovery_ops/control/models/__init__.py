@@ -16,6 +16,7 @@ from recovery_ops.control.models.bases import (
     WrittenOnceQuerySet,
 )
 from recovery_ops.control.models.beats import Beat
+from recovery_ops.control.models.capacity import CapacityNote
 from recovery_ops.control.models.escalations import (
     Escalation,
     EscalationLook,
@@ -29,6 +30,7 @@ from recovery_ops.control.models.failures import FINGERPRINT_CHARS, FailureCase,
 from recovery_ops.control.models.feedback import Feedback
 from recovery_ops.control.models.golden import GoldenCase, GoldenResult
 from recovery_ops.control.models.intent import BreakerProbe, Override, Reset, Revision, new_override_id
+from recovery_ops.control.models.labels import InstanceLabels
 from recovery_ops.control.models.notifying import (
     BurnAlert,
     Channel,
@@ -75,6 +77,7 @@ __all__ = [
     "BreakerProbe",
     "BurnAlert",
     "CacheEntry",
+    "CapacityNote",
     "Channel",
     "DefaultView",
     "Delivery",
@@ -94,6 +97,7 @@ __all__ = [
     "GoldenCase",
     "GoldenResult",
     "HeldAct",
+    "InstanceLabels",
     "LoadShed",
     "Notification",
     "NotificationRule",

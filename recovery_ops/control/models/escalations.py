@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from recovery_ops.control.labels import LABELS_CHARS, names_of
 from recovery_ops.control.models.bases import (
     NAME_CHARS,
     REASON_CHARS,
@@ -23,8 +24,6 @@ from recovery_ops.rules.intent import Answer
 
 MESSAGE_CHARS = 1000
 ANSWER_CHARS = 4000
-LABEL_CHARS, LABELS_MOST = 40, 10
-LABELS_CHARS = LABELS_MOST * (LABEL_CHARS + 1) + 1
 HELD_MOST = timedelta(minutes=30)
 """Whoever took a question and went away no longer holds it after this."""
 
@@ -52,6 +51,9 @@ class Escalation(models.Model):
         db_default="",
         blank=True,
         help_text="The cause of failures that a person asked about.",
+    )
+    capacity_event = models.BigIntegerField(
+        null=True, help_text="The number of the capacity event that a person asked about."
     )
     operation = name_field()
     message = models.CharField(max_length=MESSAGE_CHARS, default="", blank=True)
@@ -106,6 +108,11 @@ class Escalation(models.Model):
             models.Index(
                 fields=["environment", "fingerprint"], condition=Q(fingerprint__gt=""), name="escalation_by_cause"
             ),
+            models.Index(
+                fields=["environment", "capacity_event"],
+                condition=Q(capacity_event__isnull=False),
+                name="escalation_by_outage",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -118,7 +125,7 @@ class Escalation(models.Model):
     @property
     def label_names(self) -> list[str]:
         """Its labels, in alphabetical order."""
-        return self.labels.strip("|").split("|") if self.labels else []
+        return names_of(self.labels)
 
     @property
     def ends_by_default(self) -> str:
@@ -191,6 +198,7 @@ class EscalationNote(WrittenOnce):
     verb = models.CharField(max_length=20)
     text = models.CharField(max_length=REASON_CHARS, default="", blank=True)
     happened_at = models.DateTimeField(null=True, help_text="Of an entry by hand: when it was, where that is not `at`.")
+    chain_s = models.FloatField(null=True, help_text="Of a step asked at once: how far the chain's clock then is.")
 
     class Meta:
         indexes = [models.Index(fields=["escalation", "at"], name="escalation_note_by_time")]

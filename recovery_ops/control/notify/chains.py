@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db.models import Q
+from django.db.models import BigIntegerField, CharField, DateTimeField, Q, Value
 from django.urls import reverse
 
 from events.wording import span_text
@@ -42,15 +42,19 @@ class Planned:
     """One step as people read it: who is asked, when it was or will be, and what became of it.
 
     `is_former`: they were asked, and the chain names them no more. `is_too_late`: the run that waits is answered first.
+    `is_passed_over`: somebody had a later step asked before.
     """
 
     who: str
     after_s: float
     asked_at: datetime | None = None
     due_at: datetime | None = None
-    delivery: Delivery | None = None
+    delivery: int | None = None
+    state: str = ""
     is_former: bool = False
     is_too_late: bool = False
+    is_passed_over: bool = False
+    is_for_everybody: bool = False
 
     @property
     def after(self) -> str:
@@ -69,6 +73,11 @@ class Plan:
     clock: ChainClock
     steps: Sequence[Planned]
     changed_at: datetime | None = None
+
+    @property
+    def has_coming(self) -> bool:
+        """Whether some step's time has not come yet."""
+        return any(step.asked_at is None and step.after_s > self.clock.ran_s for step in self.steps)
 
 
 def any_on(environment: str) -> bool:
@@ -101,7 +110,7 @@ def ask(environment: str, now: datetime) -> int:
             channel = channels.get(steps[place].channel)
             event = _event(clock.round, keys[place])
             if channel is not None and event not in known:
-                waited_s = clock_at(turns, now.timestamp()).ran_s if place else 0.0
+                waited_s = clock_at(turns, now.timestamp()).waited_s if place else 0.0
                 _ask(one, steps[place], channel, event=event, waited_s=waited_s, now=now)
                 made += 1
     return made
@@ -120,11 +129,11 @@ def chain_for(queue: str, chains: Mapping[str, EscalationChain]) -> EscalationCh
 
 def turns_of(notes: Iterable[EscalationNote]) -> list[Turn]:
     """A story as the chain's clock reads it."""
-    return [Turn(note.at.timestamp(), _verb(note)) for note in notes]
+    return [Turn(note.at.timestamp(), _verb(note), note.chain_s or 0.0) for note in notes]
 
 
 def plan_of(one: Escalation, notes: Sequence[EscalationNote], now: datetime) -> Plan:
-    """Who was asked, and who will be if nobody takes it. At most four queries.
+    """Who was asked, and who will be if nobody takes it. Two queries.
 
     Who was asked since the question was put to this queue stays asked, whatever became of the chain; the rest goes by
     the chain as it is now (docs/decisions/0037).
@@ -135,11 +144,9 @@ def plan_of(one: Escalation, notes: Sequence[EscalationNote], now: datetime) -> 
     clock = clock_at(turns, until, chain.since.timestamp() if chain else 0.0)
     if one.resolved_at is not None:
         clock = replace(clock, is_running=False)
-    told = Notification.objects.filter(origin=origin_of(one), kind=STEP, event__startswith=_event(clock.round))
-    asked = {note.event: note for note in told.select_related("delivery").order_by("pk")}
+    names, asked = _names_and_asked(one, clock.round)
     is_on = chain is not None and chain.is_on
     steps, _ = parse_steps(chain.steps) if chain is not None and is_on else ((), [])
-    names = names_of(one.environment) if steps or asked else {}
     ends = one.resolve_by if one.ends_by_default and one.default_done_at is None else None  # it is decided then
     planned = [
         _planned(step, names, asked.pop(_event(clock.round, key), None), clock, now, ends)
@@ -156,6 +163,55 @@ def plan_of(one: Escalation, notes: Sequence[EscalationNote], now: datetime) -> 
     )
 
 
+class Coming(NamedTuple):
+    """A step that is still to come: its number from 1 on, how far the clock is then, and whom it asks."""
+
+    number: int
+    after_s: float
+    who: str
+
+
+def coming_of(found: Sequence[Escalation], now: datetime) -> dict[int, list[Coming]]:
+    """The steps to come of each of these, by its number; those whose queue has no chain are left out. Three queries.
+
+    Steps of one time are asked together: the first of them stands for all.
+    """
+    standing = _standing_of(found, now)
+    names = names_of(found[0].environment) if standing else {}
+    coming = {}
+    for number, (steps, clock) in standing.items():
+        times = sorted({step.after_s for step in steps if step.after_s > clock.ran_s})
+        coming[number] = [_coming(steps, after_s, names) for after_s in times]
+    return coming
+
+
+def who_is_at(one: Escalation, number: int) -> str:
+    """Whom a step of the chain asks, with those of the same time; empty for none. Two queries."""
+    chain = chain_for(one.queue, chains_of(one.environment))
+    steps = parse_steps(chain.steps)[0] if chain is not None else ()
+    is_there = 1 <= number <= len(steps)
+    return _coming(steps, steps[number - 1].after_s, names_of(one.environment)).who if is_there else ""
+
+
+def _coming(steps: Sequence[ChainStep], after_s: float, names: Mapping[int, str]) -> Coming:
+    together = [place for place, step in enumerate(steps) if step.after_s == after_s]
+    return Coming(together[0] + 1, after_s, " and ".join(who_of(steps[place], names) for place in together))
+
+
+def _standing_of(found: Sequence[Escalation], now: datetime) -> Mapping[int, tuple[Sequence[ChainStep], ChainClock]]:
+    """The steps of the chain of each and how it stands, for those whose queue has one that is on. Two queries."""
+    chains = {name: one for name, one in chains_of(found[0].environment).items() if one.is_on} if found else {}
+    stories = _stories(found) if chains else {}
+    standing = {}
+    for one in found:
+        chain = chain_for(one.queue, chains)
+        if chain is not None:
+            until = (one.resolved_at or now).timestamp()
+            clock = clock_at(turns_of(stories.get(one.pk, [])), until, chain.since.timestamp())
+            standing[one.pk] = (parse_steps(chain.steps)[0], clock)
+    return standing
+
+
 class Reached(NamedTuple):
     """How far the chain of an escalation has come: steps that were due, of all; and who is asked next, and when."""
 
@@ -167,21 +223,13 @@ class Reached(NamedTuple):
 
 def reached_by(found: Sequence[Escalation], now: datetime) -> dict[int, Reached]:
     """How far each of these has come, by its number; those whose queue has no chain are left out. Three queries."""
-    if not found:
-        return {}
-    environment = found[0].environment
-    chains = {name: one for name, one in chains_of(environment).items() if one.is_on}
-    if not chains:
-        return {}
-    stories, names = _stories(found), names_of(environment)
+    standing = _standing_of(found, now)
+    names = names_of(found[0].environment) if standing else {}
     reached = {}
     for one in found:
-        chain = chain_for(one.queue, chains)
-        if chain is None:
+        if one.pk not in standing:
             continue
-        steps, _ = parse_steps(chain.steps)
-        until = (one.resolved_at or now).timestamp()
-        clock = clock_at(turns_of(stories.get(one.pk, [])), until, chain.since.timestamp())
+        steps, clock = standing[one.pk]
         coming = next((step for step in steps if step.after_s > clock.ran_s), None)
         due = sum(step.after_s <= clock.ran_s for step in steps)
         runs = clock.is_running and one.resolved_at is None and coming is not None
@@ -197,7 +245,12 @@ def reached_by(found: Sequence[Escalation], now: datetime) -> dict[int, Reached]
 def preview(steps: Sequence[ChainStep], names: Mapping[int, str], start: datetime) -> list[Planned]:
     """Who would be asked when, if a question came at `start` and nobody took it."""
     return [
-        Planned(who=who_of(step, names), after_s=step.after_s, due_at=start + timedelta(seconds=step.after_s))
+        Planned(
+            who=who_of(step, names),
+            after_s=step.after_s,
+            due_at=start + timedelta(seconds=step.after_s),
+            is_for_everybody=step.person == EVERYBODY,
+        )
         for step in steps
     ]
 
@@ -227,15 +280,40 @@ def origin_of(one: Escalation) -> str:
     return f"chain:{one.pk}"
 
 
+class _Told(NamedTuple):
+    """What became of a step that was asked: by which channel, when, and its message; or a channel's name (no `at`)."""
+
+    channel: int
+    event: str
+    at: datetime | None
+    delivery: int | None
+    state: str | None
+
+
+def _names_and_asked(one: Escalation, round_: int) -> tuple[dict[int, str], dict[str, _Told]]:
+    """The channels' names by their numbers, and who was asked in a round, the first first. One query."""
+    no_moment, no_number = Value(None, DateTimeField()), Value(None, BigIntegerField())
+    channels = Channel.objects.filter(environment=one.environment, removed_at=None)
+    told = Notification.objects.filter(origin=origin_of(one), kind=STEP, event__startswith=_event(round_))
+    rows = told.values_list("channel_id", "event", "at", "delivery_id", "delivery__state").union(
+        channels.values_list("pk", "name", no_moment, no_number, Value("", CharField())), all=True
+    )
+    found = [_Told(*row) for row in rows]
+    named = {row.channel: row.event for row in found if row.at is None}
+    asked = [(row.at, row.delivery or 0, row) for row in found if row.at is not None]
+    return named, {row.event: row for _, _, row in sorted(asked, key=lambda told: told[:2])}
+
+
 def _planned(
     step: ChainStep,
     names: Mapping[int, str],
-    asked: Notification | None,
+    asked: _Told | None,
     clock: ChainClock,
     now: datetime,
     ends: datetime | None,
 ) -> Planned:
-    eta = None if asked else clock.eta(step, now.timestamp())
+    is_passed_over = asked is None and clock.passes(step)
+    eta = None if asked or is_passed_over else clock.eta(step, now.timestamp())
     due_at = None if eta is None else now + timedelta(seconds=max(0.0, step.after_s - clock.ran_s))
     is_too_late = due_at is not None and ends is not None and due_at >= ends
     return Planned(
@@ -244,15 +322,24 @@ def _planned(
         asked_at=asked.at if asked else None,
         due_at=None if is_too_late else due_at,
         is_too_late=is_too_late,
+        is_passed_over=is_passed_over,
         delivery=asked.delivery if asked else None,
+        state=asked.state or "" if asked else "",
     )
 
 
-def _former(asked: Notification, names: Mapping[int, str]) -> Planned:
+def _former(asked: _Told, names: Mapping[int, str]) -> Planned:
     """Somebody whom the chain named when they were asked."""
     person = asked.event.partition(" for ")[2]
-    step = ChainStep(after_s=0.0, channel=asked.channel_id, person=person)
-    return Planned(who=who_of(step, names), after_s=0.0, asked_at=asked.at, delivery=asked.delivery, is_former=True)
+    step = ChainStep(after_s=0.0, channel=asked.channel, person=person)
+    return Planned(
+        who=who_of(step, names),
+        after_s=0.0,
+        asked_at=asked.at,
+        delivery=asked.delivery,
+        state=asked.state or "",
+        is_former=True,
+    )
 
 
 def _stories(found: Sequence[Escalation]) -> Mapping[int, list[EscalationNote]]:
@@ -310,17 +397,18 @@ def _tell_the_asked(
     steps = [note for note in asked if note.kind == STEP and note.is_open]
     if not steps:
         return 0
-    first_at = min(note.at for note in steps)
     known = {note.event for note in asked}
-    reached = {(note.channel_id, _person(note)): note.channel for note in steps}
+    # The newest stand first: of each the beginning is what remains.
+    newest_first = sorted(steps, key=lambda note: note.at, reverse=True)
+    reached = {(note.channel_id, _person(note)): (note.channel, note.at) for note in newest_first}
     made = 0
     for note in notes:
         is_end = is_end_of(one, note)
-        if note.at < first_at or not (is_end or note.verb in TAKES):
+        if not (is_end or note.verb in TAKES):
             continue
-        for (_, person), channel in reached.items():
+        for (_, person), (channel, asked_at) in reached.items():
             event = f"note {note.pk} channel {channel.pk}{f' for {person}' if person else ''}"
-            if event in known:
+            if event in known or note.at < asked_at:  # what was before nobody wonders who was asked since
                 continue
             _send(
                 one,

@@ -46,7 +46,7 @@ class Unreached(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back: status, headers in lower case, and the first two kB of text."""
+    """What came back: status, headers in lower case, and the beginning of the text."""
 
     status: int
     headers: Mapping[str, str]
@@ -146,17 +146,34 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
     fault = fault_of_address(url)
     if fault:
         raise Unsendable(f"The address {fault}.")
+    return _exchange("POST", url, body, headers, is_known=False, most=READ_BYTES)
+
+
+def get(url: str, *, is_known: bool, most: int) -> Answer:
+    """Read at most so many bytes of what an address has. Raises Unsendable and Unreached.
+
+    `is_known`: its host is one that the settings name, which may be inside our own network.
+    """
+    fault = "" if is_known else fault_of_address(url)
+    if fault:
+        raise Unsendable(f"The address {fault}.")
+    return _exchange("GET", url, None, {"Accept": "application/json"}, is_known=is_known, most=most)
+
+
+def _exchange(
+    method: str, url: str, body: bytes | None, headers: Mapping[str, str], *, is_known: bool, most: int
+) -> Answer:
     parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    connection = _connection(parts, port, _checked(parts.hostname or "", port))
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    connection = _connection(parts, port, _addresses_of(host, port)[0] if is_known else _checked(host, port))
     watch = threading.Timer(TOTAL_S, connection.cut)
     watch.daemon = True
     watch.start()
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("POST", target, body=body, headers={"Connection": "close", **headers})
+        connection.request(method, target, body=body, headers={"Connection": "close", **headers})
         answer = connection.getresponse()
-        text = answer.read(READ_BYTES).decode("utf-8", "replace")
+        text = answer.read(most).decode("utf-8", "replace")
         found = {name.lower(): value for name, value in answer.getheaders()}
         return Answer(status=answer.status, headers=found, text=text)
     except ssl.SSLCertVerificationError as error:

@@ -11,6 +11,9 @@ from recovery_ops.rules.telling import Phase, Severity
 LOOKED_BACK = timedelta(minutes=15)
 """How late a fact may come and still be told: what is older is history, and stands on the pages."""
 
+MONTHLY_REPORT = "monthly_report"
+"""Told as what is to be known, so only by rules that tell everything."""
+
 TRIGGERS: dict[str, str] = {
     "escalation": "An escalation is opened, taken, and closed",
     "sla": "A deadline of an escalation: 50, 80 and 100 % of its time are gone",
@@ -25,6 +28,7 @@ TRIGGERS: dict[str, str] = {
     "failures_many": "Many failures of one operation in a short time (N in T)",
     "second_person": "An act waits for a second person, or was done without one",
     "override_expiring": "An override, or load that is shed, is about to end",
+    MONTHLY_REPORT: "The report of a month, when it is over",
 }
 """What a rule may ask for, in the order in which forms show it. The end of what was told is always told, too."""
 
@@ -42,6 +46,7 @@ BRIEFLY: dict[str, str] = {
     "failures_many": "many failures",
     "second_person": "requests for a second person",
     "override_expiring": "overrides about to end",
+    MONTHLY_REPORT: "the report of each month",
 }
 
 

@@ -1,9 +1,9 @@
-"""The fleet: who reports, which revision each obeys, and what waits in its outbox; as a table, cells, or by version."""
+"""The fleet: who reports, which revision each obeys, and what waits in its outbox; as a table, cells, or in parts."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
@@ -21,6 +21,7 @@ from events.exports import Cell, is_asked, rows_answer
 from events.pages import render_page
 from events.rows import AgentRow
 from events.wording import listing
+from recovery_ops.control.actions.labelling import labels_by_instance
 from recovery_ops.control.fleet_filter import STATES, UNREACHABLE, FleetFilter, status_of
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.applying import note_of
@@ -33,7 +34,7 @@ from recovery_ops.rules.words import ApplyStatus
 
 MOST = 100
 MOST_CELLS = 2_000
-VIEWS = {"table": "Table", "grid": "Grid", "versions": "By version"}
+VIEWS = {"table": "Table", "grid": "Grid", "versions": "By version", "groups": "By group", "labels": "By label"}
 _YOUNG_S = 600
 _ORDER = (
     ApplyStatus.UNREACHABLE,
@@ -65,6 +66,7 @@ class Row:
     agent: AgentRow
     apply: ApplyStatus
     obeys: str
+    labels: Sequence[str] = ()
 
     @property
     def status(self) -> str:
@@ -77,12 +79,20 @@ class Row:
         return _MARKS[self.apply]
 
 
+_IN_COMMON: Mapping[str, tuple[str, Callable[[Row], Sequence[str]]]] = {
+    "versions": ("version", lambda row: [row.agent.version]),
+    "groups": ("group", lambda row: [row.agent.group]),
+    "labels": ("label", lambda row: row.labels or [""]),
+}
+"""What the instances of a line have in common, by view: its name, and how an instance says it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VersionLine:
-    """What runs one version of one service."""
+class CommonLine:
+    """The instances of one service that have a version, a group or a label in common; `name` is empty for none."""
 
     service: str
-    version: str
+    name: str
     instances: int
     reporting: int
     applied: int
@@ -96,9 +106,10 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
     now = timezone.now()
     standing = Standing(environment, now=now)
     fleet = queries.fleet(environment, now=now)
-    rows = sorted((_row(agent, standing) for agent in fleet), key=_place)
+    labels = labels_by_instance(environment)
+    rows = sorted((_row(agent, standing, labels) for agent in fleet), key=_place)
     asked = FleetFilter.of(request.GET)
-    kept = [row for row in rows if asked.keeps(row.agent, now)]
+    kept = [row for row in rows if asked.keeps(row.agent, now, row.labels)]
     counts = {status.value: sum(row.apply is status for row in kept) for status in _ORDER}
     chosen = request.GET.get("show", "")
     counts = {name: number for name, number in counts.items() if number or name == chosen}
@@ -108,7 +119,7 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
         return rows_answer(request, f"agents {environment}", _COLUMNS, map(_cells, matching))
     view = request.GET.get("view", "")
     view = view if view in VIEWS else "table"
-    narrowing = narrowing_of(request, _filters(fleet), asked.said)
+    narrowing = narrowing_of(request, _filters(rows), asked.said)
 
     context = {
         "now": now,
@@ -124,9 +135,10 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
         "facet_word": chosen,
         "tiles": _tiles(rows, standing, environment, now) if rows else [],
         "view": view,
-        "views": [(name, word, _with(request, view=name)) for name, word in VIEWS.items()],
+        "views": _views(request, rows, view),
         "groups": _groups(matching[:MOST_CELLS]) if view == "grid" else [],
-        "versions": _versions(request, matching) if view == "versions" else [],
+        "common": _common(request, view, matching) if view in _IN_COMMON else [],
+        "common_word": _IN_COMMON[view][0] if view in _IN_COMMON else "",
         "marks": _LEGEND,
         "most_cells": MOST_CELLS,
         "sentence": sentences.agents(
@@ -145,7 +157,7 @@ def _empty(environment: str, rows: Sequence[Row], asked: FleetFilter, narrowing:
 
     def left(name: str) -> int:
         less = asked.without(name)
-        return sum(less.keeps(row.agent, now) for row in rows)
+        return sum(less.keeps(row.agent, now, row.labels) for row in rows)
 
     return relaxed(narrowing.clauses(left), total=len(rows), what="instance")
 
@@ -175,7 +187,7 @@ _HEADS: tuple[Column[Row], ...] = (
     Column(name="first", word="First seen", key=lambda row: row.agent.first_seen, is_most_first=True, is_extra=True),
 )
 _COLUMNS = (
-    *("instance", "service", "group", "version", "status", "obeys", "revision", "last seen", "first seen"),
+    *("instance", "service", "group", "version", "labels", "status", "obeys", "revision", "last seen", "first seen"),
     *("runs in flight", "breakers open", "outbox pending", "outbox dropped"),
 )
 
@@ -183,34 +195,37 @@ _COLUMNS = (
 def _cells(row: Row) -> tuple[Cell, ...]:
     one = row.agent
     return (
-        *(one.instance, one.service, one.group, one.version, row.status, row.obeys, one.revision, one.last_seen),
+        *(one.instance, one.service, one.group, one.version, ", ".join(row.labels)),
+        *(row.status, row.obeys, one.revision, one.last_seen),
         *(one.first_seen, one.runs_in_flight, one.breakers_open, one.outbox_pending, one.outbox_dropped),
     )
 
 
-def _row(agent: AgentRow, standing: Standing) -> Row:
+def _row(agent: AgentRow, standing: Standing, labels: Mapping[tuple[str, str], Sequence[str]]) -> Row:
     apply = standing.status_of(agent, standing.revision)
     obeys = "applied" if apply is ApplyStatus.APPLIED else f"{apply}: {note_of(apply, agent, standing.revision)}"
     if apply is ApplyStatus.APPLIED and agent.clamped:
         obeys = f"applied, held back by its own ceilings: {listing(list(agent.clamped), most=2)}"
-    return Row(agent=agent, apply=apply, obeys=obeys)
+    return Row(agent=agent, apply=apply, obeys=obeys, labels=labels.get((agent.service, agent.instance), ()))
 
 
 def _place(row: Row) -> tuple[int, str, str]:
     return (_ORDER.index(row.apply), row.agent.service, row.agent.instance)
 
 
-def _filters(fleet: Sequence[AgentRow]) -> list[Filter]:
+def _filters(rows: Sequence[Row]) -> list[Filter]:
     def names(found: Iterable[str]) -> list[tuple[str, str]]:
         return [(name, name) for name in sorted({*found} - {""})]
 
-    services = names(agent.service for agent in fleet)
-    groups = names(agent.group for agent in fleet)
-    versions = names(agent.version for agent in fleet)
+    services = names(row.agent.service for row in rows)
+    groups = names(row.agent.group for row in rows)
+    versions = names(row.agent.version for row in rows)
+    labels = names(name for row in rows for name in row.labels)
     return [
         Filter(name="service", label="Service", every="Any service", options=services),
         *([Filter(name="group", label="Group", every="Any group", options=groups)] if groups else []),
         Filter(name="version", label="Version", every="Any version", options=versions),
+        *([Filter(name="label", label="Label", every="Any label", options=labels)] if labels else []),
         Filter(name="state", label="Status", every="Any status", options=[(one, one) for one in STATES]),
         Filter(name="silent_s", label="Silent, s", every="at least", is_number=True, words="silent seconds from"),
         Filter(name="q", label="Instance", every="Part of it", words="called"),
@@ -321,22 +336,33 @@ def _groups(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     return sorted(found.items())
 
 
-def _versions(request: HttpRequest, rows: Sequence[Row]) -> list[VersionLine]:
+def _views(request: HttpRequest, rows: Sequence[Row], chosen: str) -> list[tuple[str, str, str]]:
+    """Those that are offered: by group and by label only where some instance has one."""
+
+    def is_of_use(name: str) -> bool:
+        return name in ("table", "grid", "versions", chosen) or any(any(_IN_COMMON[name][1](row)) for row in rows)
+
+    return [(name, word, _with(request, view=name)) for name, word in VIEWS.items() if is_of_use(name)]
+
+
+def _common(request: HttpRequest, view: str, rows: Sequence[Row]) -> list[CommonLine]:
+    part, names_of = _IN_COMMON[view]
     found: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        found.setdefault((row.agent.service, row.agent.version), []).append(row)
-    return [_version(request, *place, held) for place, held in sorted(found.items())]
+        for name in names_of(row):
+            found.setdefault((row.agent.service, name), []).append(row)
+    return [_line(request, part, *place, held) for place, held in sorted(found.items())]
 
 
-def _version(request: HttpRequest, service: str, version: str, held: Sequence[Row]) -> VersionLine:
-    named: Mapping[str, str] = {"service": service, "version": version, "view": "table"}
-    return VersionLine(
+def _line(request: HttpRequest, part: str, service: str, name: str, held: Sequence[Row]) -> CommonLine:
+    named: Mapping[str, str] = {"service": service, part: name, "view": "table"}
+    return CommonLine(
         service=service,
-        version=version,
+        name=name,
         instances=len(held),
         reporting=sum(row.agent.is_reachable for row in held),
         applied=sum(row.apply is ApplyStatus.APPLIED for row in held),
         breakers_open=sum(row.agent.breakers_open for row in held),
         first_seen=min(row.agent.first_seen for row in held),
-        href=_with(request, **named),
+        href=_with(request, **named) if name else "",
     )

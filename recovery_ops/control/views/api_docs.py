@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,20 +35,29 @@ class Operation:
     summary: str
     fields: tuple[Field, ...]
     is_open: bool
+    example: str
 
 
 def docs(request: HttpRequest, *, environment: str) -> HttpResponse:
     """The page; its groups are the first words of the addresses."""
     document = openapi(api_urls.urlpatterns)
+    asked = request.GET.get("in", "")
+    language = asked if asked in _EXAMPLES else next(iter(_EXAMPLES))
+    server = request.build_absolute_uri("/").rstrip("/")
     groups: dict[str, list[Operation]] = {}
     for path, methods in document["paths"].items():
         for method, said in methods.items():
-            groups.setdefault(said["tags"][0], []).append(_operation(path, method, said))
-    context = {"groups": sorted(groups.items()), "title": document["info"]["description"]}
+            groups.setdefault(said["tags"][0], []).append(_operation(path, method, said, language, server))
+    context = {
+        "groups": sorted(groups.items()),
+        "title": document["info"]["description"],
+        "languages": list(_EXAMPLES),
+        "language": language,
+    }
     return render_page(request, "control/api_docs", context)
 
 
-def _operation(path: str, method: str, said: Mapping[str, Any]) -> Operation:
+def _operation(path: str, method: str, said: Mapping[str, Any], language: str, server: str) -> Operation:
     fields = [
         Field(
             name=one["name"],
@@ -76,7 +86,32 @@ def _operation(path: str, method: str, said: Mapping[str, Any]) -> Operation:
         summary=said["summary"],
         fields=tuple(fields),
         is_open=said.get("security") == [],
+        example=_EXAMPLES[language](method.upper(), server + path, _body_of(fields), said.get("security") == []),
     )
+
+
+def _body_of(fields: Sequence[Field]) -> dict[str, str]:
+    """What a body has to hold, each with its kind in its place."""
+    return {one.name: f"<{one.kind}>" for one in fields if one.where == "body" and one.is_needed}
+
+
+def _curl(method: str, url: str, body: Mapping[str, str], is_open: bool) -> str:
+    parts = ["curl" if method == "GET" else f"curl -X {method}"]
+    parts += [] if is_open else ['-H "Authorization: Bearer $RECOVERY_OPS_KEY"']
+    parts += [f"-H 'Content-Type: application/json' -d '{json.dumps(body)}'"] if body else []
+    return " \\\n  ".join([*parts, f"'{url}'"])
+
+
+def _python(method: str, url: str, body: Mapping[str, str], is_open: bool) -> str:
+    headers = {} if is_open else {"headers": 'headers={"Authorization": f"Bearer {os.environ[\'RECOVERY_OPS_KEY\']}"}'}
+    given = [f'"{url}"', *headers.values(), *([f"json={json.dumps(body)}"] if body else [])]
+    imports = "import httpx" if is_open else "import os\n\nimport httpx"
+    asked = ",\n    ".join([*given, "timeout=10"])
+    return f"{imports}\n\nanswer = httpx.{method.lower()}(\n    {asked},\n)\nanswer.raise_for_status()"
+
+
+_EXAMPLES: Mapping[str, Callable[[str, str, Mapping[str, str], bool], str]] = {"curl": _curl, "Python": _python}
+"""Languages in which each request is written out."""
 
 
 def _kind(schema: Mapping[str, Any]) -> str:

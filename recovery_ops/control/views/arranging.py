@@ -1,4 +1,4 @@
-"""The forms with which people merge capacity events, split one, or take that back."""
+"""The forms with which people merge capacity events, split one, take that back, or note something on one."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from events.pages import render_page
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.capacity import (
     MERGE_MOST,
+    NOTING,
     PERMISSION,
     merge_events,
+    note_on_event,
     set_event_apart,
     split_event,
     undo_arrangement,
@@ -37,6 +39,7 @@ _WORDS = {
     "merge": ("Merge", "One outage is one event: the lowest number names the whole. It can be undone."),
     "split": ("Split", "What failed before that moment is one event, what failed from it on another."),
     "apart": ("Set apart", "It is an event of its own, whatever of the same provider fails at once with it."),
+    "note": ("Note", "It stands on its page, with your name and the time."),
     "undo": ("Undo", "What was merged is two events again, what was split or set apart is one."),
 }
 _NEAR = timedelta(hours=12)
@@ -65,11 +68,12 @@ class ArrangeForm(ReasonForm):
 
 @require_http_methods(["GET", "POST"])
 def arrange(request: HttpRequest, *, environment: str, verb: str) -> HttpResponse:
-    """The form of `merge`, `split`, `apart` or `undo`, or the act itself, on the events named (`number`)."""
+    """The form of `merge`, `split`, `apart`, `note` or `undo`, or the act itself, on the events named (`number`)."""
     if verb not in _WORDS:
         raise Http404(f"There is no act {verb}.")
-    if not visit_of(request).grants.may(PERMISSION, environment):
-        raise PermissionDenied(f"Your role does not let you arrange the capacity events of {environment}.")
+    permission = NOTING if verb == "note" else PERMISSION
+    if not visit_of(request).grants.may(permission, environment):
+        raise PermissionDenied(f"Your role does not let you {permission} the capacity events of {environment}.")
     asked = _Asked(request, environment, verb)
     if request.method == "GET":
         return asked.page(asked.form())
@@ -111,6 +115,7 @@ class _Asked:
             "merge": f"They are CE-{number} now.",
             "split": f"The second is CE-{number}.",
             "apart": f"CE-{number} is an event of its own.",
+            "note": "It is noted.",
             "undo": "Taken back.",
         }
         return changed(self.request, reverse("capacity-event", args=[number]), told[self.verb])
@@ -130,6 +135,8 @@ class _Asked:
             return split_event(**who, number=self.numbers[0] if self.numbers else 0, at=cleaned["at"]).object.pk
         if self.verb == "apart":
             return set_event_apart(**who, number=self.numbers[0] if self.numbers else 0).object.pk
+        if self.verb == "note":
+            return note_on_event(**who, number=self.numbers[0] if self.numbers else 0).object.event
         return undo_arrangement(**who, arrangement=self.made.pk if self.made else 0).object.pk
 
     def page(self, form: ArrangeForm, *, status: int = 200, problem: str = "") -> HttpResponse:

@@ -37,6 +37,7 @@ from recovery_ops.control.views.standing import Standing
 MOST = 50
 _KINDS = (("person", "a person"), ("key", "a key"), ("system", "the system"))
 _OUTCOMES = ((AuditEntry.OK, "done"), (AuditEntry.REFUSED, "refused"))
+_OVERRIDES = (("yes", "of an override"), ("no", "of no override"))
 _SPANS = (("", "Any time"), ("1h", "1 hour"), ("24h", "24 hours"), ("7d", "7 days"), ("30d", "30 days"))
 _LEAST_BARS, _MOST_BARS = 24, 48
 
@@ -157,6 +158,7 @@ def _filters(looked: Looked) -> list[Filter]:
         Filter(name="did", label="Did", every="Anything", options=sorted(does), words=""),
         Filter(name="object", label="To", every="Part of a name", words="to"),
         Filter(name="outcome", label="Outcome", every="Any outcome", options=_OUTCOMES, words="was"),
+        Filter(name="override", label="Override", every="Any", options=_OVERRIDES, words="", is_more=True),
         Filter(name="q", label="Reason", every="Words in it", words="because of"),
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.http import HttpRequest, HttpResponse
@@ -19,7 +19,8 @@ from events.queries.breakers import counts_among
 from events.rows import AgentRow, BreakerRow, MajoritySegment
 from events.window import PRESETS, Window, window_in
 from events.wording import count_text
-from recovery_ops.control.breaker_rows import with_in_flight, with_providers
+from recovery_ops.control.breaker_filter import ASKS, BreakerFilter
+from recovery_ops.control.breaker_rows import with_in_flight
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.stuck import stuck_among
 from recovery_ops.control.views import sentences
@@ -56,59 +57,27 @@ class Row:
     strip: SafeString | str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What of the list an address asks for, beside the state: words, a service, a group of instances."""
-
-    text: str
-    service: str
-    group: str
-
-    @staticmethod
-    def by(request: HttpRequest) -> Asked:
-        """What this request asks for."""
-        text, service, group = (request.GET.get(name, "").strip()[:_ASKED_CHARS] for name in _CLAUSES)
-        return Asked(text=text, service=service, group=group)
-
-    def keeps(self, row: BreakerRow, *, but: str = "") -> bool:
-        """Whether a row is one of these; `but` is a clause that does not count."""
-        found = " ".join((row.name, *row.operations)).lower()
-        return (
-            (but == "q" or self.text.lower() in found)
-            and (but == "service" or not self.service or self.service in row.services)
-            and (but == "group" or not self.group or self.group in row.groups)
-        )
-
-    @property
-    def words(self) -> dict[str, str]:
-        """Each clause that is asked for, by its name in addresses."""
-        words = {"q": f"“{self.text}”", "service": f"service {self.service}", "group": f"group {self.group}"}
-        given = zip(_CLAUSES, (self.text, self.service, self.group), strict=True)
-        return {name: words[name] for name, value in given if value}
-
-
 _ACTS = (("trip", "f", "Trip"), ("disable", "c", "Disable"), ("release", "u", "Return to auto"))
 """What is done to the chosen ones: the verb, its key, its word. Each opens a form; a key alone does nothing."""
-_CLAUSES = ("q", "service", "group")
-_ASKED_CHARS = 100
+_PICKED = ("service", "group", "provider")
 
 
 def breakers(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """All breakers, or those of one state, service or group, or with some words in their names."""
+    """All breakers, or those of one state, service, group or provider, or with some words in their names."""
     now = timezone.now()
     window = window_in(request, environment, now=now)
-    found = queries.breakers(environment, now=now)
     standing = Standing(environment, now=now)
+    off, providers = _off(environment, queries.fleet(environment, now=now), standing)
+    found = [replace(row, providers=providers.get(row.name, ())) for row in queries.breakers(environment, now=now)]
     stuck = stuck_among(found, standing.policy, now=now)
-    off = _off(environment, queries.fleet(environment, now=now), standing)
     tests = _tests(found, standing, off) | {"stuck": set(stuck)}
     may_choose = visit_of(request).grants.may_in_part("trip", environment)
-    chosen, asked = request.GET.get("show", ""), Asked.by(request)
+    chosen, asked = request.GET.get("show", ""), BreakerFilter.of(request.GET)
     columns = Columns(request, HEADS, before=int(may_choose))
     grouping = GROUPINGS.get(request.GET.get("by", ""))
     among = [row for row in found if asked.keeps(row)]
     kept = [row for row in among if chosen not in tests or row.name in tests[chosen]]
-    shown = columns.in_order(_told_more(environment, kept, now, request, columns, grouping))
+    shown = columns.in_order(_told_more(environment, kept, now, request, columns))
     if is_asked(request):
         cells = (file_cells(row, standing) for row in shown)
         return rows_answer(request, f"breakers {environment}", FILE_COLUMNS, cells)
@@ -171,30 +140,30 @@ def _told_more(
     now: datetime,
     request: HttpRequest,
     columns: Columns[BreakerRow],
-    grouping: Grouping | None,
 ) -> Sequence[BreakerRow]:
-    """The rows with what takes a query more: where the table shows it, goes by it, or a file is made."""
+    """The rows with what takes a query more: where the table shows it, or a file is made."""
     if is_asked(request) or columns.shows(IN_FLIGHT):
         rows = with_in_flight(environment, rows, now=now)
-    if is_asked(request) or grouping is GROUPINGS["provider"]:
-        rows = with_providers(environment, rows, now=now)
     return rows
 
 
-def _narrowing(request: HttpRequest, found: Sequence[BreakerRow], asked: Asked) -> Mapping[str, object]:
+def _narrowing(request: HttpRequest, found: Sequence[BreakerRow], asked: BreakerFilter) -> Mapping[str, object]:
     """What the form above the list offers, and what it keeps of the address."""
     kept = [(name, value) for name, values in from_the_start(request).lists() for value in values]
     return {
         "asked": asked,
         "let_go": [(words, _without(request, name)) for name, words in asked.words.items()],
-        "services": sorted({one for row in found for one in row.services}),
-        "groups": sorted({one for row in found for one in row.groups}),
-        "kept": [(name, value) for name, value in kept if name not in (*_CLAUSES, "by", "chosen")],
+        "picks": [(name, getattr(asked, name), asked.options(name, found)) for name in _PICKED],
+        "kept": [(name, value) for name, value in kept if name not in (*ASKS, "by", "chosen")],
     }
 
 
 def _empty(
-    request: HttpRequest, window: Window, found: Sequence[BreakerRow], asked: Asked, of_state: Collection[str] | None
+    request: HttpRequest,
+    window: Window,
+    found: Sequence[BreakerRow],
+    asked: BreakerFilter,
+    of_state: Collection[str] | None,
 ) -> Empty:
     """No breaker at all: nobody reports, or nobody guards a call. Of those there are: what keeps them out."""
     if found:
@@ -221,6 +190,7 @@ def _empty(
 
 
 _WORDS = {
+    "blocking": "not flowing",
     "held": "held by a person",
     "drifted": "drifted",
     "late": "not applied everywhere",
@@ -229,8 +199,12 @@ _WORDS = {
 }
 
 
-def _off(environment: str, agents: Iterable[AgentRow], standing: Standing) -> Mapping[str, tuple[int, int]]:
-    """Of each breaker: instances that drifted or refused, and those that have not applied the newest state yet."""
+def _off(
+    environment: str, agents: Iterable[AgentRow], standing: Standing
+) -> tuple[Mapping[str, tuple[int, int]], Mapping[str, tuple[str, ...]]]:
+    """Of each breaker: instances that drifted or refused, and those that have not applied the newest state yet; and
+    the providers behind it. One query.
+    """
     drifted, late = [], []
     for agent in agents:
         status = standing.status_of(agent, standing.revision) if agent.is_follower else ApplyStatus.APPLIED
@@ -238,12 +212,13 @@ def _off(environment: str, agents: Iterable[AgentRow], standing: Standing) -> Ma
             drifted.append(agent.id)
         elif status is ApplyStatus.PENDING:
             late.append(agent.id)
-    return counts_among(environment, drifted, late)
+    return counts_among(environment, drifted, late, now=standing.now)
 
 
 def _tests(rows: Sequence[BreakerRow], standing: Standing, off: Mapping[str, tuple[int, int]]) -> dict[str, set[str]]:
     """Which breakers each choice shows."""
     tests = {state.value: {row.name for row in rows if row.worst is state} for state in _STATES}
+    tests["blocking"] = {row.name for row in rows if not row.is_flowing}
     tests["unknown"] = {row.name for row in rows if row.worst is None}
     tests["held"] = {row.name for row in rows if standing.override_of(row.name) is not None}
     tests["drifted"] = {row.name for row in rows if off.get(row.name, (0, 0))[0]}

@@ -35,11 +35,14 @@ from events.recoveries.asking import recoveries, today_of
 from events.window import PRESETS, Window, window_in
 from events.wording import clock_text, count_text, listing, span_text, state_word, zone_word
 from recovery_ops.control.capacity_words import customer_words
+from recovery_ops.control.context import visit_of
 from recovery_ops.control.cursors import cursor_of
+from recovery_ops.control.escalations.about_outages import open_by_event, said_of
 from recovery_ops.control.notify.budgets import budget_rows, burn_alerts
 from recovery_ops.control.views.capacity_classes import CLASSES, by_class
 from recovery_ops.control.views.capacity_runs import runs_href, runs_reached
 from recovery_ops.control.views.capacity_tiles import capacity_tiles
+from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.facets import Facet, facets_of
 from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
 from recovery_ops.control.views.paging import from_the_start, page, place_asked
@@ -52,6 +55,21 @@ MOST = 500
 _OWNERS = tuple((owner.value, words) for owner, words in OWNER_CHIPS.items())
 _STATES = ((GOING_ON, "go on"), (OVER, "are over"))
 _WORDS = {GOING_ON: "going on", **{owner.value: words for owner, words in OWNER_CHIPS.items()}}
+_ASKED = "asked"
+_HEADS: tuple[Column[CapacityEventRow], ...] = (
+    Column(name="event", word="Event", is_fixed=True),
+    Column(name="owner", word="Whose"),
+    Column(name="began", word="Began"),
+    Column(name="lasted", word="Lasted"),
+    Column(name="failures", word="Failed attempts"),
+    Column(name="reached", word="Reached"),
+    Column(name="runs", word="Runs", is_number=True),
+    Column(name="peak", word="Worst minute", is_number=True),
+    Column(name="retry_after", word="Retry-After"),
+    Column(name="breakers", word="Breakers opened"),
+    Column(name="fallbacks", word="Fallbacks", is_number=True),
+    Column(name=_ASKED, word="Asked about it", is_extra=True),
+)
 _AROUND = timedelta(minutes=5)
 """What a link to the timelines shows before and after an event: where it came from, and what followed."""
 
@@ -73,6 +91,8 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
     if is_asked(request):
         return rows_answer(request, f"capacity {environment}", _COLUMNS, (_cells(row, now) for row in shown))
     narrowing = narrowing_of(request, _filters(found), narrow.said)
+    columns = _columns(request, environment, shown)
+    asked = open_by_event(environment) if shown and columns.shows(_ASKED) else {}
     is_week = request.GET.get("heat") == "week"
     open_burns, burns = burn_alerts(environment, start=window.start, end=window.end)
     reporting = queries.reporting_spans(environment, start=window.start, end=window.end)
@@ -99,10 +119,8 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
         "page": page(request, found, after, cursor_of(read.last) if read.last else ""),
         "empty": None if narrowed else _empty(environment, window, now, found, narrow, narrowing, reporting),
         "rule": _rule(bounds),
-        "rows": [
-            (row, _codes(row), _reached_beside_runs(row), row.lasted(now), _WORDS[row.owner.value], runs_href(row))
-            for row in shown
-        ],
+        "rows": [(*_cells_shown(row, now), asked.get(row.id)) for row in shown],
+        "columns": columns,
     }
     return render_page(request, "control/capacity", context)
 
@@ -126,6 +144,16 @@ def _empty(
     # The heat rows above tell whether anybody called.
     title = "No outage in this range"
     return none_in(environment, window, now=now, title=title, text=text, is_of_calls=False, reporting=reporting)
+
+
+def _columns(request: HttpRequest, environment: str, shown: Sequence[CapacityEventRow]) -> Columns[CapacityEventRow]:
+    """Those that are asked for; before them stand boxes for whoever may choose among several."""
+    has_boxes = visit_of(request).grants.may("arrange", environment) and len(shown) > 1
+    return Columns(request, _HEADS, before=int(has_boxes))
+
+
+def _cells_shown(row: CapacityEventRow, now: datetime) -> tuple[CapacityEventRow, str, str, timedelta, str, str]:
+    return row, _codes(row), _reached_beside_runs(row), row.lasted(now), _WORDS[row.owner.value], runs_href(row)
 
 
 _COLUMNS = (
@@ -180,6 +208,7 @@ def one_event(request: HttpRequest, *, environment: str, number: int) -> HttpRes
     if row.merged_into is not None:
         return redirect("capacity-event", number=row.merged_into)
     reached = runs_reached(row, environment, now)
+    questions, notes = said_of(environment, row)
     context = {
         "now": now,
         "row": row,
@@ -191,6 +220,8 @@ def one_event(request: HttpRequest, *, environment: str, number: int) -> HttpRes
         "beside": listing(struck_beside(row, environment), most=4),
         "categories": [(one.value, count, _share(count, row)) for one, count in row.categories.items()],
         "operations": [(name, count, _share(count, row)) for name, count in row.operations.items()],
+        "questions": questions,
+        "notes": notes,
         "breaker": max(row.breakers, key=lambda name: (row.breakers[name], name), default=""),
         "runs": reached.rows,
         "is_further_back": reached.is_further_back,

@@ -67,10 +67,8 @@ def by_class(sums: Sums, events: Iterable[CapacityEventRow], window: Window, env
             drawing=_bars(bins, values, empty_share(window.began, start, end)),
             value=f"{sum(map(sum, values)):,} in all",
         ),
-        *([Row(label="Breakers that outages opened")] if moves else []),
-        *_breakers(moves, start, end),
-        *([Row(label="What people and the policy did")] if marks else []),
-        *_acts(marks, start, end),
+        *_under("Breakers that outages opened", _breakers(moves, start, end)),
+        *_under("What people and the policy did", _acts(marks, start, end)),
     ]
     totals = [sum(column) for column in zip(*values, strict=True)]
     return ByClass(
@@ -79,6 +77,12 @@ def by_class(sums: Sums, events: Iterable[CapacityEventRow], window: Window, env
         table=_table(bins, values, totals),
         happened=[*marks],
     )
+
+
+def _under(heading: str, lanes: Iterable[Row]) -> list[Row]:
+    """The lanes with their heading; nothing where there is none."""
+    found = [*lanes]
+    return [Row(label=heading), *found] if found else []
 
 
 def _added(bins: Bins, categories: Iterable[Category]) -> list[int]:

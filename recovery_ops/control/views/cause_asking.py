@@ -134,6 +134,10 @@ class _Asking:
             "now": timezone.now(),
             "causes": self.causes,
             "about": self.causes[0] if is_alone else f"{len(self.causes)} causes",
+            "lead": "The question waits in the queue with a link to these failures."
+            if is_alone
+            else "A question about each waits in the queue with a link to its failures.",
+            "kind": "a cause",
             "held": open_about(self.environment, self.causes[0]) if is_alone else None,
             "back": _back(given),
             "form": form,
@@ -143,7 +147,7 @@ class _Asking:
             "queues": offered(self.environment).queues,
             "problem": problem,
         }
-        return render_page(self.request, "control/cause_ask", context, status=status)
+        return render_page(self.request, "control/ask", context, status=status)
 
 
 def _back(given: Mapping[str, str]) -> str:

@@ -18,6 +18,7 @@ from recovery_ops.control.forms import new_key, problems_of
 from recovery_ops.control.models import Channel, EscalationChain
 from recovery_ops.control.notification_forms import ChainForm, ReasonOnlyForm
 from recovery_ops.control.notify.chains import Planned, names_of, open_under, preview
+from recovery_ops.control.notify.people import names_of_responders
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.settings import UNPROCESSABLE, Asking, answer, require, settings_page
 from recovery_ops.rules.chains import parse_steps
@@ -70,6 +71,8 @@ class _Asked:
         self.request, self.environment, self.one = request, environment, one
         self.now = timezone.now()
         self.names = names_of(environment)
+        self.start = self.now
+        """When the escalation of the preview is opened."""
 
     def form(self, *args: Any, **kwargs: Any) -> ChainForm:
         channels = Channel.objects.filter(environment=self.environment, removed_at=None).order_by("name")
@@ -81,7 +84,8 @@ class _Asked:
         form = self.form(self.request.POST)
         is_valid = form.is_valid()
         steps, problems = parse_steps(form.steps())
-        planned = preview(steps, self.names, self.now)
+        self.start = form.cleaned_data.get("opened_at") or self.now
+        planned = preview(steps, self.names, self.start)
         if PREVIEW in self.request.POST:
             form.errors.pop("reason", None)  # nothing is changed yet, so nothing has to be justified
             problem = "Choose a channel for at least one step." if problems else ""
@@ -97,6 +101,10 @@ class _Asked:
             problem = "" if refusal.fields and not elsewhere else refusal.detail
             return self.page(form, planned, status=refusal.status, problem=problem)
         return changed(self.request, reverse(HERE), f"The chain of {_queue(done.name)} is set up.")
+
+    def _everybody(self) -> str:
+        """Who may respond then, as far as it is known now."""
+        return ", ".join(names_of_responders(self.environment, now=self.start)) or "nobody"
 
     def _open_under(self, form: ChainForm) -> str:
         """What a change means for what is asked already; empty where nothing is."""
@@ -123,6 +131,8 @@ class _Asked:
             "now": self.now,
             "form": form,
             "planned": planned,
+            "start": self.start,
+            "everybody": self._everybody() if any(step.is_for_everybody for step in planned) else "",
             "open_under": self._open_under(form),
             "problem": problem,
             "title": f"Chain of {_queue(self.one.name)}" if self.one else "New chain",

@@ -19,11 +19,12 @@ from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.documents import faults_of_document
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.desired import LivePolicy, live_policy
-from recovery_ops.control.differences import written
+from recovery_ops.control.differences import Part, parts_of, written
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
 from recovery_ops.control.json_places import Place, Places
 from recovery_ops.control.models import TITLE_CHARS, PolicyProposal
-from recovery_ops.control.policy_form import field_of, sections_of
+from recovery_ops.control.policy_form import field_of, section_of, sections_of
+from recovery_ops.control.policy_templates import TEMPLATES, begun_with
 from recovery_ops.control.policy_typed import JsonUnread, document_typed, json_of, moved
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
@@ -68,7 +69,8 @@ class _Asked:
     def shown(self) -> HttpResponse:
         """The editor with the document as it is."""
         mode = JSON if self.request.GET.get("mode") == JSON else FORM
-        document = dict(self.live.document if self.proposal is None else self.proposal.document)
+        begun = begun_with(self.live.document, self.request.GET.get("template", ""))
+        document = begun if self.proposal is None else dict(self.proposal.document)
         title = "" if self.proposal is None else self.proposal.title
         seen = None if self.proposal is None else self.proposal.step
         form = ReasonForm(initial={"seen": seen, "key": new_key()})
@@ -132,16 +134,21 @@ class _Asked:
         is_typed = bool(form["reason"].value()) or typed.title != title or bool(typed.faults)
         return self.request.method == "POST" and (is_typed or typed.document != kept)
 
+    def _changes(self, typed: Typed) -> list[Part]:
+        """What agents would do differently from under the live policy; nothing while something is at fault."""
+        return [] if typed.faults else parts_of(self.live.document, typed.document)
+
     def page(self, form: ReasonForm, typed: Typed, *, status: int = 200, problem: str = "") -> HttpResponse:
         """The editor with what was typed."""
         sections, unplaced = sections_of(typed.document, typed.faults, typed.unread)
         places = Places(typed.text) if typed.mode == JSON else None
-        proposal = self.proposal
+        proposal, changes = self.proposal, self._changes(typed)
         seen = proposal.step if proposal is not None and status == 409 else form["seen"].value()
         context = {
             "now": self.now,
             "proposal": proposal,
             "live": self.live,
+            "templates": TEMPLATES if proposal is None and self.request.method == "GET" else (),
             "form": form,
             "seen": "" if seen is None else seen,
             "typed": typed,
@@ -149,6 +156,10 @@ class _Asked:
             "title_chars": TITLE_CHARS,
             "base": json.dumps(typed.document, ensure_ascii=False),
             "sections": sections,
+            "faulty": {section_of(path) for path in typed.faults},
+            "altered": {section_of(one.path) for one in changes},
+            "changes": changes,
+            "as_json": written(typed.document),
             "faults": [_Fault(path, message, *_address(places, path)) for path, message in typed.faults.items()],
             "unplaced": [one for one in unplaced if not one.startswith("title:")],
             "findings": [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,7 +32,6 @@ from events.failures.mixing import NO_RUNS, RUNS_EACH, Mix, mixes
 from events.failures.rows import PLACE, Course, Field, Fingerprint, Sample
 from events.pages import render_page
 from events.runs.asking import stories_of
-from events.runs.rows import RunStory
 from events.window import PRESETS, Window, window_in
 from events.wording import category_text, clock_text, count_text, listing
 from recovery_ops.control.context import visit_of
@@ -51,10 +50,11 @@ from recovery_ops.control.views.failure_facets import (
     facets_of,
     without_word,
 )
+from recovery_ops.control.views.failure_runs import outages_of, outcomes_of
 from recovery_ops.control.views.occurrences import log_of, occurrence_of
 from recovery_ops.control.views.paging import from_the_start, page, place_asked
 from recovery_ops.control.views.wanted import words_of
-from recovery_ops.rules.words import FAMILY_OF, RunStatus
+from recovery_ops.rules.words import FAMILY_OF
 
 _COURSE_WORDS = {
     Course.NEW: "new",
@@ -306,7 +306,7 @@ def failure(request: HttpRequest, *, environment: str, fingerprint: str) -> Http
     newest = occurrences(mine)
     parts, split_from = grouping.parts(fingerprint), grouping.split_from(fingerprint)
     case = FailureCase.objects.filter(environment=environment, fingerprint=fingerprint).first()
-    ids = list(dict.fromkeys(one.run for one in mine if one.run))[:_MOST_RUNS]
+    met = list(dict.fromkeys(one.run for one in mine if one.run))
     context = {
         "now": now,
         "window": window,
@@ -322,8 +322,8 @@ def failure(request: HttpRequest, *, environment: str, fingerprint: str) -> Http
             (FIELD_WORDS[one.name], one, drawing.bullet(one.share), drawing.bullet(one.baseline))
             for one in traits(sample, fingerprint)
         ],
-        "endings": list(_endings(stories_of(environment, ids))),
-        "runs_read": len(ids),
+        "outcomes": outcomes_of(stories_of(environment, met[:_MOST_RUNS]), met=len(met), is_least=sample.is_cut),
+        "outages": outages_of(environment, found, mine, window),
         "newest": newest,
         "tab": "log" if request.GET.get("tab") == "log" else "",
         "one": occurrence_of(request, newest),
@@ -435,21 +435,3 @@ def _cut_words(sample: Sample, window: Window) -> str:
         f"Only the newest {READ:,} failures of this range are read here, back to "
         f"{clock_text(sample.since, today=window.end)}. Choose a shorter range for the rest."
     )
-
-
-_ENDINGS = {
-    RunStatus.SUCCEEDED: ("closed", "recovered"),
-    RunStatus.DEGRADED: ("half_open", "answered with less"),
-    RunStatus.FAILED: ("open", "failed"),
-    RunStatus.STOPPED: ("open", "stopped"),
-    RunStatus.CANCELLED: ("unknown", "cancelled"),
-    None: ("unknown", "not ended yet"),
-}
-
-
-def _endings(stories: Iterable[RunStory]) -> Iterator[tuple[str, str, int, float]]:
-    """How the runs that met it ended: mark, word, number, share."""
-    counts = Counter(story.status for story in stories)
-    for status, (mark, word) in _ENDINGS.items():
-        if counts[status]:
-            yield mark, word, counts[status], counts[status] / counts.total()

@@ -42,11 +42,11 @@ class FeedbackForm(ReasonForm):
 
 @require_http_methods(["GET", "POST"])
 def say(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """A form (`operation`, `service`, `run` and `fingerprint` say of what); sent, the list with the entry in it."""
+    """A form (`operation`, `service`, `run`, `fingerprint` and `want` fill it in); sent, the list with the entry."""
     if not visit_of(request).grants.may("propose_policy", environment):
         raise PermissionDenied(f"Your role does not let you say so in {environment}.")
     if request.method == "GET":
-        about = {name: request.GET.get(name, "")[:200] for name in _ABOUT}
+        about = {name: request.GET.get(name, "")[:200] for name in (*_ABOUT, "want")}
         return _form(request, FeedbackForm(initial=about | {"key": new_key()}))
     form = FeedbackForm(request.POST)
     if not form.is_valid():

@@ -1,20 +1,24 @@
-"""One instance: its breakers, its failures, its revisions, and what it goes by beside what is desired of it."""
+"""One instance: how it stood, what it told last, its breakers, and what it goes by beside what is desired of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 
 from events import queries
 from events.pages import render_page
-from events.queries.instance import breakers_in, failures_of, revisions_of
+from events.queries.instance import EVENTS_READ, breakers_in, failures_of, last_events_of, revisions_of
 from events.rows import RevisionMove
+from events.window import PRESETS, window_in
+from recovery_ops.control.actions.labelling import labels_of
 from recovery_ops.control.fleet_filter import status_of
 from recovery_ops.control.in_force import InForce, Line, Part, in_force_of
 from recovery_ops.control.opamp.agents import is_client
+from recovery_ops.control.views.agent_states import states_figure
 from recovery_ops.control.views.applying import note_of
 from recovery_ops.control.views.standing import Standing
 
@@ -29,6 +33,7 @@ def agent_settings(request: HttpRequest, *, environment: str) -> HttpResponse:
     agent = queries.agent_named(environment, service, instance, now=now)
     if agent is None:
         raise Http404(f"No instance {service}/{instance} has ever reported in {environment}.")
+    window = window_in(request, environment, now=now)
     stated = queries.settings_in_force(agent.id)
     is_opamp = not stated and is_client(environment, service, instance)
     found = in_force_of(agent, stated, Standing(environment, now=now).snapshot, now=now, is_opamp=is_opamp)
@@ -49,7 +54,14 @@ def agent_settings(request: HttpRequest, *, environment: str) -> HttpResponse:
         "breakers": breakers_in(agent.id, now=now),
         "failures": failures_of(environment, agent.id, now=now),
         "revisions": revisions,
+        "figure": states_figure(agent, window, now),
+        "events": last_events_of(agent.id),
+        "events_read": EVENTS_READ,
+        "silence_s": settings.UNREACHABLE_AFTER_S,
+        "window": window,
+        "presets": PRESETS,
         "status": status_of(agent),
+        "labels": labels_of(environment, agent.service, agent.instance),
     }
     return render_page(request, "control/agent_settings", context)
 

@@ -10,9 +10,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from events.capacity.rows import OWNER_WORDS, CapacityEventRow, Owner
-from events.rows import AgentRow, BreakerRow, CapacityNow, DegradationRow, OverviewNumbers
+from events.overview_rows import CapacityNow, OverviewNumbers
+from events.rows import AgentRow, BreakerRow, DegradationRow
 from events.wording import count_text, evidence_text, listing, rate_text, span_text
-from recovery_ops.control.due import NEW, REGRESSED, Due, of_kind
+from recovery_ops.control.due import REGRESSED, Due, new_lately, of_kind
 from recovery_ops.control.escalations.asking import EscalationRow
 from recovery_ops.control.models import HeldAct
 from recovery_ops.control.stuck import stuck_among
@@ -84,7 +85,7 @@ def items_now(
         *(_capacity(one) for one in numbers.capacity if one.name not in named),
         *_stuck(numbers, standing),
         *_back(of_kind(due, REGRESSED)),
-        *_new(of_kind(due, NEW)),
+        *_new(new_lately(due, standing.now)),
         *(_escalation(row) for row in escalations if not row.is_breached),
         *_degraded(numbers.degraded),
         *_silent(numbers.silent),

@@ -1,4 +1,4 @@
-"""The overview: is anything wrong, who holds it, what changed; and the first page before any agent reported."""
+"""The overview: is anything wrong, who holds it, what changed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from django.utils import timezone
 from events import queries
 from events.capacity.asking import events_going_on
 from events.deployments.asking import deployments
-from events.models import Agent, AgentKey, Quarantine
+from events.models import Agent
 from events.pages import fragment_of, render_page
 from events.window import PRESETS, window_in
 from events.wording import bins_text
 from recovery_ops.control.actions import words_of
-from recovery_ops.control.due import KEY, SNOOZE, Due, due_in, head_in
+from recovery_ops.control.due import BEGINS_FOR, KEY, SNOOZE, Due, due_in, head_in
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.answers import see_other
 from recovery_ops.control.views.changes import LATELY, newest_entries, what_changed
+from recovery_ops.control.views.first_steps import first_run, still_to_do
 from recovery_ops.control.views.now import items_now
 from recovery_ops.control.views.recovered import SPAN_WORDS, SPANS, looking_back
 from recovery_ops.control.views.standing import Standing
@@ -56,12 +57,14 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
     now = timezone.now()
     if request.GET.get("over") in SPANS and Agent.objects.filter(environment=environment).exists():
         return looking_back(request, environment, now=now)
-    numbers = queries.overview_numbers(environment, now=now)
-    if not numbers.agents and not Agent.objects.filter(environment=environment).exists():
-        return _first_run(request, environment, now)
     window = window_in(request, environment, now=now)
+    ranges = queries.Ranges(window.start, window.end, window.began)
+    numbers = queries.overview_numbers(environment, now=now, ranges=ranges)
+    if not numbers.agents and not Agent.objects.filter(environment=environment).exists():
+        return first_run(request, environment, now)
     # Before what is desired: should a change come in between, the next page finds another hash and reads again.
-    due = due_in(environment, now=now)
+    is_young = window.began is not None and window.began > now - BEGINS_FOR
+    due = due_in(environment, now=now, since=window.start - window.length, wants_beginnings=is_young)
     standing = Standing(environment, now=now, head=head_in(due))
     outages = events_going_on(environment, now=now)
     waiting = asking.rows_of(environment, "open", by=None, now=now)
@@ -73,9 +76,18 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
         "over": "",
         "spans": SPAN_WORDS,
         "sentence": f"{told}{sentences.asked(waiting, now)}",
-        "tiles": tiles(numbers, waiting, now),
-        "items": items_now(numbers, standing, escalations=waiting, outages=outages, due=due),
+        **(still_to_do(due) if is_young else {}),
+        "tiles": tiles(
+            numbers,
+            escalations=waiting,
+            due=due,
+            window=window,
+            now=now,
+        ),
+        "items": (items := items_now(numbers, standing, escalations=waiting, outages=outages, due=due)),
+        "last_trouble": None if items else queries.last_trouble(environment, now=now),
         "calm": sentences.calm(numbers),
+        "is_known": numbers.agents_reporting > 0,
         "changes": what_changed(
             newest_entries(environment, head=standing.head),
             deployments(environment, start=now - LATELY, end=now),
@@ -160,39 +172,3 @@ def endings_due(due: Iterable[Due]) -> Iterable[Ending]:
                 extend_href=f"{reverse('respond', args=['snooze'])}?number={one.ref}&back={reverse('overview')}",
                 act="snooze",
             )
-
-
-# -- before the first agent -------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One step of the way in."""
-
-    title: str
-    detail: str
-    is_done: bool = False
-    word: str = "to do"
-
-
-def _first_run(request: HttpRequest, environment: str, now: datetime) -> HttpResponse:
-    keys = AgentKey.objects.filter(environment=environment, revoked_at=None).count()
-    refused = Quarantine.objects.filter(environment=environment)
-    last = refused.order_by("-received_us").first()
-    steps = [
-        Step(title="The server runs", detail="It answers, and it can store.", is_done=True),
-        Step(
-            title="Make a key", detail="It lets agents in, and says in which environment they are.", is_done=bool(keys)
-        ),
-        Step(title="Connect an agent", detail="Its first heartbeat comes at once.", word="waiting"),
-        Step(title="See it recover", detail="The first failure climbs the ladder."),
-    ]
-    context = {
-        "now": now,
-        "origin": request.build_absolute_uri("/").rstrip("/"),
-        "keys": keys,
-        "refused": refused.count() if last is not None else 0,
-        "last_refusal": last,
-        "last_refused_at": datetime.fromtimestamp(last.received_us / 1e6, UTC) if last is not None else None,
-        "steps": steps,
-        "steps_done": sum(step.is_done for step in steps),
-    }
-    return render_page(request, "control/first_run", context)

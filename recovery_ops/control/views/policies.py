@@ -31,6 +31,7 @@ from recovery_ops.control.forms import (
     problems_of,
 )
 from recovery_ops.control.models import TITLE_CHARS, PolicyProposal, PolicyRelease
+from recovery_ops.control.policy_templates import TEMPLATES
 from recovery_ops.control.templatetags.console import knob
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.acts import UNPROCESSABLE
@@ -126,6 +127,8 @@ def policies(request: HttpRequest, *, environment: str) -> HttpResponse:
         "rows": rows,
         "columns": columns,
         "proposals": page.rows,
+        # Where nobody has released or proposed one.
+        "templates": TEMPLATES if standing.snapshot.policy.release is None and not page.rows else (),
         "page": page,
         "awaiting": actions.awaiting_review(environment),
         "rollout": rollout_row(environment, now=now) if standing.snapshot.canary is not None else None,

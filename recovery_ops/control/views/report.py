@@ -15,7 +15,7 @@ from events import drawing
 from events.exports import csv_answer
 from events.pages import render_page
 from events.wording import count_text, share_text, span_text
-from recovery_ops.control.escalations.report import Kept, Report, Span, report_of, week_with, weeks_before
+from recovery_ops.control.escalations.report import Kept, Load, Report, Span, report_of, week_with, weeks_before
 from recovery_ops.control.escalations.terms import terms_now
 from recovery_ops.control.escalations.timing import Times
 from recovery_ops.control.views.report_drawings import endings_of, hours_of
@@ -29,7 +29,14 @@ COLUMNS = (
     *("runs_recovered_alone", "runs_helped", "runs_lost"),
 )
 """The columns of the CSV, one row a week."""
-LOAD_COLUMNS = ("week", "who", "taken", "decided", "resolved", "comments", "out_of_hours", "held_s")
+LOAD_COLUMNS = (
+    *("week", "who", "taken", "decided", "resolved", "comments", "out_of_hours", "held_s"),
+    *("mtta_median_s", "mtta_p90_s", "mttr_median_s", "mttr_p90_s"),
+)
+GROUP_COLUMNS = (
+    *("week", "of", "asked", "mtta_median_s", "mtta_p90_s", "mttr_median_s", "mttr_p90_s"),
+    *("resolved_in_time_share", "answered_by_default"),
+)
 NOISE_COLUMNS = ("week", "rank", "whose", "what", "asked", "facts", "undecided", "mttr_median_s")
 
 
@@ -51,6 +58,11 @@ def report(request: HttpRequest, *, environment: str) -> HttpResponse:
     context = {
         "now": now,
         "report": found,
+        "groups": [
+            ("queues", "By queue", "Queue", found.total.queues),
+            ("causes", "By cause", "Cause", found.total.causes),
+            ("shifts", "By shift", "Asked in the", found.total.shifts),
+        ],
         "asked": asked,
         "is_so_far": asked.end == now,
         "choices": CHOICES,
@@ -143,6 +155,7 @@ def _loads(week: Span) -> list[list[str | int | float]]:
         [
             *(week.week.isoformat(), one.name, one.taken, one.decided, one.resolved, one.comments),
             *(one.out_of_hours, f"{one.held_s:.0f}"),
+            *(*_seconds(one.acknowledging)[1:], *_seconds(one.resolving)[1:]),
         ]
         for one in week.people
     ]
@@ -158,6 +171,18 @@ def _noises(week: Span) -> list[list[str | int | float]]:
     ]
 
 
+def _groups(week: Span, found: Sequence[Load]) -> list[list[str | int | float]]:
+    return [
+        [
+            *(week.week.isoformat(), one.name, one.asked),
+            *(*_seconds(one.acknowledging)[1:], *_seconds(one.resolving)[1:]),
+            "" if one.resolved_in_time.share is None else f"{one.resolved_in_time.share:.4f}",
+            one.by_default,
+        ]
+        for one in found
+    ]
+
+
 def _seconds(times: Times) -> list[str]:
     return ["" if one is None else f"{one:.0f}" for one in (times.mean_s, times.median_s, times.p90_s)]
 
@@ -166,6 +191,9 @@ TABLES: Mapping[str, tuple[Sequence[str], Callable[[Span], list[list[str | int |
     "": (COLUMNS, _cells),
     "people": (LOAD_COLUMNS, _loads),
     "noisy": (NOISE_COLUMNS, _noises),
+    "queues": (GROUP_COLUMNS, lambda week: _groups(week, week.queues)),
+    "causes": (GROUP_COLUMNS, lambda week: _groups(week, week.causes)),
+    "shifts": (GROUP_COLUMNS, lambda week: _groups(week, week.shifts)),
 }
 """What `of` may say: the columns, and the rows of a week."""
 

@@ -21,14 +21,15 @@ from recovery_ops.control.actions.escalations import RESPONSES, Response, Result
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.forms import REASON_MOST_CHARS, new_key
+from recovery_ops.control.labels import LABELS_CHARS
 from recovery_ops.control.models import Escalation
-from recovery_ops.control.models.escalations import ANSWER_CHARS, LABELS_CHARS
-from recovery_ops.control.notify.chains import EVERY_QUEUE, chain_for, chains_of, names_of, preview
+from recovery_ops.control.models.escalations import ANSWER_CHARS
+from recovery_ops.control.notify.chains import EVERY_QUEUE, chain_for, chains_of, coming_of, names_of, preview
 from recovery_ops.control.notify.narrowing import looked_up
-from recovery_ops.control.notify.people import names_of_responders
+from recovery_ops.control.notify.people import called, names_of_responders
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.neighbours import NUL
-from recovery_ops.rules.chains import EVERYBODY, parse_steps
+from recovery_ops.rules.chains import EVERYBODY, GOES_ON, parse_steps
 
 UNPROCESSABLE = 422
 _AT_ONCE = ("acknowledge", "reopen")
@@ -63,6 +64,12 @@ _WORDS = {
     "snooze": Wording(title="Snooze", button="Snooze", lead="It comes back by itself.", fields=("for_s",)),
     "escalate": Wording(
         title="Ask another queue about", button="Ask", lead="Its clock to be taken starts anew.", fields=("to",)
+    ),
+    GOES_ON: Wording(
+        title="Ask a step of the chain of",
+        button="Ask",
+        lead="It is asked at once, those before it are passed over. Nobody has it until somebody takes it.",
+        fields=("step",),
     ),
     "note": Wording(title="Comment on", button="Comment", lead="Everybody who looks at it reads this."),
     "entry": Wording(
@@ -106,6 +113,7 @@ class RespondForm(forms.Form):
         error_messages={"invalid": "Write a moment like 2026-01-31T22:00."},
     )
     into = forms.IntegerField(min_value=1, required=False)
+    step = forms.IntegerField(min_value=1, required=False)
     happened_at = forms.DateTimeField(
         required=False,
         input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M"],
@@ -232,6 +240,7 @@ class _Asked:
             text=cleaned["text"],
             labels=cleaned["labels"],
             into=cleaned["into"] or 0,
+            step=cleaned["step"] or 0,
             happened_at=cleaned["happened_at"],
             version=cleaned["version"] if is_alone else None,
             key=key or None,
@@ -264,15 +273,38 @@ class _Asked:
             "people": names_of_responders(self.environment, now=self.now) if self.verb == "assign" else [],
             "morning": tomorrow_morning(self.now),
             "queues": self._queues() if self.verb == "escalate" else [],
+            **(self._steps() if self.verb == GOES_ON else {}),
             "back": _choosing(_back(self.request), numbers) if told else _back(self.request),
             "problem": problem,
         }
         return render_page(self.request, "control/respond", context, status=status)
 
+    def _steps(self) -> dict[str, Any]:
+        """The steps to come of each that is chosen, with whom they ask, and the numbers to choose from."""
+        found = list(Escalation.objects.filter(environment=self.environment, pk__in=self.numbers).order_by("pk"))
+        coming = coming_of(found, self.now)
+        told: dict[int, dict[str, list[str]]] = {}
+        for one in found:
+            for step in coming.get(one.pk, []):
+                told.setdefault(step.number, {}).setdefault(step.who, []).append(str(one))
+        alone = len(found) == 1
+        is_for_everybody = any(called(EVERYBODY) in who for asked in told.values() for who in asked)
+        return {
+            "steps": [
+                (number, [(who, "" if alone else ", ".join(of)) for who, of in sorted(asked.items())])
+                for number, asked in sorted(told.items())
+            ],
+            "everybody": self._everybody() if is_for_everybody else "",
+            "without": ", ".join(str(one) for one in found if not coming.get(one.pk)),
+        }
+
+    def _everybody(self) -> str:
+        return ", ".join(names_of_responders(self.environment, now=self.now)[:_NAMED_MOST])
+
     def _queues(self) -> list[tuple[str, list[tuple[str, str]]]]:
         """Queues that can be asked, each with whom its chain asks and when; nobody where it has none that is on."""
         chains, names = chains_of(self.environment), names_of(self.environment)
-        everybody = ", ".join(names_of_responders(self.environment, now=self.now)[:_NAMED_MOST])
+        everybody = self._everybody()
         queues = sorted({*asking.offered(self.environment).queues, *(one for one in chains if one != EVERY_QUEUE)})
         found = []
         for queue in queues[:_QUEUES_MOST]:
@@ -287,8 +319,13 @@ class _Asked:
 def found_by(environment: str, number: int) -> Escalation:
     one = asking.find(environment, number)
     if one is None:
-        raise Http404(f"There is no escalation ESC-{number} in {environment}.")
+        raise missing(environment, number)
     return one
+
+
+def missing(environment: str, number: int) -> Http404:
+    """What is said of a number that no question has."""
+    return Http404(f"There is no escalation ESC-{number} in {environment}.")
 
 
 def _back(request: HttpRequest) -> str:

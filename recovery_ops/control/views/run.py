@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
-from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
@@ -20,7 +19,7 @@ from events.exports import MARKDOWN, Cell, is_asked, markdown_answer, rows_answe
 from events.pages import render_page
 from events.runs.asking import run_of
 from events.runs.ladder import RungLine, by_operation, drawn, rung_lines
-from events.runs.records import RECORDS_MOST, RunRecord, records_of, traces_of
+from events.runs.records import RECORDS_MOST, RunRecord, records_of
 from events.runs.rows import LOST, RUNG_WORDS, RunStory, Step, level_of
 from events.runs.story import category_counts
 from events.timelines import Table
@@ -32,7 +31,9 @@ from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.escalations.in_runs import Answered, Asked, asked_by, with_answers
 from recovery_ops.control.models import AuditEntry, Feedback
 from recovery_ops.control.standings import Standing, reporting_in, standing_of
+from recovery_ops.control.views.beside_run import beside_run
 from recovery_ops.control.views.changes import change_of
+from recovery_ops.control.views.run_trace import offset_of, trace_context
 from recovery_ops.rules.words import Rung
 
 TABS = {
@@ -103,6 +104,7 @@ def one_run(request: HttpRequest, *, environment: str, run: str) -> HttpResponse
         "now": now,
         "story": story,
         "short": short(run),
+        "beside": beside_run(request, environment, run, now),
         "standing": standing,
         "is_open": story.ended is None and standing.word != LOST and facts is None,
         "sentence": sentence,
@@ -131,6 +133,11 @@ def short(run: str) -> str:
     return run if len(run) <= 18 else f"{run[:12]}…"
 
 
+def dollars(cost_usd: float | None) -> str:
+    """What a run cost, to the cent, or to its hundredth where that is little; empty where nobody said."""
+    return "" if cost_usd is None else f"${cost_usd:.2f}" if cost_usd >= 0.1 else f"${cost_usd:.4f}"
+
+
 def _ladder(page: _Page) -> Mapping[str, Any]:
     other = page.request.GET.get("with", "").strip()[:200]
     beside = run_of(page.environment, other) if other and other.isprintable() else None
@@ -143,7 +150,7 @@ def _ladder(page: _Page) -> Mapping[str, Any]:
         "is_with_unknown": bool(other) and beside is None,
         "facts": list(_facts(page.story, page.standing, page.now)),
         "steps": [
-            (step, _offset(step.at - page.story.started), page.asked.by_fact.get(step.fact_id))
+            (step, offset_of(step.at - page.story.started), page.asked.by_fact.get(step.fact_id))
             for step in page.story.steps
         ],
         "not_taken": list(_not_taken(page.story)),
@@ -155,30 +162,16 @@ def _climb(story: RunStory, now: datetime) -> Climb:
 
 
 def _timeline(page: _Page) -> Mapping[str, Any]:
-    moves = [(words, _offset(at - page.story.started)) for at, words in page.story.moves]
+    moves = [(words, offset_of(at - page.story.started)) for at, words in page.story.moves]
     return {"lanes": by_operation(page.story, page.now) if page.story.pieces else None, "moves": moves}
 
 
 def _trace(page: _Page) -> Mapping[str, Any]:
-    records = records_of(page.environment, page.story.run)[:RECORDS_MOST]
-    traces = [
-        (trace.trace_id, _trace_href(trace.trace_id, trace.spans[0][0]), _spans(trace.spans, page.story))
-        for trace in traces_of(records)
-    ]
-    return {"traces": traces, "untraced": sum(not one.trace_id for one in records)}
-
-
-def _spans(spans: Sequence[tuple[str, Sequence[RunRecord]]], story: RunStory) -> list[tuple[str, Any]]:
-    return [(span, [(one, _offset(one.at - story.started)) for one in records]) for span, records in spans]
-
-
-def _trace_href(trace_id: str, span_id: str) -> str:
-    """Where the trace can be seen; empty where nobody said."""
-    return settings.TRACE_URL.replace("{trace_id}", trace_id).replace("{span_id}", span_id)
+    return trace_context(page.environment, page.story, page.request.GET)
 
 
 def _messages(page: _Page) -> Mapping[str, Any]:
-    return {"said": [(step, _offset(step.at - page.story.started)) for step in page.story.steps if step.detail]}
+    return {"said": [(step, offset_of(step.at - page.story.started)) for step in page.story.steps if step.detail]}
 
 
 def _attributes(page: _Page) -> Mapping[str, Any]:
@@ -186,7 +179,7 @@ def _attributes(page: _Page) -> Mapping[str, Any]:
     is_errors = page.request.GET.get("only") == "errors"
     shown = [one for one in records[:RECORDS_MOST] if one.is_error or not is_errors]
     lines = [
-        (one, _offset(one.at - page.story.started), _said(one) if page.facts is not None else _only_named(one))
+        (one, offset_of(one.at - page.story.started), _said(one) if page.facts is not None else _only_named(one))
         for one in shown
     ]
     is_shown = page.facts is not None
@@ -262,7 +255,7 @@ def _told_in_markdown(
 ) -> HttpResponse:
     facts = [f"{word}: {value}" for word, value in _facts(story, standing, now)]
     rows = tuple(
-        (clock_text(step.at, today=now), _offset(step.at - story.started), step.operation, step.title, step.detail)
+        (clock_text(step.at, today=now), offset_of(step.at - story.started), step.operation, step.title, step.detail)
         for step in story.steps
     )
     table = Table(title="Step by step", columns=("At", "After", "Operation", "What", "Detail"), rows=rows)
@@ -270,7 +263,7 @@ def _told_in_markdown(
 
 
 def _telling(story: RunStory, standing: Standing, now: datetime) -> str:
-    """`Recovered on rung 2 of 5 after 6 × rate limited (429); search_cache stood in for search_web. 14 s.`"""
+    """`Recovered on rung 2 of 5 after 6 × rate limited (429); search_cache stood in for search_web. 14 s, $0.41.`"""
     took = lasted_text(story.length(now).total_seconds())
     so_far = " so far" if story.ended is None and standing.word != LOST else ""
     if not story.pieces:
@@ -281,7 +274,8 @@ def _telling(story: RunStory, standing: Standing, now: datetime) -> str:
         words.append(listing([f"{stand_in} stood in for {name}" for name, stand_in in story.stood_in.items()]))
     if story.gave_up:
         words.append(f"{listing(list(dict.fromkeys(story.gave_up)))} could not be saved")
-    return f"{'; '.join(words)}. {took}{so_far}."
+    cost = dollars(story.numbers.get("cost_usd"))
+    return f"{'; '.join(words)}. {took}{so_far}{f', {cost}' if cost else ''}."
 
 
 def _facts(story: RunStory, standing: Standing, now: datetime) -> Iterator[tuple[str, str]]:
@@ -301,12 +295,6 @@ def _facts(story: RunStory, standing: Standing, now: datetime) -> Iterator[tuple
         yield "Cost", f"{numbers['cost_usd']:,.2f} USD"
     if story.policy:
         yield "Policy", story.policy
-
-
-def _offset(since: timedelta) -> str:
-    """How long after the start; what was told of a moment before it has a minus."""
-    seconds = since.total_seconds()
-    return f"+{lasted_text(seconds)}" if seconds >= 0 else f"-{lasted_text(-seconds)}"
 
 
 def _not_taken(story: RunStory) -> Iterator[tuple[str, str]]:

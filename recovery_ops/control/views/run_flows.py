@@ -18,9 +18,9 @@ from events.runs.rows import RUNG_WORDS, RUNGS, RunStory, level_of
 from events.window import Window, window_in
 from events.wording import count_text
 from recovery_ops.control.exporting.runs import asked_of, before_of
-from recovery_ops.control.standings import reporting_in, standing_of
+from recovery_ops.control.standings import standing_of
 
-MOST = 500
+MOST = 400
 """Runs that are added up, the newest."""
 MATCHING_MOST = 200
 """Runs of a whole list that one act is about, the newest."""
@@ -47,10 +47,13 @@ class Flows:
     is_cut: bool
 
 
-def flows_of(environment: str, window: Window, given: Mapping[str, Any], now: datetime) -> Flows:
-    """Those that the list with this query has, the newest `MOST`. At most as many queries as the list, and one."""
-    found = _runs(environment, window, given, most=MOST)
-    reporting = reporting_in(environment, found.rows, now)
+def added_up_to(given: Mapping[str, Any]) -> int:
+    """How many runs an address asks to be added up; 0 for none."""
+    return MOST if given.get("view") == "flows" else 0
+
+
+def flows_of(found: Runs, reporting: set[tuple[str, str]], now: datetime) -> Flows:
+    """Those that were found for a list, the newest `MOST` of it, by who still reports."""
     rows = added_up((story, standing_of(story, now, reporting).word) for story in found.rows)
     total = sum(one.count for one in rows)
     first = max(rows, key=lambda one: one.count, default=None)

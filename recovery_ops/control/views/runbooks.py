@@ -18,9 +18,17 @@ from django.views.decorators.http import require_http_methods
 from events.pages import render_page
 from events.wording import category_text
 from recovery_ops.control.actions import Done, Refused
-from recovery_ops.control.actions.runbooks import TICKING, WRITING, runbook_for, save_runbook, tick_step, ticks_of
+from recovery_ops.control.actions.runbooks import (
+    TICKING,
+    WRITING,
+    Tick,
+    runbook_for,
+    save_runbook,
+    steps_and_ticks,
+    tick_step,
+)
 from recovery_ops.control.context import actor_of, visit_of
-from recovery_ops.control.models import NAME_CHARS, Escalation, Runbook, RunbookTick
+from recovery_ops.control.models import NAME_CHARS, Escalation, Runbook
 from recovery_ops.control.models.runbooks import TEXT_CHARS
 from recovery_ops.control.runbooks import STEP, Block, blocks_of, steps_of
 from recovery_ops.control.settings_forms import SettingForm
@@ -46,7 +54,7 @@ class StepLine:
     """One line of the steps on the page of a question, and who ticked it."""
 
     block: Block
-    tick: RunbookTick | None
+    tick: Tick | None
 
     @property
     def is_step(self) -> bool:
@@ -177,15 +185,14 @@ def tick(request: HttpRequest, *, environment: str, number: int) -> HttpResponse
 
 
 def steps_on(one: Escalation) -> dict[str, Any]:
-    """What the page of a question shows of the steps for its class of failures. Two queries; none where it has none."""
+    """What the page of a question shows of the steps for its class of failures. One query; none where it has none."""
     if one.category not in set(Category):
-        return {"runbook": None, "steps": []}
-    found = runbook_for(one.environment, one.category)
-    ticks = {tick.key: tick for tick in ticks_of(one)} if found else {}
-    lines = [StepLine(block=block, tick=ticks.get(block.key)) for block in blocks_of(found.text if found else "")]
+        return {"is_written": False, "steps": []}
+    text, ticks = steps_and_ticks(one)
+    lines = [StepLine(block=block, tick=ticks.get(block.key)) for block in blocks_of(text)]
     steps = [line for line in lines if line.is_step]
     return {
-        "runbook": found,
+        "is_written": bool(text),
         "steps": lines,
         "steps_of_words": category_text(Category(one.category)),
         "ticked": f"{sum(line.tick is not None for line in steps)} of {len(steps)} done",

@@ -27,8 +27,10 @@ from recovery_ops.control.exporting.runs import OF_FAILURES, RunsFile, asked_of,
 from recovery_ops.control.standings import Standing, reporting_in, standing_of
 from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
+from recovery_ops.control.views.neighbours import from_here
 from recovery_ops.control.views.paging import from_the_start
-from recovery_ops.control.views.run_flows import MATCHING_MOST, flows_of
+from recovery_ops.control.views.run import dollars
+from recovery_ops.control.views.run_flows import MATCHING_MOST, added_up_to, flows_of
 from recovery_ops.rules.words import Category, RunStatus
 
 _CHIPS = {
@@ -72,9 +74,11 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
         return rows_answer(request, f"runs {environment} {show}", RunsFile.columns, rows_at_once(RunsFile(), wish))
     asked = asked_of(environment, request.GET)
     narrow, narrowed = asked["narrow"], of_failures(request.GET)
-    found = runs(environment, start=window.start, end=window.end, before_us=before_us, **asked)
+    most = added_up_to(request.GET)
+    added = runs(environment, start=window.start, end=window.end, before_us=before_us, most=most or PAGE, **asked)
+    found = added.first(PAGE)
     narrowing = narrowing_of(request, _filters(found.looked), _said(request.GET, narrow))
-    reporting = reporting_in(environment, found.rows, now)
+    reporting = reporting_in(environment, added.rows, now)
     context = {
         "now": now,
         "window": window,
@@ -85,7 +89,7 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
         else _empty(request, environment, window, show, narrowed, now, found, narrow, narrowing),
         "chips": list(_chips(request, show)),
         "narrowing": narrowing,
-        "flows": flows_of(environment, window, request.GET, now) if request.GET.get("view") == "flows" else None,
+        "flows": flows_of(added, reporting, now) if most else None,
         "every": from_the_start(request).urlencode(),
         "most_matching": MATCHING_MOST,
         "exports": "runs",
@@ -94,6 +98,7 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
         "narrowed": [(name, value, _without(request, name)) for name, value in narrowed.items() if value],
         "chip_word": _CHIPS[show].lower(),
         "rows": [_row(story, now, reporting) for story in found.rows],
+        "from_here": from_here(request.GET.urlencode() or f"show={show}"),
         "older_href": _older(request, found.older_us),
         "is_newest": before_us is None,
         "page": PAGE,
@@ -104,7 +109,7 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
 
 def _said(given: Mapping[str, str], narrow: Narrow) -> dict[str, str]:
     """What of the address narrows the list, as it was written."""
-    return {name: given[name].strip() for name in narrow.chosen}
+    return {name: given[name].strip() for name in narrow.said}
 
 
 def _filters(looked: Sequence[RunStory]) -> list[Filter]:
@@ -200,12 +205,8 @@ def _row(story: RunStory, now: datetime, reporting: set[tuple[str, str]]) -> Row
         rung=f"{story.level} {RUNG_WORDS[story.rung]}" if story.rung is not None else "–",
         failures=f"{'at least ' if story.is_cut else ''}{category_counts(story.failures)}" if story.failures else "–",
         ladder=small(story, now),
-        cost=_dollars(story.numbers.get("cost_usd")),
+        cost=dollars(story.numbers.get("cost_usd")),
     )
-
-
-def _dollars(cost_usd: float | None) -> str:
-    return "" if cost_usd is None else f"${cost_usd:.2f}" if cost_usd >= 0.1 else f"${cost_usd:.4f}"
 
 
 def _chips(request: HttpRequest, show: Show) -> Iterator[Chip]:

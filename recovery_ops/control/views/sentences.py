@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from events.rows import AgentRow, BreakerRow, OverviewNumbers
+from events.overview_rows import OverviewNumbers
+from events.rows import AgentRow, BreakerRow
 from events.wording import category_text, count_text, evidence_text, span_text
 from recovery_ops.control.desired import LivePolicy
 from recovery_ops.control.escalations.asking import EscalationRow

@@ -120,5 +120,5 @@ def answer(request: HttpRequest, asking: Asking) -> HttpResponse:
 def _form_page(
     request: HttpRequest, asking: Asking, form: forms.Form, *, status: int = 200, problem: str = ""
 ) -> HttpResponse:
-    context = {"asking": asking, "form": form, "problem": problem, "action": request.path}
+    context = {"asking": asking, "form": form, "problem": problem, "action": request.get_full_path()}
     return settings_page(request, "setting_act", context, here=asking.here, status=status)

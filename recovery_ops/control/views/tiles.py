@@ -1,4 +1,6 @@
-"""The figures at the top of the overview: each a number, its unit, a word on it, and a link to where it comes from."""
+"""The figures at the top of the overview: each a number, its unit, a word on it, how it went, and a link to where it
+comes from.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,24 @@ from itertools import dropwhile
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
-from events.drawing import cells, spark
-from events.rows import OverviewNumbers
+from events.drawing import spark
+from events.overview_rows import OverviewNumbers, Trend
+from events.queries.trends import Ranges, trend_of_moments
+from events.window import Window
 from events.wording import count_text, listing, rate_text, span_text, state_word
+from recovery_ops.control.due import ASKED, LOOKED, NEW, REGRESSED, Due, is_cut, of_kind
 from recovery_ops.control.escalations.asking import EscalationRow
-from recovery_ops.rules.words import State
+
+UNKNOWN = "–"
+_SILENCE = "nobody reports"
+_RUN_CHARS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """One figure. `spark` is how it went over the last hours; empty where that is not known."""
+    """One figure. `spark` is how it went over the range, empty where that is not known; `delta` what came of it there,
+    and against the range before.
+    """
 
     title: str
     figure: str
@@ -27,105 +37,158 @@ class Tile:
     detail: str
     href: str
     spark: SafeString | str = ""
+    delta: str = ""
 
 
-def tiles(numbers: OverviewNumbers, escalations: Sequence[EscalationRow], now: datetime) -> list[Tile]:
-    """Only what is really counted: a number that nobody reports has no tile."""
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The range over which figures are told, in words."""
+
+    window: Window
+
+    @property
+    def ranges(self) -> Ranges:
+        """The range and the one before."""
+        return Ranges(self.window.start, self.window.end, self.window.began)
+
+    def against(self, trend: Trend, what: str = "") -> str:
+        """`12 opened in 6h, 3 more than before`."""
+        within = f"in {self.window.name}" if self.window.name else "in this range"
+        if trend.total is None:
+            return f"Not known {within}"
+        told = " ".join(part for part in (f"{trend.total:,}", what, within) if part)
+        return told if trend.before is None else f"{told}, {_more(trend.total - trend.before)} before"
+
+    def since(self, trend: Trend) -> str:
+        """`2 more than 6h ago`, of what is not counted up but stands at a number."""
+        if trend.total is None or trend.before is None:
+            return ""
+        if not self.window.name:
+            return f"from {trend.before:,} to {trend.total:,} in this range"
+        return f"{_more(trend.total - trend.before)} {self.window.name} ago"
+
+
+def _more(by: int) -> str:
+    return f"{abs(by):,} {'more' if by > 0 else 'fewer'} than" if by else "as many as"
+
+
+def tiles(
+    numbers: OverviewNumbers,
+    *,
+    escalations: Sequence[EscalationRow],
+    due: Sequence[Due],
+    window: Window,
+    now: datetime,
+) -> list[Tile]:
+    """What blocks, what is short, who waits for it, what fails in a new way, who is asked, who reports."""
+    over = Over(window)
     return [
-        _breakers(numbers),
-        _capacity(numbers),
-        _failures(numbers),
-        _carried(numbers),
-        _escalations(escalations, now),
-        _agents(numbers),
+        _breakers(numbers, over),
+        _capacity(numbers, over),
+        _waiting(numbers, over, now),
+        _causes(due, over),
+        _escalations(escalations, due, over, now),
+        _agents(numbers, over),
     ]
 
 
-def _breakers(numbers: OverviewNumbers) -> Tile:
+def _breakers(numbers: OverviewNumbers, over: Over) -> Tile:
     blocking = numbers.breakers_blocking
+    is_known = any(row.worst is not None for row in numbers.breaker_rows)
+    detail = listing([f"{row.name} {state_word(row.worst)}" for row in blocking]) or "all let calls through"
+    nothing = "their instances are silent" if numbers.breakers else "none has been reported"
     return Tile(
         title="Breakers not flowing",
-        figure=str(len(blocking)),
+        figure=str(len(blocking)) if is_known else UNKNOWN,
         unit=f"of {numbers.breakers}",
-        detail=listing([f"{row.name} {state_word(row.worst)}" for row in blocking]) or "all let calls through",
-        href=reverse("breakers"),
-        spark=_states(numbers),
+        detail=detail if is_known else nothing,
+        href=f"{reverse('breakers')}{'?show=blocking' if blocking else ''}",
+        spark=_spark(numbers.opened),
+        delta=over.against(numbers.opened, "opened"),
     )
 
 
-def _states(numbers: OverviewNumbers) -> SafeString | str:
-    """A cell per breaker, the worst first: those that block, those that a person holds, and the rest."""
-    troubled = [*numbers.breakers_blocking]
-    troubled += [row for row in numbers.breakers_held if row not in troubled]
-    states = [row.worst for row in troubled] + [State.CLOSED] * (numbers.breakers - len(troubled))
-    return cells([state_word(one) for one in states])
-
-
-def _capacity(numbers: OverviewNumbers) -> Tile:
+def _capacity(numbers: OverviewNumbers, over: Over) -> Tile:
     detail = "no 429, no 529"
     if numbers.capacity:
         overloaded = sum(one.overloaded_per_min for one in numbers.capacity)
         limited = sum(one.rate_limited_per_min for one in numbers.capacity)
         kinds = [f"{rate_text(rate)} × {code}" for code, rate in ((529, overloaded), (429, limited)) if rate]
         detail = f"{', '.join(kinds)}, worst {numbers.capacity[0].name}"
+    is_known = numbers.agents_reporting > 0 or bool(numbers.capacity)
     return Tile(
         title="Capacity errors",
-        figure=rate_text(numbers.capacity_per_min),
+        figure=rate_text(numbers.capacity_per_min) if is_known else UNKNOWN,
         unit="per min",
-        detail=detail,
-        href=reverse("capacity"),
-        spark=_spark(numbers, "capacity"),
+        detail=detail if is_known else _SILENCE,
+        href=f"{reverse('capacity')}{over.window.link}",
+        spark=_spark(numbers.short),
+        delta=over.against(numbers.short),
     )
 
 
-def _failures(numbers: OverviewNumbers) -> Tile:
-    kinds = list(numbers.failures_by_family.items())
-    detail = ", ".join(f"{rate_text(per_min)} {family.replace('_', ' ')}" for family, per_min in kinds[:2])
+def _waiting(numbers: OverviewNumbers, over: Over, now: datetime) -> Tile:
+    waiting = numbers.waiting
+    detail = "no run says that it waits"
+    if waiting.since is not None:
+        least = "at least; " if waiting.is_cut else ""
+        run = waiting.longest if len(waiting.longest) <= _RUN_CHARS else f"{waiting.longest[:_RUN_CHARS]}…"
+        detail = f"{least}longest {span_text(int((now - waiting.since).total_seconds()))}, {run}"
+    is_known = numbers.agents_reporting > 0 or waiting.runs > 0
     return Tile(
-        title="Failures",
-        figure=rate_text(numbers.failures_per_min),
-        unit="per min",
-        detail=detail or f"in {rate_text(numbers.calls_per_min)} calls per minute",
-        href=reverse("failures"),
-        spark=_spark(numbers, "failures"),
+        title="Runs waiting on capacity",
+        figure=f"{waiting.runs:,}" if is_known else UNKNOWN,
+        unit="run" if waiting.runs == 1 else "runs",
+        detail=detail if is_known else _SILENCE,
+        href=f"{reverse('runs')}?show=running{over.window.also}",
+        spark=_spark(numbers.waits),
+        delta=over.against(numbers.waits, "wait" if numbers.waits.total == 1 else "waits"),
     )
 
 
-def _escalations(rows: Sequence[EscalationRow], now: datetime) -> Tile:
-    """How many questions nobody has taken, and what is due next."""
+def _causes(due: Sequence[Due], over: Over) -> Tile:
+    """Causes that were never seen before the range, and those that are back after they were resolved."""
+    ranges, window = over.ranges, over.window
+    back = of_kind(due, REGRESSED)
+    known = of_kind(due, NEW)
+    trend = trend_of_moments([one.at for one in known], ranges)
+    fresh = [one for one in known if window.start < one.at <= window.end]
+    is_looked_for = bool(of_kind(due, LOOKED)) and not is_cut(due)
+    both = trend_of_moments([one.at for one in (*known, *back)], ranges)
+    return Tile(
+        title="Failures new or back",
+        figure=f"{len(fresh) + len(back):,}" if is_looked_for or back else UNKNOWN,
+        unit="causes" if len(fresh) + len(back) != 1 else "cause",
+        detail=f"{len(back):,} back after being resolved" if back else "none is back after being resolved",
+        href=f"{reverse('failures')}{window.link}",
+        spark=_spark(both) if is_looked_for else "",
+        delta=over.against(trend, "new") if is_looked_for else "New ones are not looked for: no rule tells of them",
+    )
+
+
+def _escalations(rows: Sequence[EscalationRow], due: Sequence[Due], over: Over, now: datetime) -> Tile:
+    """How many questions nobody has taken, and what of them is due next."""
+    untaken = [row for row in rows if row.one.acknowledged_at is None]
     detail = "nobody is asked anything"
     if rows:
-        first = rows[0]
+        first = (untaken or rows)[0]
         distance = span_text(int(abs((first.due - now).total_seconds())))
         detail = f"{first.one} is {distance} late" if first.is_breached else f"{first.one} is due in {distance}"
         if first.one.is_defaulted:
             detail = "no deadline runs"
+    trend = trend_of_moments([one.at for one in of_kind(due, ASKED)], over.ranges)
     return Tile(
         title="Escalations",
-        figure=str(sum(row.one.acknowledged_at is None for row in rows)),
+        figure=str(len(untaken)),
         unit=f"not taken of {len(rows)}",
         detail=detail,
-        href=reverse("escalations"),
-        spark=cells(["open" if row.is_breached else "half_open" for row in rows]),
+        href=f"{reverse('escalations')}{'?tab=unacknowledged' if untaken else ''}",
+        spark="" if is_cut(due) else _spark(trend),
+        delta="" if is_cut(due) else over.against(trend, "asked"),
     )
 
 
-def _carried(numbers: OverviewNumbers) -> Tile:
-    operations = sorted({row.operation or row.from_name for row in numbers.degraded})
-    refused = f"{rate_text(numbers.rejected_per_min)} refused" if numbers.rejected_per_min else "no call is refused"
-    reduced = f"{listing(operations)} {'is' if len(operations) == 1 else 'are'} reduced" if operations else ""
-    detail = ", ".join(part for part in (reduced, refused) if part)
-    return Tile(
-        title="Answered by a fallback",
-        figure=rate_text(numbers.fallbacks_per_min),
-        unit="per min",
-        detail=detail,
-        href=reverse("degradations"),
-        spark=_spark(numbers, "fallbacks"),
-    )
-
-
-def _agents(numbers: OverviewNumbers) -> Tile:
+def _agents(numbers: OverviewNumbers, over: Over) -> Tile:
     silent = [agent.instance for agent in numbers.silent]
     runs = count_text(numbers.runs_in_flight, "run")
     return Tile(
@@ -133,12 +196,13 @@ def _agents(numbers: OverviewNumbers) -> Tile:
         figure=str(numbers.agents_reporting),
         unit=f"of {numbers.agents}",
         detail=f"{listing(silent, most=1)} silent" if silent else f"{runs} in flight",
-        href=reverse("agents"),
-        spark=cells(["wait"] * numbers.agents_reporting + ["unknown"] * (numbers.agents - numbers.agents_reporting)),
+        href=f"{reverse('agents')}{'?state=unreachable' if silent else ''}",
+        spark=_spark(numbers.reporting),
+        delta=over.since(numbers.reporting),
     )
 
 
-def _spark(numbers: OverviewNumbers, name: str) -> SafeString | str:
+def _spark(trend: Trend) -> SafeString | str:
     """How it went since anybody could know; two points are the least that make a line."""
-    values = list(dropwhile(lambda value: value is None, numbers.sparks.get(name, [])))
-    return spark(values) if len(values) > 1 else ""
+    values = list(dropwhile(lambda value: value is None, trend.bins))
+    return spark(values) if sum(value is not None for value in values) > 1 else ""

@@ -20,6 +20,9 @@ from events.capacity.asking import events_going_on
 from events.keys import KeyBusy, KeyRefused, KeyStoreAway, authenticate
 from events.models import AgentKey
 from events.pages import render_page
+from events.queries.overview import USUAL
+from events.window import Window
+from recovery_ops.control.due import due_in, head_in
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.answers import see_other
@@ -44,7 +47,10 @@ def wallboard(
     numbers = queries.overview_numbers(environment, now=now)
     outages = events_going_on(environment, now=now)
     waiting = asking.rows_of(environment, "open", by=None, now=now)
-    items = items_now(numbers, Standing(environment, now=now), escalations=waiting, outages=outages)
+    window = Window(start=now - USUAL, end=now, name="6h")
+    due = due_in(environment, now=now, since=window.start)
+    standing = Standing(environment, now=now, head=head_in(due))
+    items = items_now(numbers, standing, escalations=waiting, outages=outages, due=due)
     told = queries.sentence(environment, now, numbers=numbers, outages=outages)
     context = {
         "now": now,
@@ -52,7 +58,13 @@ def wallboard(
         "refresh_url": refresh_url or reverse("wallboard"),
         "poll_s": poll_s,
         "sentence": f"{told}{sentences.asked(waiting, now)}",
-        "tiles": tiles(numbers, waiting, now),
+        "tiles": tiles(
+            numbers,
+            escalations=waiting,
+            due=due,
+            window=window,
+            now=now,
+        ),
         "items": items[:MOST],
         "others": max(0, len(items) - MOST),
         "calm": sentences.calm(numbers),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core import mail
+from django.utils import timezone
 
 from recovery_ops.control.actions.escalations import respond
 from recovery_ops.control.actions.notifying import remove_channel, save_chain
@@ -23,8 +24,10 @@ from recovery_ops.control.roles import Role
 from tests.control.cast import asked, person
 from tests.control.notify.conftest import EVA, channel, rule
 from tests.control.notify.test_telling import question
+from tests.control.test_api import Program
 from tests.control.test_escalations import act
 from tests.control.test_escalations import person as somebody
+from tests.control.visiting import signed_in, text_of
 from tests.events.seeding import NOW
 
 pytestmark = pytest.mark.django_db
@@ -46,6 +49,31 @@ def told(now: datetime) -> list[tuple[str, str]]:
     tell("dev", now)
     made = Delivery.objects.exclude(pk__in=before).order_by("pk").select_related("channel")
     return [(one.channel.name, one.phase) for one in made]
+
+
+def test_a_later_step_is_asked_at_once_by_page_and_api_and_says_whom_it_reaches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timezone, "now", lambda: minutes(1))
+    chat, lead, boss = channel(name="chat"), channel(name="lead"), channel(name="boss")
+    chain((0, chat), (15, lead), (30, boss))
+    one, other = question(), question("publish")
+    assert told(minutes(0)) == [("chat", "began"), ("chat", "began")]
+    client = signed_in(Role.RESPONDER)
+    client.post("/escalations/act/acknowledge", {"number": one.pk})
+    monkeypatch.setattr(timezone, "now", lambda: minutes(2))
+    form = text_of(client.get(f"/escalations/act/step?number={one.pk}&number={other.pk}"))
+    assert f"Step 2: lead {one}, {other} Step 3: boss {one}, {other}" in form
+    assert client.post("/escalations/act/step", {"number": one.pk, "step": "1"}).status_code == 422
+    assert client.post("/escalations/act/step", {"number": one.pk, "step": "3"}).status_code == 303
+    assert [to for to, phase in told(minutes(2)) if phase == "began"] == ["boss"]
+    assert "Nobody has taken it for 1m 00s. " in Delivery.objects.get(channel__name="boss").lines[0]
+    assert told(minutes(20)) == [("lead", "began")], "the other goes on by its clock; of this one that is passed over"
+    page = text_of(client.get(f"/escalations/{one.pk}"))
+    assert "lead passed over: a later step was asked at once" in page
+    tried = {"reason": "nobody of the team is awake", "step": 3, "dry_run": True}
+    assert Program().post(f"escalations/{other.pk}/step", tried)[1]["reaches"] == "boss"
+    assert told(minutes(20)) == []
 
 
 def test_each_step_is_asked_once_and_everybody_hears_the_end() -> None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
+from django.db import transaction
 
 from events.capacity import arranging
 from events.capacity.detection import look, look_back
 from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
 from events.moments import to_us
-from recovery_ops.control.models import Delivery, Notification
+from recovery_ops.control.models import Delivery, Escalation, Notification, NotificationRule
+from recovery_ops.control.notify.finding import months
+from recovery_ops.control.notify.triggers import Look
 from recovery_ops.rules.facts import DegradationEnded, DegradationStarted
 from recovery_ops.rules.words import Category
 from tests.control.notify.conftest import channel, rule
-from tests.control.notify.test_telling import told
+from tests.control.notify.test_telling import question, told
+from tests.control.test_escalations import act
 from tests.events.seeding import NOW, Story, heartbeat
 from tests.events.test_capacity import storm
 
@@ -124,3 +129,44 @@ def test_what_goes_on_in_an_instance_that_reports_is_not_over() -> None:
     assert told() != []
     Story().tell(heartbeat(), at=-3600, received=-3600).store()
     assert told(NOW + timedelta(minutes=60)) == []
+
+
+def test_the_report_of_a_month_is_told_once_also_days_late() -> None:
+    mail = rule(channel(), "monthly_report")
+    one = question()
+    act("resolve", one, reason="mended by hand")
+    over = NOW.replace(day=1, month=NOW.month + 1, hour=0, minute=0, second=0, microsecond=0)
+    assert told(over - timedelta(seconds=1)) == [], "the month before was over before the rule was made"
+    assert told(over + timedelta(minutes=59)) == [], "its last day may not be summed up yet"
+    assert told(over + timedelta(days=3)) == ["Report of November 2026: 1 question to people"]
+    note = Notification.objects.get(rule=mail)
+    assert note.path == "/report/monthly?month=2026-11"
+    assert "1 of 1 was resolved, after " in note.text
+    assert told(over + timedelta(days=3, seconds=10)) == []
+    assert told(over + timedelta(days=10)) == []
+
+
+def test_the_report_of_a_month_says_of_how_many_its_times_are() -> None:
+    rule(channel(), "monthly_report")
+    for operation in ("publish", "refund"):
+        question(operation)
+    over = NOW.replace(day=1, month=NOW.month + 1, hour=1, minute=0, second=0, microsecond=0)
+    with transaction.atomic():
+        told(over)
+        assert "None was taken by anybody" in Notification.objects.get().text
+        transaction.set_rollback(True)
+    question("erase")
+    for one in Escalation.objects.order_by("pk")[:2]:
+        act("acknowledge", one)
+    told(over)
+    text = Notification.objects.get().text
+    assert "2 of 3 were taken, half of those within " in text
+    assert "None was resolved by anybody" in text
+
+
+def test_a_month_is_read_only_for_rules_that_tell_it(django_assert_num_queries: Any) -> None:
+    deaf = rule(channel(), "monthly_report")
+    NotificationRule.objects.filter(pk=deaf.pk).update(least_severity="warning")  # as one could save it once
+    over = NOW.replace(day=1, month=NOW.month + 1, hour=2, minute=0, second=0, microsecond=0)
+    with django_assert_num_queries(1):
+        assert list(months.found(Look(environment="dev", now=over, asked=frozenset({"monthly_report"})))) == []

@@ -160,7 +160,12 @@ def test_a_chain_is_previewed_before_it_is_saved(inbox: Receiver) -> None:
     new_channel(client, inbox)
     shown = new_chain(client, preview="1", reason="")
     assert shown.status_code == 200
-    assert "eva, by ops 14:41:18 after 15m 00s" in text_of(shown)
+    assert "eva, by ops Sat 14:41:18 after 15m 00s" in text_of(shown)
+    then = text_of(new_chain(client, preview="1", reason="", opened_at="2026-11-29T02:13", person_0="*"))
+    assert "opened on Sunday, 29 Nov 02:13:00 UTC, and that nobody takes" in then
+    assert "everybody who may respond, by ops then eva Sun 29 Nov 02:13:00" in then
+    for never in ("9999-12-31T23:59", "0001-01-01T00:00", "1999-12-31T23:59"):
+        assert "between 2000 and 2200" in text_of(new_chain(client, preview="1", reason="", opened_at=never))
     assert not EscalationChain.objects.exists()
     assert new_chain(client, reason="").status_code == 422
     assert new_chain(client, channel_0="", channel_1="").status_code == 400
@@ -190,6 +195,10 @@ def test_what_is_used_is_not_removed_and_what_is_removed_tells_nothing(inbox: Re
         ({"quiet_from": "22:00"}, "has a beginning and an end"),
         ({"quiet_zone": "Mars/Olympus"}, "is a zone such as"),
         ({"operation": " "}, "required"),
+        (
+            {"triggers": ["monthly_report"], "least_severity": "warning"},
+            "is info, or the report of a month is never told",
+        ),
     ],
 )
 def test_a_rule_says_what_is_wrong_with_it(inbox: Receiver, changed: dict[str, Any], says: str) -> None:

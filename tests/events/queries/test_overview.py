@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from events.capacity.detection import look
 from events.capacity.reach import read_reach
-from events.queries import overview_numbers, sentence
-from recovery_ops.rules.facts import BreakerRejected, DegradationStarted, FallbackActivated
-from recovery_ops.rules.words import Category, Family, State, Trigger
+from events.overview_rows import Waiting
+from events.queries import Ranges, last_trouble, overview_numbers, sentence
+from recovery_ops.rules.facts import BreakerRejected, DegradationStarted, RetryScheduled
+from recovery_ops.rules.words import Category, DelaySource, Family, State, Trigger
 from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
 
 pytestmark = pytest.mark.django_db
@@ -159,7 +162,6 @@ def test_what_a_dead_instance_left_open_is_not_said_to_go_on() -> None:
 def test_the_numbers_of_the_tiles() -> None:
     story = overloaded(calm()).tell(moved(State.OPEN), at=100, instance="a-0")
     story.tell(moved(State.DISABLED, breaker="fetch_page", trigger=Trigger.OPERATOR_DISABLE), at=50, instance="a-1")
-    story.tell(FallbackActivated(operation="search_web", fallback="search_cache", level=1), at=6)
     refused = BreakerRejected(operation="search_web", breaker="search_web", state=State.OPEN, count=26)
     story.tell(refused, at=6).tell(heartbeat(), at=100, instance="quiet").store()
     numbers = overview_numbers("dev", now=NOW)
@@ -172,18 +174,55 @@ def test_the_numbers_of_the_tiles() -> None:
     assert numbers.capacity_per_min == pytest.approx(2 / minutes)
     assert numbers.failures_by_family == {Family.TRANSIENT: pytest.approx(2 / minutes)}
     assert numbers.calls_per_min == pytest.approx(52 / minutes)
-    assert numbers.rejected_per_min == pytest.approx(26 / minutes)
-    assert numbers.fallbacks_per_min == pytest.approx(1 / minutes)
     assert numbers.capacity[0].since <= ago(611)
 
 
-def test_sparks_are_as_long_as_they_say() -> None:
-    overloaded(calm().tell(heartbeat(), at=7200)).store()
-    sparks = overview_numbers("dev", now=NOW).sparks
-    assert {len(values) for values in sparks.values()} == {73}
-    known = {name: [value for value in values if value is not None] for name, values in sparks.items()}
-    assert sum(known["failures"]) == sum(known["capacity"]) == 6
-    assert len(known["failures"]) == 25  # nobody lived before two hours ago: unknown, not zero
+def test_what_went_on_is_compared_with_the_range_before() -> None:
+    story = overloaded(calm().tell(heartbeat(), at=7200))
+    for at, breaker in ((4000, "search_web"), (3990, "fetch_page"), (2000, "search_web"), (60, "search_web")):
+        story.tell(moved(State.OPEN, breaker=breaker), at=at, instance="a-0")
+        story.tell(moved(State.CLOSED, breaker=breaker), at=at - 5, instance="a-0")
+    story.tell(failed(Category.RATE_LIMITED, status_code=429), at=4500, instance="a-1").store()
+    hour = Ranges(NOW - timedelta(hours=1), NOW, ago(7200))
+    numbers = overview_numbers("dev", now=NOW, ranges=hour)
+    assert (numbers.short.total, numbers.short.before) == (6, 1)
+    assert sum(one or 0 for one in numbers.short.bins) == 6
+    assert (numbers.opened.total, numbers.opened.before) == (1, 2), "of a breaker it is told once that it opened"
+    assert (numbers.reporting.total, numbers.reporting.before) == (2, 2)
+    longer = overview_numbers("dev", now=NOW, ranges=Ranges(NOW - timedelta(hours=6), NOW, ago(7200)))
+    assert longer.short.before is None, "nobody lived to tell: unknown, not zero"
+    assert longer.short.bins[0] is None
+
+
+def test_who_waits_for_capacity_and_for_how_long() -> None:
+    story = calm()
+
+    def waits(
+        run: str, delay_s: float, at: int, category: Category = Category.OVERLOADED, instance: str = "a-0"
+    ) -> None:
+        told = RetryScheduled(
+            operation="search_web", attempt=2, delay_s=delay_s, delay_source=DelaySource.BACKOFF, category=category
+        )
+        story.tell(told, at=at, run=run, instance=instance)
+
+    waits("r-over", 5.0, 30)
+    waits("r-long", 60.0, 40)
+    waits("r-short", 20.0, 10)
+    waits("r-other", 60.0, 10, Category.TIMEOUT)
+    waits("r-silent", 600.0, 500, instance="dead")
+    waits("r-again", 90.0, 80)
+    waits("r-again", 1.0, 20)
+    story.store()
+    found = overview_numbers("dev", now=NOW).waiting
+    assert (found.runs, found.longest, found.since) == (2, "r-long", ago(40))
+    assert overview_numbers("other", now=NOW).waiting == Waiting()
+
+
+def test_when_there_was_trouble_last() -> None:
+    calm().store()
+    assert last_trouble("dev", now=NOW) is None
+    Story().tell(moved(State.OPEN), at=500, instance="a-0").tell(moved(State.CLOSED), at=400, instance="a-0").store()
+    assert last_trouble("dev", now=NOW) == ago(500)
 
 
 def test_few_queries_are_asked() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recovery_ops.control.notify.finding import breakers, conditions, escalations, failures, second, stuck
+from recovery_ops.control.notify.finding import breakers, conditions, escalations, failures, months, second, stuck
 from recovery_ops.control.notify.triggers import Look, Occurrence
 
 
@@ -16,3 +16,4 @@ def occurrences(look: Look) -> Iterator[Occurrence]:
     yield from conditions.found(look)
     yield from second.found(look)
     yield from failures.found(look)
+    yield from months.found(look)

@@ -1,0 +1,72 @@
+"""The machines' door to one instance: how it stood over a range, and what it told last."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from events.queries import agent_named
+from events.queries.instance import last_events_of
+from events.queries.over_time import Stretch, instance_over_time
+from events.rows import AgentRow
+from recovery_ops.control import documents
+from recovery_ops.control.actions.labelling import labels_of
+from recovery_ops.control.api.capacity import RANGE, range_of
+from recovery_ops.control.api.requests import Api
+from recovery_ops.control.documents import Document
+from recovery_ops.control.documents.intent import moment
+from recovery_ops.control.refusals import UNKNOWN, Refused
+
+
+def agent_asked_for(request: Request, environment: str, now: datetime) -> AgentRow:
+    """The instance that an address names. Raises Refused, 404, for one that never reported."""
+    service, instance = (request.query_params.get(name, "") for name in ("service", "instance"))
+    agent = agent_named(environment, service, instance, now=now)
+    if agent is None:
+        detail = f"No instance {service}/{instance} has ever reported in {environment}."
+        raise Refused("unknown_instance", detail, status=UNKNOWN)
+    return agent
+
+
+class Instance(Api):
+    """`GET /api/v1/fleet/instance`: one instance, how it stood in a range, and its last events.
+
+    `states` follow one another, `waits` are when it waited on capacity, `restarts` when it began again under its name;
+    all three are null for who tells no heartbeats. Of a range longer than a day they are of its last day, of one
+    with very many facts of its newer part: `since`.
+    """
+
+    asks = {"service": "of which service", "instance": "which instance"} | RANGE
+
+    def get(self, request: Request) -> Response:
+        now, here = timezone.now(), self.environment
+        agent = agent_asked_for(request, here, now)
+        start, end = range_of(request, now)
+        found = instance_over_time(agent, start=start, end=end)
+        told = {
+            "agent": documents.of_agent(agent, labels_of(here, agent.service, agent.instance)),
+            "since": None if found is None else moment(found.start),
+            "states": None if found is None else [_of_stretch(one) for one in found.stretches],
+            "waits": None if found is None else [_of_stretch(one) for one in found.waits],
+            "restarts": None if found is None else [moment(at) for at in found.restarts],
+            "events": [
+                {
+                    "at": moment(one.at),
+                    "event": one.event,
+                    "severity": one.severity,
+                    "operation": one.operation,
+                    "category": one.category,
+                    "run": one.run,
+                    "body": one.body,
+                }
+                for one in last_events_of(agent.id)
+            ],
+        }
+        return Response({"environment": here} | told)
+
+
+def _of_stretch(one: Stretch) -> Document:
+    return {"what": one.word, "start": moment(one.start), "end": moment(one.end)}

@@ -1,0 +1,44 @@
+"""`python -m recovery_ops.runtime.self_test`: one failure on purpose, where the agent runs, to see its way to people.
+
+A call of operation `self_test` times out once and succeeds when it is made again. It says where what it told went.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from recovery_ops.runtime.recovery import Recovery
+
+OPERATION = "self_test"
+
+
+def fail_once(recovery: Recovery) -> int:
+    """Fail once, recover, tell; return how often it was tried."""
+    tries = 0
+
+    @recovery.guard(OPERATION, is_destructive=False)
+    def call() -> int:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise TimeoutError("a test failure, on purpose")
+        return tries
+
+    with recovery.run("self test", source="main_agent"):
+        return call()
+
+
+def main() -> int:
+    """0 where a server took what was told."""
+    recovery = Recovery()
+    tries, url = fail_once(recovery), recovery.identity.url
+    is_told = recovery.flush() and bool(url) and not recovery.undelivered
+    recovery.close()
+    why = f"{url} has not taken it" if url else "RECOVERY_OPS_URL says no server"
+    sys.stdout.write(f"{OPERATION} failed once and succeeded at try {tries}.\n")
+    sys.stdout.write(f"Told {url}.\n" if is_told else f"Not told: {why}.\n")
+    return 0 if is_told else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""The first steps in an environment: each is ticked by what is stored, and shown until all are taken."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from events.models import AgentKey
+from recovery_ops.control.models import Channel, PolicyRelease
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.words import Category
+from recovery_ops.runtime.self_test import OPERATION, fail_once
+from recovery_ops.runtime.testing import Lab
+from tests.control.test_page_fragments import asked_of
+from tests.control.visiting import edited, signed_in
+from tests.events.seeding import NOW, Story, failed, heartbeat
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+
+def ticks(client: Client) -> list[str]:
+    """What stands before each step; nothing where no steps are shown."""
+    page = client.get("/").content.decode()
+    steps = re.findall(r'data-key="step-\d"><span class="tag">(.*?)</span>', page, re.DOTALL)
+    return [re.sub(r"<[^>]+>", "", word) for word in steps]
+
+
+def test_steps_are_ticked_by_what_is_stored_and_go_once_all_are_taken() -> None:
+    client = signed_in(Role.ADMIN)
+    AgentKey.objects.create(environment="dev", name="a", scopes="ingest", created_at=NOW, prefix="a", digest="a")
+    assert ticks(client) == ["waiting", "to do", "to do", "to do"]
+    Story().tell(heartbeat(), at=5).store()
+    assert ticks(client) == ["done", "to do", "to do", "to do"]
+    assert asked_of(client, "/") <= 15
+    Story().tell(failed(Category.TIMEOUT), at=4).store()
+    edited(client, seen="0", max_retries="5")
+    assert PolicyRelease.objects.exists()
+    assert ticks(client) == ["done", "done", "done", "to do"]
+    Channel.objects.create(environment="dev", name="ops", kind="email", changed_at=NOW)
+    assert ticks(client) == []
+
+
+def test_the_self_test_fails_once_and_recovers() -> None:
+    lab = Lab()
+    assert fail_once(lab.recovery) == 2
+    told = {fact.operation for fact in lab.facts if getattr(fact, "category", None) is Category.TIMEOUT}
+    assert told == {OPERATION}

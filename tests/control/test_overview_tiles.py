@@ -1,0 +1,84 @@
+"""The six figures of the overview: what they say, what they do not know, and where they lead."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from events.queries.trends import Ranges, trend_of_moments
+from recovery_ops.control.models import FailureCase, NotifyLook, SeenFailure
+from recovery_ops.rules.words import Category, State
+from tests.control.visiting import signed_in
+from tests.events.seeding import Story, ago, counted, failed, heartbeat, moved
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+TILE = re.compile(r'<a class="tile" href="([^"]*)" data-press="(\d)"><h2>([^<]*)</h2>(.*?)</a>', re.DOTALL)
+
+
+def tiles(client: Client, path: str = "/?range=1h") -> dict[str, tuple[str, str]]:
+    """Title → what the tile says, and its link; in the order of its keys."""
+    page = client.get(path).content.decode()
+    found = TILE.findall(page)
+    assert [key for _, key, _, _ in found] == list("123456")
+    words = {title: " ".join(re.sub(r"<svg.*?</svg>|<[^>]+>", " ", told).split()) for _, _, title, told in found}
+    return {title: (words[title], href.replace("&amp;", "&")) for href, _, title, _ in found}
+
+
+def fleet() -> Story:
+    return Story().tell(heartbeat(), at=7300).tell(heartbeat(runs_in_flight=2), counted(13), at=5)
+
+
+def test_each_figure_has_what_came_of_it_and_a_link_to_what_it_counts() -> None:
+    story = fleet().tell(moved(State.OPEN), at=100).tell(moved(State.OPEN, breaker="crm"), at=5000)
+    story.tell(moved(State.CLOSED, breaker="crm"), at=4900)
+    for at in (4000, 20, 10):
+        story.tell(failed(Category.OVERLOADED, status_code=529, provider="helios", model="large"), at=at)
+    story.store()
+    SeenFailure.objects.bulk_create(
+        SeenFailure(environment="dev", fingerprint=name, first_at=ago(at), last_at=ago(at))
+        for name, at in (("f-old", 4000), ("f-new", 50), ("f-newer", 40))
+    )
+    NotifyLook.objects.create(environment="dev", failures_at=ago(5))
+    FailureCase.objects.create(
+        environment="dev", fingerprint="f-back", state=FailureCase.REGRESSED, decided_at=ago(30), decided_by="ana"
+    )
+    told = tiles(signed_in())
+    assert told["Breakers not flowing"] == (
+        "1 of 2 search_web open 1 opened in 1h, as many as before",
+        "/breakers?show=blocking",
+    )
+    words, href = told["Capacity errors"]
+    assert "worst helios / large" in words
+    assert words.endswith("2 in 1h, 1 more than before")
+    assert href == "/capacity?range=1h"
+    assert told["Failures new or back"][0] == "3 causes 1 back after being resolved 2 new in 1h, 1 more than before"
+    assert told["Escalations"][0].startswith("0 not taken of 0 nobody is asked anything 0 asked in 1h")
+    assert told["Runs waiting on capacity"][1] == "/runs?show=running&range=1h"
+    assert told["Agents reporting"][0] == "1 of 1 2 runs in flight as many as 1h ago"
+
+
+def test_a_cause_just_before_the_range_is_not_new_in_it() -> None:
+    """The first bin of the range begins before it."""
+    ranges = Ranges(ago(6 * 3600), ago(0), ago(10 * 86_400))
+    told = trend_of_moments([ago(6 * 3600 + 1), ago(6 * 3600 - 1), ago(12 * 3600 + 1)], ranges)
+    assert (told.total, told.before) == (1, 1)
+
+
+def test_what_cannot_be_known_is_no_zero() -> None:
+    Story().tell(heartbeat(), moved(State.OPEN), at=900).store()
+    told = tiles(signed_in())
+    for title in ("Breakers not flowing", "Capacity errors", "Runs waiting on capacity", "Failures new or back"):
+        assert told[title][0].startswith("–"), title
+    assert "not looked for: no rule tells of them" in told["Failures new or back"][0]
+    assert "than before" not in "".join(words for words, _ in told.values()), "nobody lived in the hour before"
+    assert told["Agents reporting"][1] == "/agents?state=unreachable"
+
+
+def test_when_all_is_good_it_says_when_it_was_not() -> None:
+    fleet().tell(moved(State.OPEN), at=4000).tell(moved(State.CLOSED), at=3900).store()
+    page = re.sub(r"<[^>]+>", "", signed_in().get("/").content.decode())
+    assert "Nothing needs you" in page
+    assert "Last incident 1h 06m 40s ago. The one breaker flows" in page
