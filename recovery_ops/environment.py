@@ -145,7 +145,8 @@ def _sqlite(name: str) -> dict[str, object]:
         # Django checks that JSON is JSON, and has no other checks here; to parse all that was just written costs a
         # tenth of storing a fact.
         "ignore_check_constraints=ON",
-        "mmap_size=134217728",
+        # 32 MB: what is mapped counts as ours where memory is limited; mapping more makes nothing quicker.
+        "mmap_size=33554432",
         "journal_size_limit=67108864",
         "cache_size=-16384",  # per connection, and there is one per thread
         "temp_store=MEMORY",
