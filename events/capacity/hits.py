@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from typing import Any
 
 from django.db.models import QuerySet, Sum
 
@@ -17,8 +19,13 @@ from recovery_ops.rules.one_outage import Backend
 from recovery_ops.rules.outages import OUTAGE_COUNTS, Hit, OutageBounds
 
 READ_MOST = 5_000
-"""Failures of one backend read at once. Of a minute with more, in each region the first and the last of them: between,
-it is hot."""
+"""Failures of one backend read at once. Of a minute with more, which is a flood, in each region the first and the last
+of them: between, it is hot."""
+FLOOD_READ = 20_000
+"""At either end of a flood so many are looked through for regions: a flood of everybody is not read whole, again and
+again, on the day on which everything else is late as well."""
+_FLOODS_KEPT = 64
+"""Ten minutes of some backends. They do not change once they are over, and each look asks for them."""
 
 _COUNTED = [category.value for category in OUTAGE_COUNTS]
 _MINUTE_US = MINUTE_S * US_PER_S
@@ -63,24 +70,35 @@ class _Counted:
 
 
 def hits_of(environment: str, start_us: int, end_us: int, bounds: OutageBounds) -> Mapping[Backend, Sequence[Hit]]:
-    """The failures between two moments, ends included, of each backend that has enough of them to be an outage.
+    """The failures between two moments, ends included, of each backend that has enough of them to be an outage; of a
+    flood, those of its whole minute.
 
-    One query over the sums, and one for each such backend; of a flood, three and two for each of its regions; index
-    `fact_by_breaker`.
+    One query over the sums, and one for each such backend; of a flood that is not known yet, two for each of its
+    breakers and of its regions, and two; index `fact_by_breaker`.
     """
     found: dict[Backend, list[Hit]] = {}
     for backend, counted in _counted(environment, start_us, end_us).items():
+        breakers = tuple(sorted(counted.breakers))
         for first, last, count in _spans(counted.minutes, bounds):
-            within = Fact.objects.filter(
-                environment=environment,
-                breaker__in=sorted(counted.breakers),
-                event=FAILED,
-                at_us__gte=max(start_us, first * _MINUTE_US),
-                at_us__lte=min(end_us, (last + 1) * _MINUTE_US - 1),
-                category__in=_COUNTED,
-            )
-            found.setdefault(backend, []).extend(_read(_of_backend(within, backend), count))
+            hits = found.setdefault(backend, [])
+            if count > READ_MOST:
+                hits.extend(_of_flood(environment, backend, first, count, breakers))
+            else:
+                at_us = max(start_us, first * _MINUTE_US), min(end_us, (last + 1) * _MINUTE_US - 1)
+                hits.extend(_hits(set(_rows(_failed(environment, backend, breakers, *at_us)))))
     return found
+
+
+def _failed(environment: str, backend: Backend, breakers: Sequence[str], first_us: int, last_us: int) -> QuerySet[Fact]:
+    within = Fact.objects.filter(
+        environment=environment,
+        breaker__in=breakers,
+        event=FAILED,
+        at_us__gte=first_us,
+        at_us__lte=last_us,
+        category__in=_COUNTED,
+    )
+    return _of_backend(within, backend)
 
 
 def of_subject(facts: QuerySet[Fact], subject: Subject) -> QuerySet[Fact]:
@@ -133,22 +151,58 @@ def _spans(minutes: Counter[int], bounds: OutageBounds) -> Iterator[tuple[int, i
         yield first, last, count
 
 
-def _read(failed: QuerySet[Fact], count: int) -> Iterator[Hit]:
-    rows = failed.values_list("pk", "at_us", "run", "agent_id", "region", "trace_id", "sequence_number")
-    read: set[tuple[int, int, str, int, str | None, str, int]]
-    if count <= READ_MOST:
-        read = set(rows)
-    else:
-        # Of each region: a flood of one hides no small outage of another.
-        regions = list(failed.order_by().values_list("region", flat=True).distinct())
-        half = READ_MOST // 2
-        read = {
-            row
-            for region in regions
-            for order in ("at_us", "-at_us")
-            for row in rows.filter(region=region).order_by(order)[:half]
-        }
-    for _, at_us, run, agent, region, trace_id, sequence_number in read:
+@lru_cache(maxsize=_FLOODS_KEPT)
+def _of_flood(environment: str, backend: Backend, minute: int, count: int, breakers: tuple[str, ...]) -> Sequence[Hit]:
+    """Of one minute, in each region the first and the last. It is read again once its count is another.
+
+    Of each region, because a flood of one hides no small outage of another: of what is within `FLOOD_READ` of either
+    end, which moves on with every look while the minute lasts.
+    """
+    first_us, last_us = minute * _MINUTE_US, (minute + 1) * _MINUTE_US - 1
+    until_us, since_us = _ends_of(environment, breakers, first_us, last_us)
+    read = _ends_by_region(environment, backend, breakers, (first_us, until_us), (since_us, last_us))
+    if len(read) < min(count, READ_MOST) // 2:  # behind the same breakers, others stand in front of these
+        read = _ends_by_region(environment, backend, breakers, (first_us, last_us), (first_us, last_us))
+    return tuple(_hits(read))
+
+
+def forget_floods() -> None:
+    """Read every flood anew, because the store is another."""
+    _of_flood.cache_clear()
+
+
+def _ends_of(environment: str, breakers: Sequence[str], first_us: int, last_us: int) -> tuple[int, int]:
+    """Until when, and since when, there are `FLOOD_READ` failures behind these breakers at most, by their index."""
+    each = max(1, FLOOD_READ // len(breakers))
+    until_us, since_us = last_us, first_us
+    for breaker in breakers:
+        within = Fact.objects.filter(
+            environment=environment, breaker=breaker, event=FAILED, at_us__gte=first_us, at_us__lte=last_us
+        )
+        times = within.values_list("at_us", flat=True)
+        until_us = min(until_us, *times.order_by("at_us")[each - 1 : each], last_us)
+        since_us = max(since_us, *times.order_by("-at_us")[each - 1 : each], first_us)
+    return until_us, since_us
+
+
+def _ends_by_region(
+    environment: str, backend: Backend, breakers: Sequence[str], head_us: tuple[int, int], tail_us: tuple[int, int]
+) -> set[tuple[Any, ...]]:
+    half = READ_MOST // 2
+    read: set[tuple[Any, ...]] = set()
+    for (first_us, last_us), order in ((head_us, "at_us"), (tail_us, "-at_us")):
+        failed = _failed(environment, backend, breakers, first_us, last_us)
+        for region in list(failed.order_by().values_list("region", flat=True).distinct()):
+            read.update(_rows(failed.filter(region=region)).order_by(order)[:half])
+    return read
+
+
+def _rows(failed: QuerySet[Fact]) -> QuerySet[Fact, tuple[Any, ...]]:
+    return failed.values_list("pk", "at_us", "run", "agent_id", "region", "trace_id", "sequence_number")
+
+
+def _hits(rows: Iterable[tuple[Any, ...]]) -> Iterator[Hit]:
+    for _, at_us, run, agent, region, trace_id, sequence_number in rows:
         yield Hit(at_us / US_PER_S, run or _request_of(trace_id, sequence_number), str(agent), region or "")
 
 

@@ -7,11 +7,17 @@ from collections.abc import Iterator
 import pytest
 
 from events import keys
+from events.capacity.hits import forget_floods
 from events.cardinality import known_names
 from events.ingest import writer
 from events.reporters import reporters
 from tests.events.posting import Door
 from tests.stores import store_at
+
+
+@pytest.fixture(autouse=True)
+def _no_flood_of_another_test() -> None:
+    forget_floods()
 
 
 @pytest.fixture

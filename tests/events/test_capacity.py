@@ -25,6 +25,7 @@ from events.tasks import look_back_for_outages, look_for_outages
 from recovery_ops.rules.facts import AttemptSucceeded, Escalated, FallbackActivated, RetryScheduled, RunFinished
 from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
 from tests.events.seeding import NOW, Story, failed, moved
+from tests.events.visited import steps
 
 pytestmark = pytest.mark.django_db
 
@@ -383,6 +384,42 @@ def test_a_flood_of_one_backend_hides_no_small_outage_of_another(monkeypatch: py
     storm(Story(), since=300, until=0, every=1.0).store()
     look("dev", NOW)
     assert found() == [("other large", 400, 360), ("helios large", 300, 0)]
+
+
+def test_a_flood_is_read_at_its_ends_however_long_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("events.capacity.hits.READ_MOST", 20)
+    monkeypatch.setattr("events.capacity.hits.FLOOD_READ", 60)
+    storm(Story(), since=58, until=19, every=0.1, breaker="one").store()
+    storm(Story(), since=58, until=19, every=0.1, breaker="two").store()
+    few = steps(lambda: look("dev", NOW), each=100)
+    assert found() == [("helios large", 58, 19)]
+    for number in range(1, 9):
+        for breaker in ("one", "two"):
+            storm(Story(), since=57.9 - number * 0.01, until=19.1, every=0.1, breaker=breaker).store()
+    assert steps(lambda: look("dev", NOW), each=100) <= 1.5 * few
+    assert found() == [("helios large", 58, 19)]
+
+
+def test_a_flood_that_stays_as_it_was_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("events.capacity.hits.READ_MOST", 20)
+    storm(Story(), since=300, until=120, every=0.5).store()
+    look("dev", NOW)
+    with CaptureQueriesContext(connection) as asked:
+        look("dev", NOW)
+    assert [one["sql"] for one in asked if "sequence_number" in one["sql"]] == []
+    storm(Story(), since=119, until=90, every=0.5).store()
+    look("dev", NOW)
+    assert found() == [("helios large", 300, 90)]
+
+
+def test_others_behind_the_same_breaker_at_both_ends_hide_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("events.capacity.hits.READ_MOST", 20)
+    monkeypatch.setattr("events.capacity.hits.FLOOD_READ", 40)
+    for since, until in ((77, 70), (26, 19)):
+        storm(Story(), since=since, until=until, every=0.1, breaker="shared", provider="other").store()
+    storm(Story(), since=60, until=40, every=0.5, breaker="shared").store()
+    look("dev", NOW)
+    assert [one for one in found() if "helios" in one[0]] == [("helios large", 60, 40)]
 
 
 def test_looking_back_a_flood_late_in_the_hour_hides_nothing_before_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ changes. What is read of facts is bounded by the limits of each question, here s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,6 +22,7 @@ from events.queries import fleet_bins, instance, lives, moves, plays, sums, trou
 from events.runs import asking as runs
 from recovery_ops.bench.growing import make_denser
 from recovery_ops.bench.questions import Place, Question, questions
+from tests.events.visited import steps
 
 TIMES = 5
 MOST_TIMES = 1.5
@@ -57,22 +57,9 @@ def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, most)
 
 
-def steps_of(question: Question) -> float:
-    """Thousands of steps of SQLite's machine."""
-    count = 0
-
-    def step() -> int:
-        nonlocal count
-        count += 1
-        return 0
-
-    raw: Any = connection.connection
-    raw.set_progress_handler(step, 1000)
-    try:
-        question.ask()
-    finally:
-        raw.set_progress_handler(None, 0)
-    return count
+def thousands_of_steps(question: Question) -> float:
+    """Of SQLite's machine."""
+    return steps(question.ask)
 
 
 def rows_of(question: Question) -> float:
@@ -100,7 +87,7 @@ def test_a_denser_store_costs_no_question_more(engine: str) -> None:
     # At an hour past midnight the newest partition is so small that PostgreSQL reads all of it, sparse or dense.
     now = datetime.now(UTC).replace(hour=13, minute=0, second=0, microsecond=0) - timedelta(days=1)
     call_command("seed", facts=4000, agents=4, breakers=3, runs=9, days=0.5, environment="dev", until=now)
-    measure: Callable[[Question], float] = steps_of if connection.vendor == "sqlite" else rows_of
+    measure = thousands_of_steps if connection.vendor == "sqlite" else rows_of
     place = Place("dev", now, "operation_001")
     few = {one.name: measure(one) for one in questions(place)}
     make_denser(TIMES)
