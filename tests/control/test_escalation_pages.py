@@ -20,7 +20,7 @@ from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import BudgetExhausted
 from recovery_ops.rules.words import Category
 from tests.control.test_escalations import asked
-from tests.control.visiting import HOSTILE, signed_in, text_of
+from tests.control.visiting import HOSTILE, hidden, signed_in, text_of
 from tests.events.seeding import NOW, Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
@@ -215,11 +215,15 @@ def test_the_form_keeps_what_was_typed_and_says_what_is_wrong() -> None:
 def test_an_old_page_is_refused_with_who_was_faster() -> None:
     [one] = questions("one")
     signed_in(Role.RESPONDER, "li").post("/escalations/act/acknowledge", {"number": one.pk})
-    answer = signed_in(Role.RESPONDER).post(
-        "/escalations/act/approve", {"number": one.pk, "version": 1, "reason": REASON}
-    )
-    assert answer.status_code == 422
+    client = signed_in(Role.RESPONDER)
+    answer = client.post("/escalations/act/approve", {"number": one.pk, "version": 1, "reason": REASON, "key": "late"})
+    assert answer.status_code == 409
     assert "li took it" in text_of(answer)
+    assert "sending it again does it all the same" in text_of(answer)
+    assert f'href="/escalations/{one.pk}"' in answer.content.decode()
+    sent_again = {name: hidden(answer, name) for name in ("number", "version", "key")} | {"reason": REASON}
+    assert client.post("/escalations/act/approve", sent_again).status_code == 303
+    assert Escalation.objects.get(pk=one.pk).resolution == "approved"
 
 
 def test_nothing_chosen_is_said_and_nothing_done() -> None:

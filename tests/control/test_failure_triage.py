@@ -27,7 +27,7 @@ from recovery_ops.control.models import AuditEntry, FailureCase, FailureGrouping
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
-from tests.control.visiting import signed_in, text_of
+from tests.control.visiting import hidden, signed_in, text_of
 from tests.events.seeding import NOW, Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
@@ -269,12 +269,26 @@ def test_forms_do_it_and_say_what_became_of_each() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{"until": "more", "more": ""}, {"until": "soon"}, {"until": "more", "more": "-1"}, {"version": "9"}]
+    "body", [{"until": "more", "more": ""}, {"until": "soon"}, {"until": "more", "more": "-1"}, {"version": "-9"}]
 )
 def test_a_slip_comes_back_with_the_form(body: dict[str, str]) -> None:
     answer = signed_in(Role.RESPONDER).post("/failures/act/archive", {"fingerprint": "one", "key": "x"} | body)
     assert answer.status_code == 422
     assert not FailureCase.objects.exists()
+
+
+def test_an_old_form_is_refused_with_what_changed_and_goes_through_when_it_is_sent_again() -> None:
+    client = signed_in(Role.RESPONDER)
+    act("resolve", "one")
+    late = {"fingerprint": "one", "version": "0", "until": "86400", "key": "late"}
+    answer = client.post("/failures/act/archive", late)
+    assert answer.status_code == 409
+    assert "It was changed since you looked. ana" in text_of(answer)
+    assert "sending it again does it all the same" in text_of(answer)
+    assert 'href="/failures/one"' in answer.content.decode()
+    version = hidden(answer, "version")
+    assert client.post("/failures/act/archive", late | {"version": version}).status_code == 303
+    assert FailureCase.objects.get(fingerprint="one").state == "archived"
 
 
 def test_a_viewer_is_offered_nothing_and_may_do_nothing() -> None:

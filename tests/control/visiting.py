@@ -116,6 +116,13 @@ def troubled_fleet(instances: int = 3, *, name: str = "search_web", environment:
     story.store()
 
 
+def hidden(response: Any, name: str) -> str:
+    """What a page's form sends unseen under this name, the first of them."""
+    found = re.search(f'<input type="hidden" name="{name}" value="([^"]*)"', response.content.decode())
+    assert found, f"no form sends {name}"
+    return unescape(found[1])
+
+
 def text_of(answer: Any) -> str:
     """What a page says, without its markup."""
     body = re.sub(r"<svg.*?</svg>", " ", answer.content.decode(), flags=re.S)

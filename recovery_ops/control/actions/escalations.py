@@ -303,6 +303,8 @@ class Result:
     number: int
     is_done: bool
     text: str
+    is_stale: bool = False
+    """Whether it was refused only because somebody else acted since the asker looked."""
 
 
 def respond_to_each(verb: str, numbers: Iterable[int], *, by: Actor, environment: str, **asked: Any) -> list[Result]:
@@ -314,7 +316,8 @@ def respond_to_each(verb: str, numbers: Iterable[int], *, by: Actor, environment
             text = "it was so already" if done.was_already else RESPONSES[verb].past
             results.append(Result(number=number, is_done=True, text=text))
         except Refused as refusal:
-            results.append(Result(number=number, is_done=False, text=refusal.detail))
+            stale = refusal.code == "stale"
+            results.append(Result(number=number, is_done=False, text=refusal.detail, is_stale=stale))
     return results
 
 

@@ -40,7 +40,7 @@ from recovery_ops.control.impact import Impact, impact_of
 from recovery_ops.control.models import Override, ResetRamp
 from recovery_ops.control.refusals import Held
 from recovery_ops.control.sign_in.sessions import sign_in_again
-from recovery_ops.control.views.answers import called_off, changed, waits
+from recovery_ops.control.views.answers import STILL_TYPED, called_off, changed, waits
 from recovery_ops.control.views.ramp_words import sentence_of, steps_words
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.scope import ANY, Scope
@@ -300,7 +300,7 @@ class _Asked:
         unplaced = problems_of(form, {name: fault for name, fault in refusal.fields.items() if name != "operation"})
         problem = refusal.detail
         if refusal.status == 409:
-            problem += " What you typed is kept; sending it again does it all the same."
+            problem += f" {STILL_TYPED}"
         elif refusal.fields and not unplaced and refusal.status == 400:
             problem = ""
         return self.page(form, status=refusal.status, problem=problem)

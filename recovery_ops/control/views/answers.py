@@ -14,6 +14,9 @@ from events.wording import clock_text
 from recovery_ops.control.actions import Done
 from recovery_ops.control.refusals import Held
 
+STILL_TYPED = "What you typed is kept; sending it again does it all the same."
+"""What a form says behind what others did meanwhile; it then carries the version of now."""
+
 
 class _SeeOther(HttpResponseRedirect):
     status_code = 303

@@ -27,7 +27,8 @@ from recovery_ops.control.models.escalations import ANSWER_CHARS
 from recovery_ops.control.notify.chains import EVERY_QUEUE, chain_for, chains_of, coming_of, names_of, preview
 from recovery_ops.control.notify.narrowing import looked_up
 from recovery_ops.control.notify.people import called, names_of_responders
-from recovery_ops.control.views.answers import changed
+from recovery_ops.control.refusals import STALE
+from recovery_ops.control.views.answers import STILL_TYPED, changed
 from recovery_ops.control.views.neighbours import NUL
 from recovery_ops.rules.chains import EVERYBODY, GOES_ON, parse_steps
 
@@ -218,6 +219,8 @@ class _Asked:
             return self.page(form, status=UNPROCESSABLE, problem="Nothing was done.")
         results = self._done(form)
         refused = [one for one in results if not one.is_done]
+        if len(results) == 1 and results[0].is_stale:
+            return self.page(form, status=STALE, problem=f"{results[0].text} {STILL_TYPED}")
         is_one_fault = len(refused) == len(results) and len({one.text for one in refused}) == 1
         if is_one_fault and self.verb not in _AT_ONCE:  # said once, however many were asked for
             return self.page(form, status=UNPROCESSABLE, problem=refused[0].text)
@@ -255,12 +258,16 @@ class _Asked:
         numbers = list(told) or self.numbers
         found = Escalation.objects.filter(environment=self.environment, pk__in=numbers).order_by("pk")
         shown = found if told else found[:5]
+        is_stale = status == STALE
         known = [(asking.row_of(one, self.now), told.get(one.pk, "")) for one in shown]
         context = {
             "now": self.now,
             "verb": self.verb,
             "words": self.words,
             "form": form,
+            # Whoever sends the form after a refusal has seen what is there now.
+            "version": shown[0].version if is_stale else form["version"].value(),
+            "is_stale": is_stale,
             "numbers": numbers,
             "is_confirmed": len(numbers) > ASKED_ABOVE,
             "most": _NUMBERS_MOST,

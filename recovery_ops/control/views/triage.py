@@ -28,9 +28,11 @@ from recovery_ops.control.actions.failures import (
     undo_grouping,
 )
 from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.failures import grouping_of
 from recovery_ops.control.forms import REASON_MOST_CHARS, new_key, problems_of
 from recovery_ops.control.models import FINGERPRINT_CHARS, FailureCase, FailureGrouping
-from recovery_ops.control.views.answers import changed
+from recovery_ops.control.refusals import STALE
+from recovery_ops.control.views.answers import STILL_TYPED, changed
 from recovery_ops.control.views.failures import matching_names
 
 UNPROCESSABLE = 422
@@ -145,9 +147,14 @@ class _Asked:
             "to": self.request.user.get_username(),
         }
         if len(self.names) == 1:
-            case = FailureCase.objects.filter(environment=self.environment, fingerprint=self.names[0]).first()
-            initial["version"] = case.version if case else 0
+            initial["version"] = self._version()
         return TriageForm(initial=initial)
+
+    def _version(self) -> int:
+        """How often the one cause that is meant was decided on; what was merged is decided on as the whole."""
+        head = grouping_of(self.environment).head(self.names[0])
+        case = FailureCase.objects.filter(environment=self.environment, fingerprint=head).first()
+        return case.version if case else 0
 
     def carried_out(self) -> HttpResponse:
         form = TriageForm(self.request.POST)
@@ -195,6 +202,8 @@ class _Asked:
         if refused and is_alone:
             assert refused[0].refusal is not None  # noqa: S101  # it was chosen for having one
             problems_of(form, refused[0].refusal.fields)
+            if refused[0].refusal.code == "stale":
+                return self.page(form, status=STALE, problem=f"{refused[0].text} {STILL_TYPED}")
             return self.page(form, status=UNPROCESSABLE, problem=refused[0].text)
         if refused:
             return self.page(form, status=UNPROCESSABLE, results=results)
@@ -236,6 +245,9 @@ class _Asked:
             "words": self.words,
             "title": f"{self.words.title} {self._about()}",
             "form": form,
+            # Whoever sends the form after a refusal has seen what is there now.
+            "version": self._version() if status == STALE else form["version"].value(),
+            "is_stale": status == STALE,
             "lines": [(one, told.get(one)) for one in self.names],
             "is_confirmed": self.is_confirmed,
             "most": _MOST,
