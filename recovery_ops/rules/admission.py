@@ -33,6 +33,8 @@ class Tried:
     refusal: Admission | None = None
     refusal_kind: Refusal | None = None
     reason: StopReason = StopReason.NOT_RETRYABLE
+    no_retry: str = ""
+    """The word of the last decision, where it was one against a retry."""
     retry_in_s: float | None = None
     suspended_s: float = 0.0
     """How long a person was waited for: deadlines stood still meanwhile."""

@@ -1,21 +1,36 @@
 """What the ladder would do with a failure that comes again at every attempt: retries, their waits, and what then.
 
-Only what a failure and a policy tell. What code declares (fallbacks, whether a call may be left out), what a person
-answers and how breakers stand is not known here, and is not guessed.
+The ladder itself is asked: it is driven with that failure for an answer, on a clock that only its own waits move. Only
+what a failure and a policy tell. What code declares (fallbacks, whether a call may be left out) and what a person
+answers is not known here, and is not guessed: every fallback and form that the policy lets through is asked in vain,
+and breakers only count.
 """
 
 from __future__ import annotations
 
-from recovery_ops.rules.escalations import ASKED_FIRST
+from dataclasses import field, replace
+from math import inf
+
+from recovery_ops.rules.admission import allowed_alternatives
+from recovery_ops.rules.breaker import Breaker
+from recovery_ops.rules.facts import Escalated, Fact, RetryScheduled
 from recovery_ops.rules.failures import Failure
-from recovery_ops.rules.ladder import NO_FALLBACK
-from recovery_ops.rules.policy import OperationPolicy, Policy
+from recovery_ops.rules.ladder import climb
+from recovery_ops.rules.policy import FAIL_CLOSED, OperationPolicy, Policy
 from recovery_ops.rules.records import dataclass
-from recovery_ops.rules.retry import decide_retry
 from recovery_ops.rules.scope import Place
-from recovery_ops.rules.words import Adjustment, Category, DelaySource, Rung
+from recovery_ops.rules.standing import Alternative, Climb, Standing
+from recovery_ops.rules.steps import Call, Emit, Ending, Failed, Raised, Refused, Reply, Step, Stopped, Woke
+from recovery_ops.rules.steps import Wait as Waiting
+from recovery_ops.rules.words import Adjustment, DelaySource, Rung, StopReason
 
 WAITS_MOST = 20
+_NEVER_S = 1e12
+"""Later than any deadline; still a number that waits may be added to."""
+_WAITED_FOR = "foreground"
+_LESS = "less"
+_COUNTS_ONLY = replace(FAIL_CLOSED, consecutive_failures=0, failure_rate_threshold=0.0, slow_call_rate_threshold=0.0)
+"""The knobs of a breaker that never opens: how those of a fleet stand is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +48,9 @@ class Wait:
 class Foreseen:
     """What comes, while the failure stays the same.
 
-    `reason` is the word of `RetryDecision` for why no retry follows the last; empty where `waits` are only the first of
-    more (`is_cut`). `rungs` are those after the retries, in their order: a fallback only where the policy allows one.
-    `queue` is asked; `is_asked_first`: before any fallback.
+    `reason` is why no retry follows the last: the word of `RetryDecision`, or of `StopReason` where none was decided
+    on; empty where `waits` are only the first of more (`is_cut`). `rungs` are those after the retries, in their order:
+    a fallback only where the policy allows one, none where the caller gave up. `queue` is asked.
     """
 
     waits: tuple[Wait, ...]
@@ -43,7 +58,11 @@ class Foreseen:
     is_cut: bool
     rungs: tuple[Rung, ...]
     queue: str
-    is_asked_first: bool
+
+    @property
+    def is_asked_first(self) -> bool:
+        """Whether a person is asked before any fallback."""
+        return Rung.ASK in self.rungs[:-2]
 
 
 def foresee(
@@ -60,65 +79,133 @@ def foresee(
     What the attempts themselves take is not known: a deadline may come sooner.
     """
     policy = whole.for_operation(place, kind=kind)
-    persists = policy.knobs.persistent
+    knobs = policy.knobs
     within_s = (
-        policy.knobs.persistent_cap_s if persists else whole.guards.step_deadline_s(policy.knobs.call_deadline_s or 0.0)
+        knobs.persistent_cap_s if knobs.persistent else whole.guards.step_deadline_s(knobs.call_deadline_s or 0.0)
     )
-    waits, reason = _retries(failure, policy, within_s or 0.0, is_foreground=is_foreground, is_repeatable=is_repeatable)
-    asking = policy.escalations.get(failure.category)
-    is_first = asking is not None and failure.category in ASKED_FIRST
-    ask = [Rung.ASK] if asking is not None else []
-    # As `ladder._after`: what an upstream forbids stops there, and what was refused is gone around by nobody.
-    may_fall_back = bool(policy.knobs.fallback_allowed) and failure.category not in NO_FALLBACK
-    fall_back = [Rung.FALLBACK, Rung.DEGRADE] if may_fall_back else []
-    between = [*ask, *fall_back] if is_first else [*fall_back, *ask]
-    if failure.category is Category.PERMISSION:
-        between = ask
+    source = _WAITED_FOR if is_foreground else ""
+    policy = replace(policy, foreground_sources=(_WAITED_FOR,))
+    shortest = _Drive(failure, WAITS_MOST)
+    shortest.go(_call(place.operation, policy, source, within_s or 0.0, jitter=0.0, is_repeatable=is_repeatable))
+    # The same retries at their longest: without the deadline, which these meet sooner.
+    longest = _Drive(failure, len(shortest.waits))
+    longest.go(_call(place.operation, policy, source, _NEVER_S, jitter=1.0, is_repeatable=is_repeatable))
     return Foreseen(
-        waits=tuple(waits),
-        reason=reason,
-        is_cut=not reason,
-        rungs=(*between, Rung.FAIL),
-        queue=asking.queue if asking is not None else "",
-        is_asked_first=is_first,
+        waits=tuple(
+            Wait(
+                attempt=told.attempt,
+                least_s=round(least_s, 4),
+                most_s=round(most_s, 4),
+                source=told.delay_source,
+                adjustment=told.adjustment,
+            )
+            for (told, least_s), (_, most_s) in zip(shortest.waits, longest.waits, strict=True)
+        ),
+        reason="" if shortest.is_cut else shortest.reason,
+        is_cut=shortest.is_cut,
+        rungs=tuple(shortest.rungs),
+        queue=shortest.queue,
     )
 
 
-def _retries(
-    failure: Failure, policy: OperationPolicy, within_s: float, *, is_foreground: bool, is_repeatable: bool
-) -> tuple[list[Wait], str]:
-    limit = None if policy.knobs.persistent else policy.max_retries(is_foreground=is_foreground)
-    waits: list[Wait] = []
-    fixed: set[Category] = set()
-    waited_s = 0.0
-    for attempt in range(1, WAITS_MOST + 1):
-        least, most = (
-            decide_retry(
-                failure,
-                attempt=attempt,
-                max_retries=limit,
-                is_foreground=is_foreground,
-                policy=policy,
-                chance=lambda share=share: share,  # type: ignore[misc]
-                is_repeatable=is_repeatable,
-                already=fixed,
-            )
-            for share in (0.0, 1.0)
-        )
-        if not least.retry:
-            return waits, least.reason
-        waited_s += least.delay_s
-        if waited_s > within_s:
-            return waits, "deadline"
-        if least.adjustment is not None:
-            fixed.add(failure.category)
-        waits.append(
-            Wait(
-                attempt=attempt + 1,
-                least_s=least.delay_s,
-                most_s=most.delay_s,
-                source=least.delay_source,
-                adjustment=least.adjustment,
-            )
-        )
-    return waits, ""
+def _call(
+    name: str, policy: OperationPolicy, source: str, within_s: float, *, jitter: float, is_repeatable: bool
+) -> Climb:
+    """A call from an agent where all is well yet, whose code declares all that the policy can let through."""
+    # Each wait in one piece: nobody is told meanwhile.
+    knobs = replace(policy.knobs, persistent_cap_s=within_s, wait_chunk_s=_NEVER_S)
+    names = ("",) if policy.fallbacks is None else policy.fallbacks
+    return Climb(
+        standing=Standing(name, replace(policy, knobs=knobs), Breaker(name, _COUNTS_ONLY)),
+        source=source,
+        started_at=0.0,
+        deadline_at=inf if knobs.persistent else within_s,
+        chance=lambda: jitter,
+        alternatives=(
+            *(Alternative(standing=_other(one)) for one in names),
+            Alternative(standing=_other(name), feature=_LESS),
+        ),
+        is_repeatable=is_repeatable,
+        fixes=frozenset(Adjustment),
+    )
+
+
+def _other(name: str) -> Standing:
+    return Standing(name, OperationPolicy(), Breaker(name))
+
+
+@dataclass(slots=True)
+class _Drive:
+    """A driver of the ladder to whom nothing but this failure ever happens; what it heard of the first `most` waits."""
+
+    failure: Failure
+    most: int
+    waits: list[tuple[RetryScheduled, float]] = field(default_factory=list)
+    rungs: list[Rung] = field(default_factory=list)
+    reason: str = ""
+    queue: str = ""
+    is_cut: bool = False
+    _now: float = 0.0
+    _waited_s: float = 0.0
+    _scheduled: RetryScheduled | None = None
+
+    def go(self, call: Climb) -> None:
+        """Drive the call to its end."""
+        climbing = climb(call)
+        reply: Reply = None
+        while True:
+            try:
+                step = climbing.send(reply)
+            except StopIteration as end:
+                self._end(end.value)
+                return
+            reply = self._reply(step, call)
+
+    def _reply(self, step: Step, call: Climb) -> Reply:
+        if isinstance(step, Emit):
+            self._hear(step.fact)
+            return None
+        if isinstance(step, Waiting):
+            self._now += step.delay_s
+            self._waited_s += step.delay_s
+            return Woke(self._now)
+        if isinstance(step, Call):
+            if step.level:
+                self._climbed(Rung.DEGRADE if allowed_alternatives(call)[step.level - 1].feature else Rung.FALLBACK)
+            else:
+                self._called()
+            return Raised(self._now, self.failure, 0.0)
+        raise AssertionError("nobody is there to be asked")
+
+    def _called(self) -> None:
+        """The operation itself is called: at first, or after a wait."""
+        if self._scheduled is None:
+            return
+        if len(self.waits) == self.most:
+            self.is_cut, self._now = True, 2 * _NEVER_S
+        else:
+            self.waits.append((self._scheduled, self._waited_s))
+        self._waited_s = 0.0
+
+    def _hear(self, fact: Fact) -> None:
+        if isinstance(fact, RetryScheduled):
+            self._scheduled = fact
+        elif isinstance(fact, Escalated):
+            self.queue = fact.queue
+            self._climbed(Rung.ASK)
+
+    def _climbed(self, rung: Rung) -> None:
+        if rung not in self.rungs:
+            self.rungs.append(rung)
+
+    def _end(self, ending: Ending) -> None:
+        if isinstance(ending, Failed):
+            self.reason = ending.no_retry or ending.reason.value
+        elif isinstance(ending, Stopped):
+            self.reason = ending.no_retry
+        elif isinstance(ending, Refused):
+            self.reason = ending.refusal.value
+        else:
+            self.reason = StopReason.CANCELLED.value
+            return
+        self._climbed(Rung.FAIL)

@@ -81,7 +81,7 @@ def _after(call: Climb, tried: Tried) -> Climbing:
         return (yield from _once_more(call, tried))
     if category is Category.PERMISSION and tried.failure is not None:
         yield Emit(told.stopped(call, tried.failure))
-        return Stopped(tried.failure)
+        return Stopped(tried.failure, tried.no_retry)
     rungs = [Rung.RETRY.value] if tried.attempts else []
     rungs.extend(tried.turned_aside)
     if category not in NO_FALLBACK and not tried.turned_aside:
@@ -173,7 +173,7 @@ def _fail(call: Climb, tried: Tried, rungs: list[str]) -> Climbing:
             message=failure.message if failure else "",
         )
     )
-    return Failed(tried.reason, tried.attempts, tuple(rungs), failure, tried.retry_in_s)
+    return Failed(tried.reason, tried.attempts, tuple(rungs), failure, tried.retry_in_s, tried.no_retry)
 
 
 def _attempts(
@@ -306,10 +306,11 @@ def _again(
             return None
         if not decision.retry:
             tried.reason = StopReason.ATTEMPTS if decision.reason == "attempts" else StopReason.NOT_RETRYABLE
-            tried.retry_in_s = failure.retry_after_s
+            tried.no_retry, tried.retry_in_s = decision.reason, failure.retry_after_s
             return None
         if until > deadline_at(call, standing, tried):
             tried.reason, tried.retry_in_s = StopReason.DEADLINE, max(0.0, until - tried.now)
+            tried.no_retry = StopReason.DEADLINE.value
             return None
         if not is_announced:
             yield Emit(told.scheduled(standing, failure, decision, attempt=tried.attempts + 1, limit=limit))

@@ -138,6 +138,8 @@ class Failed:
     rungs: tuple[str, ...]
     failure: Failure | None
     retry_in_s: float | None = None
+    no_retry: str = ""
+    """Why the operation was not called again: the word of `RetryDecision`; empty where none was decided on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,8 @@ class Stopped:
     """The run must end now; the model gets no turn."""
 
     failure: Failure
+    no_retry: str = ""
+    """As of `Failed`."""
 
 
 @dataclass(frozen=True, slots=True)

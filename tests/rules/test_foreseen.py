@@ -21,14 +21,19 @@ from tests.rules.test_ladder_properties import failures, play
 
 LADDER = (Rung.FALLBACK, Rung.DEGRADE, Rung.FAIL)
 ASKS_FIRST = (Rung.ASK, Rung.FALLBACK, Rung.DEGRADE, Rung.FAIL)
+ASKS_OF_BUGS = {"escalations": {"bug": {"queue": "code"}}}
+NO_OTHER = {"rules": [{"id": "alone", "scope": {"operation": "search"}, "fallbacks": []}]}
 
 
-def told(failure: Failure, *, is_foreground: bool = True, is_repeatable: bool = True, **knobs: Any) -> Any:
+def told(
+    failure: Failure, *, is_foreground: bool = True, is_repeatable: bool = True, more: Any = None, **knobs: Any
+) -> Any:
     held = {"max_retries": 3, "base_delay_s": 1.0, "backoff_factor": 2.0, "delay_cap_s": 30.0, "jitter": 0.5}
     document = {
         "schema_version": 1,
         "defaults": {"operation": held | {"call_deadline_s": 60.0} | knobs},
         "guards": {"step_floor_s": 1.0, "step_factor": 1.0},
+        **(more or {}),
     }
     place = Place(operation="search", breaker="search", service="", instance="", group="")
     found = foresee(failure, parse_policy(document), place, is_foreground=is_foreground, is_repeatable=is_repeatable)
@@ -55,6 +60,11 @@ def of(category: Category, **more: Any) -> Failure:
         (of(Category.PERMISSION), {}, [], "not_retryable", (Rung.ASK, Rung.FAIL)),
         (of(Category.CONTEXT_OVERFLOW), {}, [], "overflow_not_fixable", LADDER),
         (of(Category.SERVER_ERROR, server_says_retry=False), {}, [], "server_said_no", LADDER),
+        (of(Category.QUOTA_EXHAUSTED), {}, [], "not_retryable", ASKS_FIRST),
+        (of(Category.BUG), {"more": ASKS_OF_BUGS}, [], "not_retryable", (*LADDER[:2], Rung.ASK, Rung.FAIL)),
+        (of(Category.BUG), {"more": NO_OTHER}, [], "not_retryable", (Rung.DEGRADE, Rung.FAIL)),
+        (of(Category.CANCELLED), {}, [], "cancelled", ()),
+        (of(Category.TIMEOUT), {"is_foreground": False, "least_importance": "critical"}, [], "shed", LADDER),
     ],
 )
 def test_what_is_foreseen(failure: Failure, how: dict[str, Any], waits: list[Any], reason: str, rungs: Any) -> None:
@@ -65,6 +75,11 @@ def test_an_answer_that_is_made_smaller_is_asked_for_once() -> None:
     overflow = overflow_of(100_000, 128_000)
     waits, reason, _ = told(of(Category.CONTEXT_OVERFLOW, overflow=overflow))
     assert (waits, reason) == ([(0.0, 0.0)], "already_tried")
+
+
+def test_twenty_retries_are_all_there_are() -> None:
+    waits, reason, _ = told(of(Category.TIMEOUT), max_retries=WAITS_MOST, base_delay_s=0.5, delay_cap_s=0.5)
+    assert (len(waits), reason) == (WAITS_MOST, "attempts")
 
 
 def test_who_persists_is_told_the_first_of_many() -> None:
@@ -111,4 +126,6 @@ def test_the_ladder_does_what_is_foreseen(
     )
     played = play(call, [failure], takes_s=0.0)
     made = [at for at, _ in played.of("search")]
-    assert [after - before for before, after in pairwise(made)] == pytest.approx([one.least_s for one in told.waits])
+    assert [after - before for before, after in pairwise(made)] == pytest.approx(
+        [one.least_s for one in told.waits], abs=1e-4
+    )

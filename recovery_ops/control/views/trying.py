@@ -36,6 +36,9 @@ WHY_NOT = {
     "overflow_not_fixable": "by how much it is too long is not told, or leaves no room for an answer",
     "already_tried": "the one thing that could help was tried",
     "deadline": "the deadline of the step would pass",
+    "cancelled": "who called it gave it up",
+    "shed": "the policy sheds such work: it is not called at all",
+    "gate_closed": "the server said when to come back, and a fallback is sooner",
 }
 """Why no retry follows, by the word of the rules."""
 _FIRST = {
