@@ -15,7 +15,9 @@ from events.failures.asking import cause_of
 from events.failures.grouping import AS_SENT, Grouping
 from events.models import Fact
 from events.moments import US_PER_S, to_us
+from events.queries.fleet import fleet
 from events.queries.sums import capacity_name
+from events.runs.going import Reporting
 from events.runs.narrowing import Narrow
 from events.runs.rows import RunFact, RunStory
 from events.runs.stored import begun_before, facts_of
@@ -72,12 +74,13 @@ class Runs:
     """A page of runs, newest first. `older_us` asks for the next page; None at the end.
 
     `looked` are those that were told to find them: of a list that is not narrowed the same ones. `named_us`: when a
-    fact last named each.
+    fact last named each. `reporting`: who reports now, where that was asked for to narrow them.
     """
 
     rows: Sequence[RunStory]
     older_us: int | None
     looked: Sequence[RunStory] = ()
+    reporting: Reporting = frozenset()
     named_us: Mapping[str, int] = field(default_factory=dict)
 
     def first(self, most: int) -> Runs:
@@ -121,12 +124,13 @@ def runs(
     narrow: Narrow = _ANY,
     before_us: int | None = None,
     most: int | None = None,
+    now: datetime | None = None,
 ) -> Runs:
     """Runs that a fact in [start, end) names. Two to four queries, for those that still run up to six, and six more
-    where `narrow` keeps few: `LOOKED` runs are told at most, and the next page goes on behind them.
+    where `narrow` keeps few: `LOOKED` runs are told at most, and the next page goes on behind them. One more where it
+    is narrowed by how they go on at `now` (else the end of the range).
 
     `most` are on a page (else `PAGE`), and whichever was named in the same microsecond as the last of them.
-
     `operation` and `breaker` are those of a failure, `fingerprint` the name of its cause, which `grouping` says of
     each; with `struck` the failure is one of those that an outage of these parts is made of. Indexes: `fact_by_event`,
     `fact_by_run`.
@@ -138,6 +142,7 @@ def runs(
     most = PAGE if most is None else most
     found = _found(environment, is_wanted, to_us(start), until_us, most)
     narrow = narrow.beside_failures if show is Show.TROUBLED else narrow
+    reporting = reporting_now(environment, now or end) if narrow.is_of_going else frozenset()
     rows: list[RunStory] = []
     looked: list[RunStory] = []
     at = 0
@@ -148,13 +153,18 @@ def runs(
         since_us = min(found.newest[run] for run in page) - LASTS_US
         told = [one for one in stories_of(environment, page, since_us) if not _was_shown(one, before_us, show)]
         looked += [one for one in told if show is not Show.RUNNING or one.ended is None]
-        rows = [one for one in looked if narrow.keeps(one, end)]
+        rows = [one for one in looked if narrow.keeps(one, now or end, reporting)]
         at = upto
     if not narrow.is_any and len(rows) > most:
         rows = rows[: _with_ties(found.newest, [one.run for one in rows], most)]
         at = found.runs.index(rows[-1].run) + 1
     older_us = found.newest[found.runs[at - 1]] if len(found.runs) > at else found.rest_us
-    return Runs(rows=rows, older_us=older_us, looked=looked, named_us=found.newest)
+    return Runs(rows=rows, older_us=older_us, looked=looked, named_us=found.newest, reporting=reporting)
+
+
+def reporting_now(environment: str, now: datetime) -> frozenset[tuple[str, str]]:
+    """Who reports, as (service, instance). One query; index `agent_once`."""
+    return frozenset((one.service, one.instance) for one in fleet(environment, now=now) if one.is_reachable)
 
 
 def names_of_runs(

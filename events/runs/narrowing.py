@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from events.narrowing import Narrowed, is_number
+from events.runs.going import Goes, Reporting, how_it_goes
 from events.runs.rows import RUNGS, RunStory
 from recovery_ops.rules.words import Category, RunStatus
 
-RUNNING, RECOVERED = "running", "recovered"
-STATUSES = (RUNNING, RECOVERED, *RunStatus)
-"""How a run stands: it goes on, it ended well after a failure, or what it said at its end."""
+RECOVERED = "recovered"
+STATUSES = (*Goes, RECOVERED, *RunStatus)
+"""How a run stands: it goes on (`running` are all of those), and how; it ended well after a failure; or what it said at
+its end."""
+_OF_GOING = frozenset(Goes) - {Goes.RUNNING}
 ASKS = {
     "status": f"one of {', '.join(STATUSES)}",
     "category": "only runs with a failure of this category",
@@ -61,10 +64,16 @@ class Narrow(Narrowed):
         """The same without what a failure says by itself, where the failures were looked through for it already."""
         return replace(self, category="", model="")
 
-    def keeps(self, story: RunStory, now: datetime) -> bool:
-        """Whether a run is one of those that are asked for."""
+    @property
+    def is_of_going(self) -> bool:
+        """Whether it takes who reports now to know which runs are asked for."""
+        return self.status in _OF_GOING
+
+    def keeps(self, story: RunStory, now: datetime, reporting: Reporting) -> bool:
+        """Whether a run is one of those that are asked for; `reporting` is looked at where it `is_of_going`."""
         return (
-            self._keeps_words(story)
+            self._is_status(story, now, reporting)
+            and self._keeps_words(story)
             and story.level >= self.rung
             and story.failed_attempts >= self.failures
             and story.waited_s >= self.waited_s
@@ -74,19 +83,20 @@ class Narrow(Narrowed):
 
     def _keeps_words(self, story: RunStory) -> bool:
         return (
-            self._is_status(story)
-            and (not self.category or self.category in {one.value for one in story.failures})
+            (not self.category or self.category in {one.value for one in story.failures})
             and (not self.model or any(self.model.lower() in name.lower() for name in story.models))
             and self.policy in ("", story.policy)
             and self.agent in ("", story.service, story.instance)
             and self.q.lower() in f"{story.run} {story.name}".lower()
         )
 
-    def _is_status(self, story: RunStory) -> bool:
+    def _is_status(self, story: RunStory, now: datetime, reporting: Reporting) -> bool:
         if not self.status:
             return True
-        if self.status == RUNNING:
+        if self.status == Goes.RUNNING:
             return story.ended is None
+        if self.is_of_going:
+            return how_it_goes(story, now, reporting) == self.status
         if self.status == RECOVERED:
             return story.status is RunStatus.SUCCEEDED and story.failed_attempts > 0
         return story.status == self.status

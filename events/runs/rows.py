@@ -71,6 +71,8 @@ class Piece:
     start: datetime
     end: datetime | None
     words: str
+    category: Category | None = None
+    """Of a wait: after which failure."""
     fact_id: int = 0
     """Of the fact that it was told by; 0 where it is put together from several."""
 

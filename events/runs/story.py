@@ -194,6 +194,7 @@ def _retry(teller: _Teller, fact: RunFact) -> None:
                 start=fact.at,
                 end=end,
                 words=words,
+                category=fact.category,
             )
         )
     wait = (

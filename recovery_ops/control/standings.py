@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from events import queries
+from django.urls import reverse
+
+from events.runs.asking import reporting_now
+from events.runs.going import Goes, Reporting, how_it_goes
 from events.runs.rows import LOST, RunStory
 from recovery_ops.rules.words import RunStatus
 
@@ -27,22 +30,36 @@ class Standing:
     word: str
 
 
-def standing_of(story: RunStory, now: datetime, reporting: set[tuple[str, str]]) -> Standing:
+_GOING = {
+    Goes.RUNNING: Standing(mark="closed", word="running"),
+    Goes.WAITING_ON_CAPACITY: Standing(mark="half_open", word="waits for capacity"),
+    Goes.RETRYING: Standing(mark="half_open", word="waits to try again"),
+    Goes.PAUSED_FOR_PERSON: Standing(mark="half_open", word="waits for a person"),
+    Goes.LOST: Standing(mark="unknown", word=LOST),
+}
+
+
+def word_of_status(status: str) -> str:
+    """How people read a word by which runs are narrowed; one that says it itself as it is."""
+    return next((one.word for goes, one in _GOING.items() if goes == status), status)
+
+
+def runs_waiting_href(also: str = "") -> str:
+    """Where the runs that wait for capacity are listed; `also` is the range behind an address with parameters."""
+    return f"{reverse('runs')}?show=running&status={Goes.WAITING_ON_CAPACITY}{also}"
+
+
+def standing_of(story: RunStory, now: datetime, reporting: Reporting) -> Standing:
     """How a run stands, by what it said and by who still reports."""
     if story.ended is not None:
         if story.status is RunStatus.SUCCEEDED and story.failed_attempts:
             return Standing(mark="closed", word="recovered")
         return Standing(mark=_MARKS.get(story.status or RunStatus.SUCCEEDED, "unknown"), word=story.status or "ended")
-    if (story.service, story.instance) not in reporting:
-        return Standing(mark="unknown", word=LOST)
-    if story.questions:
-        return Standing(mark="half_open", word="waits for a person")
-    waits = [piece for piece in story.pieces if piece.end is not None and piece.end > now]
-    return Standing(mark="half_open", word="waits to try again") if waits else Standing(mark="closed", word="running")
+    return _GOING[how_it_goes(story, now, reporting) or Goes.RUNNING]
 
 
-def reporting_in(environment: str, stories: Iterable[RunStory], now: datetime) -> set[tuple[str, str]]:
+def reporting_in(environment: str, stories: Iterable[RunStory], now: datetime) -> Reporting:
     """Who reports; asked for only where a run has not told its end."""
     if all(story.ended is not None for story in stories):
-        return set()
-    return {(one.service, one.instance) for one in queries.fleet(environment, now=now) if one.is_reachable}
+        return frozenset()
+    return reporting_now(environment, now)

@@ -30,6 +30,7 @@ ASKERS = ("recovery_ops/control", "events/timelines", "events/*.py", "recovery_o
 _WORKER = "asked by the worker, not by a page; see tests/events/queries/test_plans.py"
 _ROW = "one row by its key"
 NOT_MEASURED = {
+    "runs.asking.reporting_now": "one look at the fleet, which is measured",
     "capacity.asking.capacity_page": "measured as capacity_events, which asks it",
     "capacity.asking.numbers_of": "a part of what is asked where an act opens a question about an event",
     "capacity.asking.wholes_by_number": _WORKER,

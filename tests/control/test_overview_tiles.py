@@ -56,7 +56,7 @@ def test_each_figure_has_what_came_of_it_and_a_link_to_what_it_counts() -> None:
     assert href == "/capacity?range=1h"
     assert told["Failures new or back"][0] == "3 causes 1 back after being resolved 2 new in 1h, 1 more than before"
     assert told["Escalations"][0].startswith("0 not taken of 0 nobody is asked anything 0 asked in 1h")
-    assert told["Runs waiting on capacity"][1] == "/runs?show=running&range=1h"
+    assert told["Runs waiting on capacity"][1] == "/runs?show=running&status=waiting_on_capacity&range=1h"
     assert told["Agents reporting"][0] == "1 of 1 2 runs in flight as many as 1h ago"
 
 

@@ -16,8 +16,8 @@ from events.runs import asking
 from recovery_ops.control.models import AuditEntry, Escalation
 from recovery_ops.control.roles import Role
 from recovery_ops.control.views import run_flows
-from recovery_ops.rules.facts import FallbackActivated, RunFinished, RunStarted
-from recovery_ops.rules.words import Category, RunStatus
+from recovery_ops.rules.facts import Escalated, FallbackActivated, RetryScheduled, RunFinished, RunStarted
+from recovery_ops.rules.words import Category, DelaySource, RunStatus
 from tests.control.test_page_fragments import asked_of
 from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
 from tests.events.seeding import Story, failed, heartbeat
@@ -281,7 +281,7 @@ def test_programs_list_read_and_ask_about_runs() -> None:
 # -- narrowed ----------------------------------------------------------------------------------------------------------
 def some_runs() -> None:
     """`slow` failed after 300 s and cost 2 dollars, `quick` recovered in 4 s under another policy, `now` goes on."""
-    story = Story().tell(heartbeat(), at=5, instance="r-0")
+    story = Story().tell(heartbeat(), at=5)
     slow, quick, runs_now = (dict[str, Any](run=name, instance="r-0") for name in ("slow", "quick", "now"))
     limited = failed(Category.RATE_LIMITED, "crm.update", provider="helios", model="small")
     overloaded = failed(Category.OVERLOADED, "search_web", provider="borealis", model="large")
@@ -329,6 +329,46 @@ def test_runs_are_narrowed_on_the_page_in_files_and_for_programs_alike(query: st
     program = Client(headers={"authorization": f"Bearer {token}"})
     asked_since = "from=2026-11-21T00:00:00Z&to=2026-11-21T14:26:18Z"
     assert [one["run"] for one in program.get(f"/api/v1/runs?{query}&{asked_since}").json()["runs"]] == names
+
+
+@pytest.mark.parametrize(
+    ("status", "run", "word"),
+    [
+        ("waiting_on_capacity", "full", "waits for capacity"),
+        ("retrying", "slow", "waits to try again"),
+        ("paused_for_person", "asks", "waits for a person"),
+        ("lost", "gone", "lost"),
+    ],
+)
+def test_runs_are_narrowed_by_how_they_go_on(status: str, run: str, word: str) -> None:
+    story = Story().tell(heartbeat(), at=5)
+    for name, category in (("full", Category.OVERLOADED), ("slow", Category.TIMEOUT), ("over", Category.OVERLOADED)):
+        story.tell(RunStarted(), failed(category, fingerprint=f"cause-{name}"), at=60, run=name)
+        wait = RetryScheduled(
+            operation="search_web",
+            category=category,
+            attempt=2,
+            delay_s=30.0 if name == "over" else 90.0,
+            delay_source=DelaySource.BACKOFF,
+            max_retries=3,
+        )
+        story.tell(wait, at=59, run=name)
+    story.tell(RunStarted(), Escalated(operation="search_web", queue="ops", reason="doubt"), at=50, run="asks")
+    story.tell(RunStarted(), at=600, received=600, run="gone", instance="r-77").store()
+    client = signed_in(Role.VIEWER)
+    page = client.get(f"/runs?show=running&status={status}")
+    assert re.findall(r'data-key="run-(\w+)"', page.content.decode()) == [run]
+    assert word in text_of(page)
+    told = client.get(f"/runs?show=running&status={status}&format=json").json()["rows"]
+    assert [(one["run"], one["stands"]) for one in told] == [(run, word)]
+    _, token = keys.create_key("reader", ["read"], "dev")
+    answer = Client(headers={"authorization": f"Bearer {token}"}).get(f"/api/v1/runs?show=running&status={status}")
+    assert [(one["run"], one["standing"]) for one in answer.json()["runs"]] == [(run, word)]
+    tile = "/runs?show=running&amp;status=waiting_on_capacity"
+    assert all(tile in client.get(address).content.decode() for address in ("/", "/agents", "/capacity"))
+    if run in ("full", "slow"):
+        assert f'href="/failures/cause-{run}' in page.content.decode()
+        assert told[0]["causes"] == f"cause-{run}"
 
 
 def test_what_keeps_runs_out_is_named_and_what_cannot_be_read_asks_for_nothing() -> None:

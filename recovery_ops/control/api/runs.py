@@ -62,6 +62,7 @@ class Runs(Api):
             end=end,
             before_us=None if after is None else int(after[0]),
             most=limit,
+            now=now,
             **asked_of(self.environment, asked),
         )
         reporting = reporting_in(self.environment, found.rows, now)

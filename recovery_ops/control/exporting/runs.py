@@ -12,6 +12,7 @@ from events.capacity.asking import parts_struck, wholes_by_number
 from events.failures.grouping import AS_SENT
 from events.moments import from_us, to_us
 from events.runs.asking import Show, count_naming, runs
+from events.runs.going import Reporting
 from events.runs.narrowing import ASKS, Narrow
 from events.runs.rows import RunStory
 from events.runs.struck import Struck
@@ -43,7 +44,7 @@ class RunsFile(FileList):
     has_range = True
     columns = (
         *("run", "name", "service", "instance", "version", "source", "stands", "rung", "failed attempts", "retries"),
-        *("waited s", "started", "ended", "took s", "cost USD", "policy", "derived steps"),
+        *("waited s", "started", "ended", "took s", "cost USD", "policy", "derived steps", "causes"),
     )
 
     def needs(self, wish: Wish) -> tuple[str, str]:
@@ -68,6 +69,7 @@ class RunsFile(FileList):
                 end=from_us(end_us),
                 before_us=before_us,
                 most=_AT_ONCE,
+                now=wish.now,
                 **asked,
             )
             reporting = reporting_in(wish.environment, found.rows, wish.now)
@@ -121,10 +123,10 @@ def _span(wish: Wish) -> tuple[int, int]:
     return to_us(wish.start), to_us(wish.end)
 
 
-def _cells(story: RunStory, now: datetime, reporting: set[tuple[str, str]]) -> Cells:
+def _cells(story: RunStory, now: datetime, reporting: Reporting) -> Cells:
     return (
         *(story.run, story.name, story.service, story.instance, story.version, story.source),
         *(standing_of(story, now, reporting).word, story.rung, story.failed_attempts, story.retries, story.waited_s),
         *(story.started, story.ended, story.took, story.numbers.get("cost_usd"), story.policy),
-        story.derived_steps,
+        *(story.derived_steps, " ".join(story.fingerprints)),
     )

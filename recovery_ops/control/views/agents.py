@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.urls import reverse
 from django.utils import timezone
 
 from events import queries
@@ -23,6 +22,7 @@ from events.rows import AgentRow
 from events.wording import listing
 from recovery_ops.control.actions.labelling import labels_by_instance
 from recovery_ops.control.fleet_filter import STATES, UNREACHABLE, FleetFilter, status_of
+from recovery_ops.control.standings import runs_waiting_href
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.applying import note_of
 from recovery_ops.control.views.columns import Column, Columns
@@ -268,7 +268,7 @@ def _tiles(rows: Sequence[Row], standing: Standing, environment: str, now: datet
             figure=str(waiting),
             unit=f"of {sum(row.agent.runs_in_flight for row in reporting)} in flight",
             detail="in outages that go on" if waiting else "none waits for an outage to end",
-            href=f"{reverse('runs')}?show=running",
+            href=runs_waiting_href(),
         ),
         Tile(
             title="Started lately",

@@ -14,6 +14,7 @@ from events.recoveries.asking import Recoveries
 from events.rows import Bins
 from events.window import Window
 from events.wording import count_text, rate_text, share_text, span_text
+from recovery_ops.control.standings import runs_waiting_href
 from recovery_ops.control.views.tiles import Tile
 from recovery_ops.rules.words import Category
 
@@ -37,7 +38,7 @@ def capacity_tiles(
         _rate("429", limited, minutes, "our own quota", link),
         _rate("529", overloaded, minutes, "provider overloaded, or a 503 that says so", link),
         _rate("5xx and timeouts", errors + timeouts, minutes, f"{errors:,} × 5xx, {timeouts:,} × timeout", link),
-        _waiting(events),
+        _waiting(events, window),
         _retry_after(waits_s, link),
         _recovered(recovered),
     ]
@@ -55,14 +56,18 @@ def _rate(title: str, count: int, minutes: float, detail: str, link: str) -> Til
     return Tile(title=title, figure=figure, unit="per min", detail=words, href=f"{reverse('failures')}{link}")
 
 
-def _waiting(events: Sequence[CapacityEventRow]) -> Tile:
+def _waiting(events: Sequence[CapacityEventRow], window: Window) -> Tile:
     """The runs of one event are not told from those of another: at least those of the one with most."""
     current = going_on(events)
     waiting = max((row.waiting for row in current), default=0)
     least = "at least " if waiting and len(current) > 1 else ""
     detail = f"of {count_text(len(current), 'event that goes', 'events that go')} on" if current else "no event goes on"
     return Tile(
-        title="Runs waiting", figure=f"{waiting:,}", unit="now", detail=f"{least}{detail}", href=reverse("runs")
+        title="Runs waiting",
+        figure=f"{waiting:,}",
+        unit="now",
+        detail=f"{least}{detail}",
+        href=runs_waiting_href(window.also),
     )
 
 

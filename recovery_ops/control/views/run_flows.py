@@ -10,10 +10,12 @@ from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest, QueryDict
+from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from events.drawing import sankey
 from events.runs.asking import Runs, runs
+from events.runs.going import Reporting
 from events.runs.rows import RUNG_WORDS, RUNGS, RunStory, level_of
 from events.window import Window, window_in
 from events.wording import count_text
@@ -52,7 +54,7 @@ def added_up_to(given: Mapping[str, Any]) -> int:
     return MOST if given.get("view") == "flows" else 0
 
 
-def flows_of(found: Runs, reporting: set[tuple[str, str]], now: datetime) -> Flows:
+def flows_of(found: Runs, reporting: Reporting, now: datetime) -> Flows:
     """Those that were found for a list, the newest `MOST` of it, by who still reports."""
     rows = added_up((story, standing_of(story, now, reporting).word) for story in found.rows)
     total = sum(one.count for one in rows)
@@ -85,4 +87,12 @@ def matching_runs(request: HttpRequest, environment: str, query: str, now: datet
 
 def _runs(environment: str, window: Window, given: Mapping[str, Any], *, most: int) -> Runs:
     asked = asked_of(environment, given)
-    return runs(environment, start=window.start, end=window.end, before_us=before_of(given), most=most, **asked)
+    return runs(
+        environment,
+        start=window.start,
+        end=window.end,
+        before_us=before_of(given),
+        most=most,
+        now=timezone.now(),
+        **asked,
+    )

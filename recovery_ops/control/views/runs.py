@@ -15,6 +15,7 @@ from events.empties import Clause, Empty, Why, none_in, relaxed
 from events.exports import is_asked, rows_answer
 from events.pages import render_page
 from events.runs.asking import PAGE, READ, Runs, Show, runs
+from events.runs.going import Reporting
 from events.runs.ladder import small
 from events.runs.narrowing import ASKS, STATUSES, Narrow
 from events.runs.rows import RUNG_WORDS, RUNGS, RunStory
@@ -24,7 +25,7 @@ from events.wording import count_text, listing
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.exporting.lists import rows_at_once, wish_in
 from recovery_ops.control.exporting.runs import OF_FAILURES, RunsFile, asked_of, before_of, of_failures, show_of
-from recovery_ops.control.standings import Standing, reporting_in, standing_of
+from recovery_ops.control.standings import Standing, reporting_in, standing_of, word_of_status
 from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
 from recovery_ops.control.views.neighbours import from_here
@@ -75,7 +76,9 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
     asked = asked_of(environment, request.GET)
     narrow, narrowed = asked["narrow"], of_failures(request.GET)
     most = added_up_to(request.GET)
-    added = runs(environment, start=window.start, end=window.end, before_us=before_us, most=most or PAGE, **asked)
+    added = runs(
+        environment, start=window.start, end=window.end, before_us=before_us, most=most or PAGE, now=now, **asked
+    )
     found = added.first(PAGE)
     narrowing = narrowing_of(request, _filters(found.looked), _said(request.GET, narrow))
     reporting = reporting_in(environment, added.rows, now)
@@ -117,13 +120,20 @@ def _filters(looked: Sequence[RunStory]) -> list[Filter]:
     models = sorted({name for story in looked for name in story.models})
     policies = sorted({story.policy for story in looked} - {""})
     agents = sorted({story.service for story in looked})
+    statuses = [(one, word_of_status(one)) for one in STATUSES]
     rungs = [(str(place), f"{place} {RUNG_WORDS[rung]}") for place, rung in enumerate(RUNGS, 1)]
 
     def least(name: str, label: str, words: str) -> Filter:
         return Filter(name=name, label=label, every="at least", is_number=True, words=words, is_more=True)
 
     return [
-        Filter(name="status", label="Status", every="Any status", options=[(one, one) for one in STATUSES], words=""),
+        Filter(
+            name="status",
+            label="Status",
+            every="Any status",
+            options=statuses,
+            words="",
+        ),
         Filter(name="category", label="Category", every="Any", options=[(one.value, one.value) for one in Category]),
         Filter(name="model", label="Model", every="Any model", options=[(name, name) for name in models]),
         Filter(
@@ -157,7 +167,7 @@ def _empty(
 
         def left(name: str) -> int:
             less = narrow.without(name)
-            return sum(less.keeps(story, window.end) for story in found.looked)
+            return sum(less.keeps(story, now, found.reporting) for story in found.looked)
 
         return relaxed(narrowing.clauses(left), total=len(found.looked), what="run")
     chosen = [
@@ -187,6 +197,7 @@ _HEADS: tuple[Column[Row], ...] = (
     Column(name="status", word="Status"),
     Column(name="ladder", word="Ladder"),
     Column(name="failed", word="Failed attempts"),
+    Column(name="cause", word="Newest cause"),
     Column(name="waited", word="Waited", is_number=True),
     Column(name="took", word="Took, cost", is_number=True),
     Column(name="started", word="Started"),
@@ -197,7 +208,7 @@ _HEADS: tuple[Column[Row], ...] = (
 """Runs come from the store page by page, the newest first: an order of one page would say nothing of the rest."""
 
 
-def _row(story: RunStory, now: datetime, reporting: set[tuple[str, str]]) -> Row:
+def _row(story: RunStory, now: datetime, reporting: Reporting) -> Row:
     return Row(
         story=story,
         href=reverse("run", args=[story.run]),

@@ -19,6 +19,7 @@ from events.window import Window
 from events.wording import count_text, listing, rate_text, span_text, state_word
 from recovery_ops.control.due import ASKED, LOOKED, NEW, REGRESSED, Due, is_cut, of_kind
 from recovery_ops.control.escalations.asking import EscalationRow
+from recovery_ops.control.standings import runs_waiting_href
 
 UNKNOWN = "–"
 _SILENCE = "nobody reports"
@@ -140,7 +141,7 @@ def _waiting(numbers: OverviewNumbers, over: Over, now: datetime) -> Tile:
         figure=f"{waiting.runs:,}" if is_known else UNKNOWN,
         unit="run" if waiting.runs == 1 else "runs",
         detail=detail if is_known else _SILENCE,
-        href=f"{reverse('runs')}?show=running{over.window.also}",
+        href=runs_waiting_href(over.window.also),
         spark=_spark(numbers.waits),
         delta=over.against(numbers.waits, "wait" if numbers.waits.total == 1 else "waits"),
     )
