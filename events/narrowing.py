@@ -5,7 +5,7 @@ nothing, and what cannot be read asks for nothing either.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -23,6 +23,8 @@ class Narrowed:
         said = {one.name: given.get(one.name, "").strip()[:TEXT_CHARS] for one in fields(cls)}
         numbers = {one.name for one in fields(cls) if isinstance(one.default, float)}
         asked = {name: text for name, text in said.items() if text and cls.is_readable(name, text)}
+        for name in said.keys() - asked.keys():
+            set_aside(given, name, said[name])
         return cls(**{name: float(text) if name in numbers else text for name, text in asked.items()})
 
     @classmethod
@@ -38,6 +40,22 @@ class Narrowed:
     def without(self, name: str) -> Self:
         """The same, with one thing not asked for."""
         return replace(self, **{one.name: one.default for one in fields(self) if one.name == name})
+
+
+def one_of(given: Mapping[str, str], name: str, known: Collection[str], otherwise: str = "") -> str:
+    """The value of a name where it is one of those known; else `otherwise`, and what was said is set aside."""
+    value = given.get(name, "")
+    if value in known:
+        return value
+    set_aside(given, name, value)
+    return otherwise
+
+
+def set_aside(given: Mapping[str, str], name: str, value: str) -> None:
+    """Note that a value asks for nothing, for an address that keeps such notes (`set_aside`); an empty one is none."""
+    note = getattr(given, "set_aside", None)
+    if value and note is not None:
+        note(name, value)
 
 
 def is_number(text: str) -> bool:

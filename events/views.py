@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from events import queries
 from events.exports import MARKDOWN, is_asked, markdown_answer, rows_answer
+from events.narrowing import one_of
 from events.pages import has_drawn, render_page, with_tag
 from events.picking import Cursor, Picker
 from events.queries.fleet import present_spans, reporting_spans
@@ -71,7 +72,6 @@ class Asked:
     def of(request: HttpRequest) -> Asked:
         """As the address says; what it says wrongly is not said."""
         given = request.GET
-        compare = given.get("compare", "")
         return Asked(
             breaker=given.get("breaker", ""),
             narrow=Narrow.of(given),
@@ -82,7 +82,7 @@ class Asked:
                 pins=given.getlist("pin"),
                 order=given.get("order", ""),
             ),
-            compare=compare if compare in COMPARED else "",
+            compare=one_of(given, "compare", COMPARED),
         )
 
     @property

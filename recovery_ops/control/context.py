@@ -132,7 +132,7 @@ def console(request: HttpRequest) -> dict[str, Any]:
     `may.trip` and so on are the permissions of `roles.LEAST_ROLE`. `nav.breakers` counts those that do not flow,
     `nav.agents` those that do not report, `nav.capacity` the outages that go on, `nav.escalations` what nobody has
     taken, `nav.requests` what waits for a second person. `carried` is the range the address asks for, for links to
-    other screens, `unheard` the words of the address that the page did not ask for. `has_tray`: this session asked for
+    other screens, `unheard` what of the address the page ignored. `has_tray`: this session asked for
     long work that may still go on. What a page does not print is not asked for.
     """
     if not getattr(request, "user", None) or not request.user.is_authenticated:

@@ -1,4 +1,4 @@
-"""What of an address a page has asked for, so that it can say which words of it nobody knows."""
+"""What of an address a page has asked for and understood, so that it can say what of it was ignored."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from typing import Any
 
 from django.http import HttpRequest, QueryDict
 
-_OF_EVERY_PAGE = frozenset({"environment", "range", "from", "to", "view", "peek"})
+_OF_EVERY_PAGE = frozenset({"environment", "range", "from", "to", "view", "peek", "next"})
 """What goes along from page to page, or is the script's: never a mistake."""
+_TRACKING = "utm_"
+"""What such names say is for whoever counts visits."""
 _MOST_SHOWN = 5
 _MOST_CHARS = 40
 
 
 class HeardQuery(QueryDict):
-    """The query of an address that remembers which of its names were asked for."""
+    """The query of an address that remembers which of its names were asked for, and which values asked for nothing."""
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
         self.heard: set[str] = set()  # what reading the address itself touched is nobody's question
+        self.ignored: set[tuple[str, str]] = set()
 
     def __contains__(self, name: object) -> bool:
         self._hear(name)
@@ -31,6 +34,10 @@ class HeardQuery(QueryDict):
         self._hear(name)
         return super().getlist(name, default)
 
+    def set_aside(self, name: str, value: str) -> None:
+        """Note that this value of a name asks for nothing that there is."""
+        self.ignored.add((name, value))
+
     def _hear(self, name: object) -> None:
         heard = self.__dict__.get("heard")
         if heard is not None and isinstance(name, str):
@@ -43,9 +50,14 @@ def listen(request: HttpRequest) -> None:
 
 
 def unheard(request: HttpRequest) -> list[str]:
-    """The names in the address that the page did not ask for, as far as it has come; a few of them, cut short."""
+    """What the address says, as `name=value`, and the page did not ask for or set aside, as far as it has come; a few
+    of them, cut short.
+    """
     query = request.GET
     if not isinstance(query, HeardQuery):
         return []
-    names = [name for name in query if name not in query.heard | _OF_EVERY_PAGE]
-    return [name[:_MOST_CHARS] for name in names[:_MOST_SHOWN]]
+    known = query.heard | _OF_EVERY_PAGE
+    said = [(name, value) for name, values in query.lists() for value in values]
+    unknown = [(name, value) for name, value in said if name not in known and not name.startswith(_TRACKING)]
+    ignored = dict.fromkeys([*unknown, *sorted(query.ignored)])
+    return [f"{name}={value}"[:_MOST_CHARS] for name, value in list(ignored)[:_MOST_SHOWN]]

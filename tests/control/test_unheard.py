@@ -19,9 +19,31 @@ OWN = re.compile(r'(?:href|data-copy-link)="((?:/[^"]*)?\?[^"]+)"')
 def test_a_word_that_nobody_knows_is_named() -> None:
     troubled_fleet()
     said = text_of(signed_in().get("/breakers?shwo=open&show=open"))
-    assert "The address says shwo , which means nothing on this page" in said
+    assert "Ignored: shwo=open , which means nothing on this page" in said
     assert SAID not in text_of(signed_in().get("/breakers?show=open&range=1h"))
     assert "<img" not in signed_in().get("/breakers?%3Cimg%20src=x").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("address", "ignored"),
+    [
+        ("/breakers?show=opne", "show=opne"),
+        ("/breakers?sort=-nothing", "sort=-nothing"),
+        ("/failures?tab=nowhere", "tab=nowhere"),
+        ("/agents?silent_s=soon", "silent_s=soon"),
+        ("/capacity?state=quiet", "state=quiet"),
+        ("/runs?show=bad", "show=bad"),
+        ("/escalations?severity=awful", "severity=awful"),
+        ("/escalations?tab=theirs", "tab=theirs"),
+        ("/timelines?compare=never", "compare=never"),
+        ("/breakers?utm_source=mail&next=/runs", ""),
+    ],
+)
+def test_a_value_that_asks_for_nothing_is_named_and_what_counts_visits_is_not(address: str, ignored: str) -> None:
+    troubled_fleet()
+    answer = signed_in().get(address)
+    assert answer.status_code == 200
+    assert re.findall(r"Ignored: (\S+)", text_of(answer)) == ([ignored] if ignored else [])
 
 
 def test_no_link_of_a_page_says_what_its_page_does_not_know() -> None:

@@ -13,6 +13,7 @@ from django.db.models.functions import Coalesce, Concat, Least
 
 from events import queries
 from events.moments import from_us, to_us
+from events.narrowing import set_aside
 from recovery_ops.control.cursors import Place, cut
 from recovery_ops.control.escalations.terms import asks_of, matter_of, whose_of
 from recovery_ops.control.models import Escalation, EscalationNote
@@ -127,12 +128,15 @@ class Narrowed:
     def of(asked: Mapping[str, str]) -> Narrowed:
         """What the parameters of an address ask for."""
         said: dict[str, Any] = {name: asked.get(name, "").strip()[:_ASKED_CHARS] for name in NARROWED}
+        for name in said.keys() - Narrowed(**said).as_shown.given.keys():
+            set_aside(asked, name, said[name])
         return Narrowed(**said)
 
     @property
     def as_shown(self) -> Narrowed:
         """The same without words that no list can be narrowed by: of an address, which anybody can write."""
         found = self if self.severity in SEVERITIES else self.without("severity")
+        found = found if found.due in DUES else found.without("due")
         return found if not found.age or age_of(found.age) else found.without("age")
 
     @property

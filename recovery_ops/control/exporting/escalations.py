@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from events.narrowing import one_of
 from recovery_ops.control.cursors import BadCursor, Place, place_of
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.escalations.asking import EscalationRow
@@ -64,8 +65,7 @@ def _after(wish: Wish) -> Place | None:
 
 def tab_of(wish: Wish) -> str:
     """Which tab of the queue."""
-    tab = wish.given.get("tab", "open")
-    return tab if tab in asking.TABS else "open"
+    return one_of(wish.given, "tab", asking.TABS, "open")
 
 
 def narrowed_of(wish: Wish) -> asking.Narrowed:

@@ -11,6 +11,7 @@ from django.utils import timezone
 from events.capacity.asking import parts_struck, wholes_by_number
 from events.failures.grouping import AS_SENT
 from events.moments import from_us, to_us
+from events.narrowing import one_of, set_aside
 from events.runs.asking import Show, count_naming, runs
 from events.runs.going import Reporting
 from events.runs.narrowing import ASKS, Narrow
@@ -83,8 +84,7 @@ class RunsFile(FileList):
 
 def show_of(given: Any) -> Show:
     """Which runs an address asks for."""
-    asked = given.get("show", "")
-    return Show(asked) if asked in set(Show) else Show.TROUBLED
+    return Show(one_of(given, "show", tuple(Show), Show.TROUBLED))
 
 
 def of_failures(given: Any) -> dict[str, str]:
@@ -114,7 +114,10 @@ def struck_in(environment: str, outage: str) -> list[Struck]:
 def before_of(given: Any) -> int | None:
     """Below which moment an address asks for runs."""
     before = given.get("before", "")
-    return int(before) if before.isascii() and before.isdigit() and len(before) < 18 else None
+    if before.isascii() and before.isdigit() and len(before) < 18:
+        return int(before)
+    set_aside(given, "before", before)
+    return None
 
 
 def _span(wish: Wish) -> tuple[int, int]:

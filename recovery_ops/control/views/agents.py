@@ -17,6 +17,7 @@ from events.capacity.asking import events_going_on
 from events.drawing import cells
 from events.empties import Empty, no_agent, relaxed
 from events.exports import Cell, is_asked, rows_answer
+from events.narrowing import one_of
 from events.pages import render_page
 from events.rows import AgentRow
 from events.wording import listing
@@ -111,14 +112,13 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
     asked = FleetFilter.of(request.GET)
     kept = [row for row in rows if asked.keeps(row.agent, now, row.labels)]
     counts = {status.value: sum(row.apply is status for row in kept) for status in _ORDER}
-    chosen = request.GET.get("show", "")
+    chosen = one_of(request.GET, "show", counts)
     counts = {name: number for name, number in counts.items() if number or name == chosen}
     columns = Columns(request, _HEADS)
     matching = columns.in_order(row for row in kept if chosen not in counts or row.apply == chosen)
     if is_asked(request):
         return rows_answer(request, f"agents {environment}", _COLUMNS, map(_cells, matching))
-    view = request.GET.get("view", "")
-    view = view if view in VIEWS else "table"
+    view = one_of(request.GET, "view", VIEWS, "table")
     narrowing = narrowing_of(request, _filters(rows), asked.said)
 
     context = {

@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 from events import drawing, queries
 from events.empties import Clause, Empty, Why, nobody_yet, relaxed
 from events.exports import is_asked, rows_answer
+from events.narrowing import one_of
 from events.pages import render_page
 from events.queries.breakers import counts_among
 from events.rows import AgentRow, BreakerRow, MajoritySegment
@@ -72,9 +73,9 @@ def breakers(request: HttpRequest, *, environment: str) -> HttpResponse:
     stuck = stuck_among(found, standing.policy, now=now)
     tests = _tests(found, standing, off) | {"stuck": set(stuck)}
     may_choose = visit_of(request).grants.may_in_part("trip", environment)
-    chosen, asked = request.GET.get("show", ""), BreakerFilter.of(request.GET)
+    chosen, asked = one_of(request.GET, "show", tests), BreakerFilter.of(request.GET)
     columns = Columns(request, HEADS, before=int(may_choose))
-    grouping = GROUPINGS.get(request.GET.get("by", ""))
+    grouping = GROUPINGS.get(one_of(request.GET, "by", GROUPINGS))
     among = [row for row in found if asked.keeps(row)]
     kept = [row for row in among if chosen not in tests or row.name in tests[chosen]]
     shown = columns.in_order(_told_more(environment, kept, now, request, columns))

@@ -29,6 +29,7 @@ from events.capacity.rows import OWNER_CHIPS, OWNER_WORDS, CapacityEventRow, goi
 from events.empties import Empty, none_in, relaxed
 from events.exports import Cell, is_asked, rows_answer
 from events.moments import Span
+from events.narrowing import one_of
 from events.pages import render_page
 from events.queries.sums import Sums
 from events.recoveries.asking import recoveries, today_of
@@ -84,7 +85,7 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
         environment, start=window.start, end=window.end, now=now, bounds=bounds, after=after, most=MOST
     )
     found = list(read.rows)
-    chosen = request.GET.get("show", "")
+    chosen = one_of(request.GET, "show", _WORDS)
     narrow = Narrow.of(request.GET)
     narrowed = [row for row in found if narrow.keeps(row, now)]
     shown = [row for row in narrowed if chosen not in _WORDS or _is_chosen(row, chosen)]
@@ -93,7 +94,7 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
     narrowing = narrowing_of(request, _filters(found), narrow.said)
     columns = _columns(request, environment, shown)
     asked = open_by_event(environment) if shown and columns.shows(_ASKED) else {}
-    is_week = request.GET.get("heat") == "week"
+    is_week = one_of(request.GET, "heat", ("week",)) == "week"
     open_burns, burns = burn_alerts(environment, start=window.start, end=window.end)
     reporting = queries.reporting_spans(environment, start=window.start, end=window.end)
     sums = queries.sums_per_bin(environment, start=window.start, end=window.end, reporting=reporting)

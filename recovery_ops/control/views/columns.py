@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from django.http import HttpRequest
 
+from events.narrowing import set_aside
 from recovery_ops.control.views.paging import from_the_start
 
 T = TypeVar("T")
@@ -66,7 +67,12 @@ class Columns(Generic[T]):
         asked = request.GET.get(_SORT, "")
         name, self._is_down = asked.removeprefix(_DOWN), asked.startswith(_DOWN)
         self._sorted = next((one for one in columns if one.name == name and one.key is not None), None)
+        if self._sorted is None:
+            set_aside(request.GET, _SORT, asked)
         known = {one.name for one in columns}
+        for other in request.GET.getlist(_COLUMN):
+            if other not in known:
+                set_aside(request.GET, _COLUMN, other)
         self._chosen = set(request.GET.getlist(_COLUMN)) & known
         self._wide = set(request.GET.getlist(_WIDE)) & known
         self._narrow = set(request.GET.getlist(_NARROW)) & known - self._wide

@@ -30,6 +30,7 @@ from events.failures.asking import (
 from events.failures.grouping import SPLIT_FIELDS, Grouping
 from events.failures.mixing import NO_RUNS, RUNS_EACH, Mix, mixes
 from events.failures.rows import PLACE, Course, Field, Fingerprint, Sample
+from events.narrowing import one_of
 from events.pages import render_page
 from events.runs.asking import stories_of
 from events.window import PRESETS, Window, window_in
@@ -108,8 +109,7 @@ def _look(request: HttpRequest, environment: str, now: datetime) -> _Looked:
     window = window_in(request, environment, now=now)
     chosen = {name: value for name in Field if (value := request.GET.get(name.value, "")[:200])}
     search = request.GET.get("q", "").strip()[:_SEARCH_CHARS]
-    tab = request.GET.get("tab", "open")
-    tab = tab if tab in TABS else "open"
+    tab = one_of(request.GET, "tab", TABS, "open")
     grouping = grouping_of(environment)
     everything = grouping.of(read_failures(environment, start=window.start, end=window.end))
     sample = everything.matching(chosen)
@@ -121,8 +121,7 @@ def _look(request: HttpRequest, environment: str, now: datetime) -> _Looked:
     of_tab = [one for one in found if _is_in(tab, standings[one.fingerprint], me)]
     looked_for = words_of(search)
     questions = open_questions(environment, grouping)
-    asked = request.GET.get(ASKED, "")
-    asked = asked if asked in ASKED_WORDS else ""
+    asked = one_of(request.GET, ASKED, ASKED_WORDS)
     matching = [one for one in of_tab if looked_for.fits(_told_of(one))]
     return _Looked(
         window=window,

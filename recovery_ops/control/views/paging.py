@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, QueryDict
 
+from events.narrowing import set_aside
 from recovery_ops.control.cursors import BadCursor, Place, after_place, cut, place_of
 
 PARAMETER = "cursor"
@@ -32,6 +33,7 @@ def place_asked(request: HttpRequest, kinds: Sequence[type]) -> Place | None:
     try:
         return place_of(request.GET[PARAMETER], kinds) if PARAMETER in request.GET else None
     except BadCursor:
+        set_aside(request.GET, PARAMETER, request.GET[PARAMETER])
         return None
 
 
