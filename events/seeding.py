@@ -94,7 +94,7 @@ def _rows(plan: Plan) -> Iterator[Row]:
             operation=name,
             breaker=name if told.has_breaker else "",
             source=_SOURCES[which % len(_SOURCES)] if told.has_operation else "",
-            run=run_name(plan, chance.random()) if told.has_run else "",
+            run=run_name(plan, at_us, chance.random()) if told.has_run else "",
             agent=fleet[agent],
         )
 
@@ -119,9 +119,23 @@ def operation_name(number: int) -> str:
     return f"operation_{number:03d}"
 
 
-def run_name(plan: Plan, share: float) -> str:
-    """One of the runs; `share` (0 to 1) chooses which."""
-    return f"run-{int(share * plan.runs)}"
+def run_name(plan: Plan, at_us: int, share: float) -> str:
+    """One of the runs that go on at a moment; `share` (0 to 1) chooses which.
+
+    They begin evenly, most are over within the hour, and one of fifty goes on for two days.
+    """
+    start_us, length_us = to_us(plan.start), to_us(plan.end) - to_us(plan.start)
+    is_long = share >= _SHORT
+    age_us = _LONG_US * (share - _SHORT) / (1 - _SHORT) if is_long else _SHORT_US * (share / _SHORT) ** 2
+    number = int(plan.runs * (at_us - start_us - age_us) / length_us)
+    number = max(0, min(plan.runs - 1, number))
+    return f"run-{number // _ONE_OF * _ONE_OF if is_long else number}"
+
+
+_SHORT = 0.96
+_ONE_OF = 50
+_SHORT_US = 3_600_000_000
+_LONG_US = 48 * _SHORT_US
 
 
 def told_once(plan: Plan, fact: facts.Fact, *, at: datetime, agent: AgentName, run: str, number: int) -> Row:

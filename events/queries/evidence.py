@@ -41,7 +41,7 @@ def evidence_of(environment: str, fact_id: int) -> Evidence | None:
     stored = found.first()
     if stored is None or (stored.environment, stored.event) != (environment, MOVED):
         return None
-    move = next(moves_of(found))
+    move = next(moves_of(found.filter(at_us=stored.at_us)))  # only now it is known of which day it is
     said = orjson.loads(move.written)
     met = Fact.objects.filter(
         environment=environment,

@@ -16,6 +16,7 @@ from events.models import INSTANCE_EVENTS, Fact
 from events.moments import US_PER_S, Span, from_us, to_us, united
 from events.queries.fleet import STOPPED
 from events.queries.readings import number_or_none, text_of
+from events.retention import KEEP
 from events.rows import AgentRow
 from recovery_ops.rules.facts import GateClosed, InstanceHeartbeat, WaitHeartbeat
 from recovery_ops.wire import names
@@ -25,6 +26,7 @@ LONGEST = timedelta(hours=24)
 READ = 12_000
 """With more facts than this in a window only its newer part is told."""
 UNREACHABLE = "unreachable"
+_KEPT_US = int(KEEP[names.EVENTS[InstanceHeartbeat].name].total_seconds()) * US_PER_S
 _HEARTBEAT = names.EVENTS[InstanceHeartbeat].name
 _GATE_CLOSED = names.EVENTS[GateClosed].name
 # SQLite uses a partial index only for a condition that it can read in the statement itself.
@@ -74,9 +76,11 @@ def instance_over_time(agent: AgentRow, *, start: datetime, end: datetime) -> In
     start_us, end_us = to_us(start), to_us(end)
     told = Fact.objects.filter(agent_id=agent.id).extra(where=[_IS_INDEXED])  # noqa: S610  (a constant)
     newest, read_us = told.order_by("-at_us"), start_us - grace_us
-    # What it said last before still holds: that it stopped, or that it speaks seldom.
-    before = newest.filter(event=_HEARTBEAT, at_us__lt=read_us).values("at_us")[:1]
-    told = newest.filter(at_us__gte=Coalesce(Subquery(before), read_us), at_us__lt=end_us)
+    # What it said last before still holds: that it stopped, or that it speaks seldom. Nothing older is kept, and
+    # PostgreSQL plans for no older day.
+    kept_us = read_us - _KEPT_US
+    before = newest.filter(event=_HEARTBEAT, at_us__lt=read_us, at_us__gte=kept_us).values("at_us")[:1]
+    told = newest.filter(at_us__gte=Coalesce(Subquery(before), read_us), at_us__lt=end_us).filter(at_us__gte=kept_us)
     rows = list(told.values_list("at_us", "event", "operation", "attributes")[:READ])[::-1]
     if len(rows) == READ:
         start_us = max(start_us, next((row[0] for row in rows if row[1] == _HEARTBEAT), rows[0][0]))

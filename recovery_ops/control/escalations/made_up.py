@@ -19,6 +19,7 @@ from typing import Any
 
 from django.db import transaction
 
+from events.moments import to_us
 from events.seeding import Plan, caller_of, fleet_of, operation_name, run_name, told_once
 from events.store import store_facts
 from recovery_ops.control.actions.escalations import respond
@@ -175,7 +176,7 @@ class MadeUp:
             asking.fact(self._chance, "" if asking.is_of_run else operation_name(which)),
             at=now - LOOKED_AFTER,
             agent=self._fleet[caller_of(self._plan, which, self._chance.random())],
-            run=run_name(self._plan, self._chance.random()),
+            run=run_name(self._plan, to_us(now - LOOKED_AFTER), self._chance.random()),
             number=self._stored,
         )
         course = list(self._course(now, waits=asking.waits))
