@@ -67,16 +67,19 @@ class Tree:
     start: datetime
     end: datetime
 
-    def drawn(self, item: Item) -> SafeString:
-        """An item as a bar over the time of the whole tree."""
+    def drawn(self, item: Item, *, is_critical: bool = False) -> SafeString:
+        """An item as a bar over the time of the whole tree; underlined where it `is_critical`."""
         length_s = max(0.001, (self.end - self.start).total_seconds())
         width = max(_LEAST, 100 * item.took.total_seconds() / length_s)
         x = min(100 * (item.start - self.start).total_seconds() / length_s, 100 - width)
         fill = "open" if item.is_error else "wait" if item.is_wait else "closed"
         bar = '<rect x="{}%" y="{}" width="{}%" height="{}" fill="url(#p-{})"/>'
-        shape = f'<svg class="strip" aria-hidden="true">{bar}</svg>'
+        shape = f'<svg class="strip" aria-hidden="true">{bar}{bar if is_critical else ""}</svg>'
+        left, long = f"{max(0.0, x):.2f}", f"{width:.2f}"
         top, height = (2, 10) if item.record is not None else (5, 4)
-        return format_html(shape, f"{max(0.0, x):.2f}", top, f"{width:.2f}", height, fill)
+        if is_critical:
+            return format_html(shape, left, 0, long, 9, fill, left, 11, long, 3, "taken")
+        return format_html(shape, left, top, long, height, fill)
 
 
 _Kept = Mapping[tuple[str, str], str]

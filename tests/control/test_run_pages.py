@@ -16,7 +16,15 @@ from events.runs import asking
 from recovery_ops.control.models import AuditEntry, Escalation
 from recovery_ops.control.roles import Role
 from recovery_ops.control.views import run_flows
-from recovery_ops.rules.facts import Escalated, FallbackActivated, RetryScheduled, RunFinished, RunStarted
+from recovery_ops.rules.facts import (
+    AttemptSucceeded,
+    Escalated,
+    FallbackActivated,
+    RetryScheduled,
+    RunFinished,
+    RunStarted,
+)
+from recovery_ops.rules.facts import Fact as Told
 from recovery_ops.rules.words import Category, DelaySource, RunStatus
 from tests.control.test_page_fragments import asked_of
 from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
@@ -209,6 +217,31 @@ def test_spans_stand_under_each_other_as_far_as_it_is_remembered_and_are_narrowe
     assert re.findall(r'<tr data-key="told-\d+"( data-trouble)?', errors) == [" data-trouble"]
     assert "1 line," in text_of(client.get("/runs/run-7?tab=trace&find=RUN_FINISHED"))
     assert "No line has “moon”" in text_of(client.get("/runs/run-7?tab=trace&find=moon"))
+
+
+def test_the_critical_path_is_marked_told_and_narrowed_to() -> None:
+    waits = RetryScheduled(
+        operation="search_web", attempt=2, delay_s=2.0, delay_source=DelaySource.BACKOFF, category=Category.TIMEOUT
+    )
+    told: list[tuple[float, Told]] = [
+        (30, RunStarted(name="due diligence")),
+        (29, failed(Category.TIMEOUT, "search_web", duration_s=0.5)),
+        (29, waits),
+        (26.5, AttemptSucceeded(operation="search_web", attempt=2, duration_s=0.5)),
+        (26, RunFinished(status=RunStatus.SUCCEEDED, duration_s=4.0)),
+    ]
+    story = Story()
+    for at, fact in told:
+        story.tell(fact, at=at, run="run-8", source="main_agent")
+    story.store()
+    client = signed_in()
+    page = client.get("/runs/run-8?tab=trace")
+    assert "2.0 s of 4.0 s were waits for search_web; 1.0 s were attempts." in text_of(page)
+    assert text_of(page).count(" critical ") == 3
+    only = client.get("/runs/run-8?tab=trace&only=critical")
+    shown = re.findall(r'<th scope="row">(?:<i></i>)*<code>(\w+)</code>', only.content.decode())
+    assert shown == ["failure_classified", "retry_scheduled", "attempt_succeeded"]
+    assert 'name="only" value="critical"' in only.content.decode()
 
 
 def test_two_runs_are_compared_and_an_unknown_one_is_named() -> None:

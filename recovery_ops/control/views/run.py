@@ -167,7 +167,7 @@ def _timeline(page: _Page) -> Mapping[str, Any]:
 
 
 def _trace(page: _Page) -> Mapping[str, Any]:
-    return trace_context(page.environment, page.story, page.request.GET)
+    return trace_context(page.environment, page.story, page.request.GET, page.now)
 
 
 def _messages(page: _Page) -> Mapping[str, Any]:
