@@ -6,8 +6,8 @@ on percentages of their width, so that they stretch with their column and line u
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
@@ -25,8 +25,6 @@ LANE_PX = 24
 _RAIL_PX = 4
 _STACK_PX = 120
 _BAR_PX = 72
-_SANKEY_PX, _USUAL_NODE_PX, _LEAST_NODE_PX, _NODE_GAP_PX = 180, 60, 30, 8
-_MOST_TOLD = 8
 _FILL_PX = 14
 _MOST_CELLS = 48
 """More cells than this in a tile are too narrow to count."""
@@ -38,6 +36,8 @@ _LEAST_EMPTY = 0.15
 """Narrower than this share of a lane, the words for it would not fit."""
 
 Drawn = Segment | MajoritySegment
+Address = Callable[[datetime, datetime], str]
+"""The address at which a span of time is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class _Span:
     begin: float
     end: float
     words: str
+    href: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +68,38 @@ def strip(segments: Sequence[Drawn], *, start: datetime, end: datetime, label: s
     )
 
 
-def lane(segments: Sequence[Drawn], *, start: datetime, end: datetime, label: str, empty: float = 0.0) -> SafeString:
-    """The same as a lane of a chart, 24 px high, over the grid of `ticks`; for `empty` see `not_yet`."""
+def lane(
+    segments: Sequence[Drawn],
+    *,
+    start: datetime,
+    end: datetime,
+    label: str,
+    empty: float = 0.0,
+    address: Address | None = None,
+) -> SafeString:
+    """The same as a lane of a chart, 24 px high, over the grid of `ticks`; for `empty` see `not_yet`.
+
+    With `address` each span is a link. The links are for pointers: a table says the same to everybody.
+    """
+    spans = _spans(segments, start, end)
+    if address is not None:
+        length = end - start
+        spans = [replace(one, href=address(start + one.begin * length, start + one.end * length)) for one in spans]
     return format_html(
-        '<svg height="24" role="img" aria-label="{}">{}{}{}</svg>',
+        '<svg height="24" role="{}" aria-label="{}">{}{}{}</svg>',
+        "img" if address is None else "group",
         f"{label}, {_in_words(segments, end)}",
         grid(start, end),
-        _bars(_spans(segments, start, end), top_px=(LANE_PX - _FILL_PX) // 2),
+        _bars(spans, top_px=(LANE_PX - _FILL_PX) // 2),
         not_yet(empty),
     )
+
+
+def linked(href: str, words: str, shape: SafeString) -> SafeString:
+    """A shape as a link for pointers, which the keyboard passes over; without an address the shape alone."""
+    if not href:
+        return shape
+    return format_html('<a href="{}" tabindex="-1" aria-label="{}">{}</a>', href, words, shape)
 
 
 def not_yet(share: float) -> SafeString | str:
@@ -95,24 +119,34 @@ def heat_row(
     label: str,
     hottest: int = 0,
     empty: float = 0.0,
+    address: Address | None = None,
 ) -> SafeString:
     """A cell per bin: six steps of one hue, dotted where nothing is known, none in the first `absent` ones.
 
-    `hottest` is that of all rows together; for `empty` see `not_yet`.
+    `hottest` is that of all rows together; for `empty` see `not_yet`, for `address` see `lane`.
     """
     top = max([hottest, *values], default=0)
     width = 100 / max(1, len(values))
     cells = []
     for index, value in list(enumerate(values))[absent:]:
         is_unknown = index < len(unknown) and unknown[index]
-        at = clock_text(start + timedelta(seconds=index * bin_s), today=start)
+        begin = start + timedelta(seconds=index * bin_s)
+        at = clock_text(begin, today=start)
         words = f"{at}: unknown" if is_unknown else f"{at}: {value:,} per {bin_text(bin_s)}"
-        paint = _UNKNOWN if is_unknown else format_html('class="h{}"', heat_step(value, top))
-        cells.append((paint, _percent(index * width), _percent(width * 0.91), words))
+        cell = format_html(
+            '<rect {} x="{}" width="{}" y="3" height="18" rx="1"><title>{}</title></rect>',
+            _UNKNOWN if is_unknown else format_html('class="h{}"', heat_step(value, top)),
+            _percent(index * width),
+            _percent(width * 0.91),
+            words,
+        )
+        href = "" if address is None else address(begin, begin + timedelta(seconds=bin_s))
+        cells.append((linked(href, words, cell),))
     return format_html(
-        '<svg height="24" role="img" aria-label="{}">{}{}</svg>',
+        '<svg height="24" role="{}" aria-label="{}">{}{}</svg>',
+        "img" if address is None else "group",
         f"{label}, {sum(values):,} in all",
-        format_html_join("", '<rect {} x="{}" width="{}" y="3" height="18" rx="1"><title>{}</title></rect>', cells),
+        format_html_join("", "{}", cells),
         not_yet(empty),
     )
 
@@ -204,74 +238,6 @@ def histogram(bars: Sequence[tuple[int | None, str, str]], *, label: str) -> Saf
             drawn,
         ),
     )
-
-
-def sankey(flows: Sequence[tuple[str, str, int]], *, marks_changes: bool = False) -> SafeString:
-    """What goes from where to where, as ribbons between two columns of bars, each side with its words and numbers.
-
-    With `marks_changes`, what changes its name is drawn darker than what keeps it. A table says the same.
-    """
-    left = _column((begin, number) for begin, _, number in flows)
-    right = _column((end, number) for _, end, number in flows)
-    height = f"{max(top + length for top, length, _ in (*left.values(), *right.values())):.0f}"
-    used: dict[tuple[int, str], float] = {}
-    ribbons = []
-    for begin, end, number in flows:
-        ends = []
-        for side, (column, name) in enumerate(((left, begin), (right, end))):
-            top, length, total = column[name]
-            thick = length * number / total
-            at = used.get((side, name), top)
-            used[side, name] = at + thick
-            ends += [at, at + thick]
-        ribbons.append(
-            ("flow moved" if marks_changes and begin != end else "flow", _ribbon(*ends), f"{begin} → {end}: {number:,}")
-        )
-    told = ", ".join(f"{begin} to {end} {number:,}" for begin, end, number in flows[:_MOST_TOLD])
-    return format_html(
-        '<svg class="sankey" height="{}" role="img" aria-label="{}">{}{}'
-        '<svg x="35%" width="30%" height="{}" viewBox="0 0 100 {}" preserveAspectRatio="none">{}</svg></svg>',
-        height,
-        f"From left to right: {told}",
-        _names(left, bar="34%", text="33%", anchor="end"),
-        _names(right, bar="65%", text="67%", anchor="start"),
-        height,
-        height,
-        format_html_join("", '<path class="{}" d="{}"><title>{}</title></path>', ribbons),
-    )
-
-
-def _column(parts: Iterable[tuple[str, int]]) -> dict[str, tuple[float, float, int]]:
-    """Where the bar of each name begins, how long it is, and its number; the greatest first."""
-    sums: dict[str, int] = {}
-    for name, number in parts:
-        sums[name] = sums.get(name, 0) + number
-    total, top = sum(sums.values()) or 1, 0.0
-    found = {}
-    for name, number in sorted(sums.items(), key=lambda item: (-item[1], item[0])):
-        length = max(_LEAST_NODE_PX, min(_SANKEY_PX, _USUAL_NODE_PX * len(sums)) * number / total)
-        found[name] = (top, length, number)
-        top += length + _NODE_GAP_PX
-    return found
-
-
-def _names(column: dict[str, tuple[float, float, int]], *, bar: str, text: str, anchor: str) -> SafeString:
-    rows = []
-    for name, (top, length, number) in column.items():
-        middle = top + length / 2
-        word, below = (f"{middle - 2:.1f}", anchor, name), (f"{middle + 12:.1f}", anchor, f"{number:,}")
-        rows.append((bar, f"{top:.1f}", f"{length:.1f}", text, *word, text, *below))
-    return format_html_join(
-        "",
-        '<rect class="wait" x="{}" width="1%" y="{}" height="{}"/>'
-        '<text class="strong" x="{}" y="{}" text-anchor="{}">{}</text><text x="{}" y="{}" text-anchor="{}">{}</text>',
-        rows,
-    )
-
-
-def _ribbon(left: float, left_end: float, right: float, right_end: float) -> str:
-    over = f"M0 {left:.1f} C50 {left:.1f} 50 {right:.1f} 100 {right:.1f}"
-    return f"{over} L100 {right_end:.1f} C50 {right_end:.1f} 50 {left_end:.1f} 0 {left_end:.1f} Z"
 
 
 def bullet(rate: float | None, threshold: float | None = None) -> SafeString:
@@ -387,7 +353,7 @@ def _coarse(spans: Iterable[_Span]) -> list[_Span]:
 def _bars(spans: Sequence[_Span], *, top_px: int) -> SafeString:
     """Rails first and trouble over them, never narrower than a pixel of a strip."""
     ordered = sorted(spans, key=lambda span: RANK[span.state] > RANK[State.CLOSED])
-    return format_html_join("", "{}", [(_bar(span, top_px),) for span in ordered])
+    return format_html_join("", "{}", [(linked(span.href, span.words, _bar(span, top_px)),) for span in ordered])
 
 
 def _bar(span: _Span, top_px: int) -> SafeString:

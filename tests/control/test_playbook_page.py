@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 
-from events import drawing
+from events.sankey import sankey
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import CompensationFinished
 from recovery_ops.rules.words import Compensation, CompensationOutcome, Verdict
@@ -52,8 +52,8 @@ def test_nothing_done_says_which_kind_of_nothing_it_is() -> None:
 
 
 def test_ribbons_are_as_thick_as_what_they_stand_for_and_changes_are_darker() -> None:
-    drawn = drawing.sankey([("failed", "failed", 60), ("failed", "answered", 40)], marks_changes=True)
+    drawn = sankey([("failed", "failed", 60), ("failed", "answered", 40)], marks_changes=True)
     ways = re.findall(r'class="(flow[^"]*)" d="M0 ([\d.]+) C50 .*? L100 .*? 0 ([\d.]+) Z"', drawn)
     thick = {name: float(end) - float(begin) for name, begin, end in ways}
     assert thick["flow"] / thick["flow moved"] == pytest.approx(1.5, rel=0.01)
-    assert "<b>" not in drawing.sankey([("<b>", "x", 1)])
+    assert "<b>" not in sankey([("<b>", "x", 1)])

@@ -47,7 +47,7 @@ from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.facets import Facet, facets_of
 from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
 from recovery_ops.control.views.paging import from_the_start, page, place_asked
-from recovery_ops.control.views.strip import Strip, capacity_rows, empty_share
+from recovery_ops.control.views.strip import Strip, capacity_rows, empty_share, twin_of
 from recovery_ops.control.views.tiles import Tile
 from recovery_ops.control.views.week import week_of
 from recovery_ops.rules.outages import OutageBounds
@@ -307,8 +307,9 @@ def _heat(sums: Sums, window: Window) -> Strip | None:
     """Rows of heat; None where no capacity error was counted."""
     bins = sums.capacity()
     start, end = bins.start, bins.start + timedelta(seconds=bins.bin_s * bins.length)
-    rows = list(capacity_rows(bins.since(window.began), empty_share(window.began, start, end)))
-    return Strip(rows=rows, axis=drawing.axis(start, end), bin_s=bins.bin_s) if rows else None
+    known = bins.since(window.began)
+    rows = list(capacity_rows(known, empty_share(window.began, start, end)))
+    return Strip(rows=rows, axis=drawing.axis(start, end), bin_s=bins.bin_s, twin=twin_of(known)) if rows else None
 
 
 def _newest_over(

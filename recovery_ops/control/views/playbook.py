@@ -10,10 +10,10 @@ from datetime import datetime
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from events import drawing
 from events.empties import none_in
 from events.pages import render_page
 from events.queries.plays import READ, PlayedRow, played
+from events.sankey import sankey
 from events.window import PRESETS, window_in
 from events.wording import category_text, count_text, lasted_text, listing
 from recovery_ops.control.views.runbooks import lines_of
@@ -74,7 +74,7 @@ def playbook(request: HttpRequest, *, environment: str) -> HttpResponse:
         "presets": PRESETS,
         "lines": [*_lines(found.rows, standing), _unproven(found.rows)],
         "flows": flows,
-        "sankey": drawing.sankey([(one.verdict, one.compensation, one.count) for one in flows]) if flows else "",
+        "sankey": sankey([(one.verdict, one.compensation, one.count) for one in flows]) if flows else "",
         "sentence": _sentence(flows, is_cut=found.is_cut),
         "source": f"of policy {version}" if version.isdigit() else "of the built-in policy",
         "empty": empty,

@@ -15,8 +15,8 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_http_methods
 
-from events import drawing
 from events.pages import render_page
+from events.sankey import sankey
 from events.wording import category_text, count_text, share_text
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.replays import cancel_replay, start_replay
@@ -185,7 +185,7 @@ def replay(request: HttpRequest, *, environment: str, number: int) -> HttpRespon
 def _sankey(endings: Sequence[Mapping[str, Any]]) -> str:
     """How affected calls end under the one policy and under the other, as a drawing; nothing where none is affected."""
     flows = [(str(one["old"]), str(one["new"]), int(one["calls"])) for one in endings]
-    return drawing.sankey(flows, marks_changes=True) if flows else ""
+    return sankey(flows, marks_changes=True) if flows else ""
 
 
 def _cancelled(request: HttpRequest, found: Replay) -> HttpResponse:

@@ -13,10 +13,10 @@ from django.http import HttpRequest, QueryDict
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from events.drawing import sankey
 from events.runs.asking import Runs, runs
 from events.runs.going import Reporting
 from events.runs.rows import RUNG_WORDS, RUNGS, RunStory, level_of
+from events.sankey import sankey
 from events.window import Window, window_in
 from events.wording import count_text
 from recovery_ops.control.exporting.runs import asked_of, before_of

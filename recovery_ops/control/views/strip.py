@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -10,13 +10,18 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from events import drawing, queries
-from events.rows import RANK, CapacityBins, Fleet, MajoritySegment
+from events.rows import RANK, CapacityBins, MajoritySegment
 from events.window import Window
-from events.wording import state_word
+from events.wording import bin_text, clock_text, count_text, listing, state_word
 from recovery_ops.rules.words import State
 
 MOST_CAPACITY = 6
 MOST_BREAKERS = 8
+MOST_SPELLS = 40
+"""Of the table of when breakers were not closed, the newest."""
+_LEAST_RANGE = timedelta(minutes=5)
+Lanes = Mapping[str, Sequence[MajoritySegment]]
+"""Breaker → what most of the fleet was in, without gaps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +35,48 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeatLine:
+    """What was counted of each backend in one bin; `counts` None: nobody lived to report."""
+
+    at: datetime
+    href: str
+    counts: Sequence[int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spell:
+    """A span in which most of the fleet had a breaker in another state than closed. `end` None: to the end."""
+
+    breaker: str
+    state: State | None
+    start: datetime
+    end: datetime | None
+    href: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Twin:
+    """What the lanes say as tables and in a sentence; each line leads to Timelines at its range.
+
+    `more` spells before those that are listed are left out.
+    """
+
+    sentence: str
+    bin_words: str
+    backends: Sequence[str] = ()
+    heat: Sequence[HeatLine] = ()
+    spells: Sequence[Spell] = ()
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Strip:
     """Lanes over one axis."""
 
     rows: Sequence[Row]
     axis: SafeString
     bin_s: int
+    twin: Twin | None = None
 
 
 def strip_of(environment: str, window: Window) -> Strip:
@@ -45,8 +86,73 @@ def strip_of(environment: str, window: Window) -> Strip:
     start, end = bins.start, bins.start + timedelta(seconds=bins.bin_s * bins.length)
     fleet = queries.fleet_lanes(environment, start=start, end=window.end, now=window.end, wants_causes=False)
     empty = empty_share(window.began, start, end)
-    rows = [*capacity_rows(bins.since(window.began), empty), *_breaker_rows(fleet, start, end, empty)]
-    return Strip(rows=rows, axis=drawing.axis(start, end), bin_s=bins.bin_s)
+    known, worst = bins.since(window.began), _worst_first(fleet)
+    rows = [*capacity_rows(known, empty), *_breaker_rows(worst, start, end, empty)]
+    return Strip(rows=rows, axis=drawing.axis(start, end), bin_s=bins.bin_s, twin=twin_of(known, worst, fleet))
+
+
+def timelines_at(start: datetime, end: datetime) -> str:
+    """Timelines at a range; with what is around it where it is short."""
+    around = max(timedelta(), _LEAST_RANGE - (end - start)) / 2
+    return f"{reverse('timelines')}?{Window(start=start - around, end=end + around).absolute_query}"
+
+
+def twin_of(bins: CapacityBins, drawn: Lanes | None = None, fleet: Lanes | None = None) -> Twin:
+    """The same lanes as tables: bins in which anything was counted or not known, and when the breakers that are drawn
+    were not closed; the sentence is about the whole fleet.
+    """
+    series = dict(list(bins.series.items())[:MOST_CAPACITY])
+    spells = sorted((one for name, lane in (drawn or {}).items() for one in _spells(name, lane)), key=_newest_first)
+    return Twin(
+        sentence=" ".join(filter(None, (_heat_words(bins, series), _breaker_words(fleet)))),
+        bin_words=bin_text(bins.bin_s),
+        backends=tuple(series),
+        heat=list(_heat_lines(bins, series)) if series else (),
+        spells=spells[:MOST_SPELLS],
+        more=max(0, len(spells) - MOST_SPELLS),
+    )
+
+
+def _heat_lines(bins: CapacityBins, series: Mapping[str, Sequence[int]]) -> Iterator[HeatLine]:
+    for place, at in enumerate(bins.starts()):
+        if place < bins.absent:
+            continue
+        counts = [values[place] for values in series.values()]
+        if bins.unknown[place] or any(counts):
+            href = timelines_at(at, at + timedelta(seconds=bins.bin_s))
+            yield HeatLine(at=at, href=href, counts=None if bins.unknown[place] else counts)
+
+
+def _spells(name: str, segments: Sequence[MajoritySegment]) -> Iterator[Spell]:
+    for place, one in enumerate(segments):
+        if one.is_there and one.state is not State.CLOSED:
+            end = None if place == len(segments) - 1 else one.end
+            href = timelines_at(one.start, one.end)
+            yield Spell(breaker=name, state=one.state, start=one.start, end=end, href=href)
+
+
+def _newest_first(one: Spell) -> tuple[float, str]:
+    return (-one.start.timestamp(), one.breaker)
+
+
+def _heat_words(bins: CapacityBins, series: Mapping[str, Sequence[int]]) -> str:
+    if not series:
+        return "No 429 and no 529 was counted."
+    total = sum(sum(values) for values in series.values())
+    per_bin = [sum(counts) for counts in zip(*series.values(), strict=True)]
+    worst = max(range(len(per_bin)), key=lambda place: per_bin[place])
+    most_of = max(series, key=lambda name: series[name][worst])
+    at = clock_text(bins.start + timedelta(seconds=worst * bins.bin_s), today=bins.start)
+    return f"{total:,} × 429 or 529, most from {at} on: {per_bin[worst]:,} per {bin_text(bins.bin_s)}, {most_of} ahead."
+
+
+def _breaker_words(fleet: Lanes | None) -> str:
+    if not fleet:
+        return ""
+    open_at_end = [name for name, segments in fleet.items() if segments[-1].state is not State.CLOSED]
+    if not open_at_end:
+        return f"At the end {count_text(len(fleet), 'breaker is', 'breakers are')} closed."
+    return f"At the end {listing(open_at_end, most=2)} not closed, of {count_text(len(fleet), 'breaker')}."
 
 
 def empty_share(began: datetime | None, start: datetime, end: datetime) -> float:
@@ -70,26 +176,32 @@ def capacity_rows(bins: CapacityBins, empty: float) -> Iterator[Row]:
             label=name,
             hottest=hottest,
             empty=0.0 if place else empty,
+            address=timelines_at,
         )
         yield Row(label=name, drawing=picture, value=f"{sum(values):,} in all")
 
 
-def _breaker_rows(fleet: Fleet, start: datetime, end: datetime, empty: float) -> Iterator[Row]:
-    """The breakers that were in most trouble, the worst at the end first; closed ones only while there is room."""
+def _breaker_rows(fleet: Lanes, start: datetime, end: datetime, empty: float) -> Iterator[Row]:
     if not fleet:
         return
     yield Row(label="Breakers, majority of the fleet")
-    worst_first = sorted(fleet, key=lambda name: (*_trouble(fleet[name]), name))
-    for place, name in enumerate(worst_first[:MOST_BREAKERS]):
-        segments = fleet[name]
+    for place, (name, segments) in enumerate(fleet.items()):
         last = segments[-1]
         standing = f"{last.worst_count} of {last.instances}" if last.worst else state_word(None)
         yield Row(
             label=name,
-            drawing=drawing.lane(segments, start=start, end=end, label=name, empty=0.0 if place else empty),
+            drawing=drawing.lane(
+                segments, start=start, end=end, label=name, empty=0.0 if place else empty, address=timelines_at
+            ),
             value=standing,
             href=reverse("breaker", args=[name]),
         )
+
+
+def _worst_first(fleet: Lanes) -> Lanes:
+    """The breakers that were in most trouble, the worst at the end first; closed ones only while there is room."""
+    worst_first = sorted(fleet, key=lambda name: (*_trouble(fleet[name]), name))
+    return {name: fleet[name] for name in worst_first[:MOST_BREAKERS]}
 
 
 def _trouble(segments: Sequence[MajoritySegment]) -> tuple[int, float]:
