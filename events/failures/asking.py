@@ -183,7 +183,7 @@ def counts_before(
     Only the marks are read, so it costs less than the range itself.
     """
     facts = _failures(environment, start - (end - start), start)
-    marks = facts.values_list(*_KINDS).order_by("-at_us", "-id")[: READ + 1]
+    marks = facts.values_list(*KINDS).order_by("-at_us", "-id")[: READ + 1]
     counts = Counter(cause_of(grouping, *kind) for kind in marks)
     return None if counts.total() > READ else counts
 
@@ -196,7 +196,7 @@ def counts_between(after: int, upto: int, *, environment: str, grouping: Groupin
     """
     ours = Q(environment=environment, event=FAILED)
     facts = Fact.objects.filter(pk__gt=after, pk__lte=upto).order_by()
-    marked = facts.annotate(mark=KeyTextTransform(_FINGERPRINT, "attributes")).values_list(*_KINDS)
+    marked = facts.annotate(mark=KeyTextTransform(_FINGERPRINT, "attributes")).values_list(*KINDS)
     found: dict[str, Came] = {}
     for *kind, number, last_us in marked.annotate(number=Count("id", filter=ours), last=Max("at_us", filter=ours)):
         if number:
@@ -215,7 +215,7 @@ def senders_between(
         "mark": KeyTextTransform(_FINGERPRINT, "attributes"),
         "version": KeyTextTransform(names.SERVICE_VERSION, "attributes"),
     }
-    marked = facts.annotate(**said).values_list(*_KINDS, "version", "agent_id")
+    marked = facts.annotate(**said).values_list(*KINDS, "version", "agent_id")
     rows = list(marked.annotate(number=Count("id", filter=ours), last=Max("at_us", filter=ours)))
     senders = Agent.objects.in_bulk({row[-3] for row in rows if row[-2]})
     found: dict[str, dict[tuple[str, str], Came]] = {}
@@ -242,7 +242,7 @@ def busiest_hours(environment: str, *, now: datetime, grouping: Grouping = AS_SE
     """How often each cause failed in its worst hour of the last day. One query, which counts all of that day."""
     facts = _failures(environment, now - timedelta(days=1), now).order_by()
     ago = (to_us(now) - F("at_us")) / (3600 * US_PER_S)
-    counted = facts.annotate(hour=ago).values_list(*_KINDS, "hour").annotate(number=Count("id"))
+    counted = facts.annotate(hour=ago).values_list(*KINDS, "hour").annotate(number=Count("id"))
     hours: Counter[tuple[str, int]] = Counter()
     for *kind, hour, number in counted:
         hours[cause_of(grouping, *kind), hour] += number
@@ -284,7 +284,8 @@ def is_known(environment: str, fingerprint: str, *, since: datetime) -> bool:
     return known.exists() or marked.filter(mark=fingerprint).exists()
 
 
-_KINDS = ("mark", "category", "operation", "provider", "model")
+KINDS = ("mark", "category", "operation", "provider", "model")
+"""What `cause_of` is told of a failure."""
 
 
 def cause_of(grouping: Grouping, mark: str | None, category: str, operation: str, provider: str, model: str) -> str:

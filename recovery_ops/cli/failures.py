@@ -31,7 +31,7 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     words = failures.add_subparsers(dest="word", required=True)
     shown = words.add_parser("list", help="the causes of the last hours, the most frequent first")
     add_paging(shown)
-    shown.add_argument("--state", help="only these: open, regressed, returned, archived or resolved")
+    shown.add_argument("--state", help="only these: open, pending, regressed, returned, archived or resolved")
     for word, brief in _ACTS.items():
         one = _act_word(words, word, brief)
         one.add_argument("fingerprints", nargs="+", metavar="fingerprint")
@@ -43,7 +43,9 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
             until.add_argument("--more", type=int, metavar="N", help="until it has failed so often again")
             until.add_argument("--escalating", action="store_true", help="until many more fail in an hour than usual")
         if word == "resolve":
-            one.add_argument("--next-version", action="store_true", help="only a newer version brings it back")
+            when = one.add_mutually_exclusive_group()
+            when.add_argument("--next-version", action="store_true", help="only a newer version brings it back")
+            when.add_argument("--clean-runs", type=int, metavar="N", help="once so many runs in a row ended without it")
     merge = _act_word(words, "merge", "make one cause of several; the first names the whole")
     merge.add_argument("fingerprints", nargs="+", metavar="fingerprint")
     split = _act_word(words, "split", "make a cause of those with one value")
@@ -65,7 +67,7 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     """Carry out one of the words."""
     if options.word == "list":
         return _list(console, options, say)
-    names = ("reason", "to", "for_s", "more", "fingerprint", "fingerprints", "field", "value")
+    names = ("reason", "to", "for_s", "more", "clean_runs", "fingerprint", "fingerprints", "field", "value")
     flags = ("dry_run", "escalating", "next_version")
     body = {
         name: value
@@ -98,9 +100,15 @@ def _cause(one: Mapping[str, Any]) -> list[str]:
     told = ", ".join(f"{became[name]} {words}" for name, words in _BECAME.items() if became[name])
     return [
         f"{one['fingerprint']} {one['failures']} × {one['category']} in {', '.join(one['operations'])}",
-        f"  {one['state']}, owner {owner}; last {one['last']}; “{one['message']}”",
+        f"  {one['state']}{_clean_words(one)}, owner {owner}; last {one['last']}; “{one['message']}”",
         *([f"  its newest runs: {told}"] if told else []),
     ]
+
+
+def _clean_words(one: Mapping[str, Any]) -> str:
+    if one["clean_runs"] is None:
+        return ""
+    return f" ({one['clean_runs_seen']} of {one['clean_runs']} clean runs)"
 
 
 def _told(result: Mapping[str, Any]) -> str:

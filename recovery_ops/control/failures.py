@@ -59,7 +59,7 @@ def standing_of(case: FailureCase | None, *, last: datetime | None, now: datetim
     if case is None:
         return Standing(state=FailureCase.OPEN, words="open", is_open=True, assigned_to="", version=0, case=None)
     state, words = _state_of(case, last, now)
-    is_open = state in (FailureCase.OPEN, FailureCase.REGRESSED, RETURNED)
+    is_open = state in (FailureCase.OPEN, FailureCase.REGRESSED, FailureCase.PENDING, RETURNED)
     return Standing(
         state=state, words=words, is_open=is_open, assigned_to=case.assigned_to, version=case.version, case=case
     )
@@ -70,6 +70,9 @@ def _state_of(case: FailureCase, last: datetime | None, now: datetime) -> tuple[
         return case.state, "resolved in the next version"  # whose failures they are is looked at by `keep_failures`
     if case.state == FailureCase.RESOLVED and last is not None and last > case.decided_at:
         return FailureCase.REGRESSED, "regressed"
+    if case.state == FailureCase.PENDING:
+        left = max(0, (case.clean_needed or 0) - case.clean_seen)
+        return case.state, f"resolves after {left:,} more clean {'run' if left == 1 else 'runs'}"
     if case.state != FailureCase.ARCHIVED:
         return case.state, case.state
     if case.archived_until is not None:

@@ -1,9 +1,9 @@
-"""When a cause of failures that was put away, or called done, comes back. Pure."""
+"""When a cause of failures that was put away, or called done, comes back, and when one is done with. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -28,6 +28,17 @@ class Hour(NamedTuple):
             return Hour(self.began, self.seen + more)
         # Nobody looked for more than an hour: what came meanwhile is of no one hour.
         return Hour(self.began + over * HOUR, more if over == 1 else 0)
+
+
+def clean_in_a_row(seen: int, ends: Iterable[datetime], *, failed_at: datetime | None) -> int:
+    """How many clean runs there are in a row, with those that ended at these moments after so many `seen` before.
+
+    A failure (`failed_at` the newest of them, None for none) begins the count anew, whatever it had come to: only what
+    ended later counts.
+    """
+    if failed_at is None:
+        return seen + sum(1 for _ in ends)
+    return sum(at > failed_at for at in ends)
 
 
 def escalates_at(usual: int) -> int:

@@ -15,11 +15,12 @@ from recovery_ops.control.actors import Actor
 from recovery_ops.control.failures import standing_of
 from recovery_ops.control.models import AuditEntry, FailureCase
 from recovery_ops.control.refusals import Refused
-from recovery_ops.control.returning import Hour, escalates_at, is_newer
-from recovery_ops.rules.words import Category
+from recovery_ops.control.returning import Hour, clean_in_a_row, escalates_at, is_newer
+from recovery_ops.rules.facts import RunFinished
+from recovery_ops.rules.words import Category, RunStatus
 from tests.control.test_api import Program
 from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, failed, heartbeat
+from tests.events.seeding import NOW, Story, counted, failed, heartbeat
 
 stored = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 WHY = "it waits for the release of the client"
@@ -62,6 +63,25 @@ def test_a_newer_version_is_one_that_came_after_those_known(version: str, known:
     assert is_newer(version, known) is newer
 
 
+@pytest.mark.parametrize(
+    ("seen", "ends_s", "failed_s", "in_a_row"),
+    [
+        (0, [], None, 0),
+        (4, [], None, 4),
+        (4, [1, 2], None, 6),
+        (4, [], 5, 0),
+        (4, [1, 2, 7], 5, 1),
+        (4, [5], 5, 0),
+        (4, [6, 7, 8], 5, 3),
+    ],
+)
+def test_a_failure_begins_the_count_of_clean_runs_anew(
+    seen: int, ends_s: list[int], failed_s: int | None, in_a_row: int
+) -> None:
+    failed_at = None if failed_s is None else NOW + timedelta(seconds=failed_s)
+    assert clean_in_a_row(seen, [NOW + timedelta(seconds=s) for s in ends_s], failed_at=failed_at) == in_a_row
+
+
 def who() -> dict[str, Any]:
     by = Actor(name="ana", kind="person", channel="web", may=lambda permission, environment: True, user_id=None)
     return {"by": by, "environment": "dev", "reason": WHY, "now": NOW}
@@ -70,6 +90,17 @@ def who() -> dict[str, Any]:
 def fails(times: int, *, ago_s: float, version: str = "2.8.1", instance: str = "r-0", name: str = "one") -> None:
     told = [failed(Category.TIMEOUT, "crm.update", fingerprint=name)] * times
     Story().tell(*told, at=ago_s, instance=instance, version=version).store()
+
+
+def ends(*runs: str, ago_s: float, instance: str = "r-0", status: RunStatus = RunStatus.SUCCEEDED) -> None:
+    story = Story()
+    for run in runs:
+        story.tell(RunFinished(status=status, duration_s=1.0), at=ago_s, instance=instance, run=run)
+    story.store()
+
+
+def calls(*, ago_s: float, instance: str = "r-0", operation: str = "crm.update") -> None:
+    Story().tell(counted(3, operation), at=ago_s, instance=instance).store()
 
 
 def look(after_s: float) -> int:
@@ -148,6 +179,55 @@ class TestStored:
         assert look(4) == 0
         fails(1, ago_s=-5, version="2.9.0")
         assert look(6) == 1
+
+    def test_it_is_done_with_after_clean_runs_in_a_row(self) -> None:
+        fails(1, ago_s=600)
+        case = triage("resolve", fingerprint="one", clean_runs=3, **who()).object
+        assert standing_of(case, last=NOW, now=NOW).is_open
+        assert standing_of(case, last=NOW, now=NOW).words == "resolves after 3 more clean runs"
+        ends("a", "b", "c", "d", ago_s=-1)
+        assert look(2) == 0, "nobody is known to call it"
+        calls(ago_s=-3)
+        ends("e", "f", ago_s=-4)
+        ends("g", "h", "i", ago_s=-4, instance="r-elsewhere")
+        ends("j", ago_s=-4, status=RunStatus.FAILED)
+        assert look(5) == 0
+        case = FailureCase.objects.get()
+        assert standing_of(case, last=NOW, now=NOW).words == "resolves after 1 more clean run"
+        told = failed(Category.TIMEOUT, "crm.update", fingerprint="one")
+        Story().tell(told, at=-6, instance="r-0", run="met").store()
+        ends("met", "k", "l", ago_s=-7)
+        assert look(8) == 0, "the failure begins the count anew, and its run is not clean"
+        assert FailureCase.objects.get().clean_seen == 2
+        ends("m", ago_s=-9)
+        assert look(10) == 1
+        assert look(11) == 0
+        held = FailureCase.objects.get()
+        assert (held.state, held.clean_needed, held.reason) == (
+            *("resolved", None),
+            "3 clean runs, one after the other, without it.",
+        )
+        assert AuditEntry.objects.latest("number").verb == "failure.resolve"
+        fails(1, ago_s=-12)
+        assert look(13) == 1
+        assert FailureCase.objects.get().state == "regressed"
+
+    def test_after_clean_runs_is_said_by_form_program_and_bulk(self) -> None:
+        fails(1, ago_s=600)
+        fails(1, ago_s=500, name="two")
+        client = signed_in()
+        assert "after clean runs" in text_of(client.get("/failures/act/resolve?fingerprint=one"))
+        said = {"fingerprint": ["one", "two"], "how": "clean", "clean_runs": "12", "reason": WHY}
+        assert client.post("/failures/act/resolve", said).status_code == 303
+        page = text_of(client.get("/failures")).replace("\N{NO-BREAK SPACE}", " ")
+        assert page.count("resolves after 12 more clean runs") == 2
+        assert client.post("/failures/act/resolve", said | {"fingerprint": "one", "clean_runs": ""}).status_code == 422
+        body = {"reason": WHY, "verb": "resolve", "fingerprints": ["one"], "clean_runs": 5}
+        assert Program().post("failures", body)[1]["refused"] == 0
+        rows = {row["fingerprint"]: row for row in Program().get("failures?state=pending")[1]["failures"]}
+        assert {name: row["clean_runs"] for name, row in rows.items()} == {"one": 5, "two": 12}
+        both = Program().post("failures", body | {"next_version": True})[1]
+        assert "clean_runs" in both["results"][0]["problem"]["fields"]
 
     def test_resolved_now_and_in_the_next_version_are_two_decisions(self) -> None:
         fails(1, ago_s=600)

@@ -11,6 +11,7 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from events.failures.asking import busiest_hours, is_known, last_number, versions_known
+from events.failures.clean import operations_by_cause
 from events.failures.grouping import SPLIT_FIELDS, split_name
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
 from recovery_ops.control.actors import Actor
@@ -23,6 +24,7 @@ MERGE_MOST = 20
 LEAST_ARCHIVE_S = 60.0
 LONGEST_ARCHIVE_S = 90 * 24 * 3600.0
 MOST_MORE = 100_000
+MOST_CLEAN_RUNS = 10_000
 _LATELY = timedelta(days=31)
 """What was not seen for longer is on no page any more."""
 
@@ -32,7 +34,8 @@ class Triaging(Asked):
 
     `to` is a person's name (assign). `for_s` how long, `more` how many further failures, or `escalating` until there
     are many more than is usual (archive); `busiest` is what is usual, by cause, where it was read already.
-    `next_version` whether failures of newer versions only count (resolve).
+    `next_version` whether failures of newer versions only count, `clean_runs` after how many clean runs in a row it is
+    done with (resolve); `operations` is where each cause failed, where it was read already.
     """
 
     fingerprint: Required[str]
@@ -43,6 +46,8 @@ class Triaging(Asked):
     escalating: NotRequired[bool]
     busiest: NotRequired[Mapping[str, int]]
     next_version: NotRequired[bool]
+    clean_runs: NotRequired[int | None]
+    operations: NotRequired[Mapping[str, Sequence[str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +101,9 @@ def _busiest(environment: str, now: datetime) -> Mapping[str, int]:
 
 
 def _resolve(case: FailureCase, attempt: Attempt, asked: Triaging) -> bool:
-    is_next = bool(asked.get("next_version"))
+    is_next, clean_runs = bool(asked.get("next_version")), asked.get("clean_runs")
+    if clean_runs is not None:
+        return _pend(case, attempt, clean_runs, asked)
     if case.state == FailureCase.RESOLVED and is_next == (case.versions is not None):
         return False
     known = versions_known(case.environment) if is_next else None
@@ -108,6 +115,31 @@ def _resolve(case: FailureCase, attempt: Attempt, asked: Triaging) -> bool:
     return True
 
 
+def _pend(case: FailureCase, attempt: Attempt, clean_runs: int, asked: Triaging) -> bool:
+    """It waits for so many clean runs in a row, of instances that call what it failed in."""
+    if asked.get("next_version"):
+        fault = "is given, or next_version is, and one of them only"
+        detail = "It is resolved in the next version, or after clean runs: choose one."
+        raise Refused("invalid", detail, fields={"clean_runs": fault})
+    if not 1 <= clean_runs <= MOST_CLEAN_RUNS:
+        fault = f"is from 1 to {MOST_CLEAN_RUNS}"
+        raise Refused("invalid", f"From 1 to {MOST_CLEAN_RUNS:,} clean runs.", fields={"clean_runs": fault})
+    operations = asked.get("operations", {}).get(case.fingerprint)
+    if not operations:
+        fault = "needs a cause that failed lately in an operation"
+        detail = "None of the newest failures is of this cause: which runs would be clean cannot be told."
+        raise Refused("no_operation", detail, fields={"clean_runs": fault})
+    if case.state == FailureCase.PENDING and case.clean_needed == clean_runs:
+        return False
+    _decided(case, FailureCase.PENDING, attempt)
+    case.clean_needed, case.clean_operations, case.clean_agents = clean_runs, list(operations), []
+    return True
+
+
+def _operations(environment: str, now: datetime) -> Mapping[str, list[str]]:
+    return operations_by_cause(environment, start=now - _LATELY, end=now, grouping=grouping_of(environment))
+
+
 def _reopen(case: FailureCase, attempt: Attempt, asked: Triaging) -> bool:
     return case.state != FailureCase.OPEN and _decided(case, FailureCase.OPEN, attempt)
 
@@ -115,6 +147,7 @@ def _reopen(case: FailureCase, attempt: Attempt, asked: Triaging) -> bool:
 def _decided(case: FailureCase, state: str, attempt: Attempt) -> bool:
     case.state, case.decided_at, case.decided_by, case.reason = state, attempt.now, attempt.by.name, attempt.reason
     case.seen_more, case.counted_to, case.versions = 0, last_number(), None
+    case.clean_needed, case.clean_seen, case.clean_operations, case.clean_agents = None, 0, None, None
     if state != FailureCase.ARCHIVED:
         case.archived_until, case.archived_more, case.archived_usual = None, None, None
     return True
@@ -158,6 +191,8 @@ def triage(verb: str, **asked: Unpack[Triaging]) -> Done[FailureCase]:
         if asked.get("escalating") and "busiest" not in asked:
             # Before anything is written: on SQLite nobody else could write while all of a day is counted.
             asked["busiest"] = _busiest(environment, attempt.now)
+        if asked.get("clean_runs") is not None and "operations" not in asked:
+            asked["operations"] = _operations(environment, attempt.now)
         return carry_out(attempt, write, recall=lambda entry: FailureCase.objects.get(pk=(entry.after or {})["id"]))
 
 
@@ -179,6 +214,8 @@ def triage_each(
     names = list(dict.fromkeys(fingerprints))
     if asked.get("escalating"):
         asked["busiest"] = _busiest(environment, asked.get("now") or timezone.now())
+    if asked.get("clean_runs") is not None:
+        asked["operations"] = _operations(environment, asked.get("now") or timezone.now())
     for place, name in enumerate(names):
         own = key if key is None or len(names) == 1 else f"{key[:40]}-{place}"
         try:
@@ -310,6 +347,7 @@ def told(case: FailureCase) -> Mapping[str, Any]:
         "archived_more": case.archived_more,
         "archived_usual": case.archived_usual,
         "next_version_after": case.versions,
+        "clean_runs": case.clean_needed,
     }
 
 

@@ -33,8 +33,15 @@ from recovery_ops.control.models import FailureGrouping
 from recovery_ops.control.refusals import Refused
 
 BULK_MOST = 200
-STATES = ("open", "regressed", "returned", "archived", "resolved")
-_FIELDS: dict[str, type] = {"to": str, "for_s": float, "more": int, "escalating": bool, "next_version": bool}
+STATES = ("open", "pending", "regressed", "returned", "archived", "resolved")
+_FIELDS: dict[str, type] = {
+    "to": str,
+    "for_s": float,
+    "more": int,
+    "escalating": bool,
+    "next_version": bool,
+    "clean_runs": int,
+}
 
 
 class Failures(Api):
@@ -193,6 +200,8 @@ def _of_failure(one: Fingerprint, standing: Standing, mix: Mix, question: int | 
         "seen_more": case.seen_more if case else 0,
         "archived_usual": case.archived_usual if case else None,
         "next_version_after": case.versions if case else None,
+        "clean_runs": case.clean_needed if case else None,
+        "clean_runs_seen": case.clean_seen if case else 0,
         "decided_by": case.decided_by if case else "",
         "reason": case.reason if case else "",
     }

@@ -15,8 +15,8 @@ class FailureCase(models.Model):
     `version` counts the decisions: who acts on an older one is told what happened meanwhile.
     """
 
-    OPEN, ARCHIVED, RESOLVED, REGRESSED = "open", "archived", "resolved", "regressed"
-    STATES = (OPEN, ARCHIVED, RESOLVED, REGRESSED)
+    OPEN, ARCHIVED, RESOLVED, REGRESSED, PENDING = "open", "archived", "resolved", "regressed", "pending"
+    STATES = (OPEN, ARCHIVED, RESOLVED, REGRESSED, PENDING)
 
     environment = environment_field()
     fingerprint = models.CharField(max_length=FINGERPRINT_CHARS)
@@ -39,6 +39,12 @@ class FailureCase(models.Model):
     versions = models.JSONField(
         null=True, help_text="It is resolved in the next version: service → the versions known when that was said."
     )
+    clean_needed = models.IntegerField(
+        null=True, help_text="Pending: it is resolved after so many clean runs, one after the other."
+    )
+    clean_seen = models.IntegerField(default=0, help_text="Clean runs since it was decided, or since it failed last.")
+    clean_operations = models.JSONField(null=True, help_text="The operations that it failed in.")
+    clean_agents = models.JSONField(null=True, help_text="Instances (agents' numbers) that called one since then.")
     seen_more = models.IntegerField(default=0, help_text="Failures that came in since it was decided.")
     counted_to = models.BigIntegerField(default=0, help_text="The number of the last fact counted for that.")
 

@@ -20,6 +20,7 @@ from events.pages import render_page
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.failures import (
     ACTS,
+    MOST_CLEAN_RUNS,
     MOST_MORE,
     Result,
     merge_failures,
@@ -88,8 +89,9 @@ class TriageForm(forms.Form):
         choices=[*((str(s), word) for s, word in _ARCHIVES), ("more", "more"), ("escalating", "escalating")],
         required=False,
     )
-    how = forms.ChoiceField(choices=[("now", "now"), ("next", "next")], required=False)
+    how = forms.ChoiceField(choices=[("now", "now"), ("next", "next"), ("clean", "clean")], required=False)
     more = forms.IntegerField(min_value=1, max_value=MOST_MORE, required=False)
+    clean_runs = forms.IntegerField(min_value=1, max_value=MOST_CLEAN_RUNS, required=False)
     confirm = forms.CharField(max_length=8, required=False)
     version = forms.IntegerField(min_value=0, required=False)
     key = forms.CharField(max_length=40, required=False)
@@ -187,6 +189,8 @@ class _Asked:
             more["for_s"] = float(cleaned["until"] or 86_400)
         if self.verb == "resolve":
             more["next_version"] = cleaned["how"] == "next"
+            if cleaned["how"] == "clean":
+                more["clean_runs"] = cleaned["clean_runs"] or 0
         results = triage_each(
             "unassign" if self.verb == "assign" and not cleaned["to"] else self.verb,
             self.names,

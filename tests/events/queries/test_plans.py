@@ -20,6 +20,7 @@ from events.capacity.following import EVERY_S, follow_runs
 from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
 from events.failures.asking import counts_between, last_number, senders_between
+from events.failures.clean import callers_between, causes_met, ends_between
 from events.models import Agent, Fact
 from events.queries import fleet_bins, moves
 from events.recoveries.summing import sum_days
@@ -159,6 +160,9 @@ def test_every_look_of_the_worker_finds_what_it_reads_by_an_index(engine: str) -
         "causes that are back": lambda: keep_failures("dev", now=now),
         "what came of causes": lambda: counts_between(0, newest, environment="dev"),
         "who told of causes": lambda: senders_between(0, newest, environment="dev"),
+        "who called operations": lambda: callers_between(0, newest, environment="dev"),
+        "runs that ended": lambda: ends_between(0, newest, environment="dev"),
+        "what these runs met": lambda: causes_met("dev", [f"run-{number}" for number in range(3)]),
         "quorums": lambda: keep_quorum("dev", now=now),
         "retry budgets": lambda: watch("dev", now),
         "news for people": lambda: tell("dev", now),
