@@ -80,6 +80,7 @@ AGENT_GROUPS: dict[str, dict[str, Any]] = {
         "runs_in_flight": 0,
         "outbox_pending": 0,
         "outbox_dropped": 0,
+        "region": "",
     },
     "revision": {"revision": 0, "config_hash": ""},
     "applied": {"applied_us": None, "applied_revision": 0, "clamped": "[]"},
@@ -136,6 +137,7 @@ def _heartbeat(row: Row) -> tuple[Any, ...]:
             whole_of(given.get(_A[name]))
             for name in ("schema_version", "breakers_open", "runs_in_flight", "outbox_pending", "outbox_dropped")
         ),
+        row.region or "",  # a heartbeat calls nothing: its region is that of the process
     )
 
 

@@ -97,7 +97,7 @@ class Agent(models.Model):
     """One instance of one service in one environment, as its facts describe it. Folded.
 
     Four groups of columns follow four kinds of facts, each by its own position: `version, group` any fact;
-    `status … outbox_dropped` the newest heartbeat; `revision, config_hash` the newest heartbeat or
+    `status … region` the newest heartbeat; `revision, config_hash` the newest heartbeat or
     desired_state_applied; `rejected_…` the newest desired_state_rejected. A rejection counts only while
     `rejected_us > applied_us`. Seen times are the server's, the rest are the facts' own.
     """
@@ -122,6 +122,7 @@ class Agent(models.Model):
     runs_in_flight = models.IntegerField(default=0)
     outbox_pending = models.BigIntegerField(default=0)
     outbox_dropped = models.BigIntegerField(default=0)
+    region = models.CharField(max_length=NAME_CHARS, default="", db_default="", help_text="Where it runs, if it said.")
 
     revision_position = _position()
     revision = models.BigIntegerField(default=0)

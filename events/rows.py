@@ -44,6 +44,8 @@ class AgentRow:
     runs_in_flight: int
     outbox_pending: int
     outbox_dropped: int
+    region: str = ""
+    """Where it runs (`cloud.region` of its resource), as its newest heartbeat says; empty where it does not."""
 
     @property
     def is_follower(self) -> bool:

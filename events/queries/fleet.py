@@ -64,6 +64,7 @@ def agent_row(agent: Agent, now: datetime) -> AgentRow:
         runs_in_flight=agent.runs_in_flight,
         outbox_pending=agent.outbox_pending,
         outbox_dropped=agent.outbox_dropped,
+        region=agent.region,
     )
 
 

@@ -26,6 +26,7 @@ from events.queries.plays import played
 from events.queries.retrying import calls_and_retries
 from events.queries.sums import calls_between, sums_earlier
 from events.queries.weekly import capacity_week
+from events.queries.workload import workloads
 from events.recoveries.asking import today_of, two_spans
 from events.runs import asking as runs
 from recovery_ops.control.impact import impact_of
@@ -168,6 +169,7 @@ def _of_instances(place: Place) -> Iterator[_Asked]:
     agents = queries.fleet(environment, now=now)
     ids = [agent.id for agent in agents]
     yield "gate of a rollout", lambda: counted(environment, ids, start=now - _ROLLOUT, end=now)
+    yield "what instances do", lambda: workloads(environment, agents, now=now)
     yield "breakers among some instances", lambda: counts_among(environment, ids[::2], ids[1::2], now=now)
     yield "calls under way", lambda: in_flight(environment, now=now)
     yield "providers of breakers", lambda: providers_of(environment, now=now)

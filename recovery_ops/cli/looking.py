@@ -22,6 +22,7 @@ _FLEET = (
     ("service", "only this service"),
     ("group", "only this group"),
     ("version", "only this version"),
+    ("region", "only those that run in this region"),
     ("label", "only with this label"),
     ("state", "only those that report, start, run, drain or are unreachable: reporting, starting …"),
 )
@@ -169,7 +170,18 @@ def _agent(one: Mapping[str, Any]) -> Iterable[str]:
     )
     labels = f" ({', '.join(one['labels'])})" if one["labels"] else ""
     named = f"{one['service']}/{one['instance']} {one['version'] or '-'}{labels}"
-    yield f"{named}: {standing}, revision {one['revision']}{refused}"
+    yield "; ".join((f"{named}: {standing}, revision {one['revision']}{refused}", *_at_work(one)))
+
+
+def _at_work(one: Mapping[str, Any]) -> Iterable[str]:
+    if one["region"]:
+        yield f"in {one['region']}"
+    yield {None: "run not told", "": "at no run"}.get(one["current_run"]) or f"at run {one['current_run']}"
+    if one["attempts"]:
+        yield f"{one['successes'] / one['attempts']:.1%} of {one['attempts']} attempts went well"
+    else:
+        yield "calls not told" if one["calls"] is None else "no calls"
+    yield "tokens not told" if one["tokens_per_min"] is None else f"{one['tokens_per_min']:,.0f} tokens a minute"
 
 
 def _override(one: Mapping[str, Any]) -> Iterable[str]:

@@ -16,6 +16,7 @@ ASKS = {
     "service": "only instances of this service",
     "group": "only instances of this group",
     "version": "only instances of this version",
+    "region": "only instances that run in this region",
     "label": "only instances that people gave this label",
     "state": f"one of {', '.join(STATES)}",
     "silent_s": "only instances that were last heard of so many seconds ago at least",
@@ -30,6 +31,7 @@ class FleetFilter(Narrowed):
     service: str = ""
     group: str = ""
     version: str = ""
+    region: str = ""
     label: str = ""
     state: str = ""
     silent_s: str = ""
@@ -47,6 +49,7 @@ class FleetFilter(Narrowed):
             self.service in ("", agent.service)
             and self.group in ("", agent.group)
             and self.version in ("", agent.version)
+            and self.region in ("", agent.region)
             and (not self.label or self.label.lower() in labels)
             and (self.state in ("", status_of(agent)) or (self.state == REPORTING and agent.is_reachable))
             and (not self.silent_s or silent_s >= float(self.silent_s))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 from events.models import Agent
+from events.queries import workload
 from recovery_ops.control.models import AuditEntry, InstanceLabels
 from recovery_ops.control.roles import Role
-from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected, GateClosed
-from recovery_ops.rules.words import Category, State
+from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected, GateClosed, RunFinished, RunStarted
+from recovery_ops.rules.words import Category, RunStatus, State
 from tests.control.test_api import Program
 from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
-from tests.events.seeding import Story, ago, failed, heartbeat, moved
+from tests.events.seeding import Story, ago, counted, failed, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -218,3 +220,66 @@ def test_names_from_outside_are_shown_and_never_run() -> None:
         page = signed_in().get(f"/agents{query}")
         assert page.status_code == 200
         assert "<img" not in page.content.decode()
+
+
+def busy_fleet() -> None:
+    """Of `research` b-0 is at run-2 and counts, b-1 counts no tokens, b-2 is idle; p-0 is a plain sender."""
+    story = Story()
+    story.tell(RunStarted(name="task"), at=300, instance="b-0", run="run-1")
+    story.tell(RunStarted(name="task"), at=200, instance="b-0", run="run-2")
+    story.tell(RunStarted(name="task"), at=100, instance="b-0", run="run-3")
+    story.tell(RunFinished(status=RunStatus.SUCCEEDED, duration_s=9.0), at=90, instance="b-1", run="run-3")
+    spent: dict[str, Any] = {"successes": 9, "input_tokens": 5_000, "output_tokens": 1_000}
+    story.tell(counted(10, **spent), at=1_000, instance="b-0")
+    story.tell(counted(10, **spent), at=800, instance="b-0").tell(counted(10, **spent), at=20, instance="b-0")
+    story.tell(counted(4), at=20, instance="b-1")
+    story.tell(heartbeat(runs_in_flight=1, uptime_s=3_600.0), at=5, received=2_000, instance="b-0", region="eu-west-1")
+    story.tell(heartbeat(runs_in_flight=1), at=5, instance="b-1")
+    # It began a run before it was started anew: that one is over, whatever was told of it.
+    story.tell(RunStarted(name="task"), at=300, instance="b-2", run="run-4")
+    story.tell(heartbeat(uptime_s=60.0), at=5, instance="b-2", region="us-east-1")
+    story.tell(failed(), at=5, instance="p-0")
+    story.store()
+
+
+def test_each_instance_says_where_it_runs_and_what_it_does() -> None:
+    busy_fleet()
+    found = {one["instance"]: one for one in Program("read").get("fleet")[1]["agents"]}
+    assert {name: (one["region"], one["current_run"]) for name, one in found.items()} == {
+        "b-0": ("eu-west-1", "run-2"),
+        "b-1": ("", None),
+        "b-2": ("us-east-1", ""),
+        "p-0": ("", None),
+    }
+    # Two of its three counts are of the last quarter of an hour.
+    figures = ("calls", "attempts", "successes", "tokens_per_min")
+    assert {name: [one[figure] for figure in figures] for name, one in found.items()} == {
+        "b-0": [20, 20, 18, 800.0],
+        "b-1": [4, 4, 4, None],
+        "b-2": [0, 0, 0, 0.0],
+        "p-0": [None, None, None, None],
+    }
+    client = signed_in(Role.VIEWER)
+    [row] = client.get("/agents?region=eu-west-1&format=json").json()["rows"]
+    assert [row[name] for name in ("region", "current run", "attempts", "success rate", "tokens / min")] == [
+        *("eu-west-1", "run-2", 20, 0.9, 800.0)
+    ]
+    page = client.get("/agents?region=eu-west-1")
+    assert '<a href="/runs/run-2" title="run-2"><code>run-2</code></a>' in page.content.decode()
+    assert "90 % of 20" in text_of(page)
+    assert "not told" in text_of(client.get("/agents?q=p-0"))
+    assert "counted in the last 15 min" in text_of(page)
+    assert re.findall(r'data-key="region-research-([^"]*)"', client.get("/agents?view=regions").content.decode()) == [
+        *("", "eu-west-1", "us-east-1")
+    ]
+
+
+def test_of_a_large_fleet_the_counts_reach_back_less_far_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workload, "READ", 1)
+    busy_fleet()
+    told = Program("read").get("fleet")[1]
+    assert told["counted_since"] == ago(20).isoformat(timespec="milliseconds")
+    assert {one["instance"]: one["calls"] for one in told["agents"]}["b-0"] == 10
+    assert "as far back as the newest counts reach" in text_of(signed_in(Role.VIEWER).get("/agents"))
+    # The beginnings that were read reach back to run-3 alone, which has ended: at which run it is, is not known.
+    assert {one["instance"]: one["current_run"] for one in told["agents"]}["b-0"] is None

@@ -106,6 +106,7 @@ def test_no_number_is_no_limit(operator: Operator, capsys: pytest.CaptureFixture
 def test_who_reports_what_is_imposed_and_which_wins(operator: Operator) -> None:
     assert operator.run("agents") == cli.DONE
     assert operator.said[0].startswith("research/r-0 ")
+    assert operator.said[0].endswith("; at no run; no calls; 0 tokens a minute")
     assert len(operator.said) == 3
     assert operator.run("label", "research", "r-1", "--labels", "eu, vip") == cli.DONE
     assert operator.said == ["research/r-1: eu, vip"]

@@ -48,12 +48,14 @@ class Story:
         instance: str = "a-1",
         service: str = "research",
         version: str = "",
+        region: str = "",
         received: float | None = None,
         **record: Any,
     ) -> Story:
         """These facts happened so many seconds ago, and were received then or so many seconds ago."""
         at_ns = int(ago(at).timestamp() * 1000) * 1_000_000
-        said = {names.SERVICE_VERSION: version} if version else {}
+        told_of = {names.SERVICE_VERSION: version, names.ATTRIBUTES["region"]: region}
+        said = {name: value for name, value in told_of.items() if value}
         batch = Batch({names.SERVICE_NAME: service, names.SERVICE_INSTANCE_ID: instance, **said}, "tests")
         for fact in facts:
             number = next(_numbers)

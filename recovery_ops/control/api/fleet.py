@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from events.queries import breaker, breakers, fleet, instance_states, settings_in_force
+from events.queries.workload import workloads
 from recovery_ops.control import actions, documents
 from recovery_ops.control.actions import Done, bulk, checks
 from recovery_ops.control.actions.labelling import label_instance, labels_by_instance
@@ -66,7 +67,11 @@ class Status(Api):
 
 
 class Fleet(Api):
-    """`GET /api/v1/fleet`: the instances that reported within a day, by service and name."""
+    """`GET /api/v1/fleet`: the instances that reported within a day, by service and name.
+
+    `calls`, `attempts`, `successes` and `tokens_per_min` are what each counted since `counted_since`, a quarter of an
+    hour at most; `current_run` is empty where it is at none. All of them are null where it was not told.
+    """
 
     asks = paged() | FLEET_ASKS
 
@@ -79,11 +84,17 @@ class Fleet(Api):
             if asked.keeps(one, now, labels.get((one.service, one.instance), ()))
         ]
         rows, further = page_of(request, found, lambda row: (row.service, row.instance, row.id), (str, str, int))
+        work = workloads(self.environment, rows, now=now)
         return Response(
             {
                 "environment": self.environment,
                 "revision": current_revision(self.environment),
-                "agents": [documents.of_agent(row, labels.get((row.service, row.instance), ())) for row in rows],
+                "counted_since": documents_intent.moment(work.since),
+                "agents": [
+                    documents.of_agent(row, labels.get((row.service, row.instance), ()))
+                    | documents.of_workload(work.by_agent[row.id])
+                    for row in rows
+                ],
                 "next": further,
             }
         )

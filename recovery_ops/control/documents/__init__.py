@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from events.queries.workload import Workload
 from events.rows import AgentRow, BreakerRow, InstanceState
 from recovery_ops.control.actions import Done, is_review_needed
 from recovery_ops.control.desired import ApplySummary, LivePolicy
@@ -364,6 +365,18 @@ def of_agent(row: AgentRow, labels: Sequence[str] = ()) -> Document:
         "runs_in_flight": row.runs_in_flight,
         "outbox_pending": row.outbox_pending,
         "outbox_dropped": row.outbox_dropped,
+        "region": row.region,
+    }
+
+
+def of_workload(work: Workload) -> Document:
+    """What an instance does; null for what it did not tell."""
+    return {
+        "current_run": work.current_run,
+        "calls": work.calls,
+        "attempts": work.attempts,
+        "successes": work.successes,
+        "tokens_per_min": None if work.tokens_per_min is None else round(work.tokens_per_min, 1),
     }
 
 

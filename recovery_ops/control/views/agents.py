@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from urllib.parse import urlencode
 
@@ -19,6 +19,7 @@ from events.empties import Empty, no_agent, relaxed
 from events.exports import Cell, is_asked, rows_answer
 from events.narrowing import one_of
 from events.pages import render_page
+from events.queries.workload import Workload, Workloads, workloads
 from events.rows import AgentRow
 from events.wording import listing
 from recovery_ops.control.actions.labelling import labels_by_instance
@@ -35,7 +36,14 @@ from recovery_ops.rules.words import ApplyStatus
 
 MOST = 100
 MOST_CELLS = 2_000
-VIEWS = {"table": "Table", "grid": "Grid", "versions": "By version", "groups": "By group", "labels": "By label"}
+VIEWS = {
+    "table": "Table",
+    "grid": "Grid",
+    "versions": "By version",
+    "regions": "By region",
+    "groups": "By group",
+    "labels": "By label",
+}
 _YOUNG_S = 600
 _ORDER = (
     ApplyStatus.UNREACHABLE,
@@ -67,6 +75,7 @@ class Row:
     agent: AgentRow
     apply: ApplyStatus
     obeys: str
+    work: Workload
     labels: Sequence[str] = ()
 
     @property
@@ -82,6 +91,7 @@ class Row:
 
 _IN_COMMON: Mapping[str, tuple[str, Callable[[Row], Sequence[str]]]] = {
     "versions": ("version", lambda row: [row.agent.version]),
+    "regions": ("region", lambda row: [row.agent.region]),
     "groups": ("group", lambda row: [row.agent.group]),
     "labels": ("label", lambda row: row.labels or [""]),
 }
@@ -90,7 +100,7 @@ _IN_COMMON: Mapping[str, tuple[str, Callable[[Row], Sequence[str]]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommonLine:
-    """The instances of one service that have a version, a group or a label in common; `name` is empty for none."""
+    """The instances of one service that have one of `_IN_COMMON` in common; `name` is empty for none."""
 
     service: str
     name: str
@@ -108,13 +118,14 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
     standing = Standing(environment, now=now)
     fleet = queries.fleet(environment, now=now)
     labels = labels_by_instance(environment)
-    rows = sorted((_row(agent, standing, labels) for agent in fleet), key=_place)
+    work = workloads(environment, fleet, now=now)
+    rows = sorted((_row(agent, standing, labels, work) for agent in fleet), key=_place)
     asked = FleetFilter.of(request.GET)
     kept = [row for row in rows if asked.keeps(row.agent, now, row.labels)]
     counts = {status.value: sum(row.apply is status for row in kept) for status in _ORDER}
     chosen = one_of(request.GET, "show", counts)
     counts = {name: number for name, number in counts.items() if number or name == chosen}
-    columns = Columns(request, _HEADS)
+    columns = Columns(request, _heads(has_regions=any(agent.region for agent in fleet)))
     matching = columns.in_order(row for row in kept if chosen not in counts or row.apply == chosen)
     if is_asked(request):
         return rows_answer(request, f"agents {environment}", _COLUMNS, map(_cells, matching))
@@ -145,6 +156,7 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
             fleet, standing.revision, drifted=sum(row.apply is ApplyStatus.DRIFTED for row in rows)
         ),
         "newest_revision": standing.revision,
+        "counted_since": work.since if work.is_cut else None,
         "silence_s": settings.UNREACHABLE_AFTER_S,
     }
     return render_page(request, "control/agents", context)
@@ -162,19 +174,40 @@ def _empty(environment: str, rows: Sequence[Row], asked: FleetFilter, narrowing:
     return relaxed(narrowing.clauses(left), total=len(rows), what="instance")
 
 
+def _heads(*, has_regions: bool) -> tuple[Column[Row], ...]:
+    return tuple(replace(one, is_extra=True) if one.name == "region" and not has_regions else one for one in _HEADS)
+
+
 _HEADS: tuple[Column[Row], ...] = (
     Column(name="instance", word="Instance", key=lambda row: row.agent.instance, is_fixed=True),
     Column(name="service", word="Service", key=lambda row: (row.agent.service, row.agent.instance)),
     Column(name="version", word="Version", key=lambda row: row.agent.version or None),
+    Column(name="region", word="Region", key=lambda row: row.agent.region or None),
     Column(name="status", word="Status", key=lambda row: row.status),
+    Column(name="run", word="Current run", key=lambda row: row.work.current_run or None),
+    Column(name="success", word="Success", key=lambda row: row.work.success_rate, is_number=True),
+    Column(
+        name="tokens",
+        word="Tokens / min",
+        key=lambda row: row.work.tokens_per_min,
+        is_number=True,
+        is_most_first=True,
+    ),
     Column(name="seen", word="Heartbeat", key=lambda row: row.agent.last_seen),
     Column(name="revision", word="Revision", key=lambda row: row.agent.revision, is_number=True),
     Column(name="obeys", word="Desired state", key=lambda row: _ORDER.index(row.apply)),
-    Column(name="applied", word="Applied at", key=lambda row: row.agent.applied_at, is_most_first=True),
+    Column(name="applied", word="Applied at", key=lambda row: row.agent.applied_at, is_most_first=True, is_extra=True),
     Column(
         name="open", word="Breakers open", key=lambda row: row.agent.breakers_open, is_number=True, is_most_first=True
     ),
-    Column(name="outbox", word="Outbox", key=lambda row: row.agent.outbox_pending, is_number=True, is_most_first=True),
+    Column(
+        name="outbox",
+        word="Outbox",
+        key=lambda row: row.agent.outbox_pending,
+        is_number=True,
+        is_most_first=True,
+        is_extra=True,
+    ),
     Column(
         name="runs",
         word="Runs in flight",
@@ -189,6 +222,7 @@ _HEADS: tuple[Column[Row], ...] = (
 _COLUMNS = (
     *("instance", "service", "group", "version", "labels", "status", "obeys", "revision", "last seen", "first seen"),
     *("runs in flight", "breakers open", "outbox pending", "outbox dropped"),
+    *("region", "current run", "attempts", "success rate", "tokens / min"),
 )
 
 
@@ -198,15 +232,22 @@ def _cells(row: Row) -> tuple[Cell, ...]:
         *(one.instance, one.service, one.group, one.version, ", ".join(row.labels)),
         *(row.status, row.obeys, one.revision, one.last_seen),
         *(one.first_seen, one.runs_in_flight, one.breakers_open, one.outbox_pending, one.outbox_dropped),
+        *(one.region, row.work.current_run, row.work.attempts, row.work.success_rate, row.work.tokens_per_min),
     )
 
 
-def _row(agent: AgentRow, standing: Standing, labels: Mapping[tuple[str, str], Sequence[str]]) -> Row:
+def _row(agent: AgentRow, standing: Standing, labels: Mapping[tuple[str, str], Sequence[str]], work: Workloads) -> Row:
     apply = standing.status_of(agent, standing.revision)
     obeys = "applied" if apply is ApplyStatus.APPLIED else f"{apply}: {note_of(apply, agent, standing.revision)}"
     if apply is ApplyStatus.APPLIED and agent.clamped:
         obeys = f"applied, held back by its own ceilings: {listing(list(agent.clamped), most=2)}"
-    return Row(agent=agent, apply=apply, obeys=obeys, labels=labels.get((agent.service, agent.instance), ()))
+    return Row(
+        agent=agent,
+        apply=apply,
+        obeys=obeys,
+        work=work.by_agent[agent.id],
+        labels=labels.get((agent.service, agent.instance), ()),
+    )
 
 
 def _place(row: Row) -> tuple[int, str, str]:
@@ -220,11 +261,13 @@ def _filters(rows: Sequence[Row]) -> list[Filter]:
     services = names(row.agent.service for row in rows)
     groups = names(row.agent.group for row in rows)
     versions = names(row.agent.version for row in rows)
+    regions = names(row.agent.region for row in rows)
     labels = names(name for row in rows for name in row.labels)
     return [
         Filter(name="service", label="Service", every="Any service", options=services),
         *([Filter(name="group", label="Group", every="Any group", options=groups)] if groups else []),
         Filter(name="version", label="Version", every="Any version", options=versions),
+        *([Filter(name="region", label="Region", every="Any region", options=regions)] if regions else []),
         *([Filter(name="label", label="Label", every="Any label", options=labels)] if labels else []),
         Filter(name="state", label="Status", every="Any status", options=[(one, one) for one in STATES]),
         Filter(name="silent_s", label="Silent, s", every="at least", is_number=True, words="silent seconds from"),
@@ -337,7 +380,7 @@ def _groups(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def _views(request: HttpRequest, rows: Sequence[Row], chosen: str) -> list[tuple[str, str, str]]:
-    """Those that are offered: by group and by label only where some instance has one."""
+    """Those that are offered: by region, group and label only where some instance has one."""
 
     def is_of_use(name: str) -> bool:
         return name in ("table", "grid", "versions", chosen) or any(any(_IN_COMMON[name][1](row)) for row in rows)

@@ -18,7 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from events.degradations import asking as degradations
 from events.failures import asking as failures
 from events.failures import unknown
-from events.queries import fleet_bins, instance, lives, moves, plays, sums, trouble, waits
+from events.queries import fleet_bins, instance, lives, moves, plays, sums, trouble, waits, workload
 from events.runs import asking as runs
 from recovery_ops.bench.growing import make_denser
 from recovery_ops.bench.questions import Place, Question, questions
@@ -53,6 +53,7 @@ def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         (degradations, "READ_MOST", 40),
         (trouble, "DEGRADATIONS_MOST", 40),
         (waits, "READ", 40),
+        (workload, "READ", 40),
     ):
         monkeypatch.setattr(module, name, most)
 
