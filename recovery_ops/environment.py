@@ -164,6 +164,12 @@ def _sqlite(name: str) -> dict[str, object]:
     }
 
 
+_SETTINGS = "-c synchronous_commit=on -c jit=off -c max_parallel_workers_per_gather=0"
+"""What is acknowledged is written: no role or database may have said otherwise; the URL may. And questions of pages are
+short: to compile them, or to start workers for them, takes longer than it saves.
+"""
+
+
 def _postgres(where: Mapping[str, str], options: Mapping[str, str], pool_size: int) -> dict[str, object]:
     if not where["NAME"]:
         raise Misconfigured("RECOVERY_OPS_DATABASE_URL", "names no database: postgres://user:password@host:5432/name")
@@ -176,8 +182,7 @@ def _postgres(where: Mapping[str, str], options: Mapping[str, str], pool_size: i
         "CONN_HEALTH_CHECKS": True,  # a connection that the database dropped is replaced before anyone gets it
         "OPTIONS": {
             **{name: value for name, value in options.items() if name not in {"host", "options"}},
-            # What is acknowledged is written: no role or database may have said otherwise. The URL may.
-            "options": f"-c synchronous_commit=on {options.get('options', '')}".rstrip(),
+            "options": f"{_SETTINGS} {options.get('options', '')}".rstrip(),
             "pool": {"min_size": 1, "max_size": pool_size, "timeout": 5},
         },
     }
