@@ -173,7 +173,8 @@ def _carried_out(
         **dict.fromkeys(("annotate", "annotations"), annotating.run),
         "capacity": capacity.run,
         **dict.fromkeys(
-            ("agents", "label", "overrides", "explain", "simulate", "degradations", "amplification", "api"), looking.run
+            ("agents", "breakers", "label", "overrides", "explain", "simulate", "degradations", "amplification", "api"),
+            looking.run,
         ),
         "escalations": escalations.run,
         "exports": exports.run,
@@ -248,13 +249,8 @@ def _status(console: Console, say: Callable[[str], None]) -> int:
     if held := found["shed"]:
         say(f"load is shed until {held['expires_at'][:19]} UTC, at least {held['least']} passes: {held['by']}")
     for row in sorted(every(console, "/api/v1/breakers", "breakers"), key=_calm):
-        held = "".join(f"; {one['mode']} by {one['by']} until {one['expires_at']}" for one in row["overrides"])
-        counts = ", ".join(f"{count} {state}" for state, count in row["counts"].items())
-        unknown = f", {row['unknown']} unknown" if row["unknown"] else ""
-        probe = f"; next probe {row['next_probe'][:19]} UTC" if row["next_probe"] else ""
-        say(f"  {row['name']}: {counts or 'no state known'}{unknown}{probe}{held}")
-        for one in row["stuck"]:
-            say(f"    stuck: {one['sentence']} {one['advice']}")
+        for line in looking.breaker_lines(row):
+            say(f"  {line}")
     return DONE
 
 

@@ -18,6 +18,13 @@ _LIMITS = (
     ("consecutive_failures", "failures in a row that open; 0 is off"),
     ("sliding_window_size", "calls, or seconds, in the window"),
 )
+_BREAKERS = (
+    ("q", "only those with this in their name, or in that of an operation behind them"),
+    ("service", "only those that an instance of this service has"),
+    ("group", "only those that an instance of this group has"),
+    ("provider", "only those behind which somebody named this provider within a day"),
+    ("show", "only those in this state, as open, or blocking, held, drifted, late, incomplete, expiring, stuck …"),
+)
 _FLEET = (
     ("service", "only this service"),
     ("group", "only this group"),
@@ -35,6 +42,10 @@ def add_words(verbs: Any) -> None:
     add_paging(agents)
     for name, brief in _FLEET:
         agents.add_argument(f"--{name}", help=brief)
+    breakers = verbs.add_parser("breakers", help="breakers by name: in which state, for how many, who holds them")
+    add_paging(breakers)
+    for name, brief in _BREAKERS:
+        breakers.add_argument(f"--{name}", help=brief)
     label = verbs.add_parser("label", help="give an instance labels, or take some away")
     label.add_argument("service")
     label.add_argument("instance")
@@ -91,13 +102,25 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
         return _overrides(console, options, say)
     path, name, lines, nothing = {
         "agents": ("/api/v1/fleet", "agents", _agent, "Nobody has reported within a day."),
+        "breakers": ("/api/v1/breakers", "breakers", breaker_lines, "No such breaker has reported within a day."),
         "degradations": ("/api/v1/degradations", "degradations", _reduction, "Nothing was reduced."),
         "amplification": ("/api/v1/amplification", "rows", _amplified, "No call was counted."),
     }[options.verb]
-    narrowed = {name: said for name, _ in _FLEET if (said := getattr(options, name, None))}
+    narrowed = {name: said for name, _ in (*_FLEET, *_BREAKERS) if (said := getattr(options, name, None))}
     asked = urlencode(narrowed | range_of(options))
     say_rows(console, path + (f"?{asked}" if asked else ""), name, options, lines, say, nothing=nothing)
     return DONE
+
+
+def breaker_lines(row: Mapping[str, Any]) -> Iterable[str]:
+    """How many instances say what of a breaker, who holds it, and what is stuck about it."""
+    held = "".join(f"; {one['mode']} by {one['by']} until {one['expires_at']}" for one in row["overrides"])
+    counts = ", ".join(f"{count} {state}" for state, count in row["counts"].items())
+    unknown = f", {row['unknown']} unknown" if row["unknown"] else ""
+    probe = f"; next probe {row['next_probe'][:19]} UTC" if row["next_probe"] else ""
+    yield f"{row['name']}: {counts or 'no state known'}{unknown}{probe}{held}"
+    for one in row["stuck"]:
+        yield f"  stuck: {one['sentence']} {one['advice']}"
 
 
 def _label(console: Asking, options: argparse.Namespace, say: Say) -> int:

@@ -59,6 +59,21 @@ def test_a_provider_narrows_the_list_the_file_and_the_api_and_says_how_many_it_l
     assert [row["name"] for row in told["breakers"]] == [row["breaker"] for row in file["rows"]] == ["crm"]
 
 
+def test_what_a_chip_shows_a_program_is_told_too() -> None:
+    two_services()
+    client = signed_in()
+
+    def told(show: str) -> list[str]:
+        found = client.get(f"/api/v1/breakers?environment=dev&show={show}").json()
+        return [row["name"] for row in found["breakers"]]
+
+    assert told("closed") == sorted(listed("/breakers?show=closed")) == ["charge_card", "crm", "search_web"]
+    for show in ("blocking", "late", "drifted", "held"):
+        assert told(show) == sorted(listed(f"/breakers?show={show}")), show
+    refused = client.get("/api/v1/breakers?environment=dev&show=moon")
+    assert (refused.status_code, list(refused.json()["fields"])) == (400, ["show"])
+
+
 def test_a_chip_keeps_the_words_and_counts_what_they_leave() -> None:
     two_services()
     page = signed_in().get("/breakers?q=c&service=billing").content.decode()

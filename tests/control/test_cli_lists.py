@@ -15,7 +15,9 @@ from events.models import AgentKey
 from recovery_ops import cli
 from recovery_ops.cli.words import say_rows
 from recovery_ops.control.models import Feedback
+from recovery_ops.rules.words import State
 from tests.control.test_cli import WHY, Operator, operator
+from tests.events.seeding import NOW, Story, moved
 
 __all__ = ["operator"]  # the fixture
 
@@ -36,7 +38,7 @@ def test_every_list_says_how_much_it_says() -> None:
     found = dict(words(cli._parser({})))
     lists = [name for name in found if name.endswith(" list")]
     lists += ["policy proposals", "policy releases", "policy rollouts", "policy replays", "notifications log"]
-    lists += ["tail", "agents", "overrides", "degradations", "amplification"]
+    lists += ["tail", "agents", "breakers", "overrides", "degradations", "amplification"]
     without = [one for one in lists if not {"--limit", "--all"} <= found[one]._option_string_actions.keys()]
     assert without == list(NO_LISTS)
     assert len(lists) > 18
@@ -101,6 +103,23 @@ def test_no_number_is_no_limit(operator: Operator, capsys: pytest.CaptureFixture
         with pytest.raises(SystemExit):
             operator.run("runs", "list", f"--limit={wrong}")
         assert "is no number from 1 on" in capsys.readouterr().err
+
+
+def test_breakers_are_narrowed_as_on_their_page(operator: Operator) -> None:
+    def named(*asked: str) -> list[str]:
+        assert operator.run("breakers", *asked) == cli.DONE
+        return [one.partition(":")[0] for one in operator.said if not one.startswith(" ")]
+
+    story = Story()
+    story.tell(moved(State.OPEN, breaker="crm"), at=-(timezone.now() - NOW).total_seconds(), service="research").store()
+    assert named() == ["crm", "search_web"]
+    assert named("--q", "SEARCH") == ["search_web"]
+    assert named("--show", "blocking") == named("--show", "open") == ["crm"]
+    assert named("--show", "held") == ["No such breaker has reported within a day."]
+    assert operator.run("trip", "search_web", *WHY) == cli.DONE
+    assert named("--show", "held", "--service", "research") == ["search_web"]
+    assert named("--show", "held", "--service", "moon") == named("--provider", "moon") == named("--group", "moon")
+    assert operator.run("breakers", "--show", "moon") == cli.REFUSED
 
 
 def test_who_reports_what_is_imposed_and_which_wins(operator: Operator) -> None:

@@ -22,6 +22,8 @@ from recovery_ops.control.api.paging import page_of, paged
 from recovery_ops.control.api.requests import GLASS, WHY, Api, Takes, assumed, waiting, whole_of
 from recovery_ops.control.breaker_filter import ASKS as BREAKER_ASKS
 from recovery_ops.control.breaker_filter import BreakerFilter
+from recovery_ops.control.breaker_list import ASK as BREAKER_SHOW
+from recovery_ops.control.breaker_list import list_of
 from recovery_ops.control.breaker_rows import with_in_flight, with_providers
 from recovery_ops.control.desired import apply_status, current_revision, live_policy, read
 from recovery_ops.control.documents import in_force as documents_in_force
@@ -34,7 +36,8 @@ from recovery_ops.control.models import LoadShed, Override
 from recovery_ops.control.opamp.agents import is_client
 from recovery_ops.control.precedence import placed, verdict_of
 from recovery_ops.control.refusals import UNKNOWN, Held, Refused
-from recovery_ops.control.stuck import findings_of, stuck_among
+from recovery_ops.control.stuck import findings_of
+from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.knobs import KNOBS
 from recovery_ops.rules.policy import knobs_document, parse_policy
 from recovery_ops.rules.quorum import rule_for
@@ -148,7 +151,7 @@ class Breakers(Api):
     `confirm` repeats the environment's name where one of them would ask for a confirmation.
     """
 
-    asks = paged() | BREAKER_ASKS
+    asks = paged() | BREAKER_ASKS | {"show": BREAKER_SHOW}
     takes = {
         "POST": Takes(
             WHY | PARTS | GLASS | {"verb": str, "names": list} | IMPOSE_MORE,
@@ -161,13 +164,16 @@ class Breakers(Api):
         revision = current_revision(here)  # first: what is read after it is not older
         held = list(Override.objects.in_force(here, now))
         # By name, which lasts: a breaker that opens while somebody walks the pages stays in its place.
-        asked = BreakerFilter.of(request.query_params)
-        found = [row for row in with_providers(here, breakers(here, now=now), now=now) if asked.keeps(row)]
+        asked, show = BreakerFilter.of(request.query_params), request.query_params.get("show", "")
+        listed = list_of(Standing(here, now=now))
+        if show and show not in listed.shown_by:
+            fault = f"is one of {', '.join(listed.shown_by)}"
+            raise Refused("invalid", f"show {fault}.", fields={"show": fault})
+        found = [row for row in listed.rows if asked.keeps(row) and (not show or row.name in listed.shown_by[show])]
         rows, further = page_of(request, found, lambda row: (row.name,), (str,))
         rows = with_in_flight(here, rows, now=now)
-        stuck = stuck_among(rows, parse_policy(live_policy(here).document), now=now)
         told = [
-            documents.of_breaker(row, _resting_on((row.name, *row.operations), held), stuck.get(row.name, ()))
+            documents.of_breaker(row, _resting_on((row.name, *row.operations), held), listed.stuck.get(row.name, ()))
             for row in rows
         ]
         return self.seen_at({"breakers": told, "next": further}, revision)

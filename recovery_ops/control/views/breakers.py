@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -16,14 +16,13 @@ from events.empties import Clause, Empty, Why, nobody_yet, relaxed
 from events.exports import is_asked, rows_answer
 from events.narrowing import one_of
 from events.pages import render_page
-from events.queries.breakers import counts_among
-from events.rows import AgentRow, BreakerRow, MajoritySegment
+from events.rows import BreakerRow, MajoritySegment
 from events.window import PRESETS, Window, window_in
 from events.wording import count_text
 from recovery_ops.control.breaker_filter import ASKS, BreakerFilter
+from recovery_ops.control.breaker_list import SHOWS, STATES, list_of
 from recovery_ops.control.breaker_rows import with_in_flight
 from recovery_ops.control.context import visit_of
-from recovery_ops.control.stuck import stuck_among
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.breaker_columns import FILE_COLUMNS, HEADS, IN_FLIGHT, Held, NextProbe, file_cells
 from recovery_ops.control.views.breaker_groups import GROUPINGS, Grouping, in_groups
@@ -33,10 +32,6 @@ from recovery_ops.control.views.paging import from_the_start
 from recovery_ops.control.views.resting import MOST_ELSEWHERE, elsewhere
 from recovery_ops.control.views.shedding import sentence_of
 from recovery_ops.control.views.standing import Standing
-from recovery_ops.rules.words import ApplyStatus, State
-
-SOON = timedelta(hours=1)
-_STATES = (State.FORCED_OPEN, State.OPEN, State.HALF_OPEN, State.DISABLED, State.METRICS_ONLY, State.CLOSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +63,8 @@ def breakers(request: HttpRequest, *, environment: str) -> HttpResponse:
     now = timezone.now()
     window = window_in(request, environment, now=now)
     standing = Standing(environment, now=now)
-    off, providers = _off(environment, queries.fleet(environment, now=now), standing)
-    found = [replace(row, providers=providers.get(row.name, ())) for row in queries.breakers(environment, now=now)]
-    stuck = stuck_among(found, standing.policy, now=now)
-    tests = _tests(found, standing, off) | {"stuck": set(stuck)}
+    listed = list_of(standing)
+    found, off, stuck, tests = listed.rows, listed.off, listed.stuck, listed.shown_by
     may_choose = visit_of(request).grants.may_in_part("trip", environment)
     chosen, asked = one_of(request.GET, "show", tests), BreakerFilter.of(request.GET)
     columns = Columns(request, HEADS, before=int(may_choose))
@@ -175,7 +168,7 @@ def _empty(
             clauses.append(Clause(words, without, _without(request, name)))
         if of_state is not None:
             show = request.GET.get("show", "")
-            words = f"“{_WORDS.get(show, show).replace('_', ' ')}”"
+            words = f"“{SHOWS.get(show, show).replace('_', ' ')}”"
             clauses.append(Clause(words, sum(asked.keeps(row) for row in found), _without(request, "show")))
         return relaxed(clauses, total=len(found), what="breaker")
     if window.began is None:
@@ -190,56 +183,14 @@ def _empty(
     )
 
 
-_WORDS = {
-    "blocking": "not flowing",
-    "held": "held by a person",
-    "drifted": "drifted",
-    "late": "not applied everywhere",
-    "incomplete": "not fully known",
-    "expiring": "expiring within 1 h",
-}
-
-
-def _off(
-    environment: str, agents: Iterable[AgentRow], standing: Standing
-) -> tuple[Mapping[str, tuple[int, int]], Mapping[str, tuple[str, ...]]]:
-    """Of each breaker: instances that drifted or refused, and those that have not applied the newest state yet; and
-    the providers behind it. One query.
-    """
-    drifted, late = [], []
-    for agent in agents:
-        status = standing.status_of(agent, standing.revision) if agent.is_follower else ApplyStatus.APPLIED
-        if status in (ApplyStatus.DRIFTED, ApplyStatus.FAILED):
-            drifted.append(agent.id)
-        elif status is ApplyStatus.PENDING:
-            late.append(agent.id)
-    return counts_among(environment, drifted, late, now=standing.now)
-
-
-def _tests(rows: Sequence[BreakerRow], standing: Standing, off: Mapping[str, tuple[int, int]]) -> dict[str, set[str]]:
-    """Which breakers each choice shows."""
-    tests = {state.value: {row.name for row in rows if row.worst is state} for state in _STATES}
-    tests["blocking"] = {row.name for row in rows if not row.is_flowing}
-    tests["unknown"] = {row.name for row in rows if row.worst is None}
-    tests["held"] = {row.name for row in rows if standing.override_of(row.name) is not None}
-    tests["drifted"] = {row.name for row in rows if off.get(row.name, (0, 0))[0]}
-    tests["late"] = {row.name for row in rows if off.get(row.name, (0, 0))[1]}
-    tests["incomplete"] = {row.name for row in rows if row.unknown}
-    soon = (standing.now + SOON).timestamp()
-    tests["expiring"] = {
-        row.name for row in rows if (held := standing.override_of(row.name)) is not None and held.expires_at < soon
-    }
-    return tests
-
-
 def _facets(
-    request: HttpRequest, tests: Mapping[str, set[str]], among: Collection[str], chosen: str
+    request: HttpRequest, tests: Mapping[str, Collection[str]], among: Collection[str], chosen: str
 ) -> Iterable[Facet]:
     """A chip for each choice, with how many it shows of those that the other clauses leave."""
-    counts = {name: len(names & set(among)) for name, names in tests.items() if names or name == chosen}
+    counts = {name: len(set(names) & set(among)) for name, names in tests.items() if names or name == chosen}
     query = _without(request, "show").removeprefix("?")
     return facets_of(
-        counts, total=len(among), chosen=chosen, words=_WORDS, states=set(_STATES) | {"unknown"}, query=query
+        counts, total=len(among), chosen=chosen, words=SHOWS, states={*map(str, STATES), "unknown"}, query=query
     )
 
 
