@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import reduce
 from itertools import pairwise, takewhile
 from operator import or_
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.conf import settings
-from django.db.models import Q, QuerySet, Value
+from django.db.models import Q, QuerySet
 
 from events.models import VIEWS, SpanSum, View
 from events.moments import MINUTE_S, US_PER_S, from_us, to_us
@@ -19,9 +19,10 @@ from events.queries.breakers import breakers
 from events.queries.fleet import STOPPED, fleet, living_spans
 from events.queries.readings import category_or_none
 from events.queries.sums import capacity_name
+from events.queries.together import Question, read_together
 from events.queries.trends import Ranges, trend_of_reporting
 from events.queries.trouble import open_degradations
-from events.queries.waits import waiting_in, waits_said
+from events.queries.waits import Retry, retries_said, waiting_in
 from events.rows import AgentRow, BreakerRow, DegradationRow
 from recovery_ops.rules.words import CAPACITY, FAMILY_OF, OVERRIDES, Category, Family, State
 
@@ -36,10 +37,6 @@ QUIET_MINUTES = 5
 _MOVE_MINUTES = min(VIEWS[View.MOVE])
 LONG_SPAN_MINUTES = 15
 """Of a shortage that began more than an hour ago, a pause has to fill such a span to be seen."""
-_COLUMNS = (
-    *("view", "span", "category", "provider", "model", "operation", "subject"),
-    *("failures", "rate_limited", "overloaded", "retries", "calls"),
-)
 _SHORT = Q(view=View.BACKEND) & (Q(rate_limited__gt=0) | Q(overloaded__gt=0))
 _FLOWS = (State.CLOSED, State.DISABLED, State.METRICS_ONLY)
 _BLOCKS = (State.OPEN, State.HALF_OPEN, State.FORCED_OPEN)
@@ -48,7 +45,22 @@ _OF_CAPACITY = tuple(sorted(CAPACITY))
 _TOLD = Q(category="") | Q(rate_limited__gt=0) | Q(overloaded__gt=0) | Q(retries__gt=0, category__in=_OF_CAPACITY)
 """What tells of shortages by category, and that anybody counted calls at all."""
 
-_Row = Mapping[str, Any]
+
+class _Sum(NamedTuple):
+    """What was counted in a span, by what the view of it goes by."""
+
+    view: str
+    span: int
+    category: str
+    provider: str
+    model: str
+    operation: str
+    subject: str
+    failures: int
+    rate_limited: int
+    overloaded: int
+    retries: int
+    calls: int
 
 
 def overview_numbers(environment: str, *, now: datetime, ranges: Ranges | None = None) -> OverviewNumbers:
@@ -63,8 +75,8 @@ def overview_numbers(environment: str, *, now: datetime, ranges: Ranges | None =
     minutes = 1.0 + to_us(now) / US_PER_S % MINUTE_S / MINUTE_S
     minute = to_us(now) // US_PER_S // MINUTE_S
     sums = _sums(environment, now, ranges)
-    fresh = [row for row in sums.lately if row["view"] == View.CATEGORY]
-    short = [row for row in sums.lately if row["view"] == View.BACKEND]
+    fresh = [row for row in sums.lately if row.view == View.CATEGORY]
+    short = [row for row in sums.lately if row.view == View.BACKEND]
     degraded, restored = _degraded(environment, agents, now)
     capacity = _capacity(environment, short, sums.day, minute, minutes)
     return OverviewNumbers(
@@ -85,7 +97,7 @@ def overview_numbers(environment: str, *, now: datetime, ranges: Ranges | None =
         silent=tuple(sorted((one for one in agents if not one.is_reachable), key=lambda one: one.last_seen)),
         fleet=tuple(agents),
         reporting=trend_of_reporting(everyone, ranges, now=now, grace_s=settings.UNREACHABLE_AFTER_S),
-        waiting=waiting_in(sums.waits, {agent.id for agent in agents if agent.is_reachable}, now=now),
+        waiting=waiting_in(sums.retries, {agent.id for agent in agents if agent.is_reachable}, now=now),
         **_trends(ranges, sums, everyone),
     )
 
@@ -104,16 +116,16 @@ def _spans(environment: str, view: View, first: int, last: int, minutes: int = 1
 class _Sums(NamedTuple):
     """What is read of the sums: each part by category, by backend or by move, in spans of its own width."""
 
-    lately: list[_Row]
+    lately: list[_Sum]
     """By category the last two minutes, one of them whole; by backend the last hour's shortages."""
-    told: list[_Row]
+    told: list[_Sum]
     """By category the shortages of a range and the one before, and whether anybody counted calls."""
-    day: list[_Row]
+    day: list[_Sum]
     """By backend the shortages of a day, in long spans."""
-    moves: list[_Row]
+    moves: list[_Sum]
     """The moves of a range and the one before by which breakers stopped letting calls flow."""
-    waits: list[_Row]
-    """See `waits_said`."""
+    retries: list[Retry]
+    """The newest words on trying again."""
 
 
 def _sums(environment: str, now: datetime, ranges: Ranges) -> _Sums:
@@ -127,15 +139,8 @@ def _sums(environment: str, now: datetime, ranges: Ranges) -> _Sums:
     counts, moves = ranges.in_bins(), ranges.in_bins(least=_MOVE_MINUTES)
     told = _spans(environment, View.CATEGORY, *counts.spans, counts.minutes).filter(_TOLD)
     moved = _spans(environment, View.MOVE, *moves.spans, moves.minutes).filter(category__in=_OPENINGS)
-    parts = [
-        found.annotate(part=Value(part)).values(*_COLUMNS, "part")
-        for part, found in enumerate((lately, told, day.filter(_SHORT), moved))
-    ]
-    parts.append(waits_said(environment, now=now).annotate(part=Value(len(parts))))
-    read = _Sums([], [], [], [], [])
-    for row in parts[0].union(*parts[1:], all=True):
-        read[row["part"]].append(row)
-    return read
+    questions = [Question(found, _Sum) for found in (lately, told, day.filter(_SHORT), moved)]
+    return _Sums(*read_together([*questions, Question(retries_said(environment, now=now), Retry)]))
 
 
 def _trends(ranges: Ranges, sums: _Sums, everyone: Iterable[AgentRow]) -> dict[str, Trend]:
@@ -145,15 +150,15 @@ def _trends(ranges: Ranges, sums: _Sums, everyone: Iterable[AgentRow]) -> dict[s
     waits: dict[int, int] = {}
     unknown, silent = counts.both.outside(lived), moves.both.outside(lived)
     for row in sums.told:
-        at = counts.bin_of(row["span"])
+        at = counts.bin_of(row.span)
         unknown[at] = False
         silent[moves.bin_of_second(counts.both.start_s + at * counts.both.bin_s)] = False
-        short[at] = short.get(at, 0) + row["rate_limited"] + row["overloaded"]
-        if row["category"] in _OF_CAPACITY:
-            waits[at] = waits.get(at, 0) + row["retries"]
+        short[at] = short.get(at, 0) + row.rate_limited + row.overloaded
+        if row.category in _OF_CAPACITY:
+            waits[at] = waits.get(at, 0) + row.retries
     opened: dict[int, set[str]] = {}
     for row in sums.moves:
-        opened.setdefault(moves.bin_of(row["span"]), set()).add(row["subject"])
+        opened.setdefault(moves.bin_of(row.span), set()).add(row.subject)
     return {
         "short": counts.trend(short, unknown),
         "waits": counts.trend(waits, unknown),
@@ -161,26 +166,26 @@ def _trends(ranges: Ranges, sums: _Sums, everyone: Iterable[AgentRow]) -> dict[s
     }
 
 
-def _total(rows: Iterable[_Row], measure: str) -> int:
-    return sum(row[measure] for row in rows)
+def _total(rows: Iterable[_Sum], measure: str) -> int:
+    return sum(getattr(row, measure) for row in rows)
 
 
-def _by_family(rows: Iterable[_Row], minutes: float) -> dict[Family, float]:
+def _by_family(rows: Iterable[_Sum], minutes: float) -> dict[Family, float]:
     counts: dict[Family, float] = {}
     for row in rows:
-        if row["failures"]:
-            family = FAMILY_OF[category_or_none(row["category"]) or Category.UNKNOWN]
-            counts[family] = counts.get(family, 0.0) + row["failures"] / minutes
+        if row.failures:
+            family = FAMILY_OF[category_or_none(row.category) or Category.UNKNOWN]
+            counts[family] = counts.get(family, 0.0) + row.failures / minutes
     return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
 
 def _capacity(
-    environment: str, lately: Sequence[_Row], day: Sequence[_Row], minute: int, minutes: float
+    environment: str, lately: Sequence[_Sum], day: Sequence[_Sum], minute: int, minutes: float
 ) -> tuple[CapacityNow, ...]:
     """Who is short of capacity now, the worst first, and since which minute without a longer pause."""
-    fresh: dict[str, list[_Row]] = {}
+    fresh: dict[str, list[_Sum]] = {}
     for row in lately:
-        if row["span"] >= minute - 1:
+        if row.span >= minute - 1:
             fresh.setdefault(_name(row), []).append(row)
     began = _began_at(environment, lately, day, minute, set(fresh))
     found = [
@@ -195,12 +200,12 @@ def _capacity(
     return tuple(sorted(found, key=lambda one: (-one.per_min, one.name)))
 
 
-def _name(row: _Row) -> str:
-    return capacity_name(row["provider"], row["model"], row["operation"])
+def _name(row: _Sum) -> str:
+    return capacity_name(row.provider, row.model, row.operation)
 
 
 def _began_at(
-    environment: str, rows: Iterable[_Row], day: Iterable[_Row], minute: int, names: set[str]
+    environment: str, rows: Iterable[_Sum], day: Iterable[_Sum], minute: int, names: set[str]
 ) -> dict[str, int]:
     """The minute in which each shortage began; those that reach past the last hour cost one query more."""
     began = {name: _began(minutes) for name, minutes in _short(rows).items() if name in names}
@@ -215,17 +220,17 @@ def _began_at(
         within = Q(span__gte=min(begun, default=0) * width, span__lt=(max(begun, default=-1) + 1) * width)
         within &= reduce(or_, (Q(span__gte=span * width, span__lt=(span + 1) * width) for span in begun), Q())
         lately = SpanSum.objects.filter(within, _SHORT, environment=environment, view=View.BACKEND, minutes=1)
-        for name, minutes in _short(lately.order_by().values("span", "provider", "model", "operation")).items():
+        for name, minutes in _short(map(_Sum._make, lately.order_by().values_list(*_Sum._fields))).items():
             if name in first and (mine := {one for one in minutes if one // width == first[name]}):
                 began[name] = _began(mine)
     return began
 
 
-def _short(rows: Iterable[_Row]) -> dict[str, set[int]]:
+def _short(rows: Iterable[_Sum]) -> dict[str, set[int]]:
     """The minutes in which each backend was short of capacity."""
     minutes: dict[str, set[int]] = {}
     for row in rows:
-        minutes.setdefault(_name(row), set()).add(row["span"])
+        minutes.setdefault(_name(row), set()).add(row.span)
     return minutes
 
 

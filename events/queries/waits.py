@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
-from django.db.models import IntegerField, QuerySet, Value
+from django.db.models import QuerySet
 from django.db.models.fields.json import KeyTextTransform
 
 from events.models import Fact
@@ -27,32 +27,39 @@ _DELAY = names.attribute_of(RetryScheduled, "delay_s")
 _OF_CAPACITY = frozenset(category.value for category in CAPACITY)
 
 
-def waits_said(environment: str, *, now: datetime) -> QuerySet[Any, Any]:
-    """The newest words on trying again, in the columns of sums, so that they are read together with these: as `view`
-    the run, as `span` the moment, as `subject` the seconds, as `failures` the instance. Index `fact_by_event`.
-    """
+class Retry(NamedTuple):
+    """What an instance (an id of agents) said of a run that tries again: when, why, of whom, and after how long."""
+
+    run: str
+    at_us: int
+    category: str
+    provider: str
+    model: str
+    operation: str
+    delay_s: str | None
+    agent_id: int
+
+
+def retries_said(environment: str, *, now: datetime) -> QuerySet[Any, Any]:
+    """The newest words on trying again, with the columns of a `Retry`. Index `fact_by_event`."""
     lately = Fact.objects.filter(
         environment=environment, event=_RETRY, at_us__gt=to_us(now - LOOKED_BACK), at_us__lte=to_us(now)
     )
     newest = lately.order_by("-at_us").values("pk")[:READ]
-    told = lately.filter(pk__in=newest).order_by().annotate(wait=KeyTextTransform(_DELAY, "attributes"))
-    nothing = {f"nothing_{at}": Value(0, IntegerField()) for at in range(4)}
-    backend = ("provider", "model", "operation")
-    words: QuerySet[Any, Any] = told.annotate(**nothing)
-    return words.values("run", "at_us", "category", *backend, "wait", "agent_id", *nothing)
+    return lately.filter(pk__in=newest).order_by().annotate(delay_s=KeyTextTransform(_DELAY, "attributes"))
 
 
-def waiting_in(rows: Iterable[Mapping[str, Any]], agents: Collection[int], *, now: datetime) -> Waiting:
+def waiting_in(said: Iterable[Retry], agents: Collection[int], *, now: datetime) -> Waiting:
     """Whose newest word is a wait for capacity that is not over, of the runs of these instances: what became of the
     others is not known.
     """
-    newest: dict[str, Mapping[str, Any]] = {}
+    newest: dict[str, Retry] = {}
     oldest_us, count = to_us(now), 0
-    for row in rows:
-        count, oldest_us = count + 1, min(oldest_us, row["span"])
-        if row["view"] and (row["view"] not in newest or row["span"] > newest[row["view"]]["span"]):
-            newest[row["view"]] = row
-    waiting = {run: row["span"] for run, row in newest.items() if row["failures"] in agents and _waits(row, to_us(now))}
+    for one in said:
+        count, oldest_us = count + 1, min(oldest_us, one.at_us)
+        if one.run and (one.run not in newest or one.at_us > newest[one.run].at_us):
+            newest[one.run] = one
+    waiting = {run: one.at_us for run, one in newest.items() if one.agent_id in agents and _waits(one, to_us(now))}
     is_cut = count == READ and oldest_us > to_us(now - _USUAL)
     if not waiting:
         return Waiting(is_cut=is_cut)
@@ -60,6 +67,6 @@ def waiting_in(rows: Iterable[Mapping[str, Any]], agents: Collection[int], *, no
     return Waiting(runs=len(waiting), longest=longest, since=from_us(waiting[longest]), is_cut=is_cut)
 
 
-def _waits(row: Mapping[str, Any], now_us: int) -> bool:
-    wait_s = number_in(row["subject"]) if row["category"] in _OF_CAPACITY else None
-    return wait_s is not None and row["span"] + min(wait_s, LOOKED_BACK.total_seconds()) * US_PER_S > now_us
+def _waits(one: Retry, now_us: int) -> bool:
+    wait_s = number_in(one.delay_s) if one.category in _OF_CAPACITY else None
+    return wait_s is not None and one.at_us + min(wait_s, LOOKED_BACK.total_seconds()) * US_PER_S > now_us
