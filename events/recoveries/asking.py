@@ -120,6 +120,17 @@ def added_up(rows: Sequence[RecoveryDay], *, first: date, last: date) -> Recover
     )
 
 
+def by_operation(causes: Iterable[Cause]) -> dict[str, tuple[int, int]]:
+    """Of each operation the runs that met a failure of it, and those of them that did not get over it. A run counts for
+    each way in which it failed, and each day.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for one in causes:
+        runs, lost = found.get(one.operation, (0, 0))
+        found[one.operation] = (runs + one.runs, lost + one.lost)
+    return found
+
+
 def today_of(now: datetime) -> date:
     """The day of a moment, UTC."""
     return now.astimezone(UTC).date()

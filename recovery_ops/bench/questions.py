@@ -21,6 +21,7 @@ from events.queries.counted import calls_through, counted, in_flight
 from events.queries.evidence import evidence_of
 from events.queries.instance import breakers_in, failures_of, last_events_of, revisions_of
 from events.queries.moves import moves_within
+from events.queries.operations import calls_of_a_day
 from events.queries.over_time import instance_over_time
 from events.queries.plays import played
 from events.queries.retrying import calls_and_retries
@@ -145,6 +146,7 @@ def _standing(place: Place) -> Iterator[_Asked]:
     yield "some breakers", lambda: queries.breakers_named(environment, [one], now=now)
     yield "instances of one breaker", lambda: queries.instance_states(environment, one, now=now)
     yield "operations", lambda: queries.operations(environment, now=now)
+    yield "calls of a day", lambda: calls_of_a_day(environment, now=now)
     yield "fleet", lambda: queries.fleet(environment, now=now)
     yield "capacity events going on", lambda: capacity.count_going_on(environment, now=now)
     yield "capacity event that ended last", lambda: capacity.newest_over(environment, now=now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -14,11 +15,14 @@ from django.views.decorators.http import require_http_methods
 
 from events import queries
 from events.pages import fragment_of, render_page
+from events.queries.operations import calls_of_a_day
+from events.recoveries.asking import by_operation, recoveries, today_of
 from events.rows import AgentRow, OperationRow
 from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused, knobs_of
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.desired import who_is
+from recovery_ops.control.editors import Edit, last_edits
 from recovery_ops.control.forms import (
     MAIN_KNOBS,
     KnobField,
@@ -46,6 +50,7 @@ from recovery_ops.rules.knobs import KNOBS
 from recovery_ops.rules.scope import ANY, Place, Scope
 
 MOST_PROPOSALS = 20
+RECOVERED_DAYS = 7
 COLUMNS = ("max_retries", "max_retries_background", "base_delay_s", "delay_cap_s", "retry_capacity_errors")
 
 
@@ -68,6 +73,13 @@ class Row:
     set_by: str
     narrower: int
     """Rules of the policy that say something else for a part of the environment."""
+    calls: int
+    """Counted in the last 24 hours."""
+    runs: int
+    """Runs that met a failure of it in the last days."""
+    recovered: float | None
+    """How many of those got over it; None where none met one."""
+    edit: Edit | None
 
 
 _HEADS: tuple[Column[Row], ...] = (
@@ -78,12 +90,16 @@ _HEADS: tuple[Column[Row], ...] = (
     Column(name="cap", word="Delay cap", is_number=True),
     Column(name="capacity", word="Retry 429 and 529"),
     Column(name="said", word="Set by", key=lambda row: row.set_by),
+    Column(name="edited", word="Last edited", key=lambda row: row.edit.at if row.edit else None, is_most_first=True),
+    Column(name="day", word="Calls / day", key=lambda row: row.calls, is_number=True, is_most_first=True),
+    Column(name="recovered", word="Runs recovered", key=lambda row: row.recovered, is_number=True),
     Column(
         name="calls",
         word="Calls / min",
         key=lambda row: row.operation.calls_per_min,
         is_number=True,
         is_most_first=True,
+        is_extra=True,
     ),
     Column(
         name="attempts",
@@ -118,13 +134,20 @@ def policies(request: HttpRequest, *, environment: str) -> HttpResponse:
     standing = Standing(environment, now=now)
     fleet = queries.fleet(environment, now=now)
     columns = Columns(request, _HEADS)
-    rows = columns.in_order(_row(one, standing) for one in queries.operations(environment, now=now))
+    operations = queries.operations(environment, now=now)
+    told = _Told(
+        calls=calls_of_a_day(environment, now=now),
+        runs=_runs_met(environment, now),
+        edits=last_edits(environment, {one.operation: one.breaker for one in operations}),
+    )
+    rows = columns.in_order(_row(one, standing, told) for one in operations)
     status = live_status(standing, fleet)
     ruled = sum(any(cell.is_said for cell in row.cells) for row in rows)
     page = newest_of(request, PolicyProposal.objects.open(environment).defer("document"), MOST_PROPOSALS)
     context = {
         "now": now,
         "rows": rows,
+        "days": RECOVERED_DAYS,
         "columns": columns,
         "proposals": page.rows,
         # Where nobody has released or proposed one.
@@ -156,7 +179,22 @@ def live_status(standing: Standing, fleet: Sequence[AgentRow]) -> dict[str, Any]
     }
 
 
-def _row(operation: OperationRow, standing: Standing) -> Row:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What is told of operations, by name: calls of a day, runs that met a failure and were lost, the last edit."""
+
+    calls: Mapping[str, int]
+    runs: Mapping[str, tuple[int, int]]
+    edits: Mapping[str, Edit]
+
+
+def _runs_met(environment: str, now: datetime) -> Mapping[str, tuple[int, int]]:
+    last = today_of(now)
+    return by_operation(recoveries(environment, first=last - timedelta(days=RECOVERED_DAYS - 1), last=last).causes)
+
+
+def _row(operation: OperationRow, standing: Standing, told: _Told) -> Row:
+    runs, lost = told.runs.get(operation.operation, (0, 0))
     found = in_force(standing.policy, operation.operation)
     said = _said(standing, operation.operation)
     return Row(
@@ -172,6 +210,10 @@ def _row(operation: OperationRow, standing: Standing) -> Row:
         ],
         set_by=set_by(found),
         narrower=sum(is_narrower(rule.scope, operation.operation) for rule in standing.policy.rules),
+        calls=told.calls.get(operation.operation, 0),
+        runs=runs,
+        recovered=1 - lost / runs if runs else None,
+        edit=told.edits.get(operation.operation),
     )
 
 
