@@ -85,7 +85,8 @@ class _Read:
     counts: dict[int, _Counts] = field(default_factory=dict)
     started: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
     """By instance the runs it began, with when, the newest first."""
-    finished: set[str] = field(default_factory=set)
+    finished: dict[str, int] = field(default_factory=dict)
+    """Runs that ended, and when."""
     counted_since_us: int = 0
     runs_since_us: int = 0
     """From then on every beginning and every end of a run was read."""
@@ -129,14 +130,16 @@ def _current_run(agent: AgentRow, read: _Read, now: datetime) -> str | None:
     if agent.heartbeat_age_s is not None:
         beaten_us = to_us(now) - int(agent.heartbeat_age_s * US_PER_S)
         born_us = beaten_us - int(agent.uptime_s * US_PER_S)
+    ended_since = 0
     for at_us, run in read.started.get(agent.id, ()):
         if at_us < read.runs_since_us or (born_us is not None and at_us < born_us):
             break
         is_denied = agent.runs_in_flight == 0 and beaten_us is not None and at_us < beaten_us
         if run not in read.finished and not is_denied:
             return run
-    # It says that it is at one, or speaks of none at all: which one is not known.
-    return None if beaten_us is None or agent.runs_in_flight else ""
+        ended_since += beaten_us is not None and read.finished.get(run, 0) >= beaten_us
+    # It said that it was at one, of which nobody told an end since, or it speaks of none at all: which is not known.
+    return None if beaten_us is None or agent.runs_in_flight > ended_since else ""
 
 
 def _read(environment: str, now: datetime) -> _Read:
@@ -151,7 +154,7 @@ def _read(environment: str, now: datetime) -> _Read:
     read = _Read(
         counted_since_us=since[_COUNTED],
         runs_since_us=max(since[_STARTED], since[_FINISHED]),
-        finished={run for _, _, run, _ in found[_FINISHED]},
+        finished={run: at_us for _, at_us, run, _ in found[_FINISHED]},
     )
     for agent_id, _, _, said in found[_COUNTED]:
         read.counts.setdefault(agent_id, _Counts()).add(said)

@@ -235,6 +235,10 @@ def busy_fleet() -> None:
     story.tell(counted(4), at=20, instance="b-1")
     story.tell(heartbeat(runs_in_flight=1, uptime_s=3_600.0), at=5, received=2_000, instance="b-0", region="eu-west-1")
     story.tell(heartbeat(runs_in_flight=1), at=5, instance="b-1")
+    # The run that it was at when its heart last beat has ended since.
+    story.tell(RunStarted(name="task"), at=50, instance="b-3", run="run-5")
+    story.tell(heartbeat(runs_in_flight=1), at=15, instance="b-3")
+    story.tell(RunFinished(status=RunStatus.SUCCEEDED, duration_s=40.0), at=10, instance="b-3", run="run-5")
     # It began a run before it was started anew: that one is over, whatever was told of it.
     story.tell(RunStarted(name="task"), at=300, instance="b-2", run="run-4")
     story.tell(heartbeat(uptime_s=60.0), at=5, instance="b-2", region="us-east-1")
@@ -249,6 +253,7 @@ def test_each_instance_says_where_it_runs_and_what_it_does() -> None:
         "b-0": ("eu-west-1", "run-2"),
         "b-1": ("", None),
         "b-2": ("us-east-1", ""),
+        "b-3": ("", ""),
         "p-0": ("", None),
     }
     # Two of its three counts are of the last quarter of an hour.
@@ -257,6 +262,7 @@ def test_each_instance_says_where_it_runs_and_what_it_does() -> None:
         "b-0": [20, 20, 18, 800.0],
         "b-1": [4, 4, 4, None],
         "b-2": [0, 0, 0, 0.0],
+        "b-3": [0, 0, 0, 0.0],
         "p-0": [None, None, None, None],
     }
     client = signed_in(Role.VIEWER)

@@ -6,6 +6,7 @@ import re
 from html import unescape
 
 import pytest
+from django.conf import settings
 
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
@@ -116,3 +117,15 @@ def test_every_list_with_columns_has_widths(path: str) -> None:
     held(signed_in())
     page = signed_in(Role.ADMIN).get(path, {"wide": LISTS[path][0]}).content.decode()
     assert re.search(r'<table data-queue[^>]*? data-broad="\d+"', page)
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_the_style_sheet_knows_as_many_columns_as_a_list_has(path: str) -> None:
+    busy()
+    held(signed_in())
+    page = signed_in(Role.ADMIN).get(path).content.decode()
+    heads = re.findall(r"<thead><tr>(.*?)</tr>", page, re.DOTALL)[-1].count("<th")
+    style = (settings.BASE_DIR / "static" / "app.css").read_text(encoding="utf-8")
+    for part in ("hide", "slim", "broad"):
+        known = {int(place) for place in re.findall(rf'table\[data-{part}~="(\d+)"\] tr > :nth-child\(\1\)', style)}
+        assert set(range(2, heads + 1)) - known == set(), part
