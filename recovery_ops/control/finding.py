@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from django.urls import NoReverseMatch, reverse
 
+from events.capacity.models import CapacityEvent
 from events.cardinality import OTHER, Kind
 from events.models import Agent, BreakerState, KnownName
 from events.runs.stored import is_told_of
@@ -26,17 +28,24 @@ _PAGES = (
     ("overview", "Overview", "is anything wrong"),
     ("wallboard", "Wallboard", "for a screen on the wall"),
     ("capacity", "Capacity", "outages, overload, 429 and 529"),
+    ("degradations", "Degradations", "what is withdrawn or answered by less"),
+    ("amplification", "Amplification", "how many attempts a call costs"),
     ("breakers", "Breakers", "open, closed, forced"),
     ("timelines", "Timelines", "states, fallbacks and failures over time"),
     ("escalations", "Escalations", "what is put to people"),
+    ("report", "Report", "how fast people took and resolved what was put to them"),
     ("failures", "Failures", "fingerprints and how they ended"),
     ("unclassified", "Unclassified", "unknown failures that wait for a name"),
     ("runs", "Runs", "what agents did, step by step"),
     ("policies", "Policies", "what the agents obey"),
+    ("policies?tab=playbook", "Playbook", "what answers each verdict, and what people do"),
+    ("explain", "Which rule wins?", "of an operation, what each knob is and why"),
+    ("try-failure", "Try a failure", "what the policy would do about it"),
     ("releases", "Policy releases", "what was live when"),
     ("agents", "Agents", "who reports"),
     ("intake", "Intake", "what was set aside"),
     ("audit", "Audit", "who changed what, when and why"),
+    ("jobs", "Jobs", "exports and replays that take a while"),
     ("settings", "Settings", "keys, access, data, health"),
     ("preferences", "Preferences", "theme, contrast, density, time zone, shortcuts, password"),
     ("keys", "Keys", "of agents and other programs"),
@@ -71,7 +80,7 @@ class Group:
 
 
 def find(text: str, environment: str, grants: Grants) -> list[Group]:
-    """What fits the text, by kind; without text the pages and what may be done. At most eight queries."""
+    """What fits the text, by kind; without text the pages and what may be done. At most nine queries."""
     asked = text.strip()[:LONGEST]
     if not asked.isprintable():  # PostgreSQL takes no NUL
         return []
@@ -79,10 +88,11 @@ def find(text: str, environment: str, grants: Grants) -> list[Group]:
     found = [
         ("Pages", list(_pages(asked))),
         ("Escalations", list(_escalations(asked, environment))),
+        ("Capacity events", list(_events(asked, environment))),
         ("Runs", list(_runs(asked, environment))),
         ("Breakers", [_hit(name, "breaker", reverse("breaker", args=[name])) for name in breakers]),
         ("Operations", [_hit(name, "its policy", reverse("policy", args=[name])) for name in operations]),
-        ("Agents", [_hit(name, "instance", f"{reverse('agents')}?all=1") for name in instances]),
+        ("Agents", [_instance(*one) for one in instances]),
         ("Failures", [_hit(name, "fingerprint", reverse("failure", args=[name])) for name in prints]),
         ("Do", list(_acts(asked, environment, grants, breakers))),
     ]
@@ -93,18 +103,26 @@ def _hit(label: str, detail: str, href: str) -> Hit:
     return Hit(label=label, detail=detail, href=href)
 
 
+def _instance(service: str, name: str) -> Hit:
+    query = urlencode({"service": service, "instance": name})
+    return _hit(name, f"instance of {service}", f"{reverse('agent-settings')}?{query}")
+
+
 def _pages(asked: str) -> Iterator[Hit]:
     words = asked.lower().split()
-    for name, title, detail in _PAGES:
+    for address, title, detail in _PAGES:
+        name, mark, query = address.partition("?")
         if all(word in f"{title} {detail}".lower() for word in words):
             try:
-                yield _hit(title, detail, reverse(name))
+                yield _hit(title, detail, f"{reverse(name)}{mark}{query}")
             except NoReverseMatch:  # not part of this installation
                 continue
 
 
-def _names(asked: str, environment: str) -> tuple[list[str], ...]:
-    """Breakers, operations, instances and fingerprints whose name holds the text, without the word of an act."""
+def _names(asked: str, environment: str) -> tuple[list[str], list[str], list[tuple[str, str]], list[str]]:
+    """Breakers, operations, instances (service and name) and fingerprints with the text in their names, less the word
+    of an act.
+    """
     text = _about(asked)
     known = KnownName.objects.filter(environment=environment, name__icontains=text).exclude(name=OTHER)
     by_kind: dict[str, set[str]] = {}
@@ -118,7 +136,7 @@ def _names(asked: str, environment: str) -> tuple[list[str], ...]:
     return (
         _first(breakers | by_kind.get(Kind.BREAKER, set())),
         _first(operations | by_kind.get(Kind.OPERATION, set())),
-        list(agents.values_list("instance", flat=True)[:MOST]),
+        list(agents.values_list("service", "instance")[:MOST]),
         _first(by_kind.get(Kind.FINGERPRINT, set())),
     )
 
@@ -140,6 +158,15 @@ def _escalations(asked: str, environment: str) -> Iterator[Hit]:
         one = Escalation.objects.filter(environment=environment, pk=int(number)).first()
         if one is not None:
             yield _hit(str(one), one.operation or one.reason, reverse("escalation", args=[one.pk]))
+
+
+def _events(asked: str, environment: str) -> Iterator[Hit]:
+    number = asked.upper().removeprefix("CE-")
+    if number.isascii() and number.isdigit() and len(number) < 19:
+        one = CapacityEvent.objects.filter(environment=environment, pk=int(number)).first()
+        if one is not None:
+            what = " / ".join(filter(None, (one.provider, one.model))) or one.operation
+            yield _hit(f"CE-{one.pk}", what, reverse("capacity-event", args=[one.pk]))
 
 
 def _runs(asked: str, environment: str) -> Iterator[Hit]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import DesiredStateApplied
 from recovery_ops.rules.words import Category, State, Trigger
-from tests.control.visiting import held, signed_in, text_of, troubled_fleet
+from tests.control.visiting import REASON, held, signed_in, text_of, troubled_fleet
 from tests.events.seeding import Story, counted, failed, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
@@ -234,3 +235,16 @@ def test_a_viewer_is_offered_nothing_to_choose() -> None:
     page = signed_in(Role.VIEWER).get("/breakers").content.decode()
     assert 'name="name"' not in page
     assert "Return to auto" not in page
+
+
+def test_why_one_is_held_stands_in_its_row_and_in_the_file() -> None:
+    troubled_fleet()
+    client = signed_in(Role.OPERATOR)
+    held(client)
+    page = client.get("/breakers")
+    assert REASON in text_of(page)
+    assert "NDJSON, a row a line" in text_of(page)
+    lines = client.get("/breakers?format=ndjson").content.decode().splitlines()
+    told = {one["breaker"]: one["held because"] for one in map(json.loads, lines)}
+    assert told.pop("search_web") == REASON
+    assert set(told.values()) <= {None}

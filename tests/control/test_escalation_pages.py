@@ -326,7 +326,9 @@ def test_an_old_number_leads_to_the_one_it_was_merged_into() -> None:
     first, second = questions("one", "two")
     client = signed_in(Role.RESPONDER)
     client.post("/escalations/act/merge", {"number": second.pk, "into": first.pk})
+    client.get("/escalations")  # which says that it was merged
     assert client.get(f"/escalations/{second.pk}").headers["Location"] == f"/escalations/{first.pk}"
+    assert f"ESC-{second.pk} was merged into this question." in text_of(client.get(f"/escalations/{first.pk}"))
 
 
 def test_another_environment_has_another_queue() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 
 import pytest
 
+from events.capacity.models import CapacityEvent
 from recovery_ops.control.roles import Role
 from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
 
@@ -23,7 +25,14 @@ def links(path: str, role: Role = Role.OPERATOR) -> list[str]:
     [
         ("search", "/breakers/search_web"),
         ("SEARCH", "/policies/operations/search_web"),
-        ("r-0", "/agents?all=1"),
+        ("r-0", "/agents/settings?service=research&amp;instance=r-0"),
+        ("report", "/report"),
+        ("degradations", "/degradations"),
+        ("amplification", "/amplification"),
+        ("playbook", "/policies?tab=playbook"),
+        ("jobs", "/jobs"),
+        ("which rule", "/explain"),
+        ("try a failure", "/policies/try"),
         ("run-1", "/runs/run-1"),
         ("who changed", "/audit"),
         ("password", "/settings/you"),
@@ -37,12 +46,20 @@ def test_what_has_a_name_is_found_by_it(asked: str, found: str) -> None:
     assert found in links(f"/find?q={asked}")
 
 
+@pytest.mark.parametrize("written", ["CE-{}", "ce-{}", "{}"])
+def test_a_capacity_event_is_found_by_its_number(written: str) -> None:
+    event = CapacityEvent.objects.create(environment="dev", provider="helios", started_us=1, last_us=2)
+    other = CapacityEvent.objects.create(environment="prod", provider="helios", started_us=1, last_us=2)
+    assert f"/capacity/{event.pk}" in links(f"/find?q={written.format(event.pk)}")
+    assert links(f"/find?q=CE-{other.pk}") == []
+
+
 def test_every_hit_leads_somewhere() -> None:
     troubled_fleet()
     client = signed_in(Role.ADMIN)
-    for asked in ("", "search", "trip calm", "key"):
+    for asked in ("", "search", "trip calm", "key", "r-0"):
         for href in links(f"/find?q={asked}", Role.ADMIN):
-            assert client.get(href).status_code == 200, href
+            assert client.get(unescape(href)).status_code == 200, href
 
 
 def test_an_act_is_offered_to_who_may() -> None:

@@ -37,7 +37,7 @@ HEADS: tuple[Column[BreakerRow], ...] = (
 FILE_COLUMNS = (
     *("breaker", "operations", "services", "worst state", "instances", "instances not reachable", "since"),
     *("failure rate", "limit", "calls per min", "failures per min", "refused per min", "held by", "held until"),
-    *("groups", "providers", "next probe", "in flight"),
+    *("groups", "providers", "next probe", "in flight", "held because"),
 )
 
 
@@ -48,6 +48,7 @@ class Held:
     mode: str
     by: str
     revision: int
+    reason: str
     expires_at: datetime
 
     @staticmethod
@@ -56,7 +57,13 @@ class Held:
         if override is None:
             return None
         expires_at = datetime.fromtimestamp(override.expires_at, UTC)
-        return Held(mode=override.mode, by=override.by, revision=override.revision, expires_at=expires_at)
+        return Held(
+            mode=override.mode,
+            by=override.by,
+            revision=override.revision,
+            reason=override.reason,
+            expires_at=expires_at,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,4 +94,5 @@ def file_cells(row: BreakerRow, standing: Standing) -> tuple[Cell, ...]:
         *(row.failure_rate, row.threshold, row.calls_per_min, row.failures_per_min, row.rejected_per_min),
         *((held.by, held.expires_at) if held is not None else (None, None)),
         *(", ".join(row.groups), ", ".join(row.providers), row.next_probe, row.in_flight),
+        held.reason if held is not None else None,
     )

@@ -68,13 +68,13 @@ def breakers(request: HttpRequest, *, environment: str) -> HttpResponse:
     may_choose = visit_of(request).grants.may_in_part("trip", environment)
     chosen, asked = one_of(request.GET, "show", tests), BreakerFilter.of(request.GET)
     columns = Columns(request, HEADS, before=int(may_choose))
-    grouping = GROUPINGS.get(one_of(request.GET, "by", GROUPINGS))
     among = [row for row in found if asked.keeps(row)]
     kept = [row for row in among if chosen not in tests or row.name in tests[chosen]]
     shown = columns.in_order(_told_more(environment, kept, now, request, columns))
     if is_asked(request):
-        cells = (file_cells(row, standing) for row in shown)
-        return rows_answer(request, f"breakers {environment}", FILE_COLUMNS, cells)
+        return rows_answer(
+            request, f"breakers {environment}", FILE_COLUMNS, (file_cells(row, standing) for row in shown)
+        )
     fleet = queries.fleet_lanes(environment, start=window.start, end=window.end, now=now, wants_causes=False)
     rows = [
         _row(
@@ -100,7 +100,7 @@ def breakers(request: HttpRequest, *, environment: str) -> HttpResponse:
         "columns": columns,
         "may_choose": may_choose,
         "acts": _ACTS,
-        **_grouped(rows, found, grouping),
+        **_grouped(rows, found, GROUPINGS.get(one_of(request.GET, "by", GROUPINGS))),
         **_imposed(standing),
         "stuck": [(row.breaker.name, row.href, stuck[row.breaker.name]) for row in rows if row.is_stuck],
         "footer": f"{count_text(len(shown), 'breaker')} of {len(found)} in {environment}.",
@@ -112,6 +112,7 @@ def _grouped(rows: Sequence[Row], found: Sequence[BreakerRow], grouping: Groupin
     """The rows, all and in their groups, and how they may be grouped."""
     return {
         "rows": rows,
+        "file_columns": FILE_COLUMNS,
         "grouped": in_groups(rows, lambda row: row.breaker, grouping),
         "by": grouping.name if grouping is not None else "",
         "groupings": [one for one in GROUPINGS.values() if one.name != "group" or any(row.groups for row in found)],

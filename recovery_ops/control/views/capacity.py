@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -84,8 +85,7 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
     read = capacity_page(
         environment, start=window.start, end=window.end, now=now, bounds=bounds, after=after, most=MOST
     )
-    found = list(read.rows)
-    chosen = one_of(request.GET, "show", _WORDS)
+    found, chosen = list(read.rows), one_of(request.GET, "show", _WORDS)
     narrow = Narrow.of(request.GET)
     narrowed = [row for row in found if narrow.keeps(row, now)]
     shown = [row for row in narrowed if chosen not in _WORDS or _is_chosen(row, chosen)]
@@ -122,6 +122,7 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
         "rule": _rule(bounds),
         "rows": [(*_cells_shown(row, now), asked.get(row.id)) for row in shown],
         "columns": columns,
+        "file_columns": _COLUMNS,
     }
     return render_page(request, "control/capacity", context)
 
@@ -207,6 +208,7 @@ def one_event(request: HttpRequest, *, environment: str, number: int) -> HttpRes
     if row is None:
         raise Http404(f"There is no capacity event CE-{number} in {environment}.")
     if row.merged_into is not None:
+        messages.info(request, f"CE-{number} was merged into this event.")
         return redirect("capacity-event", number=row.merged_into)
     reached = runs_reached(row, environment, now)
     questions, notes = said_of(environment, row)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -50,7 +51,7 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
         raise missing(environment, number)
     one, story, has_breaker = found
     if one.merged_into_id is not None:
-        return redirect("escalation", number=one.merged_into_id)
+        return _to_whole(request, one)
     row = asking.row_of(one, now)
     start = min(one.opened_at, one.seen_at) - timedelta(minutes=5)
     # What stopped a run as a whole lies in the run: any operation of it.
@@ -92,6 +93,11 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
     if is_asked(request, MARKDOWN, JSON):
         return PostMortem.of(context).answer(request)
     return render_page(request, "control/escalation", context)
+
+
+def _to_whole(request: HttpRequest, one: Escalation) -> HttpResponse:
+    messages.info(request, f"{one} was merged into this question.")
+    return redirect("escalation", number=one.merged_into_id)
 
 
 @require_http_methods(["POST"])
