@@ -52,6 +52,11 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     split.add_argument("fingerprint")
     split.add_argument("--field", required=True, choices=("operation", "backend"))
     split.add_argument("--value", required=True)
+    edit = _act_word(words, "edit", "change a merge or a split; says which causes of the last 7 days that moves")
+    edit.add_argument("number", type=int, help="that of the merge or split, see list")
+    edit.add_argument("--into", help="of a merge: the cause that it belongs to")
+    edit.add_argument("--field", choices=("operation", "backend"), help="of a split: what tells its part apart")
+    edit.add_argument("--value", help="of a split: the value of its part")
     undo = _act_word(words, "undo", "take a merge or a split back")
     undo.add_argument("number", type=int, help="that of the merge or split, see list")
 
@@ -67,7 +72,7 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     """Carry out one of the words."""
     if options.word == "list":
         return _list(console, options, say)
-    names = ("reason", "to", "for_s", "more", "clean_runs", "fingerprint", "fingerprints", "field", "value")
+    names = ("reason", "to", "for_s", "more", "clean_runs", "fingerprint", "fingerprints", "into", "field", "value")
     flags = ("dry_run", "escalating", "next_version")
     body = {
         name: value
@@ -75,14 +80,26 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
         if (value := getattr(options, name, None)) is not None and (value is not False or name not in flags)
     }
     if options.word not in _ACTS:
-        path = f"groupings/{options.number}/undo" if options.word == "undo" else options.word
+        path = f"groupings/{options.number}/{options.word}" if options.word in ("undo", "edit") else options.word
         done = console.ask("POST", f"{_PATH}/{path}", body)
         say(f"{options.word}: {done['fingerprint']}{_how(done)}")
+        for line in _preview(done["preview"]) if "preview" in done else ():
+            say(line)
         return DONE
     found = console.ask("POST", _PATH, {**body, "verb": options.word})
     for result in found["results"]:
         say(_told(result))
     return REFUSED if found["refused"] else DONE
+
+
+def _preview(told: Mapping[str, Any]) -> list[str]:
+    lines = [
+        f"  {one['failures']} failures of {one['from']} "
+        + (f"are put together with {one['to']}" if one["is_together"] else f"are {one['to']}, a cause apart")
+        for one in told["moves"]
+    ]
+    read = f"{'the newest ' if told['is_partial'] else ''}{told['read']} failures since {told['read_from']}"
+    return [*(lines or ["  no failure moves"]), f"  by {read}"]
 
 
 def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -31,9 +31,14 @@ class Standing:
 
 def grouping_of(environment: str) -> Grouping:
     """What people said of which failures are one. One query; index `failure_grouping_in_force`."""
+    return grouping_by(groupings_in_force(environment))
+
+
+def grouping_by(rules: Iterable[FailureGrouping]) -> Grouping:
+    """What these rules say of which failures are one; where two say something of the same, the later one does."""
     merged: dict[str, str] = {}
     splits: dict[str, list[Split]] = {}
-    for one in groupings_in_force(environment):
+    for one in rules:
         if one.kind == FailureGrouping.MERGE:
             merged[one.fingerprint] = one.into
         else:

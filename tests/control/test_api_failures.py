@@ -107,3 +107,18 @@ def test_the_command_line_puts_away_until_it_escalates_and_resolves_in_the_next_
     Agent.objects.update(version="2.8.1")
     assert operator.run("failures", "resolve", "two", "--next-version", *SAID_WHY) == cli.DONE
     assert FailureCase.objects.get(fingerprint="two").versions == {"research": ["2.8.1"]}
+
+
+@pytest.mark.usefixtures("storm")
+def test_the_command_line_tries_a_changed_split_and_waits_for_clean_runs(operator: Operator) -> None:
+    assert operator.run("failures", "split", "one", "--field", "operation", "--value", "x", *SAID_WHY) == cli.DONE
+    words = ("failures", "edit", str(FailureGrouping.objects.get().pk), "--value", "crm.update", *SAID_WHY)
+    assert operator.run(*words, "--dry-run") == cli.DONE
+    assert operator.said[1] == "  3 failures of one are one~crm.update, a cause apart"
+    assert FailureGrouping.objects.filter(ended_at=None, value="x").exists()
+    assert operator.run(*words) == cli.DONE
+    assert FailureGrouping.objects.get(ended_at=None).value == "crm.update"
+    assert operator.run("failures", "resolve", "two", "--clean-runs", "12", *SAID_WHY) == cli.DONE
+    assert operator.said == ["two: pending, owner nobody"]
+    assert operator.run("failures", "list", "--state", "pending") == cli.DONE
+    assert operator.said[1].startswith("  pending (0 of 12 clean runs), owner nobody; ")

@@ -157,6 +157,7 @@ PAST = {
     "failure.reopen": "opened again",
     "failure.merge": "merged",
     "failure.split": "split",
+    "failure.regroup": "changed the merge or split of",
     "failure.undo": "took back what was made of",
     "failure.return": "brought back",
     "failure.regress": "found regressed",

@@ -170,7 +170,7 @@ def triage(verb: str, **asked: Unpack[Triaging]) -> Done[FailureCase]:
     """
     act, environment = ACTS[verb], asked["environment"]
     name = grouping_of(environment).head(asked["fingerprint"])
-    attempt = _attempt(f"failure.{verb}", "respond", asked, name, reason=act.reason)
+    attempt = attempt_of(f"failure.{verb}", "respond", asked, name, reason=act.reason)
 
     def write(revision: int) -> Step[FailureCase]:
         case = _case(environment, name, attempt)
@@ -254,7 +254,7 @@ def merge_failures(**asked: Unpack[Merging]) -> Done[str]:
     """
     environment, names = asked["environment"], list(dict.fromkeys(asked["fingerprints"]))
     faults = {} if 2 <= len(names) <= MERGE_MOST else {"fingerprints": f"are 2 to {MERGE_MOST} different causes"}
-    attempt = _attempt("failure.merge", "arrange", asked, ", ".join(names), faults=faults)
+    attempt = attempt_of("failure.merge", "arrange", asked, ", ".join(names), faults=faults)
 
     def write(revision: int) -> Step[str]:
         grouping = grouping_of(environment)
@@ -292,7 +292,7 @@ def split_failure(**asked: Unpack[Splitting]) -> Done[str]:
         faults["field"] = f"is one of {', '.join(SPLIT_FIELDS)}"
     if not value or not value.isprintable() or len(name) > FINGERPRINT_CHARS:
         faults["value"] = "is the value that tells them apart"
-    attempt = _attempt("failure.split", "arrange", asked, name, faults=faults)
+    attempt = attempt_of("failure.split", "arrange", asked, name, faults=faults)
 
     def write(revision: int) -> Step[str]:
         rule = {"environment": environment, "fingerprint": fingerprint, "field": asked["field"], "value": value}
@@ -321,7 +321,7 @@ def undo_grouping(**asked: Unpack[TakingBack]) -> Done[str]:
     environment = asked["environment"]
     made = FailureGrouping.objects.filter(environment=environment, pk=asked["grouping"]).first()
     about = made.fingerprint if made else f"grouping {asked['grouping']}"
-    attempt = _attempt("failure.undo", "arrange", asked, about)
+    attempt = attempt_of("failure.undo", "arrange", asked, about)
 
     def write(revision: int) -> Step[str]:
         if made is None:
@@ -351,9 +351,10 @@ def told(case: FailureCase) -> Mapping[str, Any]:
     }
 
 
-def _attempt(
+def attempt_of(
     verb: str, permission: str, asked: Any, about: str, *, reason: str = "", faults: dict[str, str] | None = None
 ) -> Attempt:
+    """The attempt at an act on causes, which have versions of their own, not the revision of what is desired."""
     given = Asked(
         by=asked["by"],
         environment=asked["environment"],

@@ -22,6 +22,7 @@ from recovery_ops.control.actions.failures import (
     undo_grouping,
 )
 from recovery_ops.control.actions.raising import raise_about_cause
+from recovery_ops.control.actions.regrouping import Preview, changed_rule, edit_grouping, preview_of
 from recovery_ops.control.api.capacity import RANGE, range_of
 from recovery_ops.control.api.paging import page_of, paged
 from recovery_ops.control.api.requests import WHY, Api, Takes
@@ -166,6 +167,36 @@ class UndoGrouping(Api):
     def post(self, request: Request, number: int) -> Response:
         body = self.body(request)
         return Response(_of_arranged(undo_grouping(**self.asked(request, body), grouping=number)))
+
+
+class EditGrouping(Api):
+    """`POST /api/v1/failures/groupings/<number>/edit`: change a merge (`into`) or a split (`field`, `value`).
+
+    Answers with what that does to the causes of the last seven days, too; with `dry_run` nothing is changed.
+    """
+
+    takes = {"POST": Takes(WHY | {"into": str, "field": str, "value": str})}
+
+    def post(self, request: Request, number: int) -> Response:
+        body, now = self.body(request), timezone.now()
+        asked = self.asked(request, body)
+        wanted = {name: body[name] for name in ("into", "field", "value") if name in body}
+        rule, new = changed_rule(self.environment, number, **wanted)
+        preview = preview_of(rule, new, now=now)
+        done = edit_grouping(**asked, grouping=number, **wanted)
+        return Response(_of_arranged(done) | {"preview": _of_preview(preview)})
+
+
+def _of_preview(preview: Preview) -> Document:
+    return {
+        "moves": [
+            {"from": one.before, "to": one.after, "failures": one.failures, "is_together": one.is_together}
+            for one in preview.moves
+        ],
+        "read": preview.read,
+        "read_from": preview.since.isoformat(),
+        "is_partial": preview.is_cut,
+    }
 
 
 def _names(given: list[Any], *, least: int) -> list[str]:

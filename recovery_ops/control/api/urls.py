@@ -110,6 +110,7 @@ urlpatterns: list[URLPattern] = [
     path("failures/merge", failures.MergeFailures.as_view(), name="api-failures-merge"),
     path("failures/split", failures.SplitFailure.as_view(), name="api-failures-split"),
     path("failures/groupings/<number:number>/undo", failures.UndoGrouping.as_view(), name="api-failures-undo"),
+    path("failures/groupings/<number:number>/edit", failures.EditGrouping.as_view(), name="api-failures-regroup"),
     path("annotations", annotating.Annotations.as_view(), name="api-annotations"),
     path("annotations/<number:number>", annotating.AnnotationOf.as_view(), name="api-annotation"),
     *(

@@ -28,6 +28,7 @@ from recovery_ops.control.actions.failures import (
     triage_each,
     undo_grouping,
 )
+from recovery_ops.control.actions.regrouping import Preview, changed_rule, edit_grouping, preview_of
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.failures import grouping_of
 from recovery_ops.control.forms import REASON_MOST_CHARS, new_key, problems_of
@@ -37,6 +38,8 @@ from recovery_ops.control.views.answers import STILL_TYPED, changed
 from recovery_ops.control.views.failures import matching_names
 
 UNPROCESSABLE = 422
+_OF_RULES = ("undo", "edit")
+"""Acts on a merge or a split, not on causes."""
 _MOST = 500
 ASKED_ABOVE = 50
 """More than a page of rows: then their number is typed before anything is done to them."""
@@ -70,6 +73,12 @@ WORDS = {
         permission="arrange",
         is_reason_needed=True,
     ),
+    "edit": Wording(
+        title="Change",
+        lead="First it is shown what that does to the causes of the last 7 days; nothing is changed before.",
+        permission="arrange",
+        is_reason_needed=True,
+    ),
     "undo": Wording(
         title="Take back",
         lead="Failures go by their own fingerprints again.",
@@ -92,6 +101,7 @@ class TriageForm(forms.Form):
     how = forms.ChoiceField(choices=[("now", "now"), ("next", "next"), ("clean", "clean")], required=False)
     more = forms.IntegerField(min_value=1, max_value=MOST_MORE, required=False)
     clean_runs = forms.IntegerField(min_value=1, max_value=MOST_CLEAN_RUNS, required=False)
+    previewed = forms.CharField(max_length=3000, required=False)
     confirm = forms.CharField(max_length=8, required=False)
     version = forms.IntegerField(min_value=0, required=False)
     key = forms.CharField(max_length=40, required=False)
@@ -106,7 +116,7 @@ def triage(request: HttpRequest, *, environment: str, verb: str) -> HttpResponse
     if not visit_of(request).grants.may(words.permission, environment):
         raise PermissionDenied(f"Your role does not let you {words.permission} in {environment}.")
     asked = _Asked(request, environment, verb, words)
-    if not asked.names and verb != "undo":
+    if not asked.names and verb not in _OF_RULES:
         return changed(request, asked.back, "Choose at least one cause first.")
     return asked.carried_out() if request.method == "POST" else asked.page(asked.form())
 
@@ -125,7 +135,7 @@ class _Asked:
         named = [one[:FINGERPRINT_CHARS] for one in listed[:_MOST] if one.isprintable()]
         self.names = list(dict.fromkeys(one for one in named if one))
         self.field, self.value = (self.given.get(name, "")[:FINGERPRINT_CHARS] for name in ("field", "value"))
-        self.rule = self._rule() if verb == "undo" else None
+        self.rule = self._rule() if verb in _OF_RULES else None
         if verb == "split" and self.field not in SPLIT_FIELDS:
             raise Http404(f"Causes are split by {' or '.join(SPLIT_FIELDS)}.")
 
@@ -167,12 +177,15 @@ class _Asked:
             return self.page(form, status=UNPROCESSABLE, problem="Nothing was done.")
         if self.verb in ACTS:
             return self._each(form)
+        if self.verb == "edit" and form.cleaned_data["previewed"] != self._wished(form.cleaned_data):
+            return self._previewed(form)
         try:
             name = self._arranged(form.cleaned_data)
         except Refused as refusal:
             problems_of(form, refusal.fields)
             return self.page(form, status=UNPROCESSABLE, problem=refusal.detail)
         told = {"merge": f"They are {name} now.", "split": f"It is {name} now.", "undo": f"{name} is by itself again."}
+        told["edit"] = f"It makes {name} now."
         return changed(self.request, self.back, told[self.verb])
 
     def _each(self, form: TriageForm) -> HttpResponse:
@@ -226,7 +239,29 @@ class _Asked:
             return merge_failures(**who, fingerprints=self._with_link(cleaned["link"])).object
         if self.verb == "split":
             return split_failure(**who, fingerprint=self.names[0], field=self.field, value=self.value).object
+        if self.verb == "edit":
+            wanted = self._wanted(cleaned)
+            return edit_grouping(**who, grouping=self.rule.pk if self.rule else 0, **wanted).object
         return undo_grouping(**who, grouping=self.rule.pk if self.rule else 0).object
+
+    def _wanted(self, cleaned: dict[str, Any]) -> dict[str, Any]:
+        """What the rule is to say from now on."""
+        if self.rule is not None and self.rule.kind == FailureGrouping.MERGE:
+            return {"into": self._with_link(cleaned["link"])[-1] if cleaned["link"] else ""}
+        return {"field": self.field, "value": self.value}
+
+    def _wished(self, cleaned: dict[str, Any]) -> str:
+        return " ".join((cleaned["link"], self.field, self.value)).strip()
+
+    def _previewed(self, form: TriageForm) -> HttpResponse:
+        number = self.rule.pk if self.rule else 0
+        try:
+            wanted = self._wanted(form.cleaned_data)
+            preview = preview_of(*changed_rule(self.environment, number, **wanted), now=self.now)
+        except Refused as refusal:
+            problems_of(form, {"link" if name == "into" else name: fault for name, fault in refusal.fields.items()})
+            return self.page(form, status=UNPROCESSABLE, problem=refusal.detail)
+        return self.page(form, preview=preview, previewed=self._wished(form.cleaned_data))
 
     def _with_link(self, link: str) -> list[str]:
         """The chosen ones, and the cause whose page or name was pasted."""
@@ -240,7 +275,14 @@ class _Asked:
         return list(dict.fromkeys([*self.names, name]))
 
     def page(
-        self, form: TriageForm, *, status: int = 200, problem: str = "", results: Sequence[Result] = ()
+        self,
+        form: TriageForm,
+        *,
+        status: int = 200,
+        problem: str = "",
+        results: Sequence[Result] = (),
+        preview: Preview | None = None,
+        previewed: str = "",
     ) -> HttpResponse:
         told = {one.fingerprint: one for one in results}
         context = {
@@ -257,8 +299,13 @@ class _Asked:
             "most": _MOST,
             "is_done": bool(results),
             "refused": sum(one.refusal is not None for one in results),
-            "field": self.field,
+            "field": self.field if self.verb == "split" else "",
             "value": self.value,
+            "wanted_field": self.field or (self.rule.field if self.rule else ""),
+            "wanted_value": self.value or (self.rule.value if self.rule else ""),
+            "split_fields": SPLIT_FIELDS,
+            "preview": preview,
+            "previewed": previewed,
             "rule": self.rule,
             "people": self._people(),
             "archives": [(str(seconds), word) for seconds, word in _ARCHIVES],
