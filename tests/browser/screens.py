@@ -70,6 +70,7 @@ ADMINS = {
     "new key": "/settings/keys/new",
     "access": "/settings/access",
     "new person": "/settings/access/new",
+    "test of single sign-on": "/settings/access/issuer",
     "notifications": "/settings/notifications",
     "new channel to people": "/settings/notifications/channels/new/people",
     "data": "/settings/data",

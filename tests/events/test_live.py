@@ -134,6 +134,19 @@ def test_a_signed_in_browser_hears_of_each_newest_fact(door: LiveDoor, facts: Fa
     assert json.loads(events[0]["data"])["at"].endswith("+00:00")
 
 
+def test_no_message_is_larger_than_4_kb(signed_in: dict[str, str]) -> None:
+    """Whatever has happened: it says that there is something new, and a page asks for what it shows of it."""
+    facts = Facts(2**63 - 1)
+
+    async def follow() -> list[bytes]:
+        async with connected(LiveDoor(Pulse(facts.read, NEVER_S)), signed_in) as browser:
+            return [await browser.next_chunk(), await browser.next_chunk()]
+
+    opening, pulse = asyncio.run(follow())
+    assert b"event: pulse" in pulse
+    assert max(len(opening), len(pulse)) <= 4_096
+
+
 def test_a_browser_that_comes_back_is_not_told_what_it_knows(
     door: LiveDoor, facts: Facts, signed_in: dict[str, str]
 ) -> None:
