@@ -40,6 +40,7 @@ CPU_SLOWER, DOWN_MBIT, DELAY_MS = 4, 10, 40
 SETTLES_MS = 1_500
 
 AIM_QUERIES, AIM_SERVER_MS, AIM_HTML_KB, AIM_FIRST_KB, AIM_FIRST_CHART_KB = 15, 250, 50, 90, 1_300
+AIM_UPDATE_MS = 150
 AIM_LCP_MS, AIM_LCP_CHART_MS, AIM_INP_MS, AIM_CLS = 1_200, 1_800, 150, 0.05
 AIM_NODES, AIM_NODES_CHART, AIM_FIGURE_KB = 3_000, 6_000, 50
 
@@ -119,6 +120,7 @@ def _of_server(asked: dict[str, Any], wanted: dict[str, str], scale: Scale) -> l
         Report(f"pages: server time ({on})"),
         Report("pages: HTML"),
     )
+    updates, updated = Report(f"pages: server time of a live update, p95 ({on})"), Report("pages: live update")
     for name, path in wanted.items():
         found = asked[path]
         if not found["path"]:
@@ -128,7 +130,10 @@ def _of_server(asked: dict[str, Any], wanted: dict[str, str], scale: Scale) -> l
         queries.add(name, found["queries"], "queries", aim=AIM_QUERIES, note=which)
         times.add(name, found["server_ms"], "ms", aim=AIM_SERVER_MS)
         sizes.add(name, found["html_bytes"] / 1000, "kB", aim=AIM_HTML_KB)
-    return [queries, times, sizes]
+        if "update_ms" in found:
+            updates.add(name, found["update_ms"], "ms", aim=AIM_UPDATE_MS)
+            updated.add(name, found["update_bytes"] / 1000, "kB")
+    return [queries, times, sizes, updates, updated]
 
 
 def _of_browser(seen: dict[str, Seen], cpu_slower: int) -> list[Report]:
