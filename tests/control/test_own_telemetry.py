@@ -200,6 +200,7 @@ def test_it_is_pinged_while_all_is_well(settings: LazySettings) -> None:
     ear = Ear()
     assert dead_man.ping_while_well(NOW, send=ear)
     assert ear.heard == [ADDRESS]
+    assert Beat.objects.get(name=dead_man.HEARD).at == NOW
 
 
 @pytest.mark.usefixtures("storing")

@@ -7,6 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from celery import current_app
+from django.conf import LazySettings
 from django.contrib.auth.models import User
 from django.test import Client
 
@@ -15,6 +17,7 @@ from recovery_ops.control import actions, beats
 from recovery_ops.control.actions import people
 from recovery_ops.control.beats import Notebook, Sign
 from recovery_ops.control.models import EVERYWHERE, AuditEntry, Beat, RoleGrant
+from recovery_ops.control.own.dead_man import HEARD
 from recovery_ops.control.roles import LEAST_ROLE, Role, grants_of
 from tests.control.cast import SEARCH, asked, person
 from tests.control.visiting import REASON, signed_in, text_of, troubled_fleet
@@ -175,6 +178,32 @@ def test_health_says_what_is_silent_and_what_fails() -> None:
     assert "Late: sweep facts" in said
     assert "OSError('disk')" in said
     assert "Asks for tasks" in said
+    assert "No task waits for a worker." in said
+
+
+def test_health_says_when_the_dead_man_s_switch_heard_and_that_a_broker_is_silent(
+    settings: LazySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = signed_in(Role.VIEWER)
+    assert "Dead man’s switch none is set" in text_of(client.get("/settings/health"))
+    settings.DEAD_MAN_URL = "https://ear.example/ping"
+    assert "No ping has been heard yet." in text_of(client.get("/settings/health"))
+    beats.write({HEARD: Sign(at=NOW - timedelta(seconds=20))})
+    assert "Is pinged; the last ping that was heard" in text_of(client.get("/settings/health"))
+    beats.write({HEARD: Sign(at=NOW - timedelta(minutes=20))})
+    assert "Is pinged no more" in text_of(client.get("/settings/health"))
+    monkeypatch.setattr(current_app.conf, "broker_read_url", "redis://127.0.0.1:1/0")
+    assert "The broker does not answer." in text_of(client.get("/settings/health"))
+
+
+def test_data_says_where_facts_are_sent_and_when_the_last_came() -> None:
+    client = signed_in(Role.VIEWER)
+    assert "waiting for the first one of dev" in text_of(client.get("/settings/data"))
+    troubled_fleet()
+    said = text_of(client.get("/settings/data"))
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT=http://testserver" in said
+    assert "http://testserver/v1/logs" in said
+    assert "the last one came" in said
 
 
 def test_a_failure_stays_known_when_the_next_run_goes_well() -> None:

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from django.conf import settings
 
+from recovery_ops.control.beats import Sign, write
 from recovery_ops.control.notify.transport import Answer, Unreached, Unsendable, post
 from recovery_ops.control.own.duties import FAILED, LATE, beats_by_name, duties_of
 from recovery_ops.readiness import NotReady, write_and_forget
@@ -19,6 +20,8 @@ from recovery_ops.readiness import NotReady, write_and_forget
 logger = logging.getLogger(__name__)
 
 NAME = "ping the dead man's switch"
+HEARD = "the dead man's switch heard"
+"""The sign of life that is written when a ping was heard."""
 Post = Callable[[str, bytes, Mapping[str, str]], Answer]
 
 
@@ -37,6 +40,7 @@ def ping_while_well(now: datetime, *, send: Post = post) -> bool:
     if not 200 <= answer.status < 300:
         logger.warning("the ping was answered with %d", answer.status)
         return False
+    write({HEARD: Sign(at=now)})
     return True
 
 

@@ -24,12 +24,16 @@ from events.wording import count_text, lasted_text, span_text
 from recovery_ops import __version__
 from recovery_ops.control import stream
 from recovery_ops.control.models import Beat
-from recovery_ops.control.own.duties import LEAST_LATE_S, Duty, beats_by_name, duties_of
+from recovery_ops.control.own.dead_man import HEARD
+from recovery_ops.control.own.duties import LATE_FACTOR, LEAST_LATE_S, Duty, beats_by_name, duties_of
 from recovery_ops.control.own.readings import newest_facts
+from recovery_ops.control.own.tasks_waiting import tasks_waiting
 from recovery_ops.control.views.settings import settings_page
 
 MOST_CLOCK_OFF_S = 2.0
 MOST_LAG_S = 30.0
+MOST_TASKS = 200
+"""More than what the schedule asks for in several minutes: the workers do not keep up."""
 _STARTED_S = time.time()
 
 
@@ -64,7 +68,10 @@ def parts(environment: str, now: datetime, beats: dict[str, Beat], duties: Seque
     """The parts in the order in which a fact goes through them."""
     yield from _intake(environment, now)
     yield _worker(duties)
+    yield _queue(tasks_waiting())
     yield _scheduler(beats.get(Beat.SCHEDULER), now)
+    if settings.DEAD_MAN_URL:
+        yield _dead_man(beats.get(HEARD), now)
     yield _streams()
     yield from _database(now)
 
@@ -121,6 +128,23 @@ def _scheduler(beat: Beat | None, now: datetime) -> Part:
     return Part(name="Scheduler", standing="late" if is_late else "ok", words=words, at=beat.at)
 
 
+def _queue(count: int | None) -> Part:
+    if count is None:
+        return Part(name="Queue of tasks", standing="late", words="The broker does not answer.")
+    is_late = count > MOST_TASKS
+    words = f"{count_text(count, 'task waits', 'tasks wait')} for a worker" if count else "No task waits for a worker"
+    return Part(name="Queue of tasks", standing="late" if is_late else "ok", words=f"{words}.")
+
+
+def _dead_man(heard: Beat | None, now: datetime) -> Part:
+    name = "Dead man’s switch"
+    if heard is None:
+        return Part(name=name, standing="unknown", words="No ping has been heard yet.")
+    is_late = (now - heard.at).total_seconds() > LEAST_LATE_S * LATE_FACTOR
+    words = "Is pinged no more; the last ping that was heard" if is_late else "Is pinged; the last ping that was heard"
+    return Part(name=name, standing="late" if is_late else "ok", words=words, at=heard.at)
+
+
 def _streams() -> Part:
     pages, agents = live.app.open_streams, stream.app.open_streams
     words = f"{count_text(pages, 'browser follows', 'browsers follow')} live pages and "
@@ -155,6 +179,7 @@ def _versions() -> list[tuple[str, str]]:
         ("Python", platform.python_version()),
         ("Django", django.get_version()),
         ("Runs since", span_text(time.time() - _STARTED_S) + " ago"),
+        ("Dead man’s switch", "an address is pinged" if settings.DEAD_MAN_URL else "none is set"),
         ("Worker and scheduler", "in this process" if settings.EMBEDDED else "processes of their own"),
     ]
 

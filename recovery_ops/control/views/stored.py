@@ -6,17 +6,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.db.models import Max
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from events import holdings, retention
 from events.cardinality import Standing, standings
-from events.models import Quarantine
+from events.models import Agent, Quarantine
+from events.moments import from_us
 from events.tallies import tallies_of
 from events.wording import count_text
 from recovery_ops.control.retention import KEEP_USED_KEYS
+from recovery_ops.control.views.first_steps import SELF_TEST
 from recovery_ops.control.views.settings import settings_page
 
+_ENDPOINTS = (
+    ("/v1/logs", "facts as log records, OTLP over HTTP, protobuf or JSON"),
+    ("/v1/traces", "spans, from which failures and runs are told where no facts are sent"),
+)
+_VARIABLES = """export OTEL_SERVICE_NAME=my-agent
+export OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name={environment}
+export OTEL_EXPORTER_OTLP_ENDPOINT={origin}
+export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
+export OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20…"
+"""
 _UNITS = ((2**30, "GB"), (2**20, "MB"), (2**10, "kB"))
 
 
@@ -57,9 +70,22 @@ def stored(request: HttpRequest, *, environment: str) -> HttpResponse:
         "names": [(str(one.kind.value), one) for one in _names(environment)],
         "aside": Quarantine.objects.filter(environment=environment).count(),
         "is_by_day": holdings.is_by_day(),
+        **_intake(request, environment),
         "sentence": _sentence(environment, days, bytes_text(size.total_bytes)),
     }
     return settings_page(request, "stored", context, here="stored")
+
+
+def _intake(request: HttpRequest, environment: str) -> dict[str, object]:
+    """Where facts are sent, with what, and when the last one came. One query."""
+    origin = request.build_absolute_uri("/").rstrip("/")
+    seen_us = Agent.objects.filter(environment=environment).aggregate(seen=Max("last_seen_us"))["seen"]
+    return {
+        "endpoints": [(f"{origin}{path}", words) for path, words in _ENDPOINTS],
+        "variables": _VARIABLES.format(origin=origin, environment=environment),
+        "self_test": SELF_TEST,
+        "last_received": None if seen_us is None else from_us(seen_us),
+    }
 
 
 def kept() -> list[Kept]:
