@@ -11,6 +11,7 @@ from typing import Any
 from events import queries
 from events.amplification import amplification
 from events.capacity import asking as capacity
+from events.capacity.course import courses
 from events.degradations.asking import degradations_in
 from events.failures import asking as failures
 from events.failures.mixing import mixes
@@ -199,4 +200,5 @@ def _of_one_event(place: Place) -> Iterator[_Asked]:
             partial(runs.runs, environment, start=row.started, end=row.last, struck=struck, most=20),
         )
         yield "events like one", partial(capacity.similar_before, row, environment, now=now)
+        yield "course of one event", partial(courses, environment, row)
         yield "backends beside one event", partial(capacity.struck_beside, row, environment)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -15,6 +16,8 @@ from events.capacity.following import follow_runs
 from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
 from events.capacity.rows import OWNER_CHIPS, OWNER_WORDS, Owner, owner_of
+from events.models import MinuteSum, SpanSum
+from events.moments import to_us
 from events.queries.weekly import capacity_week
 from events.wording import rate_text
 from recovery_ops.control.roles import Role
@@ -366,3 +369,34 @@ def test_the_page_asks_as_often_whether_outages_go_on_are_over_or_lie_before_the
         look_back("dev", NOW)
     assert "The last, of" in text_of(client.get("/capacity?range=6h"))
     assert all(asked(f"/capacity?{words}") <= none[words] for words in ranges)
+
+
+@pytest.mark.parametrize("named", [{}, {"provider": "", "model": ""}], ids=["a backend", "one that nobody names"])
+def test_two_events_are_drawn_over_each_other_from_their_beginnings_on(named: dict[str, Any]) -> None:
+    storm(Story(), since=7200, until=6900, **named).store()
+    look_back("dev", NOW)
+    storm(Story(), since=300, until=200, status_code=529, **named).store()
+    look("dev", NOW)
+    read_reach("dev", NOW + timedelta(minutes=5))
+    before, event = CapacityEvent.objects.order_by("started_us")
+    client = signed_in(Role.VIEWER)
+    plain = client.get(f"/capacity/{event.pk}").content.decode()
+    assert "data-line" not in plain
+    assert f'href="?with={before.pk}#compared"' in plain
+    page = client.get(f"/capacity/{event.pk}?with={before.pk}").content.decode()
+    drawn = re.findall(r'data-line="(\d)" points="([^"]+)"/>(?=<polyline|</svg><)', page)
+    assert [line for line, _ in drawn[:2]] == ["0", "1"]
+    table = re.search(r"Failed attempts from the beginning on(.*?)</table>", page, re.DOTALL)
+    assert table is not None
+    rows = [re.findall(r"<t[hd][^>]*>([^<]+)</t[hd]>", row) for row in re.findall(r"<tr>.*?</tr>", table[1])[1:]]
+    assert rows[0][0] == "its beginning"
+    # Every failure of each stands in a row, and the one that was over sooner says so.
+    sums = [sum(int(row[place]) for row in rows if row[place] != "over") for place in (1, 2)]
+    assert sums == [event.failures, before.failures]
+    assert (rows[-1][1], rows[-1][2].isdigit()) == ("over", True)
+    for asked in ("999", "x", str(event.pk)):
+        assert "data-line" not in client.get(f"/capacity/{event.pk}?with={asked}").content.decode()
+    earlier = to_us(NOW) // 60_000_000 - 60
+    SpanSum.objects.filter(span__lt=earlier, minutes=1).delete()
+    MinuteSum.objects.filter(minute__lt=earlier).delete()
+    assert f"Of CE-{before.pk} the sums are not kept" in text_of(client.get(f"/capacity/{event.pk}?with={before.pk}"))

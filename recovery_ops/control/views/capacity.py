@@ -42,6 +42,7 @@ from recovery_ops.control.cursors import cursor_of
 from recovery_ops.control.escalations.about_outages import open_by_event, said_of
 from recovery_ops.control.notify.budgets import budget_rows, burn_alerts
 from recovery_ops.control.views.capacity_classes import CLASSES, by_class
+from recovery_ops.control.views.capacity_compared import compared
 from recovery_ops.control.views.capacity_runs import runs_href, runs_reached
 from recovery_ops.control.views.capacity_tiles import capacity_tiles
 from recovery_ops.control.views.columns import Column, Columns
@@ -212,6 +213,7 @@ def one_event(request: HttpRequest, *, environment: str, number: int) -> HttpRes
         return redirect("capacity-event", number=row.merged_into)
     reached = runs_reached(row, environment, now)
     questions, notes = said_of(environment, row)
+    similar = similar_before(row, environment, now=now)
     context = {
         "now": now,
         "row": row,
@@ -230,7 +232,8 @@ def one_event(request: HttpRequest, *, environment: str, number: int) -> HttpRes
         "is_further_back": reached.is_further_back,
         "runs_href": runs_href(row),
         "failures": failures_in(row, environment),
-        "similar": [_line(one, now) for one in similar_before(row, environment, now=now)],
+        "similar": [_line(one, now) for one in similar],
+        "compared": compared(row, similar, request.GET.get("with", ""), environment),
         "timelines_href": _timelines_href(row),
         "parts": [_line(one, now) for one in row.parts],
         "arrangements": arrangements_of(environment, [row.id, *(one.id for one in row.parts)]),
