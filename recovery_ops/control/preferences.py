@@ -18,11 +18,12 @@ from recovery_ops.control.shortcuts import moves_of
 
 UTC_NAME = "UTC"
 _YEAR_S = 365 * 24 * 3600
-_NAMES = ("theme", "contrast", "density", "keys", "moved", "zone")
+_NAMES = ("theme", "contrast", "density", "motion", "keys", "moved", "zone")
 _CHOICES = {
     "theme": ("light", "dark"),
     "contrast": ("more",),
     "density": ("compact",),
+    "motion": ("less",),
     "keys": ("off",),
 }
 """What can be chosen beside the usual, which is no cookie at all."""
@@ -35,6 +36,7 @@ class Preferences:
     theme: str = ""
     contrast: str = ""
     density: str = ""
+    motion: str = ""
     keys: str = ""
     moved: str = ""
     """Shortcuts of one's own, as `shortcuts.moves_of` reads them."""

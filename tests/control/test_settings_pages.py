@@ -136,6 +136,7 @@ def test_a_password_is_changed_by_its_owner_alone() -> None:
     [
         ({"contrast": "more"}, 'data-contrast="more"'),
         ({"density": "compact"}, 'data-density="compact"'),
+        ({"motion": "less"}, 'data-motion="less"'),
         ({"keys": "off"}, 'data-keys="off"'),
         ({"zone": "Asia/Kolkata"}, 'data-zone="Asia/Kolkata"'),
     ],

@@ -26,6 +26,7 @@ from recovery_ops.control.views.settings import UNPROCESSABLE, settings_page
 _FIELDS = (
     ("theme", "Theme", (("", "As the system"), ("light", "Light"), ("dark", "Dark"))),
     ("contrast", "Contrast", (("", "As the system"), ("more", "High"))),
+    ("motion", "Motion", (("", "As the system"), ("less", "None"))),
     ("density", "Rows", (("", "Comfortable"), ("compact", "Compact"))),
     ("keys", "Shortcuts", (("", "On"), ("off", "Off"))),
 )
