@@ -10,13 +10,15 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from html import unescape
 from statistics import median, quantiles
 from typing import Any
 
 ROUNDS = 7
 UPDATES = 20
+WEEK = timedelta(days=7)
 
 
 def measure(paths: list[str]) -> dict[str, dict[str, float]]:
@@ -65,6 +67,31 @@ def _updated(client: Any, page: str, path: str, compress: Callable[..., bytes]) 
     return {"update_ms": quantiles(times, n=20)[-1], "update_bytes": size}
 
 
+def exported(environment: str = "dev") -> dict[str, float]:
+    """How many runs of a week are written out as CSV, as an export writes them, and in how many seconds."""
+    from django.http import QueryDict
+    from django.utils import timezone
+
+    from events.exports import CSV, pieces_of
+    from recovery_ops.control.exporting.lists import Wish
+    from recovery_ops.control.exporting.runs import RunsFile
+
+    now, found, rows = timezone.now(), RunsFile(), 0
+    given = QueryDict("show=all")
+    wish = Wish(environment=environment, given=given, start=now - WEEK, end=now, user_id=None, now=now)
+    began = time.perf_counter()
+
+    def every() -> Iterator[Any]:
+        nonlocal rows
+        for batch in found.batches(wish):
+            rows += len(batch.rows)
+            yield from batch.rows
+
+    for _ in pieces_of(CSV, found.columns, every(), only=(), address=""):
+        pass
+    return {"rows": rows, "took_s": time.perf_counter() - began}
+
+
 def links(path: str) -> list[str]:
     """Where the first row of a list leads: to a page below it, for a page may begin with a table of something else."""
     page = _signed_in().get(path).content.decode()
@@ -89,7 +116,8 @@ def main(paths: list[str]) -> None:
     django.setup()
     resolved = {path: path if not path.endswith("*") else "".join(links(path[:-1])) for path in paths}
     measured = measure([path for path in resolved.values() if path])
-    print(json.dumps({asked: {"path": path, **measured.get(path, {})} for asked, path in resolved.items()}))
+    found = {asked: {"path": path, **measured.get(path, {})} for asked, path in resolved.items()}
+    print(json.dumps({"pages": found, "exported": exported()}))
 
 
 if __name__ == "__main__":

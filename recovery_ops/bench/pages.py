@@ -41,6 +41,7 @@ SETTLES_MS = 1_500
 
 AIM_QUERIES, AIM_SERVER_MS, AIM_HTML_KB, AIM_FIRST_KB, AIM_FIRST_CHART_KB = 15, 250, 50, 90, 1_300
 AIM_UPDATE_MS = 150
+AIM_EXPORT_ROWS, AIM_EXPORT_S = 50_000, 3
 AIM_LCP_MS, AIM_LCP_CHART_MS, AIM_INP_MS, AIM_CLS = 1_200, 1_800, 150, 0.05
 AIM_NODES, AIM_NODES_CHART, AIM_FIGURE_KB = 3_000, 6_000, 50
 
@@ -102,8 +103,9 @@ def measure(scale: Scale = SMALL, pages: dict[str, str] | None = None, *, cpu_sl
 
 def measure_on(server: Server, scale: Scale, pages: dict[str, str], *, cpu_slower: int) -> list[Report]:
     """Ask every page of a seeded server from within, then look at it from without; a report for each kind of figure."""
-    asked = json.loads(commanded(server, "-m", "recovery_ops.bench.asked", *pages.values()))
-    reports = _of_server(asked, pages, scale)
+    told = json.loads(commanded(server, "-m", "recovery_ops.bench.asked", *pages.values()))
+    asked = told["pages"]
+    reports = [*_of_server(asked, pages, scale), _of_export(**told["exported"])]
     try:
         paths = {name: asked[path]["path"] for name, path in pages.items()}
         seen = _looked_at(server, paths, cpu_slower)
@@ -134,6 +136,14 @@ def _of_server(asked: dict[str, Any], wanted: dict[str, str], scale: Scale) -> l
             updates.add(name, found["update_ms"], "ms", aim=AIM_UPDATE_MS)
             updated.add(name, found["update_bytes"] / 1000, "kB")
     return [queries, times, sizes, updates, updated]
+
+
+def _of_export(rows: int, took_s: float) -> Report:
+    report = Report("pages: export")
+    aim = AIM_EXPORT_ROWS / AIM_EXPORT_S
+    note = f"{rows:,} rows; {AIM_EXPORT_ROWS:,} in {AIM_EXPORT_S} s are {aim:,.0f}"
+    report.figures.append(Figure("runs as CSV", rows / took_s, "rows/s", note=note))
+    return report
 
 
 def _of_browser(seen: dict[str, Seen], cpu_slower: int) -> list[Report]:

@@ -16,7 +16,7 @@ def test_pages_keep_their_budgets_on_made_up_facts() -> None:
     found = {report.name.partition(" (")[0]: report for report in reports}
     assert list(found) == [
         *("pages: queries", "pages: server time", "pages: HTML"),
-        *("pages: server time of a live update, p95", "pages: live update"),
+        *("pages: server time of a live update, p95", "pages: live update", "pages: export"),
         *(
             "pages: first load",
             "pages: largest paint",
@@ -29,6 +29,8 @@ def test_pages_keep_their_budgets_on_made_up_facts() -> None:
     drawn = found.pop("pages: largest figure")
     assert [one.what for one in drawn.figures] == ["timelines"]
     assert drawn.figures[0].value, "it came, and its size is known"
+    [export] = found.pop("pages: export").figures
+    assert export.value
     updates, updated = found.pop("pages: server time of a live update, p95"), found.pop("pages: live update")
     assert {one.what for one in updates.figures} == {one.what for one in updated.figures} >= {"overview", "timelines"}
     assert all(one.value for one in (*updates.figures, *updated.figures))
