@@ -75,7 +75,7 @@ def admitted(call: Climb, standing: Standing, tried: Tried, *, level: int) -> Ge
         is_forced = admission.state is State.FORCED_OPEN
         if not is_forced and is_patient(call, standing, tried, level=level):
             until = tried.now + max(admission.retry_in_s or 0.0, SHORTEST_WAIT_S)
-            if until <= deadline_at(call, standing, tried):
+            if until < deadline_at(call, standing, tried):
                 if not (yield from _waited(standing, tried, until)):
                     return None
                 continue
@@ -94,7 +94,7 @@ def _at_the_gate(call: Climb, standing: Standing, tried: Tried, *, level: int) -
     waits = is_patient(call, standing, tried, level=level) or (
         call.is_foreground and not _turns_aside(call, tried, level=level)
     )
-    is_too_late = tried.now + wait_s > deadline_at(call, standing, tried)
+    is_too_late = tried.now + wait_s >= deadline_at(call, standing, tried)
     if not waits or is_too_late:
         tried.refusal_kind, tried.reason, tried.retry_in_s = Refusal.GATE, StopReason.GATE_CLOSED, wait_s
         yield Emit(told.rejected(standing, tried.refusal_kind.value))

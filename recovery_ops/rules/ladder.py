@@ -216,8 +216,10 @@ def _attempts(
         if (yield from _switched(call, standing, tried)):
             next_call = Call(standing.name, tried.attempts + 1, level)
             continue
-        # Where a refusal is waited out, the probe's failure is not the last word: admission is asked again.
-        is_last_word = ticket > 0 and not is_patient(call, standing, tried, level=level)
+        # Where a refusal is waited out, or an override lets everything through, the probe's failure is not the last
+        # word: admission is asked again.
+        is_binding = ticket > 0 and standing.breaker.override is None
+        is_last_word = is_binding and not is_patient(call, standing, tried, level=level)
         decision = yield from _again(call, standing, tried, failure, is_repeatable, unfixable, is_probe=is_last_word)
         if decision is None:
             return tried
@@ -308,7 +310,7 @@ def _again(
             tried.reason = StopReason.ATTEMPTS if decision.reason == "attempts" else StopReason.NOT_RETRYABLE
             tried.no_retry, tried.retry_in_s = decision.reason, failure.retry_after_s
             return None
-        if until > deadline_at(call, standing, tried):
+        if until >= deadline_at(call, standing, tried):  # at that moment nothing is called any more
             tried.reason, tried.retry_in_s = StopReason.DEADLINE, max(0.0, until - tried.now)
             tried.no_retry = StopReason.DEADLINE.value
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -232,6 +232,63 @@ def test_a_disabled_breaker_blocks_nothing(
         call.standing.gate.close(100.0, closed_s, Category.RATE_LIMITED)
     played = play(Climb(**_fields(call) | {"deadline_at": inf}), answers, takes_s=0.5)
     assert [step.operation for _, step in played.calls[:1]] == ["search"]
+
+
+@given(climbs(), outcomes, takes)
+def test_a_breaker_that_only_counts_takes_no_attempt_away(
+    call: Climb, answers: list[Failure | None], takes_s: float
+) -> None:
+    breaker = call.standing.breaker
+    for _ in range(9):
+        breaker.fail(-1e6, Category.SERVER_ERROR)
+    breaker.impose(Imposed(id="ov", mode=State.METRICS_ONLY, ends_at=inf), 100.0)
+    counting = play(call, answers, takes_s=takes_s)
+    for standing in (call.standing, *(other.standing for other in call.alternatives)):
+        standing.breaker.reset(100.0)
+        standing.gate.opens_at = None
+    never = replace(breaker.knobs, consecutive_failures=0, failure_rate_threshold=0.0, slow_call_rate_threshold=0.0)
+    breaker.configure(never)
+    assert counting.of("search") == play(call, answers, takes_s=takes_s).of("search")
+
+
+def test_a_probe_that_nobody_sees_is_not_the_last_word() -> None:
+    said = BUILT_IN_DEFAULTS["operation"].over(FAIL_CLOSED)
+    breaker = Breaker("search", said)
+    for _ in range(20):
+        breaker.fail(-1e6, Category.SERVER_ERROR)
+    breaker.impose(Imposed(id="ov", mode=State.DISABLED, ends_at=inf), 100.0)
+    standing = Standing("search", OperationPolicy(knobs=replace(said, max_retries=3)), breaker)
+    call = Climb(
+        standing=standing,
+        source="main_agent",
+        started_at=100.0,
+        deadline_at=inf,
+        chance=lambda: 0.0,
+        is_repeatable=True,
+    )
+    failure = Failure(category=Category.SERVER_ERROR, evidence=Evidence.HTTP_STATUS, status_code=503)
+    assert len(play(call, [failure], takes_s=0.5).calls) == 4
+
+
+def test_a_retry_that_would_come_at_the_deadline_is_not_waited_for() -> None:
+    """Nothing may be called then, and while it is waited for nothing stands in."""
+    said = replace(BUILT_IN_DEFAULTS["operation"].over(FAIL_CLOSED), jitter=0.0, fallback_allowed=True)
+    standing = Standing("search", OperationPolicy(knobs=said), Breaker("search", said))
+    other = Standing("other", OperationPolicy(knobs=said), Breaker("other", said))
+    call = Climb(
+        standing=standing,
+        source="main_agent",
+        started_at=100.0,
+        deadline_at=130.0,
+        chance=lambda: 0.0,
+        alternatives=(Alternative(standing=other),),
+        is_repeatable=True,
+    )
+    failure = Failure(
+        category=Category.SERVER_ERROR, evidence=Evidence.HTTP_STATUS, status_code=503, retry_after_s=30.0
+    )
+    played = play(call, [failure, None], takes_s=0.0)
+    assert [(at, step.operation) for at, step in played.calls] == [(100.0, "search"), (100.0, "other")]
 
 
 @given(climbs(can_ask_user=True), outcomes, takes, st.booleans())
