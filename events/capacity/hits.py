@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 from django.db.models import QuerySet, Sum
@@ -24,8 +24,11 @@ of them: between, it is hot."""
 FLOOD_READ = 20_000
 """At either end of a flood so many are looked through for regions: a flood of everybody is not read whole, again and
 again, on the day on which everything else is late as well."""
-_FLOODS_KEPT = 64
-"""Ten minutes of some backends. They do not change once they are over, and each look asks for them."""
+HITS_KEPT = 100_000
+"""Of floods, so many failures are remembered (some 25 MB): a minute that is over does not change, and each look asks
+for it."""
+_KEPT_MINUTES = 12
+"""As far as the quick look reaches, and a little."""
 
 _COUNTED = [category.value for category in OUTAGE_COUNTS]
 _MINUTE_US = MINUTE_S * US_PER_S
@@ -82,7 +85,7 @@ def hits_of(environment: str, start_us: int, end_us: int, bounds: OutageBounds) 
         for first, last, count in _spans(counted.minutes, bounds):
             hits = found.setdefault(backend, [])
             if count > READ_MOST:
-                hits.extend(_of_flood(environment, backend, first, count, breakers))
+                hits.extend(_floods.of(environment, backend, first, count, breakers))
             else:
                 at_us = max(start_us, first * _MINUTE_US), min(end_us, (last + 1) * _MINUTE_US - 1)
                 hits.extend(_hits(set(_rows(_failed(environment, backend, breakers, *at_us)))))
@@ -151,9 +154,41 @@ def _spans(minutes: Counter[int], bounds: OutageBounds) -> Iterator[tuple[int, i
         yield first, last, count
 
 
-@lru_cache(maxsize=_FLOODS_KEPT)
-def _of_flood(environment: str, backend: Backend, minute: int, count: int, breakers: tuple[str, ...]) -> Sequence[Hit]:
-    """Of one minute, in each region the first and the last. It is read again once its count is another.
+class _Floods:
+    """What was read of the newest minutes that flood, while their counts stay; what does not fit is read each time."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kept: dict[tuple[str, Backend, int], tuple[int, tuple[str, ...], Sequence[Hit]]] = {}
+
+    def of(self, environment: str, backend: Backend, minute: int, count: int, breakers: tuple[str, ...]) -> list[Hit]:
+        """The hits of one minute, read again once its count, or what is counted behind, is another."""
+        known = self._kept.get((environment, backend, minute))
+        if known is not None and known[:2] == (count, breakers):
+            return list(known[2])
+        hits = _of_flood(environment, backend, minute, count, breakers)
+        self._keep((environment, backend, minute), (count, breakers, hits))
+        return hits
+
+    def forget(self) -> None:
+        """Read all anew."""
+        with self._lock:
+            self._kept = {}
+
+    def _keep(self, key: tuple[str, Backend, int], told: tuple[int, tuple[str, ...], Sequence[Hit]]) -> None:
+        with self._lock:
+            newest = max(minute for *_, minute in (*self._kept, key))
+            kept = {one: what for one, what in self._kept.items() if one[2] > newest - _KEPT_MINUTES and one != key}
+            if key[2] > newest - _KEPT_MINUTES and sum(len(what[2]) for what in (*kept.values(), told)) <= HITS_KEPT:
+                kept[key] = told
+            self._kept = kept
+
+
+_floods = _Floods()
+
+
+def _of_flood(environment: str, backend: Backend, minute: int, count: int, breakers: tuple[str, ...]) -> list[Hit]:
+    """Of one minute, in each region the first and the last.
 
     Of each region, because a flood of one hides no small outage of another: of what is within `FLOOD_READ` of either
     end, which moves on with every look while the minute lasts.
@@ -163,12 +198,12 @@ def _of_flood(environment: str, backend: Backend, minute: int, count: int, break
     read = _ends_by_region(environment, backend, breakers, (first_us, until_us), (since_us, last_us))
     if len(read) < min(count, READ_MOST) // 2:  # behind the same breakers, others stand in front of these
         read = _ends_by_region(environment, backend, breakers, (first_us, last_us), (first_us, last_us))
-    return tuple(_hits(read))
+    return list(_hits(read))
 
 
 def forget_floods() -> None:
     """Read every flood anew, because the store is another."""
-    _of_flood.cache_clear()
+    _floods.forget()
 
 
 def _ends_of(environment: str, breakers: Sequence[str], first_us: int, last_us: int) -> tuple[int, int]:

@@ -412,6 +412,18 @@ def test_a_flood_that_stays_as_it_was_is_not_read_again(monkeypatch: pytest.Monk
     assert found() == [("helios large", 300, 90)]
 
 
+def test_floods_that_do_not_fit_into_memory_are_read_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("events.capacity.hits.READ_MOST", 20)
+    monkeypatch.setattr("events.capacity.hits.HITS_KEPT", 50)
+    storm(Story(), since=300, until=120, every=0.5).store()
+    look("dev", NOW)
+    with CaptureQueriesContext(connection) as asked:
+        look("dev", NOW)
+    read_first = [one["sql"] for one in asked if "sequence_number" in one["sql"] and " ASC" in one["sql"]]
+    assert len(read_first) == 2, "of four minutes two fit"
+    assert found() == [("helios large", 300, 120)]
+
+
 def test_others_behind_the_same_breaker_at_both_ends_hide_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("events.capacity.hits.READ_MOST", 20)
     monkeypatch.setattr("events.capacity.hits.FLOOD_READ", 40)

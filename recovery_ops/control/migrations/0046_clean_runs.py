@@ -29,7 +29,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="failurecase",
             name="clean_seen",
-            field=models.IntegerField(default=0, help_text="Clean runs since it was decided, or since it failed last."),
+            field=models.IntegerField(
+                db_default=0, default=0, help_text="Clean runs since it was decided, or since it failed last."
+            ),
         ),
         migrations.AlterField(
             model_name="failurecase",

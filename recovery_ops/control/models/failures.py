@@ -42,7 +42,9 @@ class FailureCase(models.Model):
     clean_needed = models.IntegerField(
         null=True, help_text="Pending: it is resolved after so many clean runs, one after the other."
     )
-    clean_seen = models.IntegerField(default=0, help_text="Clean runs since it was decided, or since it failed last.")
+    clean_seen = models.IntegerField(
+        default=0, db_default=0, help_text="Clean runs since it was decided, or since it failed last."
+    )
     clean_operations = models.JSONField(null=True, help_text="The operations that it failed in.")
     clean_agents = models.JSONField(null=True, help_text="Instances (agents' numbers) that called one since then.")
     seen_more = models.IntegerField(default=0, help_text="Failures that came in since it was decided.")
