@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 
 from events.models import Fact
 from events.moments import US_PER_S, from_us, to_us
-from events.queries.readings import whole_or_none
+from events.queries.readings import number_or_none, whole_or_none
 from events.rows import AgentRow
 from recovery_ops.rules.facts import CallsCounted, RunFinished, RunStarted
 from recovery_ops.wire import names
@@ -20,11 +20,13 @@ from recovery_ops.wire import names
 COUNTED_WITHIN, BEGUN_WITHIN = timedelta(minutes=15), timedelta(hours=24)
 READ = 2_000
 """So many of the newest facts of a kind, of all instances, are read; of a large fleet they reach back less far."""
+SILENT_FOR = timedelta(seconds=30)
+"""Counts are told about each ten seconds: whoever told none for less may have made calls."""
 _COUNTED, _STARTED, _FINISHED = (names.EVENTS[kind].name for kind in (CallsCounted, RunStarted, RunFinished))
 _WITHIN = {_COUNTED: COUNTED_WITHIN, _STARTED: BEGUN_WITHIN, _FINISHED: BEGUN_WITHIN}
 _A = {
     name: names.attribute_of(CallsCounted, name)
-    for name in ("calls", "attempts", "successes", "input_tokens", "output_tokens")
+    for name in ("calls", "attempts", "successes", "input_tokens", "output_tokens", "interval_s")
 }
 _S_PER_MIN = 60
 
@@ -35,7 +37,7 @@ class Workload:
 
     `current_run` is the newest run that it told the beginning of and whose end nobody told; empty where it is at none.
     `calls`, `attempts` and `successes` are what it counted since `Workloads.since`; `tokens_per_min` are those in and
-    out by that time, or by its own life where that is shorter.
+    out by that time, or by its own life where that is shorter, but by no less than a count of it is about.
     """
 
     current_run: str | None = None
@@ -69,12 +71,15 @@ class _Counts:
     successes: int = 0
     tokens: int | None = None
     """None until a count tells any: an instance that does not count tokens spends an unknown number."""
+    interval_s: float = 0.0
+    """The longest that one of the counts is about."""
 
     def add(self, said: Mapping[str, Any]) -> None:
         """Add what one fact counted."""
         self.calls += whole_or_none(said.get(_A["calls"])) or 0
         self.attempts += whole_or_none(said.get(_A["attempts"])) or 0
         self.successes += whole_or_none(said.get(_A["successes"])) or 0
+        self.interval_s = max(self.interval_s, number_or_none(said.get(_A["interval_s"])) or 0.0)
         told = [whole_or_none(said.get(_A[name])) for name in ("input_tokens", "output_tokens")]
         if any(one is not None for one in told):
             self.tokens = (self.tokens or 0) + sum(one or 0 for one in told)
@@ -107,20 +112,21 @@ def workloads(environment: str, agents: Iterable[AgentRow], *, now: datetime) ->
 def _workload(agent: AgentRow, read: _Read, now: datetime) -> Workload:
     run = _current_run(agent, read, now)
     counts = read.counts.get(agent.id)
+    window_s = (to_us(now) - max(read.counted_since_us, to_us(agent.first_seen))) / US_PER_S
     if counts is None:
-        # Who tells heartbeats counts its calls: silence about them means that there were none.
-        is_idle = agent.heartbeat_age_s is not None and agent.is_reachable
+        # Who tells heartbeats counts its calls: a silence that is long enough means that there were none.
+        is_heard = agent.heartbeat_age_s is not None and agent.is_reachable
+        is_idle = is_heard and window_s >= SILENT_FOR.total_seconds()
         if is_idle:
             return Workload(current_run=run, calls=0, attempts=0, successes=0, tokens_per_min=0.0)
         return Workload(current_run=run)
-    since_us = max(read.counted_since_us, to_us(agent.first_seen))
-    minutes = max(1.0, (to_us(now) - since_us) / US_PER_S / _S_PER_MIN)
+    minutes = max(window_s, counts.interval_s) / _S_PER_MIN
     return Workload(
         current_run=run,
         calls=counts.calls,
         attempts=counts.attempts,
         successes=counts.successes,
-        tokens_per_min=None if counts.tokens is None else counts.tokens / minutes,
+        tokens_per_min=None if counts.tokens is None or minutes <= 0 else counts.tokens / minutes,
     )
 
 

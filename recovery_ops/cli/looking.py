@@ -108,7 +108,9 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     }[options.verb]
     narrowed = {name: said for name, _ in (*_FLEET, *_BREAKERS) if (said := getattr(options, name, None))}
     asked = urlencode(narrowed | range_of(options))
-    say_rows(console, path + (f"?{asked}" if asked else ""), name, options, lines, say, nothing=nothing)
+    first = say_rows(console, path + (f"?{asked}" if asked else ""), name, options, lines, say, nothing=nothing)
+    if options.verb == "agents" and first[name]:
+        say(f"Attempts and tokens are what was counted since {first['counted_since'][:19]} UTC.")
     return DONE
 
 

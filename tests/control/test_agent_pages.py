@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -289,3 +290,27 @@ def test_of_a_large_fleet_the_counts_reach_back_less_far_and_say_so(monkeypatch:
     assert "as far back as the newest counts reach" in text_of(signed_in(Role.VIEWER).get("/agents"))
     # The beginnings that were read reach back to run-3 alone, which has ended: at which run it is, is not known.
     assert {one["instance"]: one["current_run"] for one in told["agents"]}["b-0"] is None
+
+
+def test_counts_that_reach_back_a_few_seconds_are_of_those_and_who_has_none_among_them_is_not_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workload, "READ", 1)
+    story = Story()
+    for instance in ("b-0", "b-1", "b-2"):
+        story.tell(heartbeat(), at=400, received=400, instance=instance).tell(heartbeat(), at=5, instance=instance)
+    story.tell(counted(10, input_tokens=500, output_tokens=100), at=4, instance="b-0")
+    story.tell(counted(30, input_tokens=500, output_tokens=100, interval_s=2.0), at=4, instance="b-1")
+    story.tell(counted(30), at=300, instance="b-2").store()
+    told = Program("read").get("fleet")[1]
+    since = ago(4).isoformat(timespec="milliseconds")
+    assert told["counted_since"] == since
+    # The count of b-0 is about ten seconds, those of b-1 about all four that were read.
+    assert {one["instance"]: (one["calls"], one["tokens_per_min"]) for one in told["agents"]} == {
+        "b-0": (10, pytest.approx(3_600.0)),
+        "b-1": (30, pytest.approx(9_000.0)),
+        "b-2": (None, None),
+    }
+    rows = signed_in(Role.VIEWER).get("/agents?format=json").json()["rows"]
+    assert {row["instance"]: row["attempts"] for row in rows} == {"b-0": 10, "b-1": 30, "b-2": None}
+    assert {datetime.fromisoformat(row["counted since"]) for row in rows} == {ago(4)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -126,11 +127,12 @@ def test_who_reports_what_is_imposed_and_which_wins(operator: Operator) -> None:
     assert operator.run("agents") == cli.DONE
     assert operator.said[0].startswith("research/r-0 ")
     assert operator.said[0].endswith("; at no run; no calls; 0 tokens a minute")
-    assert len(operator.said) == 3
+    assert re.fullmatch(r"Attempts and tokens are what was counted since [-\d]{10}T[:\d]{8} UTC\.", operator.said[-1])
+    assert len(operator.said) == 4
     assert operator.run("label", "research", "r-1", "--labels", "eu, vip") == cli.DONE
     assert operator.said == ["research/r-1: eu, vip"]
     assert operator.run("agents", "--label", "vip") == cli.DONE
-    assert [one.partition(" ")[0] for one in operator.said] == ["research/r-1"]
+    assert [one.partition(" ")[0] for one in operator.said[:-1]] == ["research/r-1"]
     assert operator.run("overrides") == cli.DONE
     assert operator.said == ["Nothing is imposed, and nothing is planned: the rules decide."]
     assert operator.run("trip", "search_*", *WHY) == cli.DONE

@@ -73,7 +73,8 @@ class Fleet(Api):
     """`GET /api/v1/fleet`: the instances that reported within a day, by service and name.
 
     `calls`, `attempts`, `successes` and `tokens_per_min` are what each counted since `counted_since`, a quarter of an
-    hour at most; `current_run` is empty where it is at none. All of them are null where it was not told.
+    hour at most; `current_run` is empty where it is at none. All of them are null where it was not told, and the
+    figures of an instance without a count where the counts that were read reach back less than 30 s.
     """
 
     asks = paged() | FLEET_ASKS

@@ -128,7 +128,7 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
     columns = Columns(request, _heads(has_regions=any(agent.region for agent in fleet)))
     matching = columns.in_order(row for row in kept if chosen not in counts or row.apply == chosen)
     if is_asked(request):
-        return rows_answer(request, f"agents {environment}", _COLUMNS, map(_cells, matching))
+        return rows_answer(request, f"agents {environment}", _COLUMNS, (_cells(row, work.since) for row in matching))
     view = one_of(request.GET, "view", VIEWS, "table")
     narrowing = narrowing_of(request, _filters(rows), asked.said)
 
@@ -222,17 +222,18 @@ _HEADS: tuple[Column[Row], ...] = (
 _COLUMNS = (
     *("instance", "service", "group", "version", "labels", "status", "obeys", "revision", "last seen", "first seen"),
     *("runs in flight", "breakers open", "outbox pending", "outbox dropped"),
-    *("region", "current run", "attempts", "success rate", "tokens / min"),
+    *("region", "current run", "attempts", "success rate", "tokens / min", "counted since"),
 )
 
 
-def _cells(row: Row) -> tuple[Cell, ...]:
+def _cells(row: Row, counted_since: datetime) -> tuple[Cell, ...]:
     one = row.agent
     return (
         *(one.instance, one.service, one.group, one.version, ", ".join(row.labels)),
         *(row.status, row.obeys, one.revision, one.last_seen),
         *(one.first_seen, one.runs_in_flight, one.breakers_open, one.outbox_pending, one.outbox_dropped),
         *(one.region, row.work.current_run, row.work.attempts, row.work.success_rate, row.work.tokens_per_min),
+        counted_since,
     )
 
 
