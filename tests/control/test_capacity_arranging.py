@@ -64,8 +64,12 @@ def test_two_that_were_merged_are_one_and_go_on_as_one() -> None:
     storm(Story(), since=195, until=100, provider="atlas", model="small").store()
     assert look("dev", NOW) == 1
     assert spans() == [("atlas / small, helios / large", 400, 100, 78)]
-    page = signed_in(Role.VIEWER).get(f"/capacity/{max(large.pk, small.pk)}")
+    client = signed_in(Role.VIEWER)
+    assert client.get(f"/capacity/{max(large.pk, small.pk)}", headers={"X-Fragment": "peek"}).status_code == 302
+    assert "was merged into this" not in text_of(client.get("/capacity")), "a message about another page"
+    page = client.get(f"/capacity/{max(large.pk, small.pk)}")
     assert page.headers["Location"] == f"/capacity/{min(large.pk, small.pk)}"
+    assert "was merged into this event" in text_of(client.get(page.headers["Location"]))
     said = text_of(signed_in(Role.VIEWER).get(f"/capacity/{min(large.pk, small.pk)}"))
     assert "Arranged by people" in said
     assert REASON in said

@@ -327,6 +327,9 @@ def test_an_old_number_leads_to_the_one_it_was_merged_into() -> None:
     client = signed_in(Role.RESPONDER)
     client.post("/escalations/act/merge", {"number": second.pk, "into": first.pk})
     client.get("/escalations")  # which says that it was merged
+    for fragment in ("peek", "escalation"):
+        assert client.get(f"/escalations/{second.pk}", headers={"X-Fragment": fragment}).status_code == 302
+    assert "was merged into this" not in text_of(client.get("/escalations")), "a message about another page"
     assert client.get(f"/escalations/{second.pk}").headers["Location"] == f"/escalations/{first.pk}"
     assert f"ESC-{second.pk} was merged into this question." in text_of(client.get(f"/escalations/{first.pk}"))
 

@@ -29,7 +29,7 @@ from tests.control.cast import trip
 from tests.control.rows import row
 from tests.control.test_api import Program
 from tests.control.today import seen_now
-from tests.control.visiting import signed_in
+from tests.control.visiting import signed_in, text_of
 from tests.events.seeding import NOW, Story, counted, failed, heartbeat, moved
 
 pytestmark = pytest.mark.django_db
@@ -339,3 +339,25 @@ def test_what_a_page_cuts_stands_on_a_further_one(shown: Shown, monkeypatch: pyt
     assert sorted(met) == sorted(whole), "each row once"
     assert "The first ones" in text
     assert client.get(f"{base}?{'screen=runs&' if 'screen' in shown.path else ''}cursor=nonsense").status_code == 200
+
+
+@pytest.mark.usefixtures("now")
+def test_every_file_of_a_further_page_has_its_rows_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(1, 4):
+        outage(number)
+    monkeypatch.setattr(VIEWS + "capacity.MOST", 2)
+    client = signed_in(Role.VIEWER)
+    first = client.get("/capacity?range=24h").content.decode()
+    further = re.search(r'<a href="(\?[^"]*cursor=[^"]*)">Further ones', first)
+    assert further is not None
+    page = client.get(f"/capacity{unescape(further[1])}")
+    assert "1 event This page of the list alone" in text_of(page)
+    link = re.search(r'<a href="([^"]*format=json[^"]*)" download', page.content.decode())
+    form = re.search(r'<form [^>]*id="export-form".*?</form>', page.content.decode(), re.S)
+    assert link is not None
+    assert form is not None
+    fields = re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', form[0])
+    by_link = client.get(f"/capacity{unescape(link[1])}").json()["rows"]
+    by_form = client.get("/capacity", dict(fields) | {"only": "event", "format": "json"}).json()["rows"]
+    assert [row["event"] for row in by_form] == [row["event"] for row in by_link]
+    assert len(by_link) == 1

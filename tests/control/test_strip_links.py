@@ -10,7 +10,7 @@ import pytest
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category, State
 from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import Story, failed, heartbeat, moved
+from tests.events.seeding import Story, ago, failed, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -41,4 +41,32 @@ def test_what_is_drawn_leads_to_its_range_and_stands_in_a_table(path: str, has_b
     assert (spell is not None) is has_breakers
     if spell is not None:
         assert spell[1] in table
-        assert "At the end search_web not closed, of 1 breaker." in text_of(page)
+        assert "At the end search_web is not closed, of 1 breaker." in text_of(page)
+
+
+def test_the_sentence_is_about_every_backend_also_those_that_are_not_drawn() -> None:
+    story = Story()
+    for number in range(7):
+        for at in range(600, 603 + number):
+            story.tell(failed(Category.OVERLOADED, status_code=529, provider="atlas", model=f"m-{number}"), at=at)
+    story.store()
+    assert "44 × 429 or 529" in text_of(signed_in(Role.VIEWER).get("/overview/strip?range=1h"))
+
+
+def test_a_breaker_that_nobody_has_any_more_is_neither_open_nor_counted() -> None:
+    story = Story().tell(moved(State.OPEN, breaker="crm"), at=800)
+    story.tell(moved(State.OPEN, breaker="gone"), at=1500, instance="r-9").tell(
+        heartbeat("stopped"), at=1400, instance="r-9"
+    )
+    story.store()
+    said = text_of(signed_in(Role.VIEWER).get("/overview/strip?range=1h"))
+    assert "At the end crm and search_web are not closed, of 2 breakers." in said
+
+
+def test_where_nobody_reported_no_error_is_not_said_to_be_none() -> None:
+    story = Story().tell(moved(State.OPEN), at=8_000, received=8_000, instance="r-8")
+    story.tell(heartbeat(), at=7_990, received=7_990, instance="r-8").store()
+    asked = {"from": ago(6_000).isoformat(), "to": ago(4_000).isoformat()}
+    silent = text_of(signed_in(Role.VIEWER).get("/overview/strip", asked))
+    assert "Whether there was a 429 or a 529 is unknown: nobody lived to report." in silent
+    assert "No 429 and no 529" not in silent

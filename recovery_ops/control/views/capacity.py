@@ -31,7 +31,7 @@ from events.empties import Empty, none_in, relaxed
 from events.exports import Cell, is_asked, rows_answer
 from events.moments import Span
 from events.narrowing import one_of
-from events.pages import render_page
+from events.pages import fragment_of, render_page
 from events.queries.sums import Sums
 from events.recoveries.asking import recoveries, today_of
 from events.window import PRESETS, Window, window_in
@@ -209,7 +209,8 @@ def one_event(request: HttpRequest, *, environment: str, number: int) -> HttpRes
     if row is None:
         raise Http404(f"There is no capacity event CE-{number} in {environment}.")
     if row.merged_into is not None:
-        messages.info(request, f"CE-{number} was merged into this event.")
+        if not fragment_of(request):  # a message that its answer does not show would stand on a later page
+            messages.info(request, f"CE-{number} was merged into this event.")
         return redirect("capacity-event", number=row.merged_into)
     reached = runs_reached(row, environment, now)
     questions, notes = said_of(environment, row)

@@ -17,7 +17,7 @@ from events import queries
 from events.capacity.asking import capacity_event, capacity_events
 from events.capacity.rows import CapacityEventRow
 from events.exports import JSON, MARKDOWN, is_asked
-from events.pages import render_page
+from events.pages import fragment_of, render_page
 from events.runs.asking import stories_of
 from events.runs.ladder import small
 from events.wording import clock_text, count_text, zone_word
@@ -96,7 +96,8 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
 
 
 def _to_whole(request: HttpRequest, one: Escalation) -> HttpResponse:
-    messages.info(request, f"{one} was merged into this question.")
+    if not fragment_of(request):  # a message that its answer does not show would stand on a later page
+        messages.info(request, f"{one} was merged into this question.")
     return redirect("escalation", number=one.merged_into_id)
 
 

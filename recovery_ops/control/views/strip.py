@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 
 from events import drawing, queries
 from events.rows import RANK, CapacityBins, MajoritySegment
+from events.timelines.counts import unknown_words
 from events.window import Window
 from events.wording import bin_text, clock_text, count_text, listing, state_word
 from recovery_ops.rules.words import State
@@ -104,7 +105,7 @@ def twin_of(bins: CapacityBins, drawn: Lanes | None = None, fleet: Lanes | None 
     series = dict(list(bins.series.items())[:MOST_CAPACITY])
     spells = sorted((one for name, lane in (drawn or {}).items() for one in _spells(name, lane)), key=_newest_first)
     return Twin(
-        sentence=" ".join(filter(None, (_heat_words(bins, series), _breaker_words(fleet)))),
+        sentence=" ".join(filter(None, (_heat_words(bins), _breaker_words(fleet)))),
         bin_words=bin_text(bins.bin_s),
         backends=tuple(series),
         heat=list(_heat_lines(bins, series)) if series else (),
@@ -135,24 +136,29 @@ def _newest_first(one: Spell) -> tuple[float, str]:
     return (-one.start.timestamp(), one.breaker)
 
 
-def _heat_words(bins: CapacityBins, series: Mapping[str, Sequence[int]]) -> str:
-    if not series:
-        return "No 429 and no 529 was counted."
-    total = sum(sum(values) for values in series.values())
-    per_bin = [sum(counts) for counts in zip(*series.values(), strict=True)]
+def _heat_words(bins: CapacityBins) -> str:
+    """Of every backend, also of those that are not drawn."""
+    per_bin = bins.total()
+    total = sum(per_bin)
+    if not total and all(bins.unknown):
+        return "Whether there was a 429 or a 529 is unknown: nobody lived to report."
+    if not total:
+        return f"No 429 and no 529 was counted{unknown_words(bins)}."
     worst = max(range(len(per_bin)), key=lambda place: per_bin[place])
-    most_of = max(series, key=lambda name: series[name][worst])
+    most_of = max(bins.series, key=lambda name: bins.series[name][worst])
     at = clock_text(bins.start + timedelta(seconds=worst * bins.bin_s), today=bins.start)
     return f"{total:,} × 429 or 529, most from {at} on: {per_bin[worst]:,} per {bin_text(bins.bin_s)}, {most_of} ahead."
 
 
 def _breaker_words(fleet: Lanes | None) -> str:
-    if not fleet:
+    at_end = {name: segments[-1].state for name, segments in (fleet or {}).items() if segments[-1].is_there}
+    if not at_end:
         return ""
-    open_at_end = [name for name, segments in fleet.items() if segments[-1].state is not State.CLOSED]
+    open_at_end = [name for name, state in at_end.items() if state is not State.CLOSED]
     if not open_at_end:
-        return f"At the end {count_text(len(fleet), 'breaker is', 'breakers are')} closed."
-    return f"At the end {listing(open_at_end, most=2)} not closed, of {count_text(len(fleet), 'breaker')}."
+        return f"At the end {count_text(len(at_end), 'breaker is', 'breakers are')} closed."
+    verb = "is" if len(open_at_end) == 1 else "are"
+    return f"At the end {listing(open_at_end, most=2)} {verb} not closed, of {count_text(len(at_end), 'breaker')}."
 
 
 def empty_share(began: datetime | None, start: datetime, end: datetime) -> float:
