@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
-from recovery_ops.control.actions import release
+from recovery_ops.control.actions import bulk, release
 from recovery_ops.control.actors import Actor
-from recovery_ops.control.models import Delivery, Override
+from recovery_ops.control.models import Channel, Delivery, Notification, Override, RoleGrant
 from recovery_ops.control.notify.telling import tell
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.scope import Scope
 from tests.control.cast import asked, small_fleet, trip
 from tests.control.notify.conftest import channel
+from tests.control.test_ramps import opened_fleet
 from tests.control.visiting import signed_in, text_of
 from tests.events.seeding import NOW, Story, heartbeat
 
@@ -23,6 +29,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 def eve() -> Actor:
     """An operator with an account."""
     account = User.objects.create_user("eve", email="eve@example.org", first_name="Eve", last_name="Adams")
+    RoleGrant.objects.create(user=account, environment="dev", role=Role.OPERATOR)
     return Actor(name="Eve Adams", kind="person", channel="web", may=lambda permission, place: True, user_id=account.pk)
 
 
@@ -69,3 +76,94 @@ def test_what_all_obey_and_what_a_program_asked_for_is_not_told(eve: Actor) -> N
     program = Actor(name="pipeline", kind="key", channel="api", may=lambda permission, place: True, user_id=None)
     release(**asked(by=program, override_id=Override.objects.get().pk, now=NOW + timedelta(seconds=12)))
     assert told(40) == []
+
+
+def test_it_is_complete_only_where_everybody_is_heard_of(eve: Actor) -> None:
+    small_fleet(2)
+    done = trip(by=eve)
+    assert len(told(11)) == 1
+    story = Story()
+    story.tell(heartbeat(revision=done.object.revision), at=-120, instance="r-0")
+    story.store()
+    assert len(told(121)) == 1, "r-1 is silent, and may not know of it"
+    beats(done.object.revision, done.object.revision, at=-122)
+    assert told(123)[1:] == [("eve", "Your trip of search_web is applied everywhere now")]
+
+
+@pytest.mark.parametrize("how", ["released", "expired", "replaced"])
+def test_what_holds_no_more_is_closed_without_a_word(how: str, eve: Actor) -> None:
+    small_fleet(1)
+    done = trip(by=eve, expires_in_s=60)
+    assert len(told(11)) == 1
+    program = Actor(name="pipeline", kind="key", channel="api", may=lambda permission, place: True, user_id=None)
+    later = NOW + timedelta(seconds=12)
+    if how == "released":
+        release(**asked(by=program, override_id=done.object.pk, now=later))
+    if how == "replaced":
+        trip(by=program, reason="for longer, and for another reason", expires_in_s=7200, now=later)
+    beats(9, at=-70)
+    assert len(told(71)) == 1
+    assert not Notification.objects.filter(is_open=True)
+
+
+def test_many_acts_cost_as_many_queries_as_one_and_none_are_asked_for_again(eve: Actor) -> None:
+    small_fleet(2)
+    names = [f"b{number}" for number in range(20)]
+    revisions = [trip(by=eve, scope=Scope(operation=name), ahead=True).object.revision for name in names]
+    beats(revisions[-1], revisions[-1], at=-5)
+    counts = []
+    for after_s in (11, 13):
+        with CaptureQueriesContext(connection) as queries:
+            assert told(after_s) == []
+        counts.append(len(queries))
+    assert counts[0] <= 30
+    assert counts[1] <= 10
+
+
+def test_who_was_first_seen_after_an_act_is_not_late_for_it(eve: Actor) -> None:
+    small_fleet(2)
+    done = trip(by=eve)
+    beats(done.object.revision, done.object.revision, 0, at=-5)
+    assert told(11) == []
+
+
+def test_several_late_acts_are_one_message(eve: Actor) -> None:
+    small_fleet(1)
+    for name in ("b0", "b1"):
+        trip(by=eve, scope=Scope(operation=name), ahead=True)
+    assert told(11) == [("eve", "Your trip of b0 and trip of b1 are incomplete")]
+    assert Delivery.objects.get().lines == [f"trip of {one}: 0 of 1 applied it. Not yet: r-0." for one in ("b0", "b1")]
+    assert len(told(12)) == 1
+    beats(2, at=-13)
+    assert told(14)[1:] == [("eve", "Your trip of b0 and trip of b1 are applied everywhere now")]
+
+
+def test_a_reset_of_many_is_one_act(eve: Actor) -> None:
+    opened_fleet(("b0", "b1"), ["r-0"])
+    wish: Any = asked(by=eve)
+    assert all(one.done for one in bulk.each("reset", ["b0", "b1"], wish, where={}))
+    assert told(11) == [("eve", "Your reset of b0, b1 is incomplete: 0 of 1 applied it")]
+    assert Delivery.objects.get().path == "/breakers"
+
+
+@pytest.mark.parametrize("who", ["without an address", "not there any more"])
+def test_who_cannot_be_written_to_is_not(who: str, eve: Actor) -> None:
+    small_fleet(1)
+    trip(by=eve)
+    if who == "without an address":
+        User.objects.update(email="")
+    else:
+        RoleGrant.objects.all().delete()
+    assert told(11) == []
+
+
+def test_entries_of_two_environments_have_the_same_numbers(eve: Actor) -> None:
+    mail = Channel.objects.get()
+    Channel.objects.create(environment="prod", kind=mail.kind, name="mail", changed_at=NOW, changed_by="eva")
+    RoleGrant.objects.create(user=User.objects.get(), environment="prod", role=Role.OPERATOR)
+    for environment, names in (("dev", ["b0"]), ("prod", ["b0", "b1"])):  # making dev's channel was its entry 1
+        small_fleet(1, environment)
+        for name in names:
+            trip(by=eve, environment=environment, scope=Scope(operation=name), ahead=True)
+        tell(environment, NOW + timedelta(seconds=11))
+    assert set(Delivery.objects.values_list("environment", flat=True)) == {"dev", "prod"}
