@@ -12,15 +12,16 @@ from typing import NamedTuple
 
 from django.db import connection
 from django.db.models import Count, Max, Q, TextField
-from django.db.models.fields.json import KeyTextTransform
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast
 
 from events.failures.asking import KINDS, cause_of, read_failures
 from events.failures.grouping import AS_SENT, Grouping
 from events.failures.rows import Field
 from events.models import Fact
-from events.moments import from_us
+from events.moments import from_us, to_us
 from events.queries.sums import FAILED
+from events.runs.asking import LASTS_US
 from events.runs.stored import IS_INDEXED
 from recovery_ops.rules.facts import CallsCounted, FailureClassified, RunFinished
 from recovery_ops.rules.words import RunStatus
@@ -29,9 +30,12 @@ from recovery_ops.wire import names
 _COUNTED = names.EVENTS[CallsCounted].name
 _ENDED = names.EVENTS[RunFinished].name
 _STATUS = names.attribute_of(RunFinished, "status")
+_ATTEMPTS, _SUCCESSES = (names.attribute_of(CallsCounted, name) for name in ("attempts", "successes"))
 _FINGERPRINT = names.attribute_of(FailureClassified, "fingerprint")
 _WELL = (RunStatus.SUCCEEDED.value, RunStatus.DEGRADED.value)
 _RUNS_AT_ONCE = 500
+_MORE_THAN_ANY = 10**15
+"""What is stored and is no number is more than every number to one engine or the other."""
 
 
 class RunEnd(NamedTuple):
@@ -54,13 +58,20 @@ def operations_by_cause(
 
 
 def callers_between(after: int, upto: int, *, environment: str) -> Mapping[str, set[int]]:
-    """Which instances (numbers of agents) called each operation, by the facts numbered in (after, upto]. One query."""
+    """Which instances (numbers of agents) called each operation, by the facts numbered in (after, upto]. One query.
+
+    Whoever counted nothing but calls that an open breaker rejected called nothing.
+    """
     ours = Q(environment=environment, event=_COUNTED)
-    facts = Fact.objects.filter(pk__gt=after, pk__lte=upto).order_by().values_list("operation", "agent_id")
+    facts = Fact.objects.filter(pk__gt=after, pk__lte=upto).order_by()
+    told = facts.annotate(
+        attempts=KeyTransform(_ATTEMPTS, "attributes"), answers=KeyTransform(_SUCCESSES, "attributes")
+    )
+    made = Q(attempts__gt=0, attempts__lt=_MORE_THAN_ANY) | Q(answers__gt=0, answers__lt=_MORE_THAN_ANY)
+    counts = told.values_list("operation", "agent_id").annotate(number=Count("id", filter=ours & made))
     found: dict[str, set[int]] = {}
-    for operation, agent_id, number in facts.annotate(number=Count("id", filter=ours)):
-        if number:
-            found.setdefault(operation, set()).add(agent_id)
+    for operation, agent_id, _ in counts.filter(number__gt=0):
+        found.setdefault(operation, set()).add(agent_id)
     return found
 
 
@@ -70,20 +81,24 @@ def ends_between(after: int, upto: int, *, environment: str) -> list[RunEnd]:
     facts = Fact.objects.filter(pk__gt=after, pk__lte=upto).order_by()
     told = facts.annotate(status=Cast(KeyTextTransform(_STATUS, "attributes"), TextField()))
     ends = told.values_list("agent_id", "run").annotate(ended=Max("at_us", filter=ours))
-    found = (RunEnd(agent_id, run, from_us(ended_us)) for agent_id, run, ended_us in ends if ended_us is not None)
+    ended = ends.filter(ended__isnull=False)
+    found = (RunEnd(agent_id, run, from_us(ended_us)) for agent_id, run, ended_us in ended)
     return sorted(found, key=lambda one: (one.at, one.run))
 
 
-def causes_met(environment: str, runs: Iterable[str], *, grouping: Grouping = AS_SENT) -> Mapping[str, set[str]]:
-    """Which causes each of these runs met at any time; those that met none are left out.
+def causes_met(environment: str, ends: Iterable[RunEnd], *, grouping: Grouping = AS_SENT) -> Mapping[str, set[str]]:
+    """Which causes each of these runs met; those that met none are left out.
 
-    A query for each 500 runs; index `fact_by_run`.
+    What failed longer before the first of these ends than runs last is not looked for. A query for each 500 runs;
+    index `fact_by_run`, on PostgreSQL that of each day since then.
     """
     found: dict[str, set[str]] = {}
-    named = list(dict.fromkeys(runs))
+    ended = list(ends)
+    named = list(dict.fromkeys(one.run for one in ended))
+    since_us = min((to_us(one.at) for one in ended), default=0) - LASTS_US
     for begin in range(0, len(named), _RUNS_AT_ONCE):
         some = Fact.objects.filter(environment=environment, run__in=named[begin : begin + _RUNS_AT_ONCE], event=FAILED)
-        some = some.extra(where=[IS_INDEXED[connection.vendor]])  # noqa: S610  (a constant)
+        some = some.filter(at_us__gte=since_us).extra(where=[IS_INDEXED[connection.vendor]])  # noqa: S610  (a constant)
         marked = some.annotate(mark=KeyTextTransform(_FINGERPRINT, "attributes")).order_by()
         for run, *kind in marked.values_list("run", *KINDS).distinct():
             found.setdefault(run, set()).add(cause_of(grouping, *kind))

@@ -212,6 +212,17 @@ class TestStored:
         assert look(13) == 1
         assert FailureCase.objects.get().state == "regressed"
 
+    def test_who_was_held_back_by_an_open_breaker_called_nothing(self) -> None:
+        fails(1, ago_s=600)
+        triage("resolve", fingerprint="one", clean_runs=1, **who())
+        rejected = counted(3, "crm.update", attempts=0, successes=0, rejected=3)
+        Story().tell(rejected, at=-1, instance="r-0").store()
+        ends("a", "b", ago_s=-2)
+        assert look(3) == 0, "no call was made"
+        calls(ago_s=-4)
+        ends("c", ago_s=-5)
+        assert look(6) == 1
+
     def test_after_clean_runs_is_said_by_form_program_and_bulk(self) -> None:
         fails(1, ago_s=600)
         fails(1, ago_s=500, name="two")

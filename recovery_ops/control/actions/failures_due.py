@@ -72,7 +72,7 @@ class _Went:
     def between(after: int, upto: int, environment: str, grouping: Grouping) -> _Went:
         """By the facts with these numbers. Three queries, more where many runs ended."""
         ends = ends_between(after, upto, environment=environment)
-        met = causes_met(environment, (one.run for one in ends), grouping=grouping)
+        met = causes_met(environment, ends, grouping=grouping)
         return _Went(callers=callers_between(after, upto, environment=environment), ends=ends, met=met)
 
     def clean_ends(self, cause: str, agents: Collection[int]) -> list[datetime]:

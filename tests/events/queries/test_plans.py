@@ -20,7 +20,7 @@ from events.capacity.following import EVERY_S, follow_runs
 from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
 from events.failures.asking import counts_between, last_number, senders_between
-from events.failures.clean import callers_between, causes_met, ends_between
+from events.failures.clean import RunEnd, callers_between, causes_met, ends_between
 from events.models import Agent, Fact
 from events.queries import fleet_bins, moves
 from events.recoveries.summing import sum_days
@@ -33,10 +33,10 @@ from recovery_ops.control.models import Escalation
 from recovery_ops.control.notify.budgets import watch
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
-from recovery_ops.rules.facts import Escalated
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.facts import Escalated, RunFinished
+from recovery_ops.rules.words import Category, RunStatus
 from tests.control.visiting import PAGES, signed_in
-from tests.events.seeding import NOW, Story, failed
+from tests.events.seeding import NOW, Story, counted, failed
 
 LARGE = "events_(?:fact|minutesum|spansum|degradation)"
 WHOLE = {
@@ -162,7 +162,7 @@ def test_every_look_of_the_worker_finds_what_it_reads_by_an_index(engine: str) -
         "who told of causes": lambda: senders_between(0, newest, environment="dev"),
         "who called operations": lambda: callers_between(0, newest, environment="dev"),
         "runs that ended": lambda: ends_between(0, newest, environment="dev"),
-        "what these runs met": lambda: causes_met("dev", [f"run-{number}" for number in range(3)]),
+        "what these runs met": lambda: causes_met("dev", [RunEnd(1, f"run-{number}", now) for number in range(3)]),
         "quorums": lambda: keep_quorum("dev", now=now),
         "retry budgets": lambda: watch("dev", now),
         "news for people": lambda: tell("dev", now),
@@ -224,3 +224,45 @@ def test_a_plan_that_reads_everything_is_noticed(engine: str) -> None:
         cursor.execute("SELECT 1")
     plan = plan_of("SELECT count(*) FROM events_fact WHERE body = 'x'")
     assert WHOLE[connection.vendor].search(plan)
+
+
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
+def test_what_runs_met_is_looked_for_in_the_days_they_may_have_lasted(engine: str) -> None:
+    story = Story()
+    for day in range(9):
+        story.tell(failed(Category.TIMEOUT, fingerprint="one"), at=86_400.0 * day, run=f"run-{day}")
+    story.store()
+    ends = [RunEnd(1, f"run-{day}", NOW) for day in range(9)]
+    with CaptureQueriesContext(connection) as asked:
+        met = causes_met("dev", ends)
+    assert sorted(met) == ["run-0", "run-1", "run-2"]
+    days = set(re.findall(r"Scan.*? on events_fact_(\d{8})", plan_of(asked[0]["sql"])))
+    assert min(days) == f"{NOW - timedelta(days=2):%Y%m%d}"
+
+
+def test_runs_that_did_not_end_are_not_read_to_find_those_that_did(engine: str) -> None:
+    story = Story().tell(RunFinished(status=RunStatus.SUCCEEDED, duration_s=1.0), at=5, run="ended")
+    for number in range(20):
+        story.tell(failed(Category.TIMEOUT), at=9, run=f"run-{number}")
+    story.store()
+    with CaptureQueriesContext(connection) as asked:
+        assert [one.run for one in ends_between(0, last_number(), environment="dev")] == ["ended"]
+    with connection.cursor() as cursor:
+        cursor.execute(asked[-1]["sql"])
+        assert len(cursor.fetchall()) == 1
+
+
+def test_an_instance_calls_an_operation_by_the_attempts_it_counted(engine: str) -> None:
+    said: dict[str, dict[str, int]] = {
+        "called": {},
+        "tried in vain": {"successes": 0},
+        "told of answers alone": {"attempts": 0},
+        "held back": {"attempts": 0, "successes": 0, "rejected": 4},
+    }
+    story = Story()
+    for name, rest in said.items():
+        story.tell(counted(4, "crm", **rest), at=5, instance=name)
+    story.store()
+    names = dict(Agent.objects.values_list("pk", "instance"))
+    callers = callers_between(0, last_number(), environment="dev")["crm"]
+    assert {names[one] for one in callers} == set(said) - {"held back"}
