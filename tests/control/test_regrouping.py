@@ -13,6 +13,7 @@ from recovery_ops.control.actors import Actor
 from recovery_ops.control.failures import grouping_of
 from recovery_ops.control.models import AuditEntry, FailureGrouping
 from recovery_ops.control.refusals import Refused
+from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
 from tests.control.test_api import Program
 from tests.control.visiting import signed_in, text_of
@@ -112,3 +113,44 @@ def test_a_program_tries_it_first() -> None:
     assert grouping_of("dev").head("two") == "one"
     assert Program().post(f"failures/groupings/{rule.pk}/edit", body | {"dry_run": False})[0] == 200
     assert grouping_of("dev").head("two") == "three"
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"reason": WHY, "into": "three"},
+        {"reason": WHY, "into": "three", "dry_run": True},
+        {"reason": WHY, "into": "two"},
+        {"reason": WHY, "into": "moon"},
+        {"reason": WHY},
+        {"into": 3, "moon": True},
+        {},
+    ],
+)
+def test_whoever_may_not_arrange_is_not_told_which_rules_there_are(body: dict[str, Any], is_known: bool) -> None:
+    number = merged().pk if is_known else 999
+    client = signed_in(Role.VIEWER)
+    answer = client.post(f"/api/v1/failures/groupings/{number}/edit", body, "application/json")
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+    assert set(FailureGrouping.objects.values_list("ended_at", flat=True)) <= {None}
+
+
+def test_that_somebody_was_held_back_is_written_down() -> None:
+    rule = merged()
+    body = {"reason": WHY, "into": "three"}
+    signed_in(Role.VIEWER).post(f"/api/v1/failures/groupings/{rule.pk}/edit", body, "application/json")
+    entry = AuditEntry.objects.latest("number")
+    assert (entry.verb, entry.code, entry.object) == ("failure.regroup", "forbidden", f"grouping {rule.pk}")
+
+
+@pytest.mark.parametrize("link", ["/failures/", "http://[x", "https://console.example/failures/"])
+def test_a_link_that_names_no_cause_is_refused(link: str) -> None:
+    rule, client = merged(), signed_in()
+    edited = client.post("/failures/act/edit", {"grouping": rule.pk, "link": link, "reason": WHY})
+    joined = client.post("/failures/act/merge", {"fingerprint": ["one", "three"], "link": link, "reason": WHY})
+    for answer in (edited, joined):
+        assert answer.status_code == 422
+        assert "That is no page of a cause." in text_of(answer)
+        assert "is the address of a cause" in text_of(answer)
+    assert grouping_of("dev").head("three") == "three"

@@ -10,12 +10,13 @@ from typing import NamedTuple, NotRequired, Required, Unpack
 
 from events.failures.asking import read_failures
 from events.failures.grouping import SPLIT_FIELDS, split_name
-from recovery_ops.control.actions.attempt import Asked, Done, Step, carry_out
+from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out, require
 from recovery_ops.control.actions.failures import attempt_of, require_known
 from recovery_ops.control.failures import grouping_by, groupings_in_force
 from recovery_ops.control.models import FINGERPRINT_CHARS, FailureGrouping
 from recovery_ops.control.refusals import STALE, UNKNOWN, Refused
 
+PERMISSION = "arrange"
 PREVIEWED = timedelta(days=7)
 
 
@@ -100,13 +101,20 @@ def preview_of(rule: FailureGrouping, new: FailureGrouping, *, now: datetime) ->
     return Preview(moves=moves, read=len(sample.seen), since=sample.since, is_cut=sample.is_cut)
 
 
+def require_editor(**asked: Unpack[Regrouping]) -> None:
+    """Raise Refused (403), and write that down, where they may not: what is in force is told to nobody else."""
+    attempt = _attempt(asked)
+    with attempt.noted():
+        require(attempt.by, attempt.permission, attempt.environment)
+
+
 def edit_grouping(**asked: Unpack[Regrouping]) -> Done[str]:
     """End a merge or a split and make the changed one in the same step; answers with the cause that it makes.
 
     Raises Refused: 403, 404, 409 where somebody took it back meanwhile, 400 by field.
     """
     environment, number = asked["environment"], asked["grouping"]
-    attempt = attempt_of("failure.regroup", "arrange", asked, f"grouping {number}")
+    attempt = _attempt(asked)
     wanted = {name: str(asked.get(name, "")) for name in ("into", "field", "value")}
 
     def write(revision: int) -> Step[str]:
@@ -123,6 +131,10 @@ def edit_grouping(**asked: Unpack[Regrouping]) -> Done[str]:
         if wanted["into"]:
             require_known(environment, wanted["into"], attempt.now)
         return carry_out(attempt, write, recall=lambda entry: str((entry.after or {})["into"]))
+
+
+def _attempt(asked: Regrouping) -> Attempt:
+    return attempt_of("failure.regroup", PERMISSION, asked, f"grouping {asked['grouping']}")
 
 
 def _require_known(rule: FailureGrouping, new: FailureGrouping, now: datetime) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.utils import timezone
+from rest_framework.exceptions import APIException
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -13,6 +14,7 @@ from events.failures.mixing import Ending, Mix, mixes
 from events.failures.rows import PLACE, Fingerprint
 from recovery_ops.control import documents
 from recovery_ops.control.actions import Done
+from recovery_ops.control.actions.attempt import require
 from recovery_ops.control.actions.failures import (
     ACTS,
     Result,
@@ -22,7 +24,14 @@ from recovery_ops.control.actions.failures import (
     undo_grouping,
 )
 from recovery_ops.control.actions.raising import raise_about_cause
-from recovery_ops.control.actions.regrouping import Preview, changed_rule, edit_grouping, preview_of
+from recovery_ops.control.actions.regrouping import (
+    PERMISSION,
+    Preview,
+    changed_rule,
+    edit_grouping,
+    preview_of,
+    require_editor,
+)
 from recovery_ops.control.api.capacity import RANGE, range_of
 from recovery_ops.control.api.paging import page_of, paged
 from recovery_ops.control.api.requests import WHY, Api, Takes
@@ -178,8 +187,13 @@ class EditGrouping(Api):
     takes = {"POST": Takes(WHY | {"into": str, "field": str, "value": str})}
 
     def post(self, request: Request, number: int) -> Response:
-        body, now = self.body(request), timezone.now()
+        try:
+            body, now = self.body(request), timezone.now()
+        except (Refused, APIException):
+            require(self.actor, PERMISSION, self.environment)
+            raise
         asked = self.asked(request, body)
+        require_editor(**asked, grouping=number)
         wanted = {name: body[name] for name in ("into", "field", "value") if name in body}
         rule, new = changed_rule(self.environment, number, **wanted)
         preview = preview_of(rule, new, now=now)

@@ -247,7 +247,7 @@ class _Asked:
     def _wanted(self, cleaned: dict[str, Any]) -> dict[str, Any]:
         """What the rule is to say from now on."""
         if self.rule is not None and self.rule.kind == FailureGrouping.MERGE:
-            return {"into": self._with_link(cleaned["link"])[-1] if cleaned["link"] else ""}
+            return {"into": _cause_at(cleaned["link"]) if cleaned["link"] else ""}
         return {"field": self.field, "value": self.value}
 
     def _wished(self, cleaned: dict[str, Any]) -> str:
@@ -264,15 +264,8 @@ class _Asked:
         return self.page(form, preview=preview, previewed=self._wished(form.cleaned_data))
 
     def _with_link(self, link: str) -> list[str]:
-        """The chosen ones, and the cause whose page or name was pasted."""
-        path = unquote(urlsplit(link.strip()).path if "/" in link else link.strip())
-        name = path.rpartition("/")[2] if path.startswith(f"{reverse('failures')}/") else path
-        if not name:
-            return self.names
-        if "/" in name or not name.isprintable() or len(name) > FINGERPRINT_CHARS:
-            told = "is the address of a cause's page, or its name"
-            raise Refused("fields", "That is no page of a cause.", fields={"link": told})
-        return list(dict.fromkeys([*self.names, name]))
+        """The chosen ones, and the cause whose page or name was pasted, if any."""
+        return list(dict.fromkeys([*self.names, *([_cause_at(link)] if link else [])]))
 
     def page(
         self,
@@ -332,3 +325,16 @@ class _Asked:
         if made is None:
             raise Http404("There is no such merge or split.")
         return made
+
+
+def _cause_at(link: str) -> str:
+    """The cause whose page or name this is. Raises Refused where it is neither."""
+    try:
+        path = unquote(urlsplit(link).path if "/" in link else link)
+    except ValueError:  # an address whose host is none
+        path = ""
+    name = path.rpartition("/")[2] if path.startswith(f"{reverse('failures')}/") else path
+    if not name or "/" in name or not name.isprintable() or len(name) > FINGERPRINT_CHARS:
+        told = "is the address of a cause's page, or its name"
+        raise Refused("fields", "That is no page of a cause.", fields={"link": told})
+    return name
