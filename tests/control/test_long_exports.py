@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import tracemalloc
-from collections.abc import Iterator
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -14,16 +12,12 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
-from django.db import connection
-from django.db.models.signals import post_save
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from events.keys import create_key
 from recovery_ops.control.actions.exports import MOST_UNFINISHED
 from recovery_ops.control.exporting import audit, escalations, job, runs
-from recovery_ops.control.exporting.lists import Batch
 from recovery_ops.control.models import AuditEntry, Export, ExportPart, Replay, RoleGrant
 from recovery_ops.control.retention import KEEP_EXPORTS, sweep_exports
 from recovery_ops.control.roles import Role
@@ -32,10 +26,7 @@ from recovery_ops.rules.words import Category
 from tests.control.test_api import Program
 from tests.control.test_recovered_pages import busy
 from tests.control.visiting import sent, signed_in, text_of, troubled_fleet
-from tests.events.conftest import engine
 from tests.events.seeding import NOW, Story, ago, failed
-
-__all__ = ["engine"]  # the fixture
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -120,48 +111,6 @@ def test_what_does_not_fit_says_so_and_becomes_a_job() -> None:
     written(export)
     lines = [json.loads(line) for line in content_of(client.get("/exports/1/file")).splitlines()]
     assert lines == [{"number": number, "who": "ana"} for number in (4, 3, 2, 1)]
-
-
-@pytest.mark.usefixtures("long")
-def test_fifty_thousand_rows_are_written_and_sent_part_by_part(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing holds them all: parts are stored before the last row is read, and sent before the last part is."""
-    rows, step, read = 50_000, 1_000, 0
-
-    def batches(_: Any, __: Any) -> Iterator[Batch]:
-        nonlocal read
-        for first in range(0, rows, step):
-            read += step
-            wide = ("the provider answers 529 " * 16,) * (len(audit.AuditFile.columns) - 1)
-            yield Batch([(number, *wide) for number in range(first, first + step)], step)
-
-    monkeypatch.setattr(audit.AuditFile, "batches", batches)
-    monkeypatch.setattr(audit.AuditFile, "total", lambda *_, **__: rows)
-    monkeypatch.setattr(job, "MOST_CHARS", 10**9)
-    client = signed_in(Role.ADMIN)
-    export = asked_for(client, only=["number", "who"])
-    read_when_stored: list[int] = []
-
-    def stored(**_: Any) -> None:
-        read_when_stored.append(read)
-
-    post_save.connect(stored, sender=ExportPart)
-    tracemalloc.start()
-    try:
-        written(export)
-        _, most_bytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-        post_save.disconnect(stored, sender=ExportPart)
-    assert (export.state, export.rows, export.is_cut) == (Export.DONE, rows, False)
-    assert export.size_bytes > 15_000_000 > 2 * most_bytes
-    assert read_when_stored[0] <= rows // 10
-    answer: Any = client.get(f"/exports/{export.number}/file")
-    parts = iter(answer.streaming_content)
-    with CaptureQueriesContext(connection) as asked:
-        first = next(parts)
-    assert (len(asked), len(read_when_stored) > 10) == (1, True)
-    assert first.startswith(b"number,who")
-    assert sum(part.count(b"\n") for part in parts) + first.count(b"\n") == rows + 1
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------

@@ -63,6 +63,13 @@ def test_a_breaker_that_nobody_has_any_more_is_neither_open_nor_counted() -> Non
     assert "At the end crm and search_web are not closed, of 2 breakers." in said
 
 
+def test_a_breaker_whose_instances_are_all_silent_at_the_end_is_unknown_and_not_open() -> None:
+    story = Story().tell(moved(State.CLOSED, breaker="crm"), at=800, received=800, instance="r-9")
+    story.tell(heartbeat(), at=790, received=790, instance="r-9").store()
+    said = text_of(signed_in(Role.VIEWER).get("/overview/strip?range=1h"))
+    assert "At the end search_web is not closed and 1 unknown, of 2 breakers." in said
+
+
 def test_where_nobody_reported_no_error_is_not_said_to_be_none() -> None:
     story = Story().tell(moved(State.OPEN), at=8_000, received=8_000, instance="r-8")
     story.tell(heartbeat(), at=7_990, received=7_990, instance="r-8").store()

@@ -154,11 +154,16 @@ def _breaker_words(fleet: Lanes | None) -> str:
     at_end = {name: segments[-1].state for name, segments in (fleet or {}).items() if segments[-1].is_there}
     if not at_end:
         return ""
-    open_at_end = [name for name, state in at_end.items() if state is not State.CLOSED]
-    if not open_at_end:
+    open_at_end = [name for name, state in at_end.items() if state not in (State.CLOSED, None)]
+    unknown = sum(state is None for state in at_end.values())
+    if not open_at_end and not unknown:
         return f"At the end {count_text(len(at_end), 'breaker is', 'breakers are')} closed."
     verb = "is" if len(open_at_end) == 1 else "are"
-    return f"At the end {listing(open_at_end, most=2)} {verb} not closed, of {count_text(len(at_end), 'breaker')}."
+    told = [f"{listing(open_at_end, most=2)} {verb} not closed"] if open_at_end else []
+    told += (
+        [f"{unknown} unknown" if told else f"{unknown} {'is' if unknown == 1 else 'are'} unknown"] if unknown else []
+    )
+    return f"At the end {' and '.join(told)}, of {count_text(len(at_end), 'breaker')}."
 
 
 def empty_share(began: datetime | None, start: datetime, end: datetime) -> float:
