@@ -1,4 +1,4 @@
-"""The command line about runs: list them, read one, ask a person about one."""
+"""The command line about runs: list them, read one, ask a person about one, have one end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWS = ("troubled", "failed", "asked", "running", "all")
 
 def add_words(verbs: Any) -> None:
     """The verb `runs`, and what can be done with one."""
-    words = verbs.add_parser("runs", help="runs of agents: list, show, ask")
+    words = verbs.add_parser("runs", help="runs of agents: list, show, ask, abort")
     words = words.add_subparsers(dest="word", required=True)
     listed = words.add_parser("list", help="runs of the last 24 hours, newest first")
     listed.add_argument("--show", choices=_SHOWS, default="troubled", help="which (troubled: those that met a failure)")
@@ -28,6 +28,13 @@ def add_words(verbs: Any) -> None:
     ask.add_argument("--reason", required=True, help="the question, at least 10 characters; kept in the audit log")
     ask.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
 
+    abort = words.add_parser("abort", help="have its agent call a run off")
+    withdraw = words.add_parser("withdraw-abort", help="let a run be begun again that was to end")
+    for one in (abort, withdraw):
+        one.add_argument("run")
+        one.add_argument("--reason", required=True, help="at least 10 characters; kept in the audit log")
+        one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+
 
 def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     """Carry out one of the words."""
@@ -37,10 +44,14 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     if options.word == "show":
         found = console.ask("GET", address)
         say(_line(found["run"]))
+        if found["abort"]:
+            say(f"  {found['abort']['by']} wants it to end since {found['abort']['at']}: {found['abort']['reason']}")
         for step in found["steps"]:
             detail = f"; {step['detail']}" if step["detail"] else ""
             say(f"  {step['at']} {step['operation'] or '-'}: {step['title']}{detail}")
         return DONE
+    if options.word in ("abort", "withdraw-abort"):
+        return _end(console, options, f"{address}/{options.word}", say)
     body = {"reason": options.reason, "queue": options.queue} | ({"dry_run": True} if options.dry_run else {})
     done = console.ask("POST", f"{address}/ask", body)
     if done["dry_run"]:
@@ -48,6 +59,18 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     else:
         told = "is asked already" if done["was_already"] else "is asked"
         say(f"{done['escalation']['queue']} {told}: ESC-{done['escalation']['number']}")
+    return DONE
+
+
+def _end(console: Asking, options: argparse.Namespace, address: str, say: Say) -> int:
+    body = {"reason": options.reason} | ({"dry_run": True} if options.dry_run else {})
+    done = console.ask("POST", address, body)
+    told = "is to end" if options.word == "abort" else "may go on"
+    if done["dry_run"]:
+        say(f"Nothing was changed. {options.run} would be told: {told}.")
+    else:
+        already = " already" if done["was_already"] else ""
+        say(f"{options.run} {told}{already}, from revision {done['revision']} on.")
     return DONE
 
 

@@ -24,9 +24,10 @@ from recovery_ops.control.models import (
     PolicyRollout,
     Reset,
     Revision,
+    RunAbort,
 )
 from recovery_ops.rules.cohorts import WHOLE, Cohort, Spared
-from recovery_ops.rules.intent import Answer, Probe, Shed, winning_override
+from recovery_ops.rules.intent import Abort, Answer, Probe, Shed, winning_override
 from recovery_ops.rules.intent import Override as DesiredOverride
 from recovery_ops.rules.intent import Reset as DesiredReset
 from recovery_ops.rules.policy import BUILT_IN, document_of
@@ -39,6 +40,8 @@ PROBES_KEPT = timedelta(hours=1)
 """A probe is for now: whoever comes back later has other news by then."""
 ANSWERS_KEPT = timedelta(days=2)
 """For how long a run that was away still finds the answer to its question."""
+ABORTS_KEPT = timedelta(days=2)
+"""For how long a run that was away still learns that it is to end."""
 EXPIRED_KEPT = timedelta(days=1)
 """Should nobody note that overrides have ended: for how long agents go on hearing of them."""
 
@@ -98,9 +101,9 @@ class Canary:
         return self.cohort.holds(service=who.service, instance=who.instance, group=who.group or "")
 
 
-Reach = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...], bool]
-"""Which overrides, resets, answers and probes of a snapshot concern somebody, by their places in it, and whether they
-obey the canary."""
+Reach = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...], bool]
+"""Which overrides, resets, answers, aborts and probes of a snapshot concern somebody, by their places in it, and
+whether they obey the canary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +116,7 @@ class Snapshot:
     overrides: tuple[DesiredOverride, ...] = ()
     resets: tuple[DesiredReset, ...] = ()
     answers: tuple[Answer, ...] = ()
+    aborts: tuple[Abort, ...] = ()
     probes: tuple[Probe, ...] = ()
     sheds: tuple[Shed, ...] = ()
     """The load that is shed, and what is to be, the earliest first."""
@@ -133,6 +137,7 @@ class Snapshot:
             tuple(index for index, one in enumerate(self.overrides) if who.is_in(one.scope) and self._holds(one, who)),
             tuple(index for index, one in enumerate(self.resets) if who.is_in(one.scope) and self._is_for(one, who)),
             tuple(index for index, one in enumerate(self.answers) if who.is_in(Scope(service=one.service))),
+            tuple(index for index, one in enumerate(self.aborts) if who.is_in(Scope(service=one.service))),
             tuple(index for index, one in enumerate(self.probes) if who.is_in(one.scope)),
             self.canary is not None and self.canary.is_for(who),
         )
@@ -142,7 +147,7 @@ class Snapshot:
 
         So it mostly is, and a thousand streams then need not be asked one by one who they are.
         """
-        if self.answers or self.canary is not None or self.spared or self.bands:
+        if self.answers or self.aborts or self.canary is not None or self.spared or self.bands:
             return None
         scopes = [one.scope for one in self.overrides]
         scopes += [one.scope for one in self.resets] + [one.scope for one in self.probes]
@@ -179,7 +184,7 @@ class Snapshot:
 
     def document(self, reach: Reach, *, issued_at: float) -> dict[str, Any]:
         """The document for those with this reach; `issued_at` in seconds since the epoch."""
-        overrides, resets, answers, probes, is_canary = reach
+        overrides, resets, answers, aborts, probes, is_canary = reach
         policy = self.canary.policy if is_canary and self.canary is not None else self.policy
         return wire.desired_document(
             environment=self.environment,
@@ -190,6 +195,7 @@ class Snapshot:
             resets=[self.resets[index] for index in resets],
             issued_at=issued_at,
             answers=[self.answers[index] for index in answers],
+            aborts=[self.aborts[index] for index in aborts],
             probes=[self.probes[index] for index in probes],
             shed=self.sheds[0] if self.sheds else None,
             sheds_ahead=self.sheds[1:],
@@ -234,6 +240,7 @@ def _read(environment: str, revision: Revision | None) -> Snapshot:
         overrides=tuple(one.as_desired() for one in live),
         resets=tuple(one.as_desired() for one in resets),
         answers=_answers(environment, revision),
+        aborts=_aborts(environment, revision.changed_at - ABORTS_KEPT),
         probes=_probes(environment, revision.changed_at - PROBES_KEPT),
         sheds=_sheds(environment, revision.changed_at - EXPIRED_KEPT),
         canary=_canary(environment),
@@ -262,6 +269,11 @@ def _answers(environment: str, revision: Revision) -> tuple[Answer, ...]:
         resolved_at__gt=revision.changed_at - ANSWERS_KEPT,
     )
     return tuple(one.as_answer() for one in decided.order_by("revision", "pk"))
+
+
+def _aborts(environment: str, since: datetime) -> tuple[Abort, ...]:
+    held = RunAbort.objects.filter(environment=environment, withdrawn_at=None, at__gt=since)
+    return tuple(one.as_desired() for one in held.order_by("revision", "pk"))
 
 
 def _probes(environment: str, since: datetime) -> tuple[Probe, ...]:

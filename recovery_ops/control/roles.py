@@ -43,6 +43,7 @@ LEAST_ROLE: dict[str, Role] = {
     "extend": Role.OPERATOR,
     "reset": Role.OPERATOR,
     "probe": Role.OPERATOR,
+    "abort": Role.OPERATOR,  # have a run called off, and take that back
     "shed": Role.OPERATOR,  # let less important work fail fast for a time, prolong it and take it back
     "mend_intake": Role.OPERATOR,  # replay or drop what could not be taken in
     "edit_policy": Role.OPERATOR,  # one operation's knobs, live where the environment asks for no review
@@ -72,6 +73,7 @@ KEY_PERMISSIONS: dict[str, frozenset[str]] = {
             "extend",
             "reset",
             "probe",
+            "abort",
             "shed",
             "mend_intake",
             "show_content",

@@ -8,7 +8,17 @@ from django.http import HttpResponse
 from django.urls import URLPattern, path
 
 from recovery_ops.control import addresses  # noqa: F401  # `fingerprint` in addresses
-from recovery_ops.control.views import cause_asking, failures, golden, run, run_asking, runs, triage, unclassified
+from recovery_ops.control.views import (
+    cause_asking,
+    failures,
+    golden,
+    run,
+    run_aborting,
+    run_asking,
+    runs,
+    triage,
+    unclassified,
+)
 
 Page = Callable[..., HttpResponse]
 
@@ -24,7 +34,10 @@ def pages(door: Callable[[Page], Page]) -> list[URLPattern]:
         path("failures/<fingerprint:fingerprint>", door(failures.failure), name="failure"),
         path("runs", door(runs.runs_list), name="runs"),
         path("runs/act/ask", door(run_asking.ask_many), name="runs-ask"),
+        path("runs/act/abort", door(run_aborting.abort_many), name="runs-abort"),
         path("runs/<path:run>/golden", door(golden.mark), name="golden-mark"),
         path("runs/<path:run>/ask", door(run_asking.ask), name="run-ask"),
+        path("runs/<path:run>/abort", door(run_aborting.abort), name="run-abort"),
+        path("runs/<path:run>/withdraw-abort", door(run_aborting.withdraw), name="run-withdraw-abort"),
         path("runs/<path:run>", door(run.one_run), name="run"),
     ]

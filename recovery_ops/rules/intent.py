@@ -63,6 +63,18 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Abort:
+    """A run is to end: nothing in it is tried again, waited for or begun any more."""
+
+    run: str
+    by: str = ""
+    reason: str = ""
+    service: str = ANY
+    """Whose run it is."""
+    revision: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
     """Open breakers in the scope let a probe through now, once, when an instance first sees this revision."""
 
@@ -100,6 +112,7 @@ class Desired:
     resets: tuple[Reset, ...] = ()
     probes: tuple[Probe, ...] = ()
     answers: tuple[Answer, ...] = ()
+    aborts: tuple[Abort, ...] = ()
     shed: Shed | None = None
     """The load that is shed, or the next that is to be."""
     sheds_ahead: tuple[Shed, ...] = ()
@@ -109,6 +122,10 @@ class Desired:
         """The load that is shed at a moment."""
         sheds = self.sheds_ahead if self.shed is None else (self.shed, *self.sheds_ahead)
         return next((one for one in sheds if one.holds_at(now)), None)
+
+    def abort_of(self, run: str) -> Abort | None:
+        """By whom, and why, a run is to end; None where nobody wants that."""
+        return next((one for one in self.aborts if one.run == run), None)
 
 
 NOTHING_DESIRED = Desired()

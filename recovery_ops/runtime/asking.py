@@ -145,7 +145,7 @@ def _wait(recovery: Recovery, question: str, said: Asking) -> Generator[float, N
     try:
         while (found := answer_to(recovery, ticket, proposal=proposal)) is None:
             if scope is not None and scope.is_cancelled:
-                raise RunCancelled(said.get("operation") or "the question")
+                raise RunCancelled(said.get("operation") or "the question", note=scope.called_off_note)
             left_s = ends_at - recovery.clock.now()
             if left_s <= 0:
                 return Decision(

@@ -258,7 +258,7 @@ class Ascent:
         is_the_runs = self.is_called_off and not is_interrupt
         if isinstance(ending, CalledOff) and self.last_error is not None and not is_the_runs:
             return self.last_error
-        return RunCancelled(name)
+        return RunCancelled(name, note=self.scope.called_off_note if self.scope is not None else "")
 
     def _refused(self, ending: Refused) -> RecoveryError:
         name, breaker = self.plan.operation.name, self.plan.operation.standing.breaker

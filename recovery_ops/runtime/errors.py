@@ -150,11 +150,12 @@ class RunStopped(RecoveryError):
 
 
 class RunCancelled(RecoveryError):
-    """The run was called off while a call of it waited."""
+    """The run was called off: by `Run.cancel`, or by a person at the console; `note` is who, and why."""
 
-    def __init__(self, operation: str) -> None:
+    def __init__(self, operation: str, *, note: str = "") -> None:
         self.operation = operation
-        super().__init__(f"{operation} was called off")
+        self.note = note
+        super().__init__(f"{operation} was called off{f' by {note}' if note else ''}")
 
 
 class SchemaMismatch(RecoveryError):

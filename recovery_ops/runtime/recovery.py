@@ -108,7 +108,7 @@ class Recovery(Guards):
         self.desired = desired
         self._hides = Hides(desired.policy.masking)
         self.operations: dict[str, Operation] = {}
-        self.runs_in_flight: set[str] = set()
+        self.runs_in_flight: dict[str, list[Scope]] = {}  # by their ids; changed under the lock
         self.rejections = Rejections()
         self._shared: dict[str, _Shared] = {}
         self._clamped: dict[str, None] = {}
@@ -184,9 +184,27 @@ class Recovery(Guards):
                 self._reset(shared)
                 self._impose(shared)
                 self._probe(shared)
+            for wanted in desired.aborts:
+                for scope in self.runs_in_flight.get(wanted.run, ()):
+                    scope.abort(wanted)
             clamped = tuple(self._clamped)
         self.waker.wake_all()
         return clamped
+
+    def begin_run(self, scope: Scope) -> None:
+        """A run is under way; one that a person has had aborted is called off at once, also if it is begun again."""
+        with self.lock:
+            self.runs_in_flight.setdefault(scope.run_id, []).append(scope)
+            wanted = self.desired.abort_of(scope.run_id)
+            if wanted is not None:
+                scope.abort(wanted)
+
+    def end_run(self, scope: Scope) -> None:
+        """It is no more."""
+        with self.lock:
+            others = [one for one in self.runs_in_flight.pop(scope.run_id, ()) if one is not scope]
+            if others:
+                self.runs_in_flight[scope.run_id] = others
 
     def sweep(self) -> None:
         """What time alone changes: expiries, gates, probes that never came back, overrides that begin."""
@@ -323,7 +341,7 @@ class Recovery(Guards):
         """The child is another instance: it knows what its parent knew, and goes its own way from here."""
         self.lock = threading.RLock()
         self.waker = Waker() if type(self.waker) is Waker else self.waker
-        self.runs_in_flight = set()
+        self.runs_in_flight = {}
         self.identity = self.identity.of_child(forks.process_mark())
         for operation in self.operations.values():
             operation.become(self.identity.instance.instance, self.lock)

@@ -22,6 +22,7 @@ from recovery_ops.runtime.concurrency.run_timer import RunTimer, start_timer
 from recovery_ops.runtime.errors import DeadlineExceeded, RunCancelled, RunStopped
 
 if TYPE_CHECKING:
+    from recovery_ops.rules.intent import Abort
     from recovery_ops.runtime.recovery import Recovery
 
 
@@ -59,7 +60,9 @@ class Scope:
     """How many calls are under way for which the deadline stands still: they wait for a person, or persist."""
     held_since: float = 0.0
     is_called_off: bool = False
-    """Set by `Run.cancel`."""
+    """Set by `Run.cancel`, and when a person has the run aborted."""
+    note: str = ""
+    """Who had it aborted, and why."""
     now: Callable[[], float] | None = None
     """The clock that `deadline_at` is on."""
 
@@ -86,6 +89,16 @@ class Scope:
     def is_cancelled(self) -> bool:
         """Whether this run, or one around it, was called off."""
         return any(scope.is_called_off for scope in self._with_outer())
+
+    @property
+    def called_off_note(self) -> str:
+        """Who had this run, or one around it, aborted, and why; empty where no person did."""
+        return next((scope.note for scope in self._with_outer() if scope.note), "")
+
+    def abort(self, wanted: Abort) -> None:
+        """Call it off by a person's word. Whoever waits in it has to be woken."""
+        self.note = f"{wanted.by}: {wanted.reason}" if wanted.by else wanted.reason
+        self.is_called_off = True
 
     @property
     def left_s(self) -> float:
@@ -140,7 +153,8 @@ class Run:
     `source` says who is waiting; a source that the policy does not list as foreground, or none, is background.
     `deadline_s` bounds the whole run (absent: what the policy says, 300 s; `math.inf`: nothing does); an inner run can
     only end sooner than the one around it. At the deadline a task is cancelled and DeadlineExceeded raised here; a
-    thread is not interrupted, its guarded calls are refused. `cancel` calls the run off, from any thread.
+    thread is not interrupted, its guarded calls are refused. `cancel` calls the run off, from any thread; a person who
+    has it aborted at the console does the same.
     """
 
     def __init__(
@@ -207,7 +221,7 @@ class Run:
             answer = model(messages)
         """
         if self.scope.is_cancelled:
-            raise RunCancelled(self.name or "run")
+            raise RunCancelled(self.name or "run", note=self.scope.called_off_note)
         self.turns = take_turn(self._recovery, self.scope)
         return self.turns
 
@@ -241,7 +255,7 @@ class Run:
         self.scope.deadline_at = min(self._began + limit_s, outer.deadline_at if outer else inf)
         self._token = CURRENT.set(self.scope)
         self.scope.time(clock.now)
-        self._recovery.runs_in_flight.add(self.id)
+        self._recovery.begin_run(self.scope)
         self._recovery.emit(RunStarted(name=self.name), self.scope)
         return self
 
@@ -253,7 +267,7 @@ class Run:
         late = None
         if self.scope.stop_timer(kind, error, trace):
             late = DeadlineExceeded(self.name or "run", was_begun=True)
-        self._recovery.runs_in_flight.discard(self.id)
+        self._recovery.end_run(self.scope)
         self._recovery.emit(
             RunFinished(
                 name=self.name,

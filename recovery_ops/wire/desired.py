@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from recovery_ops.rules.intent import DECISIONS, Answer, Desired, Override, Probe, Reset, Shed
+from recovery_ops.rules.intent import DECISIONS, Abort, Answer, Desired, Override, Probe, Reset, Shed
 from recovery_ops.rules.knobs import Problem
 from recovery_ops.rules.policy import Policy, PolicyInvalid, parse_policy
 from recovery_ops.rules.scope import ANY, Scope
@@ -34,11 +34,12 @@ def desired_document(
     resets: list[Reset],
     issued_at: float,
     answers: Sequence[Answer] = (),
+    aborts: Sequence[Abort] = (),
     probes: Iterable[Probe] = (),
     shed: Shed | None = None,
     sheds_ahead: Sequence[Shed] = (),
 ) -> dict[str, Any]:
-    """The document an agent receives. Without answers, probes or shed load it has no such key.
+    """The document an agent receives. Without answers, aborts, probes or shed load it has no such key.
 
     `config_hash` covers what is to be obeyed, so not `issued_at`: two documents with one hash ask for the same.
     """
@@ -54,6 +55,8 @@ def desired_document(
     }
     if answers:
         content["answers"] = [asdict(one) for one in answers]
+    if aborts:
+        content["aborts"] = [asdict(one) for one in aborts]
     probing = [{"scope": scope_document(one.scope), "probe_at": one.revision} for one in probes]
     content |= {"probes": probing} if probing else {}
     if shed is not None:
@@ -124,13 +127,9 @@ def parse_desired(document: object, *, known: tuple[object, Policy] | None = Non
         policy = known[1] if known is not None and known[0] == policy_part else parse_policy(policy_part)
     except PolicyInvalid as error:
         problems.extend(Problem(f"policy.{one.path}", one.message) for one in error.problems)
-    overrides = _each(document, "overrides", _override, problems)
-    resets = _each(document, "resets", _reset, problems)
-    probes = _each(document, "probes", _probe, problems)
-    answers = _each(document, "answers", _answer, problems)
+    lists = {name: _each(document, name, read, problems) for name, read in _LISTS.items()}
     said = document.get("shed")
     shed = next(iter(_each({"shed": [said]}, "shed", _shed, problems)), None) if said is not None else None
-    sheds_ahead = _each(document, "sheds_ahead", _shed, problems)
     if problems or policy is None:
         raise DesiredInvalid(problems)
     return Desired(
@@ -139,27 +138,24 @@ def parse_desired(document: object, *, known: tuple[object, Policy] | None = Non
         environment=str(document.get("environment", "")),
         issued_at=_number(document.get("issued_at", 0.0)),
         policy=policy,
-        overrides=tuple(overrides),
-        resets=tuple(resets),
-        probes=tuple(probes),
-        answers=tuple(one for one in answers if one is not None),
         shed=shed,
-        sheds_ahead=tuple(sheds_ahead),
+        **lists,
     )
 
 
-def _each(document: Mapping[str, Any], name: str, read: Any, problems: list[Problem]) -> list[Any]:
+def _each(document: Mapping[str, Any], name: str, read: Any, problems: list[Problem]) -> tuple[Any, ...]:
+    """The items of a list that is understood, less those that say nothing to this version."""
     given = document.get(name, [])
     if not isinstance(given, list):
         problems.append(Problem(name, "is a list"))
-        return []
+        return ()
     found = []
     for index, one in enumerate(given):
         try:
             found.append(read(one))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             problems.append(Problem(f"{name}[{index}]", f"is not understood: {error!r}"))
-    return found
+    return tuple(one for one in found if one is not None)
 
 
 def _override(one: Mapping[str, Any]) -> Override:
@@ -207,6 +203,16 @@ def _answer(one: Mapping[str, Any]) -> Answer | None:
     )
 
 
+def _abort(one: Mapping[str, Any]) -> Abort:
+    return Abort(
+        run=str(one["run"]),
+        by=str(one.get("by", "")),
+        reason=str(one.get("reason", "")),
+        service=str(one.get("service", ANY)),
+        revision=int(one.get("revision", 0)),
+    )
+
+
 def _reset(one: Mapping[str, Any]) -> Reset:
     return Reset(
         scope=parse_scope(one.get("scope", {})), revision=int(one["reset_at"]), ramp_s=_number(one.get("ramp_s", 0.0))
@@ -215,6 +221,17 @@ def _reset(one: Mapping[str, Any]) -> Reset:
 
 def _probe(one: Mapping[str, Any]) -> Probe:
     return Probe(scope=parse_scope(one.get("scope", {})), revision=int(one["probe_at"]))
+
+
+_LISTS = {
+    "overrides": _override,
+    "resets": _reset,
+    "probes": _probe,
+    "answers": _answer,
+    "aborts": _abort,
+    "sheds_ahead": _shed,
+}
+"""What the document lists, by the names of its keys and of what is made of them."""
 
 
 def parse_scope(given: Mapping[str, Any]) -> Scope:

@@ -91,6 +91,7 @@ FORMS = {
     "run and its attributes": "/runs/run-1?tab=attributes",
     "run and what people did": "/runs/run-1?tab=audit",
     "ask about a run": "/runs/run-1/ask",
+    "abort a run": "/runs/run-1/abort",
     "requests": "/requests",
     "merge events": "/capacity/arrange/merge?number=1",
     "split an event": "/capacity/arrange/split?number=1",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from recovery_ops import wire
-from recovery_ops.rules.intent import Override, Reset, winning_override
+from recovery_ops.rules.intent import Abort, Override, Reset, winning_override
 from recovery_ops.rules.policy import BUILT_IN, document_of
 from recovery_ops.rules.scope import Place, Scope
 from recovery_ops.rules.words import State
@@ -138,3 +138,24 @@ def test_an_override_has_a_beginning_and_an_end(now: float, holds: bool) -> None
 )
 def test_which_places_a_scope_holds(scope: Scope, holds: bool) -> None:
     assert scope.holds(PLACE) is holds
+
+
+def test_a_run_that_is_to_end_is_told_by_name_and_an_older_document_tells_none() -> None:
+    wanted = Abort(run="run-7", by="ana", reason="it asks for the wrong customer", service="research", revision=3)
+    made = wire.desired_document(
+        environment="dev",
+        revision=3,
+        policy=document_of(BUILT_IN),
+        policy_version="12",
+        overrides=[],
+        resets=[],
+        issued_at=50.0,
+        aborts=[wanted],
+    )
+    read = wire.parse_desired(made)
+    assert read.aborts == (wanted,)
+    assert (read.abort_of("run-7"), read.abort_of("run-8")) == (wanted, None)
+    assert "aborts" not in document()
+    assert wire.parse_desired(document()).aborts == ()
+    with pytest.raises(wire.DesiredInvalid, match=r"aborts\[0\]"):
+        wire.parse_desired(made | {"aborts": [{"reason": "whose?"}]})

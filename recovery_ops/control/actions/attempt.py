@@ -51,6 +51,8 @@ PAST = {
     "breaker.expire": "ended",
     "breaker.reset": "reset",
     "breaker.probe": "probed",
+    "run.abort": "had aborted",
+    "run.withdraw": "let go on",
     "load.shed": "shed",
     "load.pass": "let pass again",
     "load.extend": "went on shedding",

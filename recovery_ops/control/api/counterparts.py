@@ -33,6 +33,9 @@ SCREENS: dict[str, tuple[str, ...]] = {
     "run": ("api-run-show",),
     "run-ask": ("api-run-ask",),
     "runs-ask": ("api-run-ask",),
+    "run-abort": ("api-run-abort",),
+    "runs-abort": ("api-run-abort",),
+    "run-withdraw-abort": ("api-run-withdraw-abort",),
     "capacity-arrange": (
         *("api-capacity-merge", "api-capacity-split", "api-capacity-apart", "api-capacity-undo", "api-capacity-note"),
     ),
@@ -176,6 +179,8 @@ VERBS: dict[str, str] = {
     "account.email": "api-you",
     "account.sign_out": "api-sessions-end",
     "escalation.raise": "api-run-ask",
+    "run.abort": "api-run-abort",
+    "run.withdraw": "api-run-withdraw-abort",
     **dict.fromkeys(("escalation.star", "escalation.unstar"), "api-escalation-star"),
     "escalation.follow_up": "api-escalation-follow-ups",
     **dict.fromkeys(("escalation.follow_up_done", "escalation.follow_up_undone"), "api-escalation-follow-ups-done"),

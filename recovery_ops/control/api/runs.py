@@ -1,4 +1,4 @@
-"""The machines' door to runs: list them, read one, and ask a person about one."""
+"""The machines' door to runs: list them, read one, ask a person about one, and have one end."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from events.runs.narrowing import ASKS as NARROWED_BY
 from events.runs.narrowing import faults_in
 from events.runs.records import RECORDS_MOST
 from events.runs.rows import RunStory
+from recovery_ops.control.actions.aborting import abort_run, held_abort, withdraw_abort
 from recovery_ops.control.actions.raising import raise_about
 from recovery_ops.control.actions.showing import show_facts
 from recovery_ops.control.api.capacity import RANGE, range_of
@@ -82,6 +83,7 @@ class RunOf(Api):
         answer = {
             "environment": self.environment,
             "run": documents_runs.of_run(story, standing.word),
+            "abort": documents_runs.of_abort(held_abort(self.environment, run)),
             "steps": documents_runs.of_steps(story),
         }
         return Response(answer)
@@ -112,6 +114,29 @@ class AskAbout(Api):
         asked = self.asked(request, body)
         done = raise_about(**asked, run=run, queue=body["queue"])
         return Response(documents_escalations.of_done(done, timezone.now()))
+
+
+class AbortRun(Api):
+    """`POST /api/v1/runs/<run>/abort`: have a run called off by its agent, also when it begins again.
+
+    409 for one that has ended. Whether it was called off is told by the run itself (`standing`).
+    """
+
+    takes = {"POST": Takes(WHY, needed=("reason",))}
+
+    def post(self, request: Request, run: str) -> Response:
+        done = abort_run(**self.asked(request, self.body(request)), run=run)
+        return Response(documents_runs.of_aborted(done))
+
+
+class WithdrawAbort(Api):
+    """`POST /api/v1/runs/<run>/withdraw-abort`: who begins it again may. What was called off stays so."""
+
+    takes = {"POST": Takes(WHY, needed=("reason",))}
+
+    def post(self, request: Request, run: str) -> Response:
+        done = withdraw_abort(**self.asked(request, self.body(request)), run=run)
+        return Response(documents_runs.of_aborted(done))
 
 
 def _found(environment: str, run: str) -> RunStory:

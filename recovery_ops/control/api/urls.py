@@ -201,6 +201,8 @@ urlpatterns: list[URLPattern] = [
     ),
     path("runs", runs.Runs.as_view(), name="api-runs"),
     path("runs/<path:run>/ask", runs.AskAbout.as_view(), name="api-run-ask"),
+    path("runs/<path:run>/abort", runs.AbortRun.as_view(), name="api-run-abort"),
+    path("runs/<path:run>/withdraw-abort", runs.WithdrawAbort.as_view(), name="api-run-withdraw-abort"),
     path("runs/<path:run>/show", runs.ShowFacts.as_view(), name="api-run-show"),
     path("runs/<path:run>", runs.RunOf.as_view(), name="api-run"),
     path("policies/replays", policies.Replays.as_view(), name="api-replays"),

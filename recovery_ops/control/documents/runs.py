@@ -6,8 +6,10 @@ from datetime import datetime
 
 from events.runs.records import RunRecord
 from events.runs.rows import RUNGS, RunStory
+from recovery_ops.control.actions import Done
 from recovery_ops.control.documents import Document
 from recovery_ops.control.escalations.in_runs import Answered
+from recovery_ops.control.models import RunAbort
 
 
 def of_record(one: RunRecord) -> Document:
@@ -54,6 +56,32 @@ def of_run(story: RunStory, standing: str) -> Document:
         "fingerprints": list(story.fingerprints),
         "numbers": dict(story.numbers),
         "is_cut": story.is_cut,
+    }
+
+
+def of_abort(one: RunAbort | None) -> Document | None:
+    """Somebody's wish that a run ends. Whether it was obeyed stands with the run."""
+    if one is None:
+        return None
+    return {
+        "run": one.run,
+        "instance": one.instance,
+        "by": one.by,
+        "reason": one.reason,
+        "at": _moment(one.at),
+        "revision": one.revision,
+        "withdrawn_at": _moment(one.withdrawn_at),
+        "withdrawn_by": one.withdrawn_by,
+    }
+
+
+def of_aborted(done: Done[RunAbort]) -> Document:
+    """What an act did, or would do; `revision` is that under which the run's agent hears of it."""
+    return {
+        "revision": done.revision,
+        "was_already": done.was_already,
+        "dry_run": done.is_dry_run,
+        "abort": of_abort(done.object),
     }
 
 

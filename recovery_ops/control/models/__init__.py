@@ -4,6 +4,7 @@
 who finds the same number before and after reading has read one state, and no change is ever announced too early.
 """
 
+from recovery_ops.control.models.aborts import RunAbort
 from recovery_ops.control.models.annotations import Annotation
 from recovery_ops.control.models.audit import AuditEntry, AuditHead, UsedKey
 from recovery_ops.control.models.bases import (
@@ -115,6 +116,7 @@ __all__ = [
     "RetryBudget",
     "Revision",
     "RoleGrant",
+    "RunAbort",
     "Runbook",
     "RunbookTick",
     "SavedView",

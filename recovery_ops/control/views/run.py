@@ -25,6 +25,7 @@ from events.runs.story import category_counts
 from events.timelines import Table
 from events.window import Window
 from events.wording import clock_text, count_text, lasted_text, listing
+from recovery_ops.control.aborted import abort_told
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.showing import show_facts
 from recovery_ops.control.context import actor_of, visit_of
@@ -108,6 +109,7 @@ def one_run(request: HttpRequest, *, environment: str, run: str) -> HttpResponse
         "standing": standing,
         "is_open": story.ended is None and standing.word != LOST and facts is None,
         "sentence": sentence,
+        "abort": abort_told(environment, story, now),
         "tab": tab,
         "tabs": [(name, word, str(place)) for place, (name, word) in enumerate(TABS.items(), start=1)],
         "question": next((one for one in people.questions if one.is_open), None),

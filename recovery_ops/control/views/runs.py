@@ -22,6 +22,7 @@ from events.runs.rows import RUNG_WORDS, RUNGS, RunStory
 from events.runs.story import category_counts
 from events.window import PRESETS, Window, window_in
 from events.wording import count_text, listing
+from recovery_ops.control.aborted import aborts_asked
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.exporting.lists import rows_at_once, wish_in
 from recovery_ops.control.exporting.runs import OF_FAILURES, RunsFile, asked_of, before_of, of_failures, show_of
@@ -101,6 +102,7 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
         "narrowed": [(name, value, _without(request, name)) for name, value in narrowed.items() if value],
         "chip_word": _CHIPS[show].lower(),
         "rows": [_row(story, now, reporting) for story in found.rows],
+        "to_end": aborts_asked(environment, found.rows),
         "from_here": from_here(request.GET.urlencode() or f"show={show}"),
         "older_href": _older(request, found.older_us),
         "is_newest": before_us is None,

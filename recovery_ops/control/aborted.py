@@ -1,0 +1,57 @@
+"""What pages say of a wish that a run ends: what is observed of it, never what is wished."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from events.queries import agent_named
+from events.runs.rows import RunStory
+from events.wording import lasted_text
+from recovery_ops.control.models import RunAbort
+from recovery_ops.rules.words import RunStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortTold:
+    """What the page of a run says of somebody's wish that it ends."""
+
+    wish: RunAbort
+    mark: str
+    words: str
+    can_withdraw: bool
+
+
+def abort_told(environment: str, story: RunStory, now: datetime) -> AbortTold | None:
+    """The newest wish that this run ends, and what came of it; None where there was none."""
+    wish = RunAbort.objects.filter(environment=environment, run=story.run).order_by("-at", "-pk").first()
+    if wish is None:
+        return None
+    if wish.withdrawn_at is not None:
+        return AbortTold(wish=wish, mark="unknown", words=f"Taken back by {wish.withdrawn_by}.", can_withdraw=False)
+    mark, words = _observed(environment, story, wish, now)
+    return AbortTold(wish=wish, mark=mark, words=words, can_withdraw=True)
+
+
+def _observed(environment: str, story: RunStory, wish: RunAbort, now: datetime) -> tuple[str, str]:
+    if story.ended is not None and story.ended >= wish.at:
+        took = lasted_text((story.ended - wish.at).total_seconds())
+        if story.status is RunStatus.CANCELLED:
+            return "closed", f"It was called off {took} later."
+        return "closed", f"It ended by itself {took} later: {story.status or 'ended'}."
+    agent = agent_named(environment, story.service, story.instance, now=now)
+    if agent is None or not agent.is_follower:
+        return "unknown", f"{story.instance} follows no console: nothing here ends it."
+    if not agent.is_reachable:
+        return "unknown", f"{story.instance} is silent: it hears of it when it is back."
+    if agent.revision >= wish.revision:
+        return "half_open", f"{story.instance} has heard it, and has not told an end yet: a call under way ends first."
+    return "half_open", f"{story.instance} has not heard it yet: it obeys revision {agent.revision}."
+
+
+def aborts_asked(environment: str, stories: Iterable[RunStory]) -> frozenset[str]:
+    """Which of these runs have not ended although somebody wants them to, by their names. One query, or none."""
+    names = [one.run for one in stories if one.ended is None]
+    held = RunAbort.objects.filter(environment=environment, run__in=names, withdrawn_at=None) if names else None
+    return frozenset() if held is None else frozenset(held.values_list("run", flat=True))

@@ -1,0 +1,111 @@
+"""The forms by which a person has runs end, and takes that back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_http_methods
+
+from events.runs.rows import RunStory
+from events.wording import count_text, lasted_text
+from recovery_ops.control.actions.aborting import abort_run, held_abort, withdraw_abort
+from recovery_ops.control.context import actor_of
+from recovery_ops.control.refusals import STALE, Refused
+from recovery_ops.control.standings import Standing, reporting_in, standing_of
+from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.run import short
+from recovery_ops.control.views.runs_chosen import ChosenRuns, RunsForm
+
+_NAMED = 10
+"""Runs that the form tells one by one."""
+
+
+@require_http_methods(["GET", "POST"])
+def abort(request: HttpRequest, *, environment: str, run: str) -> HttpResponse:
+    """The form; sent, the page of the run. 404 for a run of which nothing is known."""
+    return _Aborting(request, environment, [run]).answer()
+
+
+@require_http_methods(["GET", "POST"])
+def abort_many(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """The same for several runs at once, each by itself."""
+    return _Aborting.of_list(request, environment)
+
+
+@require_http_methods(["GET", "POST"])
+def withdraw(request: HttpRequest, *, environment: str, run: str) -> HttpResponse:
+    """The form that takes it back."""
+    return _Withdrawing(request, environment, [run]).answer()
+
+
+class _Aborting(ChosenRuns[RunsForm]):
+    """One request to have some runs end."""
+
+    permission, verb, nothing_done = "abort", "have runs end", "Nothing was aborted."
+    page, form = "control/run_abort", RunsForm
+
+    def done(self, cleaned: Mapping[str, str]) -> HttpResponse:
+        asked, ended = 0, 0
+        for run in self.runs:
+            try:
+                abort_run(**_asked(self, run, cleaned))
+                asked += 1
+            except Refused as refusal:
+                # Of many, those that ended while somebody chose are no reason to let the others go on.
+                if refusal.code != "ended" or len(self.runs) == 1:
+                    raise
+                ended += 1
+        if len(self.runs) == 1:
+            return changed(self.request, self.back, f"{short(self.runs[0])} is to end.")
+        if not asked:
+            raise Refused("ended", "All of them have ended: there is nothing to abort.", status=STALE)
+        had = f" {count_text(ended, 'other')} had ended already." if ended else ""
+        return changed(self.request, self.back, f"{count_text(asked, 'run')} to end.{had}")
+
+    def more(self) -> Mapping[str, Any]:
+        reporting = reporting_in(self.environment, self.stories, self.now)
+        going = [one for one in self.stories if one.ended is None]
+        instances = {one.instance for one in going}
+        lines = [(short(one.run), _line(one, standing_of(one, self.now, reporting), self.now)) for one in going]
+        return {
+            "lines": lines[:_NAMED],
+            "others": len(lines) - _NAMED,
+            "impact": [
+                (f"{count_text(len(going), 'run').split()[-1]} under way", len(going)),
+                (count_text(len(instances), "instance").split()[-1], len(instances)),
+                ("ended already", len(self.stories) - len(going)),
+            ],
+        }
+
+
+class _Withdrawing(ChosenRuns[RunsForm]):
+    """One request to let a run go on that was to end."""
+
+    permission, verb, nothing_done = "abort", "let runs go on", "Nothing was changed."
+    page, form = "control/run_withdraw", RunsForm
+
+    def done(self, cleaned: Mapping[str, str]) -> HttpResponse:
+        withdraw_abort(**_asked(self, self.runs[0], cleaned))
+        return changed(self.request, self.back, f"{short(self.runs[0])} may go on.")
+
+    def more(self) -> Mapping[str, Any]:
+        return {"held": held_abort(self.environment, self.runs[0])}
+
+
+def _asked(chosen: ChosenRuns[Any], run: str, cleaned: Mapping[str, str]) -> Any:
+    return {
+        "by": actor_of(chosen.request),
+        "environment": chosen.environment,
+        "reason": cleaned["reason"],
+        "key": chosen.key_of(cleaned),
+        "run": run,
+        "now": chosen.now,
+    }
+
+
+def _line(story: RunStory, standing: Standing, now: datetime) -> str:
+    name = f"{story.name}, " if story.name else ""
+    return f"{name}{standing.word} on {story.instance} for {lasted_text(story.length(now).total_seconds())}"
