@@ -59,7 +59,9 @@ CHANNEL = {"name": "day", "kind": "slack", "address": "https://hooks.example.org
 _CAUSE = {"fingerprint": "<cause>", "to": "rita", "for_s": "3600", "field": "operation", "value": "search_web"}
 _MOVES = ("submit", "comment", "approve", "return", "reject", "schedule", "release")
 _RESPONSES = ("acknowledge", "assign", "snooze", "note", "entry", "label", "merge", "resolve", "approve", "reject")
-_TRIAGE = tuple({"verb": one, "grouping": "<grouping>"} | _CAUSE for one in ("archive", "assign", "resolve", "split"))
+_TRIAGE = tuple(
+    {"verb": one, "grouping": "<grouping>"} | _CAUSE for one in ("archive", "assign", "resolve", "split", "note")
+)
 
 SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("saved", "get"): ({"screen": "failures", "query": "range=1h"},),
@@ -112,6 +114,8 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("api-escalation-step", "post"): ({"step": 1},),
     ("api-escalation-merge", "post"): ({"into": "<other escalation>"},),
     ("api-failures", "post"): ({"verb": "resolve", "fingerprints": ["<cause>"]},),
+    ("api-failures-notes", "get"): ({"fingerprint": "<cause>"},),
+    ("api-failures-notes", "post"): ({"fingerprint": "<cause>"},),
     ("api-failures-merge", "post"): ({"fingerprints": FAILURES},),
     ("api-failures-split", "post"): ({"fingerprint": "<cause>", "field": "operation", "value": "search_web"},),
     ("api-capacity-merge", "post"): ({"numbers": EVENTS},),

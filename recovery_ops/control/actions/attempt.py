@@ -159,6 +159,7 @@ PAST = {
     "failure.split": "split",
     "failure.regroup": "changed the merge or split of",
     "failure.undo": "took back what was made of",
+    "failure.note": "noted something on",
     "failure.return": "brought back",
     "failure.regress": "found regressed",
     "escalation.default": "carried out the default of",

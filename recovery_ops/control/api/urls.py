@@ -107,6 +107,7 @@ urlpatterns: list[URLPattern] = [
     path("failures", failures.Failures.as_view(), name="api-failures"),
     path("failures/check", trying.CheckFailure.as_view(), name="api-failure-check"),
     path("failures/escalate", failures.EscalateFailure.as_view(), name="api-failures-escalate"),
+    path("failures/notes", failures.FailureNotes.as_view(), name="api-failures-notes"),
     path("failures/merge", failures.MergeFailures.as_view(), name="api-failures-merge"),
     path("failures/split", failures.SplitFailure.as_view(), name="api-failures-split"),
     path("failures/groupings/<number:number>/undo", failures.UndoGrouping.as_view(), name="api-failures-undo"),
