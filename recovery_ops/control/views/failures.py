@@ -33,6 +33,7 @@ from events.failures.rows import PLACE, Course, Field, Fingerprint, Sample
 from events.narrowing import one_of
 from events.pages import render_page
 from events.runs.asking import stories_of
+from events.scoped import NAMES
 from events.window import PRESETS, Window, window_in
 from events.wording import category_text, clock_text, count_text, listing
 from recovery_ops.control.context import visit_of
@@ -406,8 +407,9 @@ def _facets(request: HttpRequest, looked: _Looked) -> list[tuple[str, Sequence[C
 
 
 def _chosen(request: HttpRequest, looked: _Looked) -> list[tuple[str, str, str]]:
-    """What the list is narrowed by: the word, the value, and the address without it."""
-    fields = [(FIELD_WORDS[name].lower(), value, name.value) for name, value in looked.chosen.items()]
+    """What this list alone is narrowed by: the word, the value, and the address without it."""
+    own = {name: value for name, value in looked.chosen.items() if name not in NAMES}
+    fields = [(FIELD_WORDS[name].lower(), value, name.value) for name, value in own.items()]
     asked = [("people are", ASKED_WORDS[looked.asked], ASKED)] if looked.asked else []
     return [(word, value, without_word(request, name)) for word, value, name in [*fields, *asked]]
 
