@@ -99,7 +99,8 @@ class Agent(models.Model):
     Four groups of columns follow four kinds of facts, each by its own position: `version, group` any fact;
     `status … region` the newest heartbeat; `revision, config_hash` the newest heartbeat or
     desired_state_applied; `rejected_…` the newest desired_state_rejected. A rejection counts only while
-    `rejected_us > applied_us`. Seen times are the server's, the rest are the facts' own.
+    `rejected_us > applied_us`. Seen times are the server's, the rest are the facts' own. `retired_us` is no fact: it is
+    what people said, and holds while nothing was heard since.
     """
 
     environment = _environment()
@@ -107,6 +108,9 @@ class Agent(models.Model):
     instance = _name()
     first_seen_us = models.BigIntegerField()
     last_seen_us = models.BigIntegerField()
+    retired_us = models.BigIntegerField(
+        default=0, db_default=0, help_text="When somebody said that it is gone; 0: nobody did."
+    )
 
     described_position = _position()
     version = _name()

@@ -78,6 +78,13 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("agent-settings", "post"): (),  # it takes none, and shows itself to whoever names an instance in the address
     ("agent-label", "get"): ({"service": "research", "instance": "r-0"},),
     ("agent-label", "post"): ({"service": "research", "instance": "r-0", "labels": "vip"},),
+    ("instances-act", "get"): tuple({"verb": one, "agent": "<agent>"} for one in ("label", "retire", "restore")),
+    ("instances-act", "post"): tuple(
+        {"verb": one, "agent": "<agent>", "labels": "vip"} for one in ("label", "restore", "retire")
+    ),
+    ("api-fleet-instances", "post"): tuple(
+        {"verb": one, "instances": [{"service": "research", "instance": "r-1"}]} for one in ("restore", "retire")
+    ),
     ("api-fleet-labels", "post"): ({"service": "research", "instance": "r-0", "labels": "vip"},),
     ("api-fleet-instance", "get"): ({"service": "research", "instance": "r-0"},),
     ("api-fleet-settings", "get"): ({"service": "research", "instance": "r-0"},),

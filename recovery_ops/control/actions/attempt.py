@@ -176,6 +176,8 @@ PAST = {
     "annotation.remove": "removed",
     "chain.remove": "removed",
     "instance.label": "labelled",
+    "instance.retire": "retired",
+    "instance.restore": "missed again",
 }
 """What each verb of the audit log reads like after a name."""
 

@@ -16,6 +16,7 @@ _SIGNED_BY_PROVIDER = "the identity provider says it while somebody signs in"
 SCREENS: dict[str, tuple[str, ...]] = {
     "annotate": ("api-annotations",),
     "agent-label": ("api-fleet-labels",),
+    "instances-act": ("api-fleet-instances",),
     "breaker-watch": ("api-watch", "api-unwatch"),
     "annotation": ("api-annotation-end", "api-annotation-remove"),
     "saved": ("api-views", "api-view", "api-view-default"),
@@ -191,6 +192,7 @@ VERBS: dict[str, str] = {
     "chain.save": "api-chains",
     "annotation.add": "api-annotations",
     "instance.label": "api-fleet-labels",
+    **dict.fromkeys(("instance.retire", "instance.restore"), "api-fleet-instances"),
     "watch.begin": "api-watch",
     "watch.end": "api-unwatch",
     **{f"annotation.{verb}": f"api-annotation-{verb}" for verb in ("end", "remove")},

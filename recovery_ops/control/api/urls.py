@@ -56,6 +56,7 @@ urlpatterns: list[URLPattern] = [
     path("fleet", fleet.Fleet.as_view(), name="api-fleet"),
     path("fleet/settings", fleet.SettingsInForce.as_view(), name="api-fleet-settings"),
     path("fleet/instance", instances.Instance.as_view(), name="api-fleet-instance"),
+    path("fleet/instances", instances.Instances.as_view(), name="api-fleet-instances"),
     path("fleet/labels", fleet.Labels.as_view(), name="api-fleet-labels"),
     path("audit", audit.Audit.as_view(), name="api-audit"),
     path("audit/stream", audit.AuditStream.as_view(), name="api-audit-stream"),

@@ -23,6 +23,7 @@ from events.queries.workload import Workload, Workloads, workloads
 from events.rows import AgentRow
 from events.wording import listing
 from recovery_ops.control.actions.labelling import labels_by_instance
+from recovery_ops.control.context import visit_of
 from recovery_ops.control.fleet_filter import STATES, UNREACHABLE, FleetFilter, status_of
 from recovery_ops.control.standings import runs_waiting_href
 from recovery_ops.control.views import sentences
@@ -118,14 +119,19 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
     standing = Standing(environment, now=now)
     fleet = queries.fleet(environment, now=now)
     labels = labels_by_instance(environment)
-    work = workloads(environment, fleet, now=now)
-    rows = sorted((_row(agent, standing, labels, work) for agent in fleet), key=_place)
     asked = FleetFilter.of(request.GET)
+    listed = queries.retired(environment, now=now) if asked.is_of_retired else fleet
+    work = workloads(environment, [*fleet, *(listed if asked.is_of_retired else ())], now=now)
+    everyone = sorted((_row(agent, standing, labels, work) for agent in fleet), key=_place)
+    rows = [_row(agent, standing, labels, work) for agent in listed] if asked.is_of_retired else everyone
     kept = [row for row in rows if asked.keeps(row.agent, now, row.labels)]
     counts = {status.value: sum(row.apply is status for row in kept) for status in _ORDER}
     chosen = one_of(request.GET, "show", counts)
     counts = {name: number for name, number in counts.items() if number or name == chosen}
-    columns = Columns(request, _heads(has_regions=any(agent.region for agent in fleet)))
+    may = visit_of(request).grants.permissions(environment)
+    may_choose = may["annotate"] or may["retire"]
+    heads = _heads(has_regions=any(agent.region for agent in listed))
+    columns = Columns(request, heads, before=int(may_choose))
     matching = columns.in_order(row for row in kept if chosen not in counts or row.apply == chosen)
     if is_asked(request):
         return rows_answer(request, f"agents {environment}", _COLUMNS, (_cells(row, work.since) for row in matching))
@@ -136,15 +142,20 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
         "now": now,
         "rows": matching if "all" in request.GET or view != "table" else matching[:MOST],
         "matching": len(matching),
-        "total": len(rows),
+        "total": len(rows) or len(everyone),
+        "may_choose": may_choose,
+        "is_of_retired": asked.is_of_retired,
+        "usual": "newest first" if asked.is_of_retired else "silent first",
         "kept": len(kept),
         "empty": None if kept else _empty(environment, rows, asked, narrowing, now),
         "file_columns": _COLUMNS,
         "columns": columns,
         "narrowing": narrowing,
-        "facets": list(facets_of(counts, total=len(kept), chosen=chosen, words={}, query=_rest(request))),
+        "facets": []
+        if asked.is_of_retired
+        else list(facets_of(counts, total=len(kept), chosen=chosen, words={}, query=_rest(request))),
         "facet_word": chosen,
-        "tiles": _tiles(rows, standing, environment, now) if rows else [],
+        "tiles": _tiles(everyone, standing, environment, now) if everyone else [],
         "view": view,
         "views": _views(request, rows, view),
         "groups": _groups(matching[:MOST_CELLS]) if view == "grid" else [],
@@ -153,7 +164,7 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
         "marks": _LEGEND,
         "most_cells": MOST_CELLS,
         "sentence": sentences.agents(
-            fleet, standing.revision, drifted=sum(row.apply is ApplyStatus.DRIFTED for row in rows)
+            fleet, standing.revision, drifted=sum(row.apply is ApplyStatus.DRIFTED for row in everyone)
         ),
         "newest_revision": standing.revision,
         "counted_since": work.since if work.is_cut else None,
@@ -240,6 +251,8 @@ def _cells(row: Row, counted_since: datetime) -> tuple[Cell, ...]:
 def _row(agent: AgentRow, standing: Standing, labels: Mapping[tuple[str, str], Sequence[str]], work: Workloads) -> Row:
     apply = standing.status_of(agent, standing.revision)
     obeys = "applied" if apply is ApplyStatus.APPLIED else f"{apply}: {note_of(apply, agent, standing.revision)}"
+    if agent.retired_at is not None:
+        obeys = "retired: nothing waits for it"
     if apply is ApplyStatus.APPLIED and agent.clamped:
         obeys = f"applied, held back by its own ceilings: {listing(list(agent.clamped), most=2)}"
     return Row(
