@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from recovery_ops.control.roles import Role
-from recovery_ops.rules.facts import RunFinished, RunStatus
-from recovery_ops.rules.words import Category
+from recovery_ops.rules.facts import RunFinished
+from recovery_ops.rules.words import Category, RunStatus
 from tests.control.visiting import signed_in, text_of, troubled_fleet
 from tests.events.seeding import Story, counted, failed, heartbeat
 
