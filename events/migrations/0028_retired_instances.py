@@ -12,8 +12,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="agent",
             name="retired_us",
-            field=models.BigIntegerField(
-                db_default=0, default=0, help_text="When somebody said that it is gone; 0: nobody did."
-            ),
+            field=models.BigIntegerField(db_default=0, default=0, help_text="When people said that it is gone, or 0."),
         ),
     ]

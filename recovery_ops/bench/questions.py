@@ -176,6 +176,7 @@ def _of_instances(place: Place) -> Iterator[_Asked]:
     yield "what instances do", lambda: workloads(environment, agents, now=now)
     yield "breakers among some instances", lambda: counts_among(environment, ids[::2], ids[1::2], now=now)
     yield "calls under way", lambda: in_flight(environment, now=now)
+    yield "retired instances", lambda: queries.retired(environment, now=now)
     yield "backends to keep to", lambda: known_backends(environment, now=now)
     yield "providers of breakers", lambda: providers_of(environment, now=now)
     yield "calls let through", lambda: calls_through(environment, ids, start=now - _ROLLOUT, end=now)

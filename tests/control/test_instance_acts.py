@@ -166,6 +166,12 @@ def test_several_are_chosen_in_the_list_and_stand_under_a_filter() -> None:
     assert "r-1" in text_of(client.get("/agents"))
 
 
+def test_where_nobody_is_retired_that_is_said() -> None:
+    assert "No instance is retired" in text_of(signed_in().get("/agents?state=retired"))
+    retire("r-1")
+    assert "0 of 1 instance" in text_of(signed_in().get("/agents?state=retired&q=moon"))
+
+
 def test_what_came_of_each_stands_in_its_row() -> None:
     answer = sent("retire", "r-0", "r-1")
     assert answer.status_code == 422
