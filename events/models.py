@@ -1,8 +1,8 @@
 """The tables of what happened: raw facts, and what is folded from them in the transaction that stores them.
 
-Everything but `AgentKey` and `Quarantine` is either a raw fact or can be rebuilt from the raw facts, and
-`manage.py verify_facts` proves it. The hot path writes these tables with SQL of its own (`events/store.py`); the models
-are there to read them. Moments of facts are whole microseconds since the epoch (`…_us`), the same on both engines.
+Everything but `AgentKey`, `Quarantine` and `Agent.retired_us` (people's) is either a raw fact or can be rebuilt
+from them: `manage.py verify_facts` proves it. The hot path writes these tables with SQL of its own (`events/store.py`);
+the models are there to read them. Moments of facts are whole microseconds since the epoch (`…_us`), on both engines.
 """
 
 from __future__ import annotations
@@ -96,10 +96,9 @@ class AgentKey(models.Model):
 class Agent(models.Model):
     """One instance of one service in one environment, as its facts describe it. Folded.
 
-    Four groups of columns follow four kinds of facts, each by its own position: `version, group` any fact;
-    `status … region` the newest heartbeat; `revision, config_hash` the newest heartbeat or
-    desired_state_applied; `rejected_…` the newest desired_state_rejected. A rejection counts only while
-    `rejected_us > applied_us`. Seen times are the server's, the rest are the facts' own.
+    Four groups of columns follow four kinds of facts, each by its own position: `version, group` any fact; `status …
+    region` the newest heartbeat; `revision, config_hash` that or desired_state_applied; `rejected_…` the newest
+    desired_state_rejected, which counts while `rejected_us > applied_us`. Seen times are the server's.
     """
 
     environment = _environment()
@@ -107,6 +106,7 @@ class Agent(models.Model):
     instance = _name()
     first_seen_us = models.BigIntegerField()
     last_seen_us = models.BigIntegerField()
+    retired_us = models.BigIntegerField(default=0, db_default=0, help_text="When people said that it is gone, or 0.")
 
     described_position = _position()
     version = _name()

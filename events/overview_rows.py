@@ -17,6 +17,8 @@ class CapacityNow:
     rate_limited_per_min: float
     overloaded_per_min: float
     since: datetime
+    provider: str = ""
+    model: str = ""
 
     @property
     def per_min(self) -> float:

@@ -46,6 +46,8 @@ class AgentRow:
     outbox_dropped: int
     region: str = ""
     """Where it runs (`cloud.region` of its resource), as its newest heartbeat says; empty where it does not."""
+    retired_at: datetime | None = None
+    """When somebody said that it is gone, where nothing was heard since; then it counts as stopped."""
 
     @property
     def is_follower(self) -> bool:

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from events.moments import from_us, to_us
 from events.queries.beginnings import first_sign_of_life
+from events.scoped import scope_query
 from events.wording import zone_word
 
 PRESETS: dict[str, timedelta] = {
@@ -64,6 +65,8 @@ class Window:
     """When the environment first gave a sign of life; None where that is not known."""
     relative: tuple[str, str] | None = None
     """`from` and `to` as they were asked for, where one of them moves with the clock."""
+    along: str = ""
+    """What else goes along to other screens, as the part of an address."""
 
     @property
     def length(self) -> timedelta:
@@ -80,13 +83,17 @@ class Window:
 
     @property
     def link(self) -> str:
-        """The same behind an address that has no other parameters."""
-        return f"?{self.query}" if self.query else ""
+        """The same, and what goes along, behind an address that has no other parameters."""
+        return f"?{self._rest}" if self._rest else ""
 
     @property
     def also(self) -> str:
-        """The same behind an address that has parameters already."""
-        return f"&{self.query}" if self.query else ""
+        """The same, and what goes along, behind an address that has parameters already."""
+        return f"&{self._rest}" if self._rest else ""
+
+    @property
+    def _rest(self) -> str:
+        return "&".join(filter(None, (self.query, self.along)))
 
     @property
     def absolute_query(self) -> str:
@@ -152,7 +159,7 @@ class Window:
 
 def window_in(request: HttpRequest, environment: str, *, now: datetime) -> Window:
     """The window that a request looks at in an environment. One query in the first request of a session."""
-    return window_of(request, now=now, began=_began(request, environment))
+    return replace(window_of(request, now=now, began=_began(request, environment)), along=scope_query(request))
 
 
 def carried(request: HttpRequest) -> str:

@@ -3,7 +3,7 @@
 from events.majority import majority
 from events.overview_rows import CapacityNow, OverviewNumbers
 from events.queries.breakers import breaker, breakers, breakers_named, instance_states, is_named, is_reported
-from events.queries.fleet import fleet, reporting_spans
+from events.queries.fleet import fleet, reporting_spans, retired
 from events.queries.fleet_lanes import fleet_lanes
 from events.queries.in_force import agent_named, settings_in_force
 from events.queries.lanes import rounded_out, segments
@@ -82,6 +82,7 @@ __all__ = [
     "recent_failures",
     "rejections_per_bin",
     "reporting_spans",
+    "retired",
     "rounded_out",
     "segments",
     "sentence",

@@ -32,7 +32,7 @@ from django.db.models.functions import RowNumber
 
 from events.models import Agent, BreakerState, MinuteSum, SpanSum, View
 from events.moments import MINUTE_S, US_PER_S, from_us, to_us
-from events.queries.fleet import FORGOTTEN_AFTER, STOPPED, agent_row, silent_since_us
+from events.queries.fleet import FORGOTTEN_AFTER, STOPPED, agent_row, has_ended, silent_since_us
 from events.queries.readings import category_or_none, state_or_none, trigger_or_none
 from events.rows import RANK, BreakerRow, InstanceState, Quarter
 from recovery_ops.rules.words import Category, State
@@ -252,12 +252,12 @@ def _providers(named: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
 
 def _standing(environment: str, now: datetime) -> QuerySet[BreakerState]:
     """As `_is_remembered` says."""
-    rows = BreakerState.objects.filter(environment=environment).exclude(agent__status=STOPPED)
-    return rows.filter(agent__last_seen_us__gte=to_us(now - FORGOTTEN_AFTER))
+    rows = BreakerState.objects.filter(environment=environment, agent__retired_us__lt=F("agent__last_seen_us"))
+    return rows.exclude(agent__status=STOPPED).filter(agent__last_seen_us__gte=to_us(now - FORGOTTEN_AFTER))
 
 
 def _is_remembered(agent: Agent, now: datetime) -> bool:
-    return agent.status != STOPPED and agent.last_seen_us >= to_us(now - FORGOTTEN_AFTER)
+    return not has_ended(agent) and agent.last_seen_us >= to_us(now - FORGOTTEN_AFTER)
 
 
 def instance_state(row: BreakerState, now: datetime) -> InstanceState:

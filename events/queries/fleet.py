@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import F, Q, QuerySet
 
 from events.models import Agent
 from events.moments import US_PER_S, Span, from_us, to_us, united
@@ -16,6 +16,10 @@ from events.rows import AgentRow, Presence
 FORGOTTEN_AFTER = timedelta(hours=24)
 """An instance that was silent for longer is no longer missed."""
 STOPPED = "stopped"
+RETIRED = Q(retired_us__gte=F("last_seen_us"))
+"""Somebody said that it is gone, and nothing was heard since: it counts as one that stopped at its last word."""
+_LISTED_FOR = timedelta(days=31)
+"""How long an instance stands among the retired ones."""
 NAMELESS = "(no instance id)"
 """What a sender is called that does not say which instance of its service it is."""
 
@@ -24,8 +28,19 @@ def fleet(environment: str, *, now: datetime, include_stopped: bool = False) -> 
     """The instances that reported within the last day, by service and name. One query; index `agent_once`."""
     agents = remembered(environment, now)
     if not include_stopped:
-        agents = agents.exclude(status=STOPPED)
+        agents = agents.exclude(Q(status=STOPPED) | RETIRED)
     return [agent_row(agent, now) for agent in agents.order_by("service", "instance")]
+
+
+def retired(environment: str, *, now: datetime) -> list[AgentRow]:
+    """The instances that people retired within a month, the newest first. One query; index `agent_once`."""
+    agents = Agent.objects.filter(RETIRED, environment=environment, retired_us__gte=to_us(now - _LISTED_FOR))
+    return [agent_row(agent, now) for agent in agents.order_by("-retired_us", "service", "instance")]
+
+
+def is_retired(agent: Agent) -> bool:
+    """`RETIRED`, of one that was read."""
+    return agent.retired_us >= agent.last_seen_us
 
 
 def remembered(environment: str, now: datetime) -> QuerySet[Agent]:
@@ -47,10 +62,10 @@ def agent_row(agent: Agent, now: datetime) -> AgentRow:
         instance=agent.instance or NAMELESS,
         version=agent.version,
         group=agent.group,
-        status=agent.status,
+        status=STOPPED if is_retired(agent) else agent.status,
         first_seen=from_us(agent.first_seen_us),
         last_seen=from_us(agent.last_seen_us),
-        is_reachable=agent.status != STOPPED and agent.last_seen_us >= silent_since_us(now),
+        is_reachable=not has_ended(agent) and agent.last_seen_us >= silent_since_us(now),
         heartbeat_age_s=None if agent.heartbeat_us is None else max(0.0, (to_us(now) - agent.heartbeat_us) / US_PER_S),
         uptime_s=agent.uptime_s,
         revision=agent.revision,
@@ -65,7 +80,13 @@ def agent_row(agent: Agent, now: datetime) -> AgentRow:
         outbox_pending=agent.outbox_pending,
         outbox_dropped=agent.outbox_dropped,
         region=agent.region,
+        retired_at=from_us(agent.retired_us) if is_retired(agent) else None,
     )
+
+
+def has_ended(agent: Agent) -> bool:
+    """Whether it said that it stops, or somebody said that it is gone."""
+    return agent.status == STOPPED or is_retired(agent)
 
 
 def reporting_spans(environment: str, *, start: datetime, end: datetime) -> list[Span]:
@@ -76,8 +97,10 @@ def reporting_spans(environment: str, *, start: datetime, end: datetime) -> list
     grace_us = settings.UNREACHABLE_AFTER_S * US_PER_S
     lives = Agent.objects.filter(
         environment=environment, first_seen_us__lt=to_us(end), last_seen_us__gte=to_us(start) - grace_us
-    ).values_list("first_seen_us", "last_seen_us", "status")
-    return united((born, last if status == STOPPED else last + grace_us) for born, last, status in lives)
+    ).values_list("first_seen_us", "last_seen_us", "status", "retired_us")
+    return united(
+        (born, last if status == STOPPED or gone >= last else last + grace_us) for born, last, status, gone in lives
+    )
 
 
 def living_spans(agents: Iterable[AgentRow]) -> list[Span]:

@@ -12,7 +12,7 @@ from django.db.models.functions import Lag
 
 from events.models import Agent, Fact
 from events.moments import US_PER_S, Span, to_us, united
-from events.queries.fleet import FORGOTTEN_AFTER, NAMELESS, STOPPED
+from events.queries.fleet import FORGOTTEN_AFTER, NAMELESS, RETIRED, STOPPED, has_ended
 from events.rows import Presence
 from recovery_ops.rules.facts import InstanceHeartbeat
 from recovery_ops.wire import names
@@ -43,7 +43,9 @@ def lives(environment: str, *, start: datetime, end: datetime, service: str = ""
     Who was silent for a day before the window is not missed any more. Silences between heartbeats are found only while
     the window holds few enough of them.
     """
-    is_there = Q(last_seen_us__gte=to_us(start)) | (Q(last_seen_us__gte=_missed_us(start)) & ~Q(status=STOPPED))
+    is_there = Q(last_seen_us__gte=to_us(start)) | (
+        Q(last_seen_us__gte=_missed_us(start)) & ~Q(status=STOPPED) & ~RETIRED
+    )
     agents = Agent.objects.filter(is_there, environment=environment, first_seen_us__lt=to_us(end))
     if service:
         agents = agents.filter(service=service)
@@ -57,7 +59,7 @@ def lives_among(environment: str, agents: Iterable[Agent], *, start: datetime, e
         agent
         for agent in agents
         if agent.first_seen_us < end_us
-        and (agent.last_seen_us >= start_us or (agent.last_seen_us >= missed_us and agent.status != STOPPED))
+        and (agent.last_seen_us >= start_us or (agent.last_seen_us >= missed_us and not has_ended(agent)))
     ]
     return _lives_of(environment, there, start, end)
 
@@ -82,7 +84,7 @@ def _lives_of(environment: str, agents: Iterable[Agent], start: datetime, end: d
     grace_us = settings.UNREACHABLE_AFTER_S * US_PER_S
     found: dict[int, Life] = {}
     for agent in agents:
-        has_stopped = agent.status == STOPPED
+        has_stopped = has_ended(agent)
         life = Life(
             agent_id=agent.pk,
             service=agent.service,

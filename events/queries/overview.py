@@ -24,6 +24,7 @@ from events.queries.trends import Ranges, trend_of_reporting
 from events.queries.trouble import open_degradations
 from events.queries.waits import Retry, retries_said, waiting_in
 from events.rows import AgentRow, BreakerRow, DegradationRow
+from events.scoped import ANYBODY, Backend
 from recovery_ops.rules.words import CAPACITY, FAMILY_OF, OVERRIDES, Category, Family, State
 
 USUAL = timedelta(hours=6)
@@ -63,9 +64,11 @@ class _Sum(NamedTuple):
     calls: int
 
 
-def overview_numbers(environment: str, *, now: datetime, ranges: Ranges | None = None) -> OverviewNumbers:
+def overview_numbers(
+    environment: str, *, now: datetime, ranges: Ranges | None = None, backend: Backend = ANYBODY
+) -> OverviewNumbers:
     """Everything the overview's tiles say, and how it went (over six hours, where no `ranges` are given). At most seven
-    queries; indexes as in the questions that it puts together.
+    queries; indexes as in the questions that it puts together. How shortages went (`short`) is of this `backend`.
     """
     ranges = ranges if ranges is not None else Ranges(now - USUAL, now)
     rows = breakers(environment, now=now)
@@ -74,7 +77,7 @@ def overview_numbers(environment: str, *, now: datetime, ranges: Ranges | None =
     agents = [one for one in everyone if one.status != STOPPED and (one.is_follower or one.is_reachable)]
     minutes = 1.0 + to_us(now) / US_PER_S % MINUTE_S / MINUTE_S
     minute = to_us(now) // US_PER_S // MINUTE_S
-    sums = _sums(environment, now, ranges)
+    sums = _sums(environment, now, ranges, backend)
     fresh = [row for row in sums.lately if row.view == View.CATEGORY]
     short = [row for row in sums.lately if row.view == View.BACKEND]
     degraded, restored = _degraded(environment, agents, now)
@@ -126,9 +129,11 @@ class _Sums(NamedTuple):
     """The moves of a range and the one before by which breakers stopped letting calls flow."""
     retries: list[Retry]
     """The newest words on trying again."""
+    of_backend: list[_Sum] | None = None
+    """By backend the shortages of a range and the one before, where one is asked for."""
 
 
-def _sums(environment: str, now: datetime, ranges: Ranges) -> _Sums:
+def _sums(environment: str, now: datetime, ranges: Ranges, backend: Backend) -> _Sums:
     """All of it in one query; index `span_sum_once` for each part of sums."""
     minute = to_us(now) // US_PER_S // MINUTE_S
     sums = SpanSum.objects.filter(environment=environment, view__in=(View.CATEGORY, View.BACKEND), minutes=1)
@@ -140,7 +145,11 @@ def _sums(environment: str, now: datetime, ranges: Ranges) -> _Sums:
     told = _spans(environment, View.CATEGORY, *counts.spans, counts.minutes).filter(_TOLD)
     moved = _spans(environment, View.MOVE, *moves.spans, moves.minutes).filter(category__in=_OPENINGS)
     questions = [Question(found, _Sum) for found in (lately, told, day.filter(_SHORT), moved)]
-    return _Sums(*read_together([*questions, Question(retries_said(environment, now=now), Retry)]))
+    questions.append(Question(retries_said(environment, now=now), Retry))
+    if backend != ANYBODY:
+        own = _spans(environment, View.BACKEND, *counts.spans, counts.minutes).filter(_SHORT, **backend.said)
+        questions.append(Question(own, _Sum))
+    return _Sums(*read_together(questions))
 
 
 def _trends(ranges: Ranges, sums: _Sums, everyone: Iterable[AgentRow]) -> dict[str, Trend]:
@@ -153,9 +162,13 @@ def _trends(ranges: Ranges, sums: _Sums, everyone: Iterable[AgentRow]) -> dict[s
         at = counts.bin_of(row.span)
         unknown[at] = False
         silent[moves.bin_of_second(counts.both.start_s + at * counts.both.bin_s)] = False
-        short[at] = short.get(at, 0) + row.rate_limited + row.overloaded
+        if sums.of_backend is None:
+            short[at] = short.get(at, 0) + row.rate_limited + row.overloaded
         if row.category in _OF_CAPACITY:
             waits[at] = waits.get(at, 0) + row.retries
+    for row in sums.of_backend or ():
+        at = counts.bin_of(row.span)
+        short[at] = short.get(at, 0) + row.rate_limited + row.overloaded
     opened: dict[int, set[str]] = {}
     for row in sums.moves:
         opened.setdefault(moves.bin_of(row.span), set()).add(row.subject)
@@ -194,6 +207,8 @@ def _capacity(
             rate_limited_per_min=_total(errors, "rate_limited") / minutes,
             overloaded_per_min=_total(errors, "overloaded") / minutes,
             since=from_us(began[name] * MINUTE_S * US_PER_S),
+            provider=errors[0].provider,
+            model=errors[0].model,
         )
         for name, errors in fresh.items()
     ]

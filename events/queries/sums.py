@@ -342,9 +342,11 @@ def calls_between(environment: str, *, start: datetime, end: datetime) -> int:
     return found.aggregate(calls=Sum("calls"))["calls"] or 0
 
 
-def capacity_per_bin(environment: str, *, start: datetime, end: datetime) -> CapacityBins:
-    """429 and 529 by "provider / model". Two queries."""
-    return sums_per_bin(environment, start=start, end=end).capacity()
+def capacity_per_bin(
+    environment: str, *, start: datetime, end: datetime, of_calls: Mapping[str, str] | None = None
+) -> CapacityBins:
+    """429 and 529 by "provider / model", `of_calls` as for `sums_per_bin`. Two queries."""
+    return sums_per_bin(environment, start=start, end=end, of_calls=of_calls).capacity()
 
 
 def fallbacks_per_bin(environment: str, *, start: datetime, end: datetime, operation: str | None = None) -> Bins:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
@@ -33,6 +33,19 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What so many runs said they cost, together."""
+
+    runs: int
+    usd: float
+
+    @property
+    def each_usd(self) -> float:
+        """Of one, on average."""
+        return self.usd / self.runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recoveries:
     """Some days of one environment, added up; `read_at` is None where no day of them has been read."""
 
@@ -50,6 +63,8 @@ class Recoveries:
     exhausted: int
     causes: Sequence[Cause]
     """Most failures first."""
+    costs: Mapping[str, Cost]
+    """By operation what the runs that met a failure of it cost, where any of them said so."""
     days: Sequence[tuple[date, int, int, int]]
     """Each day, oldest first: how many recovered alone, were helped, were lost."""
     is_partial: bool
@@ -114,6 +129,7 @@ def added_up(rows: Sequence[RecoveryDay], *, first: date, last: date) -> Recover
         fallbacks=sum(row.fallbacks for row in rows),
         exhausted=sum(row.exhausted for row in rows),
         causes=_causes(rows),
+        costs=_costs(rows),
         days=[_day(number, by_day.get(number)) for number in numbers],
         is_partial=any(row.is_partial for row in rows),
         read_at=from_us(max(row.read_us for row in rows)) if rows else None,
@@ -152,6 +168,15 @@ def _causes(rows: Iterable[RecoveryDay]) -> list[Cause]:
         for (operation, category), (failures, runs, lost) in sums.items()
     ]
     return sorted(found, key=lambda one: (-one.failures, -one.lost, one.operation, one.category))
+
+
+def _costs(rows: Iterable[RecoveryDay]) -> dict[str, Cost]:
+    sums: dict[str, tuple[int, float]] = {}
+    for row in rows:
+        for operation, runs, usd in row.costs or ():
+            before, spent = sums.get(operation, (0, 0.0))
+            sums[operation] = (before + runs, spent + usd)
+    return {operation: Cost(runs=runs, usd=usd) for operation, (runs, usd) in sums.items() if runs}
 
 
 def _number(day: date) -> int:

@@ -41,6 +41,10 @@ class RecoveryDay(models.Model):
     causes = models.JSONField(
         default=list, help_text="[operation, category, failures, runs it met, those of them lost], most failures first."
     )
+    costs = models.JSONField(
+        null=True,
+        help_text="[operation, runs that met a failure of it and said what they cost, dollars]; null: not read so.",
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["environment", "day"], name="recovery_day_once")]

@@ -48,7 +48,9 @@ def sum_days(environment: str, now: datetime, *, most: int = DAYS_AT_ONCE) -> in
         return 0
     today = int(now.timestamp()) // DAY_S
     first = max(int(began.timestamp()) // DAY_S, today - REACHES_BACK_DAYS)
-    known = dict(RecoveryDay.objects.filter(environment=environment, day__gte=first).values_list("day", "facts"))
+    read = RecoveryDay.objects.filter(environment=environment, day__gte=first)
+    # What was read without costs is read again while its facts are there; of an older day they may be gone.
+    known = dict(read.exclude(costs=None, day__gte=today - UNSETTLED_DAYS).values_list("day", "facts"))
     count = 0
     for day in range(today, first - 1, -1):
         if count == most:
@@ -65,13 +67,14 @@ def sum_days(environment: str, now: datetime, *, most: int = DAYS_AT_ONCE) -> in
 def _sum(environment: str, day: int, facts: int, now: datetime) -> None:
     # How many facts there are was counted before they are read: what comes meanwhile is another number next time.
     ends = list(_ended(environment, day))
-    tally = _Tally()
+    found = _causes(environment, day)
+    tally = _Tally(listed=frozenset(cause for cause, _ in found))
     for start in range(0, len(ends), _CHUNK):
         chunk = ends[start : start + _CHUNK]
         tally.add(chunk, _met(environment, [end.run for end in chunk]))
     causes = [
         [operation, category, failures, tally.met[operation, category], tally.lost_to[operation, category]]
-        for (operation, category), failures in _causes(environment, day)
+        for (operation, category), failures in found
     ]
     RecoveryDay.objects.update_or_create(
         environment=environment,
@@ -82,6 +85,7 @@ def _sum(environment: str, day: int, facts: int, now: datetime) -> None:
             "is_partial": len(ends) == RUNS_MOST,
             "runs": len(ends),
             "causes": causes,
+            "costs": [[operation, runs, usd] for operation, (runs, usd) in sorted(tally.costs.items())],
             **tally.numbers(),
             **_attempts(environment, day),
         },
@@ -110,18 +114,26 @@ class _Met:
 class _Tally:
     """Runs, seconds and dollars by what became of them."""
 
+    listed: frozenset[Cause]
+    """Those of which anything is kept."""
     runs: Counter[str] = field(default_factory=Counter)
     took_s: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_OUTCOMES, 0.0))
     cost_usd: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_OUTCOMES, 0.0))
     met: Counter[Cause] = field(default_factory=Counter)
     lost_to: Counter[Cause] = field(default_factory=Counter)
     costed: int = 0
+    costs: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """By operation the runs that met a failure of it and said what they cost, and dollars; one counts once for each."""
 
     def add(self, ends: Iterable[_End], met: _Met) -> None:
         for end in ends:
             causes = met.causes.get(end.run, set())
             word = _outcome(end, is_troubled=bool(causes), has_asked=end.run in met.asked)
             self.met.update(causes)
+            if end.cost_usd is not None:
+                for operation in {operation for operation, _ in causes & self.listed}:
+                    runs, usd = self.costs.get(operation, (0, 0.0))
+                    self.costs[operation] = (runs + 1, usd + end.cost_usd)
             if word == "lost":
                 self.lost_to.update(causes)
             if word:

@@ -21,6 +21,8 @@ ASKS = {
     "category": "only runs with a failure of this category",
     "model": "only runs in which a call to a provider or model of this name is told",
     "policy": "only runs under this version of the policy",
+    "provider": "only runs in which a call to this provider is told",
+    "service": "only runs of this service",
     "agent": "only runs of this service or instance",
     "q": "only runs with this in their id or name",
     "rung": f"only runs that climbed to this rung at least, 1 to {len(RUNGS)}",
@@ -40,6 +42,8 @@ class Narrow(Narrowed):
     status: str = ""
     category: str = ""
     model: str = ""
+    provider: str = ""
+    service: str = ""
     policy: str = ""
     agent: str = ""
     q: str = ""
@@ -85,6 +89,8 @@ class Narrow(Narrowed):
         return (
             (not self.category or self.category in {one.value for one in story.failures})
             and (not self.model or any(self.model.lower() in name.lower() for name in story.models))
+            and (not self.provider or any(name.partition(" / ")[0] == self.provider for name in story.models))
+            and self.service in ("", story.service)
             and self.policy in ("", story.policy)
             and self.agent in ("", story.service, story.instance)
             and self.q.lower() in f"{story.run} {story.name}".lower()

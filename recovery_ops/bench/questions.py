@@ -16,6 +16,7 @@ from events.degradations.asking import degradations_in
 from events.failures import asking as failures
 from events.failures.mixing import mixes
 from events.failures.unknown import unknown_causes
+from events.queries.backends import known_backends
 from events.queries.beginnings import first_sign_of_life
 from events.queries.breakers import counts_among, providers_of, reported, standing_among, standing_of, states_of
 from events.queries.counted import calls_through, counted, in_flight
@@ -175,6 +176,8 @@ def _of_instances(place: Place) -> Iterator[_Asked]:
     yield "what instances do", lambda: workloads(environment, agents, now=now)
     yield "breakers among some instances", lambda: counts_among(environment, ids[::2], ids[1::2], now=now)
     yield "calls under way", lambda: in_flight(environment, now=now)
+    yield "retired instances", lambda: queries.retired(environment, now=now)
+    yield "backends to keep to", lambda: known_backends(environment, now=now)
     yield "providers of breakers", lambda: providers_of(environment, now=now)
     yield "calls let through", lambda: calls_through(environment, ids, start=now - _ROLLOUT, end=now)
     for agent in agents[:1]:

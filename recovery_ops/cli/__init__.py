@@ -29,6 +29,7 @@ from recovery_ops.cli import (
     escalations,
     exports,
     failures,
+    instances,
     keys,
     learning,
     looking,
@@ -179,6 +180,7 @@ def _carried_out(
         "escalations": escalations.run,
         "exports": exports.run,
         "failures": failures.run,
+        "instances": instances.run,
         "keys": keys.run,
         "quarantine": keys.run,
         "notifications": notifications.run,
@@ -226,6 +228,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     escalations.add_words(verbs, _seconds)
     exports.add_words(verbs)
     failures.add_words(verbs, _seconds)
+    instances.add_words(verbs)
     unclassified.add_words(verbs)
     keys.add_words(verbs, _seconds)
     learning.add_words(verbs)

@@ -59,6 +59,10 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     edit.add_argument("--value", help="of a split: the value of its part")
     undo = _act_word(words, "undo", "take a merge or a split back")
     undo.add_argument("number", type=int, help="that of the merge or split, see list")
+    note = _act_word(words, "note", "a line on its page and in its log: the reason is the note")
+    note.add_argument("fingerprint")
+    notes = words.add_parser("notes", help="what was noted on a cause and on those merged into it, newest first")
+    notes.add_argument("fingerprint")
 
 
 def _act_word(words: Any, word: str, brief: str) -> argparse.ArgumentParser:
@@ -72,6 +76,8 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
     """Carry out one of the words."""
     if options.word == "list":
         return _list(console, options, say)
+    if options.word == "notes":
+        return _notes(console, options.fingerprint, say)
     names = ("reason", "to", "for_s", "more", "clean_runs", "fingerprint", "fingerprints", "into", "field", "value")
     flags = ("dry_run", "escalating", "next_version")
     body = {
@@ -79,6 +85,10 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
         for name in (*names, *flags)
         if (value := getattr(options, name, None)) is not None and (value is not False or name not in flags)
     }
+    if options.word == "note":
+        done = console.ask("POST", f"{_PATH}/notes", body)
+        say(f"note {done['note']['fingerprint']}{_how(done)}")
+        return DONE
     if options.word not in _ACTS:
         path = f"groupings/{options.number}/{options.word}" if options.word in ("undo", "edit") else options.word
         done = console.ask("POST", f"{_PATH}/{path}", body)
@@ -111,15 +121,29 @@ def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
     return DONE
 
 
+def _notes(console: Asking, name: str, say: Say) -> int:
+    found = console.ask("GET", f"{_PATH}/notes?fingerprint={quote(name, safe='')}")
+    for one in found["notes"]:
+        about = "" if one["fingerprint"] == found["fingerprint"] else f", on {one['fingerprint']}"
+        say(f"{one['at'][:19]} {one['by']}{about}: {one['text']}")
+    if not found["notes"]:
+        say(f"nothing is noted on {found['fingerprint']}")
+    return DONE
+
+
 def _cause(one: Mapping[str, Any]) -> list[str]:
     owner = one["assigned_to"] or "nobody"
     became = one["became"]
     told = ", ".join(f"{became[name]} {words}" for name, words in _BECAME.items() if became[name])
     return [
         f"{one['fingerprint']} {one['failures']} × {one['category']} in {', '.join(one['operations'])}",
-        f"  {one['state']}{_clean_words(one)}, owner {owner}; last {one['last']}; “{one['message']}”",
+        f"  {one['state']}{_clean_words(one)}, owner {owner}{_noted(one)}; last {one['last']}; “{one['message']}”",
         *([f"  its newest runs: {told}"] if told else []),
     ]
+
+
+def _noted(one: Mapping[str, Any]) -> str:
+    return f", {one['notes']} {'note' if one['notes'] == 1 else 'notes'}" if one["notes"] else ""
 
 
 def _clean_words(one: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from django.utils.functional import SimpleLazyObject
 from events.capacity.asking import count_going_on
 from events.models import AgentKey
 from events.queries import breakers, fleet
+from events.scoped import scope_query
 from events.window import carried
 from recovery_ops.control.actors import Actor, Channel, wish_of
 from recovery_ops.control.desired import current_revision
@@ -26,6 +27,7 @@ from recovery_ops.control.jobs import in_tray
 from recovery_ops.control.models import EVERYWHERE, NAME_CHARS, HeldAct, Revision
 from recovery_ops.control.roles import Grants, Role, grants_of
 from recovery_ops.control.saved_views import in_use
+from recovery_ops.control.scope_chips import chips_of
 from recovery_ops.control.sign_in.sessions import is_fresh
 
 PARAMETER = "environment"
@@ -131,9 +133,9 @@ def console(request: HttpRequest) -> dict[str, Any]:
 
     `may.trip` and so on are the permissions of `roles.LEAST_ROLE`. `nav.breakers` counts those that do not flow,
     `nav.agents` those that do not report, `nav.capacity` the outages that go on, `nav.escalations` what nobody has
-    taken, `nav.requests` what waits for a second person. `carried` is the range the address asks for, for links to
-    other screens, `unheard` what of the address the page ignored. `has_tray`: this session asked for
-    long work that may still go on. What a page does not print is not asked for.
+    taken, `nav.requests` what waits for a second person. `carried` is the range and the scope that the address asks
+    for, for links to other screens, `kept_to` the chips of the scope, `unheard` what of the address the page ignored.
+    `has_tray`: this session asked for long work that may still go on. What a page does not print is not asked for.
     """
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return {}
@@ -145,7 +147,8 @@ def console(request: HttpRequest) -> dict[str, Any]:
         "may": visit.grants.permissions(visit.environment),
         "revision": SimpleLazyObject(partial(current_revision, visit.environment)),
         "nav": SimpleLazyObject(partial(_nav, visit)),
-        "carried": carried(request),
+        "carried": "&".join(filter(None, (carried(request), scope_query(request)))),
+        "kept_to": chips_of(request),
         "unheard": unheard(request),
         "has_tray": in_tray(request.session, timezone.now()),
         "view_in_use": SimpleLazyObject(partial(in_use, request, visit.environment)),

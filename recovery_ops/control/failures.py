@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Count, Q
 
 from events.failures.grouping import Grouping, Split
 from events.failures.rows import Field
-from recovery_ops.control.models import FailureCase, FailureGrouping
+from recovery_ops.control.models import FailureCase, FailureGrouping, FailureNote
 from recovery_ops.control.returning import escalates_at
 
+NOTES_MOST = 100
 RETURNED = "returned"
 """A cause that was archived until something that has come true."""
 
@@ -57,6 +59,21 @@ def groupings_in_force(environment: str, about: Collection[str] = ()) -> list[Fa
 def cases_of(environment: str) -> Mapping[str, FailureCase]:
     """Every cause that somebody decided something about, by its name. One query."""
     return {one.fingerprint: one for one in FailureCase.objects.filter(environment=environment)}
+
+
+def notes_on(environment: str, parts: Collection[str]) -> list[FailureNote]:
+    """What people noted on a cause and its parts, the newest first, at most `NOTES_MOST`. One query; of an index."""
+    noted = FailureNote.objects.filter(environment=environment, fingerprint__in=list(parts))
+    return list(noted.order_by("-at", "-pk")[:NOTES_MOST])
+
+
+def noted_by_cause(environment: str, grouping: Grouping) -> Counter[str]:
+    """How many notes there are on each cause, those on its parts included. One query."""
+    found: Counter[str] = Counter()
+    noted = FailureNote.objects.filter(environment=environment).order_by().values_list("fingerprint")
+    for name, count in noted.annotate(Count("pk")):
+        found[grouping.head(name)] += count
+    return found
 
 
 def standing_of(case: FailureCase | None, *, last: datetime | None, now: datetime) -> Standing:

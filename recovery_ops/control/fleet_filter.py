@@ -9,9 +9,11 @@ from datetime import datetime
 from events.narrowing import Narrowed, is_number
 from events.rows import AgentRow
 
-REPORTING, UNREACHABLE = "reporting", "unreachable"
-STATES = (REPORTING, "starting", "running", "draining", UNREACHABLE)
-"""What an instance says of itself; `reporting` is every one that can be reached."""
+REPORTING, UNREACHABLE, RETIRED = "reporting", "unreachable", "retired"
+STATES = (REPORTING, "starting", "running", "draining", UNREACHABLE, RETIRED)
+"""What an instance says of itself; `reporting` is every one that can be reached, `retired` what people called gone:
+only who asks for it is shown it.
+"""
 ASKS = {
     "service": "only instances of this service",
     "group": "only instances of this group",
@@ -42,6 +44,11 @@ class FleetFilter(Narrowed):
         """A number or a status has to be one."""
         return is_number(text) if name == "silent_s" else name != "state" or text in STATES
 
+    @property
+    def is_of_retired(self) -> bool:
+        """Whether it asks for those that the rest of the console does not miss."""
+        return self.state == RETIRED
+
     def keeps(self, agent: AgentRow, now: datetime, labels: Collection[str] = ()) -> bool:
         """Whether an instance with these labels is one of those that are asked for."""
         silent_s = (now - agent.last_seen).total_seconds()
@@ -58,5 +65,7 @@ class FleetFilter(Narrowed):
 
 
 def status_of(agent: AgentRow) -> str:
-    """What an instance says of itself; silence counts more than its last word."""
+    """What an instance says of itself; silence counts more than its last word, and what people said more than that."""
+    if agent.retired_at is not None:
+        return RETIRED
     return (agent.status or REPORTING) if agent.is_reachable else UNREACHABLE

@@ -6,7 +6,9 @@ from typing import Any
 
 from django.http import HttpRequest, QueryDict
 
-_OF_EVERY_PAGE = frozenset({"environment", "range", "from", "to", "view", "peek", "next"})
+from events.scoped import NAMES
+
+_OF_EVERY_PAGE = frozenset({"environment", "range", "from", "to", "view", "peek", "next", *NAMES})
 """What goes along from page to page, or is the script's: never a mistake."""
 _TRACKING = "utm_"
 """What such names say is for whoever counts visits."""

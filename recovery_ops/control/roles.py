@@ -44,6 +44,7 @@ LEAST_ROLE: dict[str, Role] = {
     "reset": Role.OPERATOR,
     "probe": Role.OPERATOR,
     "abort": Role.OPERATOR,  # have a run called off, and take that back
+    "retire": Role.OPERATOR,  # say that an instance is gone: nothing waits for it any more
     "shed": Role.OPERATOR,  # let less important work fail fast for a time, prolong it and take it back
     "mend_intake": Role.OPERATOR,  # replay or drop what could not be taken in
     "edit_policy": Role.OPERATOR,  # one operation's knobs, live where the environment asks for no review
@@ -75,6 +76,7 @@ KEY_PERMISSIONS: dict[str, frozenset[str]] = {
             "probe",
             "abort",
             "shed",
+            "retire",
             "mend_intake",
             "show_content",
             "edit_policy",

@@ -59,7 +59,9 @@ CHANNEL = {"name": "day", "kind": "slack", "address": "https://hooks.example.org
 _CAUSE = {"fingerprint": "<cause>", "to": "rita", "for_s": "3600", "field": "operation", "value": "search_web"}
 _MOVES = ("submit", "comment", "approve", "return", "reject", "schedule", "release")
 _RESPONSES = ("acknowledge", "assign", "snooze", "note", "entry", "label", "merge", "resolve", "approve", "reject")
-_TRIAGE = tuple({"verb": one, "grouping": "<grouping>"} | _CAUSE for one in ("archive", "assign", "resolve", "split"))
+_TRIAGE = tuple(
+    {"verb": one, "grouping": "<grouping>"} | _CAUSE for one in ("archive", "assign", "resolve", "split", "note")
+)
 
 SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("saved", "get"): ({"screen": "failures", "query": "range=1h"},),
@@ -76,6 +78,13 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("agent-settings", "post"): (),  # it takes none, and shows itself to whoever names an instance in the address
     ("agent-label", "get"): ({"service": "research", "instance": "r-0"},),
     ("agent-label", "post"): ({"service": "research", "instance": "r-0", "labels": "vip"},),
+    ("instances-act", "get"): tuple({"verb": one, "agent": "<agent>"} for one in ("label", "retire", "restore")),
+    ("instances-act", "post"): tuple(
+        {"verb": one, "agent": "<agent>", "labels": "vip"} for one in ("label", "restore", "retire")
+    ),
+    ("api-fleet-instances", "post"): tuple(
+        {"verb": one, "instances": [{"service": "research", "instance": "r-1"}]} for one in ("restore", "retire")
+    ),
     ("api-fleet-labels", "post"): ({"service": "research", "instance": "r-0", "labels": "vip"},),
     ("api-fleet-instance", "get"): ({"service": "research", "instance": "r-0"},),
     ("api-fleet-settings", "get"): ({"service": "research", "instance": "r-0"},),
@@ -114,6 +123,8 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("api-escalation-step", "post"): ({"step": 1},),
     ("api-escalation-merge", "post"): ({"into": "<other escalation>"},),
     ("api-failures", "post"): ({"verb": "resolve", "fingerprints": ["<cause>"]},),
+    ("api-failures-notes", "get"): ({"fingerprint": "<cause>"},),
+    ("api-failures-notes", "post"): ({"fingerprint": "<cause>"},),
     ("api-failures-merge", "post"): ({"fingerprints": FAILURES},),
     ("api-failures-split", "post"): ({"fingerprint": "<cause>", "field": "operation", "value": "search_web"},),
     ("api-capacity-merge", "post"): ({"numbers": EVENTS},),

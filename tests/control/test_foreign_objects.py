@@ -23,7 +23,7 @@ from events.capacity.detection import look
 from events.capacity.models import CapacityArrangement, CapacityEvent
 from events.capacity.reach import read_reach
 from events.keys import create_key
-from events.models import Fact, Quarantine
+from events.models import Agent, Fact, Quarantine
 from events.queries.readings import MOVED
 from recovery_ops.control import actions
 from recovery_ops.control.actions.annotations import annotate
@@ -91,6 +91,7 @@ OBJECTS = {
 """Without `api/v1/`, where the same objects have the same names."""
 NO_OBJECTS = {
     "wall/<str:token>": "a secret, which says itself of which environment it is",
+    "agents/act/<str:verb>": "a verb; what it is done to stands in the form",
     "failures/act/<str:verb>": "a verb; what it is done to stands in the form",
     "capacity/arrange/<str:verb>": "a verb; what it is done to stands in the form",
     "escalations/act/<str:verb>": "a verb; what it is done to stands in the form",
@@ -167,6 +168,7 @@ def world() -> dict[str, str]:
     ).pk
     actions.reset(**asked(scope=SEARCH))
     made["ramp"] = ResetRamp.objects.get().number
+    made["agent"] = Agent.objects.get(environment="dev", instance="r-1").pk
     made["escalation"] = Escalation.objects.latest("pk").pk
     large, small = CapacityEvent.objects.order_by("pk")[:2]
     admin = person(Role.ADMIN, "eva")

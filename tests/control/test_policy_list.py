@@ -56,3 +56,24 @@ def test_what_older_releases_said_is_not_looked_for(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(editors, "RELEASES_READ", 1)
     assert said_of("search_web")[0] == "–"
     assert said_of("charge")[0].endswith("policy 2 by tom")
+
+
+def test_what_runs_cost_is_of_those_that_told_it() -> None:
+    Story().tell(counted(10), counted(7, "charge"), counted(7, "plan"), at=60).store()
+    day: dict[str, Any] = {"environment": "dev", "read_us": 1, "facts": 1}
+    causes = [["search_web", "timeout", 9, 6, 1], ["charge", "timeout", 3, 2, 0]]
+    RecoveryDay.objects.create(**day, day=_TODAY, causes=causes, costs=[["search_web", 3, 0.9]])
+    RecoveryDay.objects.create(**day, day=_TODAY - 1, causes=[], costs=[["search_web", 1, 0.3]])
+    RecoveryDay.objects.create(**day, day=_TODAY - 2, causes=[["search_web", "timeout", 4, 4, 0]], costs=None)
+
+    def cost_of(operation: str) -> str:
+        page = signed_in(Role.VIEWER).get("/policies?column=cost").content.decode()
+        [row] = re.findall(rf'data-key="operation-{operation}".*?</tr>', page, re.DOTALL)
+        cells = [re.sub(r"<[^>]+>", " ", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)]
+        return " ".join(cells[9].split())
+
+    assert cost_of("search_web") == "$0.30 of 4 runs that told it"
+    assert cost_of("charge") == "not told"
+    assert cost_of("plan") == "–"
+    by_cost = signed_in(Role.VIEWER).get("/policies?sort=-cost").content.decode()
+    assert by_cost.index("operation-search_web") < by_cost.index("operation-charge")

@@ -13,7 +13,8 @@ from recovery_ops.control.roles import LEAST_ROLE, ROLES, Grants, Role, grants_o
 LOOK = {"see", "see_audit"}
 POLICY = {"edit_policy", "propose_policy", "release_policy", "roll_back_policy"}
 RESPOND = LOOK | {"respond", "decide", "share_view", "arrange", "show_content", "annotate"}
-ACT = RESPOND | {"trip", "disable", "observe", "release", "extend", "reset", "probe", "shed", "abort"} | POLICY
+ACT = RESPOND | POLICY
+ACT |= {"trip", "disable", "observe", "release", "extend", "reset", "probe", "shed", "abort", "retire"}
 OPERATE = ACT | {"mend_intake", "agree"}
 EDIT = OPERATE | {"break_glass", "manage_notifications", "write_runbooks"}
 APPROVE = EDIT | {"approve_policy"}

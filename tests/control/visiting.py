@@ -24,6 +24,7 @@ PAGES = {
     "overview strip": "/overview/strip",
     "counts": "/counts",
     "views": "/views?screen=failures&query=range%3D1h",
+    "scope": "/scope?back=%2Fcapacity%3Frange%3D1h",
     "find": "/find",
     "find a name": "/find?q=search",
     "wallboard": "/wallboard",

@@ -21,6 +21,7 @@ UNBOUNDED = {
         "CapacityLook.hours",
         "CapacityLook.bounds",
         "RecoveryDay.causes",
+        "RecoveryDay.costs",
         "NamedFailures.rules",
         "SpanMark.errors",
         "HiddenTexts.section",

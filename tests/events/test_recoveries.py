@@ -164,3 +164,21 @@ def test_the_task_reads_every_environment(monkeypatch: pytest.MonkeyPatch) -> No
     week().store()
     week(Story("prod")).store()
     assert sum_recoveries() == 2
+
+
+def test_what_runs_cost_is_told_by_the_operation_that_failed_in_them() -> None:
+    week().store()
+    sum_days("dev", NOW)
+    costs = today().costs
+    assert {name: (one.runs, one.usd) for name, one in costs.items()} == {"search_web": (3, 1.75)}
+    assert costs["search_web"].each_usd == pytest.approx(1.75 / 3)
+
+
+def test_a_day_that_was_read_without_costs_is_read_again_while_it_is_young() -> None:
+    week().store()
+    sum_days("dev", NOW)
+    RecoveryDay.objects.update(costs=None)
+    assert not today().costs
+    assert sum_days("dev", NOW) == 1
+    assert today().costs
+    assert sum_days("dev", NOW) == 0

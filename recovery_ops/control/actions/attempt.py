@@ -161,6 +161,7 @@ PAST = {
     "failure.split": "split",
     "failure.regroup": "changed the merge or split of",
     "failure.undo": "took back what was made of",
+    "failure.note": "noted something on",
     "failure.return": "brought back",
     "failure.regress": "found regressed",
     "escalation.default": "carried out the default of",
@@ -177,6 +178,8 @@ PAST = {
     "annotation.remove": "removed",
     "chain.remove": "removed",
     "instance.label": "labelled",
+    "instance.retire": "retired",
+    "instance.restore": "missed again",
 }
 """What each verb of the audit log reads like after a name."""
 

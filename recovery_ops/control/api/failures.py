@@ -15,10 +15,12 @@ from events.failures.rows import PLACE, Fingerprint
 from recovery_ops.control import documents
 from recovery_ops.control.actions import Done
 from recovery_ops.control.actions.attempt import require
+from recovery_ops.control.actions.cause_notes import note_on_cause
 from recovery_ops.control.actions.failures import (
     ACTS,
     Result,
     merge_failures,
+    require_known,
     split_failure,
     triage_each,
     undo_grouping,
@@ -38,8 +40,16 @@ from recovery_ops.control.api.requests import WHY, Api, Takes
 from recovery_ops.control.documents import Document
 from recovery_ops.control.documents import escalations as documents_escalations
 from recovery_ops.control.escalations.about_causes import open_questions
-from recovery_ops.control.failures import Standing, cases_of, grouping_of, groupings_in_force, standing_of
-from recovery_ops.control.models import FailureGrouping
+from recovery_ops.control.failures import (
+    Standing,
+    cases_of,
+    grouping_of,
+    groupings_in_force,
+    noted_by_cause,
+    notes_on,
+    standing_of,
+)
+from recovery_ops.control.models import FailureGrouping, FailureNote
 from recovery_ops.control.refusals import Refused
 
 BULK_MOST = 200
@@ -78,14 +88,17 @@ class Failures(Api):
         every = [(one, standing_of(cases.get(one.fingerprint), last=one.last, now=now)) for one in found]
         wanted = [(one, how) for one, how in every if state in ("", how.state)]
         rows, further = page_of(request, wanted, lambda row: row[0].place, PLACE, span=(start, end))
-        asked = open_questions(self.environment, grouping)
+        asked, noted = open_questions(self.environment, grouping), noted_by_cause(self.environment, grouping)
         became = mixes(self.environment, sample.seen, [one.fingerprint for one, _ in rows])
         return Response(
             {
                 "environment": self.environment,
                 "read_from": sample.since.isoformat(),
                 "is_partial": sample.is_cut,
-                "failures": [_of_failure(one, how, became[one.fingerprint], asked.about(one)) for one, how in rows],
+                "failures": [
+                    _of_failure(one, how, became[one.fingerprint], asked.about(one)) | {"notes": noted[one.fingerprint]}
+                    for one, how in rows
+                ],
                 "next": further,
                 "groupings": [_of_grouping(one) for one in groupings_in_force(self.environment)],
             }
@@ -140,6 +153,29 @@ class EscalateFailure(Api):
             severity=body.get("severity", ""),
         )
         return Response(documents_escalations.of_done(done, timezone.now()))
+
+
+class FailureNotes(Api):
+    """`/api/v1/failures/notes`: GET what was noted on a cause and its parts; POST a note: the `reason` is its text."""
+
+    asks = {"fingerprint": "the cause, or one that was merged into it"}
+    takes = {"POST": Takes(WHY | {"fingerprint": str}, needed=("reason", "fingerprint"))}
+
+    def get(self, request: Request) -> Response:
+        grouping = grouping_of(self.environment)
+        name = grouping.head(request.query_params.get("fingerprint", ""))
+        if not name:
+            raise Refused("invalid", "Say which cause: fingerprint=…", fields={"fingerprint": "is missing"})
+        require_known(self.environment, name, timezone.now())
+        notes = notes_on(self.environment, grouping.parts(name))
+        return Response(
+            {"environment": self.environment, "fingerprint": name, "notes": [_of_note(one) for one in notes]}
+        )
+
+    def post(self, request: Request) -> Response:
+        body = self.body(request)
+        done = note_on_cause(**self.asked(request, body), fingerprint=body["fingerprint"])
+        return Response({"note": _of_note(done.object), "was_already": done.was_already, "dry_run": done.is_dry_run})
 
 
 class MergeFailures(Api):
@@ -249,6 +285,16 @@ def _of_failure(one: Fingerprint, standing: Standing, mix: Mix, question: int | 
         "clean_runs_seen": case.clean_seen if case else 0,
         "decided_by": case.decided_by if case else "",
         "reason": case.reason if case else "",
+    }
+
+
+def _of_note(one: FailureNote) -> Document:
+    return {
+        "number": one.pk,
+        "fingerprint": one.fingerprint,
+        "at": one.at.isoformat(),
+        "by": one.by,
+        "text": one.text,
     }
 
 

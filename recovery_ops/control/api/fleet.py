@@ -9,7 +9,7 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from events.queries import breaker, breakers, fleet, instance_states, settings_in_force
+from events.queries import breaker, breakers, fleet, instance_states, retired, settings_in_force
 from events.queries.workload import workloads
 from recovery_ops.control import actions, documents
 from recovery_ops.control.actions import Done, bulk, checks
@@ -70,7 +70,8 @@ class Status(Api):
 
 
 class Fleet(Api):
-    """`GET /api/v1/fleet`: the instances that reported within a day, by service and name.
+    """`GET /api/v1/fleet`: the instances that reported within a day, by service and name; with `state=retired` those
+    that people retired within a month.
 
     `calls`, `attempts`, `successes` and `tokens_per_min` are what each counted since `counted_since`, a quarter of an
     hour at most; `current_run` is empty where it is at none. All of them are null where it was not told, and the
@@ -84,7 +85,7 @@ class Fleet(Api):
         labels = labels_by_instance(self.environment)
         found = [
             one
-            for one in fleet(self.environment, now=now)
+            for one in (retired if asked.is_of_retired else fleet)(self.environment, now=now)
             if asked.keeps(one, now, labels.get((one.service, one.instance), ()))
         ]
         rows, further = page_of(request, found, lambda row: (row.service, row.instance, row.id), (str, str, int))

@@ -366,6 +366,7 @@ def of_agent(row: AgentRow, labels: Sequence[str] = ()) -> Document:
         "outbox_pending": row.outbox_pending,
         "outbox_dropped": row.outbox_dropped,
         "region": row.region,
+        "retired_at": moment(row.retired_at),
     }
 
 

@@ -27,7 +27,7 @@ from recovery_ops.control.models.escalations import (
     FollowUp,
 )
 from recovery_ops.control.models.exports import Export, ExportPart
-from recovery_ops.control.models.failures import FINGERPRINT_CHARS, FailureCase, FailureGrouping
+from recovery_ops.control.models.failures import FINGERPRINT_CHARS, FailureCase, FailureGrouping, FailureNote
 from recovery_ops.control.models.feedback import Feedback
 from recovery_ops.control.models.golden import GoldenCase, GoldenResult
 from recovery_ops.control.models.intent import BreakerProbe, Override, Reset, Revision, new_override_id
@@ -93,6 +93,7 @@ __all__ = [
     "ExportPart",
     "FailureCase",
     "FailureGrouping",
+    "FailureNote",
     "Feedback",
     "FollowUp",
     "GoldenCase",

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from django.db import models
 
-from recovery_ops.control.models.bases import NAME_CHARS, REASON_CHARS, environment_field, name_field, person_field
+from recovery_ops.control.models.bases import (
+    NAME_CHARS,
+    REASON_CHARS,
+    WrittenOnce,
+    environment_field,
+    name_field,
+    person_field,
+)
 
 FINGERPRINT_CHARS = 2 * NAME_CHARS + 1
 
@@ -83,3 +90,19 @@ class FailureGrouping(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.pk} of {self.environment}"
+
+
+class FailureNote(WrittenOnce):
+    """One line about a cause. It stays with the name it was written about, whatever that is merged into later."""
+
+    environment = environment_field()
+    fingerprint = models.CharField(max_length=FINGERPRINT_CHARS)
+    at = models.DateTimeField()
+    by = models.CharField(max_length=NAME_CHARS)
+    text = models.CharField(max_length=REASON_CHARS)
+
+    class Meta:
+        indexes = [models.Index(fields=["environment", "fingerprint", "at"], name="failure_note_by_cause")]
+
+    def __str__(self) -> str:
+        return f"note {self.pk} on failure {self.fingerprint}"

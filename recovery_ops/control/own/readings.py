@@ -19,6 +19,7 @@ from events.failures.asking import last_number
 from events.ingest import writer
 from events.models import Agent, Fact
 from events.moments import to_us
+from events.queries.fleet import RETIRED
 from recovery_ops.control import stream
 from recovery_ops.control.models import Beat, Delivery, HeldAct, Revision
 from recovery_ops.control.own.duties import FAILED, LATE, beats_by_name, duties_of
@@ -109,7 +110,7 @@ def _fleet(now: datetime) -> Iterator[Reading]:
         if is_follower and revision < revisions.get(environment, 0):
             behind[environment] += count
             lag[environment] = max(lag[environment], revisions[environment] - revision)
-    silent = Agent.objects.filter(last_seen_us__lt=reached_from).values_list("environment")
+    silent = Agent.objects.filter(last_seen_us__lt=reached_from).exclude(RETIRED).values_list("environment")
     for environment, count in silent.annotate(count=Count("pk")).order_by():
         agents[environment, "silent"] += count
     environments = sorted({*revisions, *(environment for environment, _ in agents)})

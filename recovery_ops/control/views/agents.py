@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from urllib.parse import urlencode
 
 from django.conf import settings
@@ -15,7 +16,7 @@ from django.utils import timezone
 from events import queries
 from events.capacity.asking import events_going_on
 from events.drawing import cells
-from events.empties import Empty, no_agent, relaxed
+from events.empties import Empty, Why, no_agent, relaxed
 from events.exports import Cell, is_asked, rows_answer
 from events.narrowing import one_of
 from events.pages import render_page
@@ -23,6 +24,7 @@ from events.queries.workload import Workload, Workloads, workloads
 from events.rows import AgentRow
 from events.wording import listing
 from recovery_ops.control.actions.labelling import labels_by_instance
+from recovery_ops.control.context import visit_of
 from recovery_ops.control.fleet_filter import STATES, UNREACHABLE, FleetFilter, status_of
 from recovery_ops.control.standings import runs_waiting_href
 from recovery_ops.control.views import sentences
@@ -117,26 +119,32 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
     now = timezone.now()
     standing = Standing(environment, now=now)
     fleet = queries.fleet(environment, now=now)
-    labels = labels_by_instance(environment)
-    work = workloads(environment, fleet, now=now)
-    rows = sorted((_row(agent, standing, labels, work) for agent in fleet), key=_place)
     asked = FleetFilter.of(request.GET)
+    gone = queries.retired(environment, now=now) if asked.is_of_retired else []
+    work = workloads(environment, [*fleet, *gone], now=now)
+    row_of = partial(_row, standing=standing, labels=labels_by_instance(environment), work=work)
+    everyone = sorted(map(row_of, fleet), key=_place)
+    rows = [*map(row_of, gone)] if asked.is_of_retired else everyone
     kept = [row for row in rows if asked.keeps(row.agent, now, row.labels)]
     counts = {status.value: sum(row.apply is status for row in kept) for status in _ORDER}
     chosen = one_of(request.GET, "show", counts)
     counts = {name: number for name, number in counts.items() if number or name == chosen}
-    columns = Columns(request, _heads(has_regions=any(agent.region for agent in fleet)))
+    may_choose = _may_choose(request, environment)
+    heads = _heads(has_regions=any(row.agent.region for row in rows))
+    columns = Columns(request, heads, before=int(may_choose))
     matching = columns.in_order(row for row in kept if chosen not in counts or row.apply == chosen)
     if is_asked(request):
         return rows_answer(request, f"agents {environment}", _COLUMNS, (_cells(row, work.since) for row in matching))
     view = one_of(request.GET, "view", VIEWS, "table")
     narrowing = narrowing_of(request, _filters(rows), asked.said)
-
     context = {
         "now": now,
         "rows": matching if "all" in request.GET or view != "table" else matching[:MOST],
         "matching": len(matching),
-        "total": len(rows),
+        "total": len(rows) or len(everyone),
+        "may_choose": may_choose,
+        "is_of_retired": asked.is_of_retired,
+        "usual": "newest first" if asked.is_of_retired else "silent first",
         "kept": len(kept),
         "empty": None if kept else _empty(environment, rows, asked, narrowing, now),
         "file_columns": _COLUMNS,
@@ -144,16 +152,10 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
         "narrowing": narrowing,
         "facets": list(facets_of(counts, total=len(kept), chosen=chosen, words={}, query=_rest(request))),
         "facet_word": chosen,
-        "tiles": _tiles(rows, standing, environment, now) if rows else [],
-        "view": view,
-        "views": _views(request, rows, view),
-        "groups": _groups(matching[:MOST_CELLS]) if view == "grid" else [],
-        "common": _common(request, view, matching) if view in _IN_COMMON else [],
-        "common_word": _IN_COMMON[view][0] if view in _IN_COMMON else "",
-        "marks": _LEGEND,
-        "most_cells": MOST_CELLS,
+        "tiles": _tiles(everyone, standing, environment, now) if everyone else [],
+        **_shown_as(request, view, rows, matching),
         "sentence": sentences.agents(
-            fleet, standing.revision, drifted=sum(row.apply is ApplyStatus.DRIFTED for row in rows)
+            fleet, standing.revision, drifted=sum(row.apply is ApplyStatus.DRIFTED for row in everyone)
         ),
         "newest_revision": standing.revision,
         "counted_since": work.since if work.is_cut else None,
@@ -162,8 +164,29 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
     return render_page(request, "control/agents", context)
 
 
+def _may_choose(request: HttpRequest, environment: str) -> bool:
+    grants = visit_of(request).grants
+    return grants.may("annotate", environment) or grants.may("retire", environment)
+
+
+def _shown_as(request: HttpRequest, view: str, rows: Sequence[Row], matching: Sequence[Row]) -> Mapping[str, object]:
+    """The views there are, and what the chosen one is drawn of."""
+    return {
+        "view": view,
+        "views": _views(request, rows, view),
+        "groups": _groups(matching[:MOST_CELLS]) if view == "grid" else [],
+        "common": _common(request, view, matching) if view in _IN_COMMON else [],
+        "common_word": _IN_COMMON[view][0] if view in _IN_COMMON else "",
+        "marks": _LEGEND,
+        "most_cells": MOST_CELLS,
+    }
+
+
 def _empty(environment: str, rows: Sequence[Row], asked: FleetFilter, narrowing: Narrowing, now: datetime) -> Empty:
-    """Nobody reports at all, or what was asked for keeps every instance out."""
+    """Nobody reports at all, nobody is retired, or what was asked for keeps every instance out."""
+    if not rows and asked.is_of_retired:
+        text = "Nobody has called one gone within a month, or all of them have spoken since."
+        return Empty(why=Why.GOOD, title="No instance is retired", text=text, href="?", button="Show the fleet")
     if not rows:
         return no_agent(environment)
 
@@ -240,6 +263,8 @@ def _cells(row: Row, counted_since: datetime) -> tuple[Cell, ...]:
 def _row(agent: AgentRow, standing: Standing, labels: Mapping[tuple[str, str], Sequence[str]], work: Workloads) -> Row:
     apply = standing.status_of(agent, standing.revision)
     obeys = "applied" if apply is ApplyStatus.APPLIED else f"{apply}: {note_of(apply, agent, standing.revision)}"
+    if agent.retired_at is not None:
+        obeys = "retired: nothing waits for it"
     if apply is ApplyStatus.APPLIED and agent.clamped:
         obeys = f"applied, held back by its own ceilings: {listing(list(agent.clamped), most=2)}"
     return Row(

@@ -17,6 +17,7 @@ from events.exports import is_asked, rows_answer
 from events.narrowing import one_of
 from events.pages import render_page
 from events.rows import BreakerRow, MajoritySegment
+from events.scoped import NAMES
 from events.window import PRESETS, Window, window_in
 from events.wording import count_text
 from recovery_ops.control.breaker_filter import ASKS, BreakerFilter
@@ -147,7 +148,7 @@ def _narrowing(request: HttpRequest, found: Sequence[BreakerRow], asked: Breaker
     kept = [(name, value) for name, values in from_the_start(request).lists() for value in values]
     return {
         "asked": asked,
-        "let_go": [(words, _without(request, name)) for name, words in asked.words.items()],
+        "let_go": [(words, _without(request, name)) for name, words in asked.words.items() if name not in NAMES],
         "picks": [(name, getattr(asked, name), asked.options(name, found)) for name in _PICKED],
         "kept": [(name, value) for name, value in kept if name not in (*ASKS, "by", "chosen")],
     }

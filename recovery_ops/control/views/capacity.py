@@ -34,6 +34,7 @@ from events.narrowing import one_of
 from events.pages import fragment_of, render_page
 from events.queries.sums import Sums
 from events.recoveries.asking import recoveries, today_of
+from events.scoped import NAMES
 from events.window import PRESETS, Window, window_in
 from events.wording import clock_text, count_text, listing, span_text, state_word, zone_word
 from recovery_ops.control.capacity_words import customer_words
@@ -98,7 +99,8 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
     is_week = one_of(request.GET, "heat", ("week",)) == "week"
     open_burns, burns = burn_alerts(environment, start=window.start, end=window.end)
     reporting = queries.reporting_spans(environment, start=window.start, end=window.end)
-    sums = queries.sums_per_bin(environment, start=window.start, end=window.end, reporting=reporting)
+    of_calls = {name: value for name, value in narrow.said.items() if name in NAMES}
+    sums = queries.sums_per_bin(environment, start=window.start, end=window.end, reporting=reporting, of_calls=of_calls)
     context = {
         "now": now,
         "window": window,

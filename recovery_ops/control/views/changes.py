@@ -116,7 +116,8 @@ def verb_of(entry: AuditEntry) -> str:
 
 
 _ON_CAUSES = frozenset(
-    f"failure.{verb}" for verb in ("assign", "unassign", "archive", "resolve", "reopen", "regress", "return", "split")
+    f"failure.{verb}"
+    for verb in (*("assign", "unassign", "archive", "resolve", "reopen", "regress", "return", "split", "note"),)
 )
 
 

@@ -33,12 +33,21 @@ from events.failures.rows import PLACE, Course, Field, Fingerprint, Sample
 from events.narrowing import one_of
 from events.pages import render_page
 from events.runs.asking import stories_of
+from events.scoped import NAMES
 from events.window import PRESETS, Window, window_in
 from events.wording import category_text, clock_text, count_text, listing
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.cursors import Place, after_place
 from recovery_ops.control.escalations.about_causes import OpenQuestions, asked_about, open_questions
-from recovery_ops.control.failures import Standing, cases_of, grouping_of, groupings_in_force, standing_of
+from recovery_ops.control.failures import (
+    Standing,
+    cases_of,
+    grouping_of,
+    groupings_in_force,
+    noted_by_cause,
+    notes_on,
+    standing_of,
+)
 from recovery_ops.control.models import FailureCase
 from recovery_ops.control.views.brushing import histogram_of
 from recovery_ops.control.views.columns import Column, Columns
@@ -83,6 +92,7 @@ class Row:
     standing: Standing
     question: int | None
     """The number of the open escalation about it."""
+    notes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +108,8 @@ class _Looked:
     standings: Mapping[str, Standing]
     counts: Mapping[str, int]
     questions: OpenQuestions
+    notes: Mapping[str, int]
+    """How many people wrote, by cause; a cause without one is not in it."""
     asked: str
     """Whether people are asked about it: `yes`, `no`, or empty for either."""
     before_asked: Sequence[Fingerprint]
@@ -133,6 +145,7 @@ def _look(request: HttpRequest, environment: str, now: datetime) -> _Looked:
         standings=standings,
         counts={name: sum(_is_in(name, standing, me) for standing in standings.values()) for name in TABS},
         questions=questions,
+        notes=noted_by_cause(environment, grouping),
         asked=asked,
         before_asked=matching,
         matching=[one for one in matching if not asked or (questions.about(one) is None) == (asked == "no")],
@@ -150,13 +163,13 @@ def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
     """The causes in the window, the most frequent first, with what may be chosen at their side."""
     now = timezone.now()
     looked = _look(request, environment, now)
-    window, everything, standings = looked.window, looked.everything, looked.standings
+    window, everything = looked.window, looked.everything
     chosen, search, tab = looked.chosen, looked.search, looked.tab
-    columns = Columns(request, _HEADS, before=int(visit_of(request).grants.may("respond", environment)))
+    columns = Columns(request, _heads(looked.notes), before=int(visit_of(request).grants.may("respond", environment)))
     matching = columns.in_order(looked.matching)
     if is_asked(request):
         became = mixes(environment, looked.sample.seen, [one.fingerprint for one in matching])
-        rows = (_cells(one, standings[one.fingerprint], became[one.fingerprint]) for one in matching)
+        rows = (_cells(one, looked, became[one.fingerprint]) for one in matching)
         return rows_answer(request, f"failures {environment}", _COLUMNS, rows)
     place = _place_in(matching, is_sorted=columns.is_sorted)
     after = place_asked(request, (int,) if columns.is_sorted else PLACE)
@@ -275,18 +288,34 @@ _HEADS: tuple[Column[Fingerprint], ...] = (
     Column(name="first", word="First", key=lambda one: one.first, is_most_first=True, is_extra=True),
     Column(name="where", word="Operations", key=lambda one: list(one.operations), is_extra=True),
 )
+
+
+def _heads(notes: Mapping[str, int]) -> tuple[Column[Fingerprint], ...]:
+    """The columns, the last of which is what people wrote."""
+    noted: Column[Fingerprint] = Column(
+        name="notes",
+        word="Notes",
+        key=lambda one: notes.get(one.fingerprint, 0),
+        is_number=True,
+        is_most_first=True,
+        is_extra=True,
+    )
+    return (*_HEADS, noted)
+
+
 _COLUMNS = (
     *("fingerprint", "category", "message", "error type", "status", "failures", "before", "runs", "instances"),
-    *("first", "last", "course", "operations", "backends", "state", "assigned to", "derived"),
+    *("first", "last", "course", "operations", "backends", "state", "assigned to", "notes", "derived"),
     *("runs recovered alone", "runs with a second best", "runs with a person", "runs lost"),
 )
 
 
-def _cells(one: Fingerprint, standing: Standing, mix: Mix) -> tuple[Cell, ...]:
+def _cells(one: Fingerprint, looked: _Looked, mix: Mix) -> tuple[Cell, ...]:
+    standing, notes = looked.standings[one.fingerprint], looked.notes.get(one.fingerprint, 0)
     return (
         *(one.fingerprint, one.category, one.message, one.error_type, one.status_code, one.count, one.before, one.runs),
         *(one.instances, one.first, one.last, one.course, ", ".join(one.operations), ", ".join(one.backends)),
-        *(standing.state, standing.assigned_to, one.derived, *mix.counts),
+        *(standing.state, standing.assigned_to, notes, one.derived, *mix.counts),
     )
 
 
@@ -336,6 +365,7 @@ def failure(request: HttpRequest, *, environment: str, fingerprint: str) -> Http
         "splits": _splits(part, fingerprint) if len(parts) == 1 and not split_from else [],
         "category": category_text(found.category),
         "questions": asked_about(environment, parts, found),
+        "notes": notes_on(environment, parts),
     }
     return render_page(request, "control/failure", context)
 
@@ -377,8 +407,9 @@ def _facets(request: HttpRequest, looked: _Looked) -> list[tuple[str, Sequence[C
 
 
 def _chosen(request: HttpRequest, looked: _Looked) -> list[tuple[str, str, str]]:
-    """What the list is narrowed by: the word, the value, and the address without it."""
-    fields = [(FIELD_WORDS[name].lower(), value, name.value) for name, value in looked.chosen.items()]
+    """What this list alone is narrowed by: the word, the value, and the address without it."""
+    own = {name: value for name, value in looked.chosen.items() if name not in NAMES}
+    fields = [(FIELD_WORDS[name].lower(), value, name.value) for name, value in own.items()]
     asked = [("people are", ASKED_WORDS[looked.asked], ASKED)] if looked.asked else []
     return [(word, value, without_word(request, name)) for word, value, name in [*fields, *asked]]
 
@@ -397,6 +428,7 @@ def _row(one: Fingerprint, looked: _Looked, mix: Mix) -> Row:
         ),
         standing=looked.standings[one.fingerprint],
         question=looked.questions.about(one),
+        notes=looked.notes.get(one.fingerprint, 0),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from django.http import HttpRequest
 
 from events.empties import Clause
+from events.scoped import NAMES
 from recovery_ops.control.views.paging import from_the_start
 
 TYPED_CHARS = 100
@@ -63,12 +64,17 @@ class Narrowing:
     @property
     def is_more_chosen(self) -> bool:
         """Whether one of those narrows the list."""
-        return any(one.value for one in self.more)
+        return any(one.value for one in self.more if one.filter.name not in NAMES)
 
     @property
     def chosen(self) -> list[Field]:
         """Those that narrow the list."""
         return [one for one in self.fields if one.value]
+
+    @property
+    def chips(self) -> list[Field]:
+        """Those of them that belong to this list: what goes along from screen to screen stands above every one."""
+        return [one for one in self.chosen if one.filter.name not in NAMES]
 
     def clauses(self, left: Callable[[str], int]) -> list[Clause]:
         """What keeps rows out, each with how many there would be without it."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from django.http import HttpRequest
+
+from events.scoped import NAMES
 
 LIST, NUL = "list", "%00"
 _QUERY_CHARS = 2000
@@ -38,8 +40,7 @@ def neighbours_of(
     """Where `here` stands among the names of a list; nowhere, where it is not among them."""
     if here not in names:
         return NOBODY
-    at, query = names.index(here), list_of(request)
-    also = f"?{urlencode({LIST: query})}" if query else ""
+    at, also = names.index(here), from_here(list_of(request))
     return Neighbours(
         before=f"{address_of(names[at - 1])}{also}" if at else "",
         after=f"{address_of(names[at + 1])}{also}" if at + 1 < len(names) else "",
@@ -49,5 +50,9 @@ def neighbours_of(
 
 
 def from_here(query: str) -> str:
-    """What the address of a row has behind it, so that its page knows the list; nothing for the list as it opens."""
-    return f"?{urlencode({LIST: query})}" if query else ""
+    """What the address of a row has behind it, so that its page knows the list; nothing for the list as it opens.
+
+    What the list keeps to from screen to screen stands there by itself, too: its page is a screen on the way.
+    """
+    kept = {name: value for name, value in parse_qsl(query) if name in NAMES}
+    return f"?{urlencode({LIST: query} | kept)}" if query else ""

@@ -15,6 +15,7 @@ from events.capacity.asking import events_going_on
 from events.deployments.asking import deployments
 from events.models import Agent
 from events.pages import fragment_of, render_page
+from events.scoped import Backend
 from events.window import PRESETS, window_in
 from events.wording import bins_text
 from recovery_ops.control.actions import words_of
@@ -59,7 +60,8 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
         return looking_back(request, environment, now=now)
     window = window_in(request, environment, now=now)
     ranges = queries.Ranges(window.start, window.end, window.began)
-    numbers = queries.overview_numbers(environment, now=now, ranges=ranges)
+    backend = Backend.of(request.GET)
+    numbers = queries.overview_numbers(environment, now=now, ranges=ranges, backend=backend)
     if not numbers.agents and not Agent.objects.filter(environment=environment).exists():
         return first_run(request, environment, now)
     # Before what is desired: should a change come in between, the next page finds another hash and reads again.
@@ -83,6 +85,7 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
             due=due,
             window=window,
             now=now,
+            backend=backend,
         ),
         "items": (items := items_now(numbers, standing, escalations=waiting, outages=outages, due=due)),
         "last_trouble": None if items else queries.last_trouble(environment, now=now),
@@ -102,7 +105,7 @@ def strip(request: HttpRequest, *, environment: str) -> HttpResponse:
     """The lanes of the last hours, read apart from the rest because they are the most expensive part."""
     now = timezone.now()
     window = window_in(request, environment, now=now)
-    lanes = strip_of(environment, window)
+    lanes = strip_of(environment, window, Backend.of(request.GET))
     context = {"now": now, "window": window, "lanes": lanes, "bins_words": bins_text(lanes.bin_s)}
     return render_page(request, "control/strip", context)
 

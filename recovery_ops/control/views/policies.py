@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods
 from events import queries
 from events.pages import fragment_of, render_page
 from events.queries.operations import calls_of_a_day
-from events.recoveries.asking import by_operation, recoveries, today_of
+from events.recoveries.asking import Cost, by_operation, recoveries, today_of
 from events.rows import AgentRow, OperationRow
 from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused, knobs_of
@@ -45,6 +45,7 @@ from recovery_ops.control.views.configuration import in_force, set_by
 from recovery_ops.control.views.paging import newest_of
 from recovery_ops.control.views.playbook import playbook
 from recovery_ops.control.views.rollouts import rollout_row
+from recovery_ops.control.views.run import dollars
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.knobs import KNOBS
 from recovery_ops.rules.scope import ANY, Place, Scope
@@ -79,6 +80,14 @@ class Row:
     """Runs that met a failure of it in the last days."""
     recovered: float | None
     """How many of those got over it; None where none met one."""
+    cost: Cost | None
+    """What those of them cost that said so."""
+
+    @property
+    def cost_each(self) -> str:
+        """Of one, on average; empty where none said it."""
+        return dollars(self.cost.each_usd if self.cost else None)
+
     edit: Edit | None
 
 
@@ -93,6 +102,13 @@ _HEADS: tuple[Column[Row], ...] = (
     Column(name="edited", word="Last edited", key=lambda row: row.edit.at if row.edit else None, is_most_first=True),
     Column(name="day", word="Calls / day", key=lambda row: row.calls, is_number=True, is_most_first=True),
     Column(name="recovered", word="Runs recovered", key=lambda row: row.recovered, is_number=True),
+    Column(
+        name="cost",
+        word="Cost / run",
+        key=lambda row: row.cost.each_usd if row.cost else None,
+        is_number=True,
+        is_most_first=True,
+    ),
     Column(
         name="calls",
         word="Calls / min",
@@ -135,9 +151,12 @@ def policies(request: HttpRequest, *, environment: str) -> HttpResponse:
     fleet = queries.fleet(environment, now=now)
     columns = Columns(request, _HEADS)
     operations = queries.operations(environment, now=now)
+    last = today_of(now)
+    met = recoveries(environment, first=last - timedelta(days=RECOVERED_DAYS - 1), last=last)
     told = _Told(
         calls=calls_of_a_day(environment, now=now),
-        runs=_runs_met(environment, now),
+        runs=by_operation(met.causes),
+        costs=met.costs,
         edits=last_edits(environment, {one.operation: one.breaker for one in operations}),
     )
     rows = columns.in_order(_row(one, standing, told) for one in operations)
@@ -181,16 +200,12 @@ def live_status(standing: Standing, fleet: Sequence[AgentRow]) -> dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
-    """What is told of operations, by name: calls of a day, runs that met a failure and were lost, the last edit."""
+    """What is told of operations, by name: calls of a day, runs that met a failure and were lost, costs, edits."""
 
     calls: Mapping[str, int]
     runs: Mapping[str, tuple[int, int]]
+    costs: Mapping[str, Cost]
     edits: Mapping[str, Edit]
-
-
-def _runs_met(environment: str, now: datetime) -> Mapping[str, tuple[int, int]]:
-    last = today_of(now)
-    return by_operation(recoveries(environment, first=last - timedelta(days=RECOVERED_DAYS - 1), last=last).causes)
 
 
 def _row(operation: OperationRow, standing: Standing, told: _Told) -> Row:
@@ -213,6 +228,7 @@ def _row(operation: OperationRow, standing: Standing, told: _Told) -> Row:
         calls=told.calls.get(operation.operation, 0),
         runs=runs,
         recovered=1 - lost / runs if runs else None,
+        cost=told.costs.get(operation.operation),
         edit=told.edits.get(operation.operation),
     )
 

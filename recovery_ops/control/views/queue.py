@@ -118,7 +118,8 @@ _CLAUSE_WORDS = {
     "step": "step {}",
     "q": "“{}”",
 }
-_CHOSEN_IN_LISTS = ("owner", "label", "service", "category", "age", "provider", "step", "q")
+_CHOSEN_IN_LISTS = ("owner", "label", "category", "age", "step", "q")
+"""Beside them a provider and a service, whose chips stand on every screen."""
 _AGES = [("1h", "1 h or more"), ("4h", "4 h or more"), ("1d", "1 day or more"), ("3d", "3 days or more")]
 _DUE_WORDS = {"late": "Late", "soon": "Due within 15 min"}
 

@@ -122,6 +122,8 @@ def _filters(looked: Sequence[RunStory]) -> list[Filter]:
     models = sorted({name for story in looked for name in story.models})
     policies = sorted({story.policy for story in looked} - {""})
     agents = sorted({story.service for story in looked})
+    services = [(name, name) for name in agents]
+    providers = [(name, name) for name in sorted({one.partition(" / ")[0] for one in models})]
     statuses = [(one, word_of_status(one)) for one in STATUSES]
     rungs = [(str(place), f"{place} {RUNG_WORDS[rung]}") for place, rung in enumerate(RUNGS, 1)]
 
@@ -141,6 +143,8 @@ def _filters(looked: Sequence[RunStory]) -> list[Filter]:
         Filter(
             name="policy", label="Policy", every="Any policy", options=[(name, name) for name in policies], is_more=True
         ),
+        Filter(name="provider", label="Provider", every="Any provider", options=providers, is_more=True),
+        Filter(name="service", label="Service", every="Any service", options=services, is_more=True),
         Filter(name="agent", label="Agent", every="Any agent", options=[(name, name) for name in agents]),
         Filter(
             name="rung", label="Rung at least", every="Any rung", options=rungs, words="at least rung", is_more=True

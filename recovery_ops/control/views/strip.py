@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 
 from events import drawing, queries
 from events.rows import RANK, CapacityBins, MajoritySegment
+from events.scoped import ANYBODY, Backend
 from events.timelines.counts import unknown_words
 from events.window import Window
 from events.wording import bin_text, clock_text, count_text, listing, state_word
@@ -80,9 +81,9 @@ class Strip:
     twin: Twin | None = None
 
 
-def strip_of(environment: str, window: Window) -> Strip:
-    """Read and draw the lanes of a window. At most ten queries."""
-    bins = queries.capacity_per_bin(environment, start=window.start, end=window.end)
+def strip_of(environment: str, window: Window, backend: Backend = ANYBODY) -> Strip:
+    """Read and draw the lanes of a window, of backends those that are asked for. At most ten queries."""
+    bins = queries.capacity_per_bin(environment, start=window.start, end=window.end, of_calls=backend.said)
     # All lanes lie over whole bins, or the cells would not line up with the bars.
     start, end = bins.start, bins.start + timedelta(seconds=bins.bin_s * bins.length)
     fleet = queries.fleet_lanes(environment, start=start, end=window.end, now=window.end, wants_causes=False)

@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString
 from events.drawing import spark
 from events.overview_rows import OverviewNumbers, Trend
 from events.queries.trends import Ranges, trend_of_moments
+from events.scoped import ANYBODY, Backend
 from events.window import Window
 from events.wording import count_text, listing, rate_text, span_text, state_word
 from recovery_ops.control.due import ASKED, LOOKED, NEW, REGRESSED, Due, is_cut, of_kind
@@ -80,12 +81,15 @@ def tiles(
     due: Sequence[Due],
     window: Window,
     now: datetime,
+    backend: Backend = ANYBODY,
 ) -> list[Tile]:
-    """What blocks, what is short, who waits for it, what fails in a new way, who is asked, who reports."""
+    """What blocks, what is short, who waits for it, what fails in a new way, who is asked, who reports. What is short
+    is told of this `backend`, as the numbers are.
+    """
     over = Over(window)
     return [
         _breakers(numbers, over),
-        _capacity(numbers, over),
+        _capacity(numbers, over, backend),
         _waiting(numbers, over, now),
         _causes(due, over),
         _escalations(escalations, due, over, now),
@@ -109,17 +113,18 @@ def _breakers(numbers: OverviewNumbers, over: Over) -> Tile:
     )
 
 
-def _capacity(numbers: OverviewNumbers, over: Over) -> Tile:
-    detail = "no 429, no 529"
-    if numbers.capacity:
-        overloaded = sum(one.overloaded_per_min for one in numbers.capacity)
-        limited = sum(one.rate_limited_per_min for one in numbers.capacity)
+def _capacity(numbers: OverviewNumbers, over: Over, backend: Backend) -> Tile:
+    detail = f"no 429, no 529{f' of {backend.words}' if backend.words else ''}"
+    short = [one for one in numbers.capacity if backend.fits(one.provider, one.model)]
+    if short:
+        overloaded = sum(one.overloaded_per_min for one in short)
+        limited = sum(one.rate_limited_per_min for one in short)
         kinds = [f"{rate_text(rate)} × {code}" for code, rate in ((529, overloaded), (429, limited)) if rate]
-        detail = f"{', '.join(kinds)}, worst {numbers.capacity[0].name}"
+        detail = f"{', '.join(kinds)}, worst {short[0].name}"
     is_known = numbers.agents_reporting > 0 or bool(numbers.capacity)
     return Tile(
         title="Capacity errors",
-        figure=rate_text(numbers.capacity_per_min) if is_known else UNKNOWN,
+        figure=rate_text(sum(one.per_min for one in short)) if is_known else UNKNOWN,
         unit="per min",
         detail=detail if is_known else _SILENCE,
         href=f"{reverse('capacity')}{over.window.link}",

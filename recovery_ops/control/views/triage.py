@@ -18,6 +18,7 @@ from django.views.decorators.http import require_http_methods
 from events.failures.grouping import SPLIT_FIELDS
 from events.pages import render_page
 from recovery_ops.control.actions import Refused
+from recovery_ops.control.actions.cause_notes import note_on_cause
 from recovery_ops.control.actions.failures import (
     ACTS,
     MOST_CLEAN_RUNS,
@@ -61,6 +62,9 @@ WORDS = {
     "archive": Wording(title="Archive", lead="It leaves the open list, and comes back by itself."),
     "resolve": Wording(title="Resolve", lead="When it fails again it is back, as regressed."),
     "reopen": Wording(title="Open again", lead="It is on the open list again."),
+    "note": Wording(
+        title="Note", lead="It stands on its page and in its log, with your name and the time.", is_reason_needed=True
+    ),
     "merge": Wording(
         title="Merge",
         lead="They are one cause from now on, failures to come included; the first names the whole. It can be undone.",
@@ -118,6 +122,8 @@ def triage(request: HttpRequest, *, environment: str, verb: str) -> HttpResponse
     asked = _Asked(request, environment, verb, words)
     if not asked.names and verb not in _OF_RULES:
         return changed(request, asked.back, "Choose at least one cause first.")
+    if verb == "note" and len(asked.names) > 1:
+        return changed(request, asked.back, "A note is about one cause: choose one.")
     return asked.carried_out() if request.method == "POST" else asked.page(asked.form())
 
 
@@ -185,7 +191,7 @@ class _Asked:
             problems_of(form, refusal.fields)
             return self.page(form, status=UNPROCESSABLE, problem=refusal.detail)
         told = {"merge": f"They are {name} now.", "split": f"It is {name} now.", "undo": f"{name} is by itself again."}
-        told["edit"] = f"It makes {name} now."
+        told |= {"edit": f"It makes {name} now.", "note": "It is noted."}
         return changed(self.request, self.back, told[self.verb])
 
     def _each(self, form: TriageForm) -> HttpResponse:
@@ -239,6 +245,8 @@ class _Asked:
             return merge_failures(**who, fingerprints=self._with_link(cleaned["link"])).object
         if self.verb == "split":
             return split_failure(**who, fingerprint=self.names[0], field=self.field, value=self.value).object
+        if self.verb == "note":
+            return note_on_cause(**who, fingerprint=self.names[0]).object.fingerprint
         if self.verb == "edit":
             wanted = self._wanted(cleaned)
             return edit_grouping(**who, grouping=self.rule.pk if self.rule else 0, **wanted).object

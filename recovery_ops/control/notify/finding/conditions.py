@@ -14,7 +14,7 @@ from events.capacity.bounds import bounds_of
 from events.capacity.rows import OWNER_WORDS, CapacityEventRow
 from events.models import Degradation
 from events.moments import from_us, to_us
-from events.queries.fleet import STOPPED, silent_since_us
+from events.queries.fleet import has_ended, silent_since_us
 from events.wording import clock_text, count_text, span_text
 from recovery_ops.control.models import BurnAlert, LoadShed, NotificationRule, Override
 from recovery_ops.control.notify.budgets import burn_of
@@ -166,7 +166,7 @@ def _degraded(one: Degradation, *, is_end: bool) -> Occurrence:
 
 def _is_heard(one: Degradation, now: datetime) -> bool:
     """Whether its instance reports: who died in the middle of it never says that it is over."""
-    return one.agent.status != STOPPED and one.agent.last_seen_us >= silent_since_us(now)
+    return not has_ended(one.agent) and one.agent.last_seen_us >= silent_since_us(now)
 
 
 def _forgotten(look: Look, still: set[str], rows: Iterable[Degradation]) -> Iterator[Occurrence]:

@@ -1,0 +1,178 @@
+"""A provider, a model and a service that are kept to from screen to screen: chips, links, and what is not narrowed."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import RunFinished
+from recovery_ops.rules.words import Category, RunStatus
+from tests.control.visiting import signed_in, text_of, troubled_fleet
+from tests.events.seeding import Story, counted, failed, heartbeat
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+KEPT = "provider=helios&model=large"
+SCREENS = ("/", "/capacity", "/breakers", "/timelines", "/escalations", "/failures", "/runs", "/policies", "/agents")
+ON = ("Kept to", "provider helios", "model large")
+
+
+@pytest.fixture(autouse=True)
+def two_backends() -> None:
+    """helios / large answers 529 to research, selene / small 429 to billing; each in a run."""
+    troubled_fleet()
+    story = Story()
+    limited = failed(
+        Category.RATE_LIMITED, "rank", provider="selene", model="small", status_code=429, message="selene is short"
+    )
+    who: dict[str, Any] = {"instance": "b-0", "service": "billing", "run": "run-2"}
+    story.tell(heartbeat(), counted(60, "rank"), at=900, instance="b-0", service="billing")
+    story.tell(heartbeat(), at=5, instance="b-0", service="billing")
+    story.tell(*[limited] * 3, at=30, **who)
+    story.tell(RunFinished(status=RunStatus.FAILED, duration_s=20.0), at=20, **who)
+    story.store()
+
+
+def page(address: str, role: Role = Role.RESPONDER) -> str:
+    answer = signed_in(role).get(address)
+    assert answer.status_code == 200, address
+    return str(answer.content.decode())
+
+
+def said(address: str) -> str:
+    return text_of(signed_in().get(address))
+
+
+def nav_of(html: str) -> list[str]:
+    """Where the navigation leads."""
+    links = [unescape(one) for one in re.findall(r'<a class="item" href="([^"]+)"', html)]
+    return [one for one in links if not one.startswith("/scope")]
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_chips_stand_on_every_screen_and_the_navigation_takes_them_along(screen: str) -> None:
+    html = page(f"{screen}?{KEPT}&range=1h")
+    assert all(words in html for words in ON)
+    links = nav_of(html)
+    assert len(links) > 8
+    assert [one for one in links if f"range=1h&{KEPT}" not in one] == []
+    chips = dict(re.findall(r'<a class="chip" href="([^"]*)" aria-current="true">(provider|model) ', html))
+    assert {name: unescape(href) for href, name in chips.items()} == {
+        "provider": "?model=large&range=1h",
+        "model": "?provider=helios&range=1h",
+    }
+
+
+def test_nothing_is_kept_to_unless_the_address_says_so() -> None:
+    client = signed_in()
+    client.get(f"/capacity?{KEPT}")
+    assert "Kept to" not in text_of(client.get("/capacity"))
+
+
+@pytest.mark.parametrize(
+    ("screen", "is_there", "is_gone"),
+    [
+        ("/capacity?provider=helios", "helios / large", "selene / small,"),
+        ("/failures?service=billing", "selene is short", "overloaded 529"),
+        ("/runs?provider=selene", "run-2", "run-1"),
+        ("/runs?service=research", "run-1", "run-2"),
+        ("/runs?model=small", "run-2", "run-1"),
+        ("/agents?service=billing", "b-0", "r-2"),
+        ("/breakers?provider=helios", "search_web", "calm"),
+        ("/?provider=selene", "worst selene / small", "worst helios"),
+    ],
+)
+def test_screens_that_know_it_are_narrowed(screen: str, is_there: str, is_gone: str) -> None:
+    text = said(screen)
+    assert is_there in text
+    if screen.startswith(("/?", "/failures", "/runs")):
+        assert is_gone not in text
+    assert "not narrowed by" not in text
+
+
+@pytest.mark.parametrize(
+    ("screen", "words"),
+    [
+        ("/agents", "This screen is not narrowed by provider helios and model large."),
+        ("/breakers", "This screen is not narrowed by model large."),
+        ("/audit", "This screen is not narrowed by provider helios and model large."),
+        ("/runs/run-1", "This screen is not narrowed by provider helios and model large."),
+    ],
+)
+def test_a_screen_that_does_not_know_it_says_so(screen: str, words: str) -> None:
+    text = said(f"{screen}?{KEPT}")
+    assert words in text
+    assert "Ignored" not in text
+
+
+def test_the_overview_says_which_part_is_narrowed_and_draws_no_other_backend() -> None:
+    text = said("/?provider=selene")
+    assert "Narrowed here: the capacity errors and the lanes of backends, and nothing else." in text
+    assert "not narrowed" not in text
+    strip = said("/overview/strip?range=1h&provider=selene")
+    assert "selene / small" in strip
+    assert "helios" not in strip
+    assert "helios / large" in said("/overview/strip?range=1h")
+
+
+def test_what_capacity_draws_and_counts_is_of_that_backend() -> None:
+    text = said("/capacity?range=1h&provider=selene")
+    assert "3 in this range; our own quota" in text
+    assert "3 × 429 or 529" in text
+    assert "and the list of events, and nothing else." in text
+    assert "5 × 429 or 529" in said("/capacity?range=1h")
+
+
+def test_the_overviews_figure_went_as_that_backend_did() -> None:
+    everybody, one = said("/?range=1h"), said("/?range=1h&provider=selene")
+    assert "5 in 1h" in everybody
+    assert "3 in 1h" in one
+    nobody = said("/?range=1h&provider=moon")
+    assert "no 429, no 529 of moon" in nobody
+
+
+def test_links_to_what_a_line_is_about_take_it_along() -> None:
+    html = page(f"/failures?{KEPT}&range=1h")
+    [link] = re.findall(r'class="clamp" href="([^"]+)"', html)
+    assert unescape(link).endswith(f"?range=1h&{KEPT}")
+
+
+def test_a_page_about_one_service_keeps_nobody_to_it() -> None:
+    html = page("/agents/settings?service=research&instance=r-0")
+    assert "Kept to" not in html
+    assert not any("service=" in one for one in nav_of(html))
+
+
+def test_what_is_kept_to_is_escaped() -> None:
+    html = page('/audit?provider="><img src=x onerror=alert(1)>')
+    assert "<img" not in html
+    assert "Kept to" in html
+
+
+# -- choosing it -------------------------------------------------------------------------------------------------------
+def test_it_is_chosen_from_what_there_is_and_leads_back() -> None:
+    html = page("/scope?back=/capacity%3Frange%3D1h%26provider%3Dhelios%26cursor%3Dx")
+    assert 'method="get" action="/capacity"' in html
+    assert '<input type="hidden" name="range" value="1h">' in html
+    assert 'name="cursor"' not in html
+    assert '<option value="helios" selected>' in html
+    for name in ("selene", "small", "large", "billing", "research"):
+        assert f'<option value="{name}">' in html, name
+
+
+@pytest.mark.parametrize("back", ["https://example.org/", "//example.org/x", "/nowhere/at/all", "x:1", "\\\\x"])
+def test_it_leads_nowhere_else(back: str) -> None:
+    html = page(f"/scope?back={back}")
+    assert 'method="get" action="/"' in html
+    assert "example.org" not in html.partition('<form class="act"')[2]
+
+
+def test_a_saved_view_keeps_it() -> None:
+    client = signed_in(Role.RESPONDER)
+    form = {"screen": "failures", "query": f"{KEPT}&range=1h", "act": "save", "name": "helios"}
+    assert client.post("/views", form).status_code == 303
+    assert "provider=helios" in client.get("/views?screen=failures").content.decode()
