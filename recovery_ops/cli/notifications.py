@@ -15,12 +15,15 @@ _NOUNS = ("channel", "rule", "chain")
 
 def add_words(verbs: Any) -> None:
     """The verb `notifications` and what can be done with it."""
-    notifications = verbs.add_parser("notifications", help="who is told what: list, log, test, on, off")
+    notifications = verbs.add_parser("notifications", help="who is told what: list, log, test, resend, on, off")
     words = notifications.add_subparsers(dest="word", required=True)
     add_paging(words.add_parser("list", help="channels, what they are told, and who is asked when"))
     log = words.add_parser("log", help="the newest messages, and what became of each")
     add_paging(log, 20)
     _acting(words.add_parser("test", help="send a channel something that says it is a test"))
+    resend = words.add_parser("resend", help="send again what was not delivered, as a new message that says so")
+    resend.add_argument("--may-arrive-twice", action="store_true", help="for one in doubt: it may have arrived")
+    _acting(resend)
     for word, brief in (("on", "switch one on"), ("off", "switch one off; what it is stays")):
         one = words.add_parser(word, help=brief)
         one.add_argument("noun", choices=_NOUNS)
@@ -39,6 +42,12 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
         say(
             f"A test {'would go' if found['dry_run'] else 'is on its way'}; `notifications log` says what became of it."
         )
+        return DONE
+    if options.word == "resend":
+        body["may_arrive_twice"] = options.may_arrive_twice
+        found = console.ask("POST", f"{_PATH}/deliveries/{options.number}/resend", body)
+        again = "would be sent again" if found["dry_run"] else f"is sent again as message {found['delivery']['number']}"
+        say(f"Message {options.number} {again}; `notifications log` says what became of it.")
         return DONE
     body["is_on"] = options.word == "on"
     found = console.ask("PATCH", f"{_PATH}/{options.noun}s/{options.number}", body)
@@ -70,7 +79,10 @@ def _log(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _delivery(one: Mapping[str, Any]) -> list[str]:
     why = f": {one['problem']}" if one["problem"] else ""
-    return [f"{one['made_at']} {one['state']} channel {one['channel']} “{one['title']}”{why}"]
+    again = f", sent again as {one['repeated_by']}" if one["repeated_by"] else ""
+    repeats = f", for {one['repeats']}" if one["repeats"] else ""
+    told = f"{one['made_at']} {one['number']} {one['state']} channel {one['channel']} “{one['title']}”"
+    return [f"{told}{repeats}{why}{again}"]
 
 
 def _line(noun: str, one: Mapping[str, Any]) -> str:

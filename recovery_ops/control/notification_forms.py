@@ -215,3 +215,12 @@ class TestingForm(ReasonOnlyForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs["initial"] = {"reason": "Testing whether messages arrive.", **kwargs.get("initial", {})}
         super().__init__(*args, **kwargs)
+
+
+class DoubtForm(ReasonOnlyForm):
+    """A message in doubt that is sent again: whoever asks for it knows what that may mean."""
+
+    may_arrive_twice = forms.BooleanField(
+        label="It may have arrived, and then arrives twice",
+        error_messages={"required": "Say that you know: nobody can tell whether it arrived."},
+    )

@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
-from recovery_ops.control.views import chains, notifications
+from recovery_ops.control.views import chains, notifications, resending
 
 Page = Callable[..., HttpResponse]
 _HOME = "settings/notifications"
@@ -20,6 +20,7 @@ def pages(seeing: Callable[[Page], Page]) -> list[URLPattern]:
         path(_HOME, seeing(notifications.notifications), name="notifications"),
         path(f"{_HOME}/", RedirectView.as_view(pattern_name="notifications")),
         path(f"{_HOME}/log", seeing(notifications.log), name="notification-log"),
+        path(f"{_HOME}/log/<int:number>/again", seeing(resending.resend), name="resend-delivery"),
         path(f"{_HOME}/channels/new/<str:kind>", seeing(notifications.new_channel), name="new-channel"),
         path(f"{_HOME}/channels/<int:number>", seeing(notifications.edit_channel), name="edit-channel"),
         path(f"{_HOME}/channels/<int:number>/test", seeing(notifications.test_channel), name="test-channel"),

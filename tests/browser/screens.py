@@ -122,6 +122,7 @@ OFFICE_FORMS = {
     "new chain": "/settings/notifications/chains/new",
     "chain": "/settings/notifications/chains/1",
     "log of messages": "/settings/notifications/log",
+    "send a message again": "/settings/notifications/log/1/again",
     "replace a key": "/settings/keys/{prefix}/replace",
     "revoke a key": "/settings/keys/{prefix}/revoke",
     "role of somebody": "/settings/access/3/role",

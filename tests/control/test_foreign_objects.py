@@ -47,6 +47,7 @@ from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.scope import ANY, Scope
 from recovery_ops.rules.words import Category, Evidence, State
 from tests.control.cast import REASON, SEARCH, asked, person
+from tests.control.notify.test_sending import message
 from tests.control.test_who_may_what import Address, as_role
 from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
 from tests.events.test_capacity import storm
@@ -84,6 +85,8 @@ OBJECTS = {
     "settings/notifications/channels/<int:number>": "channel",
     "settings/notifications/rules/<int:number>": "rule",
     "settings/notifications/chains/<int:number>": "chain",
+    "settings/notifications/log/<int:number>": "message",
+    "notifications/deliveries/<number:number>": "message",
     "notifications/channels/<number:number>": "channel",
     "notifications/rules/<number:number>": "rule",
     "notifications/chains/<number:number>": "chain",
@@ -230,7 +233,8 @@ def _notifications(admin: actions.Actor) -> dict[str, int]:
     channel = save_channel(**asked(kind="slack", address="https://hooks.example.org/x", **by)).object
     rule = save_rule(**asked(channel=channel.pk, words={"triggers": ["capacity"]}, **by)).object
     chain = save_chain(**asked(steps=[{"after_s": 0, "channel": channel.pk}], **by)).object
-    return {"channel": channel.pk, "rule": rule.pk, "chain": chain.pk}
+    failed = message(channel, state="failed")
+    return {"channel": channel.pk, "rule": rule.pk, "chain": chain.pk, "message": failed.pk}
 
 
 def addresses(world: dict[str, str]) -> Iterator[Address]:

@@ -165,6 +165,7 @@ PAST = {
     "channel.save": "set up",
     "channel.test": "tested",
     "channel.remove": "removed",
+    "delivery.resend": "sent again",
     "rule.save": "set up",
     "rule.remove": "removed",
     "chain.save": "set up",

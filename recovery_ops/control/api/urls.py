@@ -140,6 +140,11 @@ urlpatterns: list[URLPattern] = [
     path("notifications/chains", notifications.Chains.as_view(), name="api-chains"),
     path("notifications/chains/<number:number>", notifications.ChainOf.as_view(), name="api-chain"),
     path("notifications/deliveries", notifications.Deliveries.as_view(), name="api-deliveries"),
+    path(
+        "notifications/deliveries/<number:number>/resend",
+        notifications.ResendDelivery.as_view(),
+        name="api-delivery-resend",
+    ),
     path("shed", shedding.Shed.as_view(), name="api-shed"),
     path("shed/extend", shedding.ShedExtend.as_view(), name="api-shed-extend"),
     path("shed/release", shedding.ShedRelease.as_view(), name="api-shed-release"),

@@ -47,8 +47,8 @@ def of_chain(one: EscalationChain, channels: Mapping[int, str]) -> Document:
     }
 
 
-def of_delivery(one: Delivery) -> Document:
-    """One message, and what became of it."""
+def of_delivery(one: Delivery, *, again: int | None = None) -> Document:
+    """One message, and what became of it; `again` is the number of the one by which it was sent again."""
     return {
         "number": one.pk,
         "channel": one.channel_id,
@@ -65,6 +65,8 @@ def of_delivery(one: Delivery) -> Document:
         "ended_at": _moment(one.ended_at),
         "status_code": one.status_code,
         "problem": one.problem,
+        "repeats": one.repeats,
+        "repeated_by": again,
     }
 
 

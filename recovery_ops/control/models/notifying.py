@@ -148,13 +148,15 @@ class Delivery(models.Model):
 
     waiting → claimed (a worker has it; nothing is out) → sending (it may be out) → sent, waiting again, or failed.
     Who dies while it is claimed loses nothing: the claim runs out. Who dies while sending leaves it `unknown`, and it
-    is not sent again, unless the channel's receiver drops what it got already.
+    is not sent again by itself, unless the channel's receiver drops what it got already. A person may send again what
+    failed or is in doubt: as a message of its own that `repeats` the other, which is repeated once.
     """
 
     WAITING, CLAIMED, SENDING = "waiting", "claimed", "sending"
     SENT, FAILED, UNKNOWN, DROPPED = "sent", "failed", "unknown", "dropped"
     STATES = (WAITING, CLAIMED, SENDING, SENT, FAILED, UNKNOWN, DROPPED)
     UNFINISHED = (WAITING, CLAIMED, SENDING)
+    REPEATABLE = (FAILED, UNKNOWN)
 
     environment = environment_field()
     channel = models.ForeignKey(Channel, on_delete=models.PROTECT, related_name="deliveries")
@@ -179,8 +181,10 @@ class Delivery(models.Model):
     ended_at = models.DateTimeField(null=True)
     status_code = models.IntegerField(null=True)
     problem = models.CharField(max_length=TEXT_CHARS, default="", blank=True)
+    repeats = models.BigIntegerField(null=True, help_text="The message that this one is sent again for.")
 
     class Meta:
+        constraints = [models.UniqueConstraint(fields=["repeats"], name="delivery_repeated_once")]
         indexes = [
             models.Index(
                 fields=["not_before"],

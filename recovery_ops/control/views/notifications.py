@@ -23,6 +23,7 @@ from recovery_ops.control.notify.chains import Planned, names_of, preview
 from recovery_ops.control.notify.telling import held_by, quiet_until_of
 from recovery_ops.control.notify.triggers import BRIEFLY, TRIGGERS
 from recovery_ops.control.views.nothing import no_message
+from recovery_ops.control.views.resending import lines_of
 from recovery_ops.control.views.settings import Asking, answer, require, settings_page
 from recovery_ops.rules.chains import parse_steps
 
@@ -83,7 +84,7 @@ def notifications(request: HttpRequest, *, environment: str) -> HttpResponse:
         "channels": channels,
         "rules": [_rule_line(one, held.get(one.pk), now) for one in rules],
         "chains": [_chain_line(one, names, now) for one in _live(EscalationChain, environment).order_by("name")],
-        "deliveries": list(newest[:_SHOWN]),
+        "deliveries": lines_of(newest[:_SHOWN]),
         "kinds": KIND_WORDS.items(),
         "sentence": _sentence(channels, len(rules)),
     }
@@ -91,11 +92,13 @@ def notifications(request: HttpRequest, *, environment: str) -> HttpResponse:
 
 
 def log(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """Every message, newest first: of one channel, in one state, before one number."""
-    channel, state, before = (request.GET.get(name, "") for name in ("channel", "state", "before"))
+    """Every message, newest first: of one channel, in one state, before one number, or the one of a number."""
+    channel, state, before, number = (request.GET.get(name, "") for name in ("channel", "state", "before", "number"))
     found = Delivery.objects.filter(environment=environment).select_related("channel").order_by("-pk")
     if channel.isascii() and channel.isdigit():
         found = found.filter(channel_id=int(channel))
+    if number.isascii() and number.isdigit() and len(number) < 19:
+        found = found.filter(pk=int(number))
     counts = dict(found.order_by().values_list("state").annotate(count=Count("pk")))
     totals = {
         "unfinished": sum(counts.get(one, 0) for one in Delivery.UNFINISHED),
@@ -108,7 +111,7 @@ def log(request: HttpRequest, *, environment: str) -> HttpResponse:
     rows = list(found[: LOG_MOST + 1])
     kept = "".join(f"&{name}={value}" for name, value in (("channel", channel), ("state", state)) if value)
     context = {
-        "rows": rows[:LOG_MOST],
+        "rows": lines_of(rows[:LOG_MOST]),
         "empty": None if rows else no_message(sum(totals.values()), f"?channel={channel}" if channel else "?"),
         "total": sum(totals.values()),
         "facets": [
