@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -12,8 +12,10 @@ from django.utils import timezone
 
 from events import queries
 from events.capacity.asking import events_going_on
+from events.capacity.rows import CapacityEventRow
 from events.deployments.asking import deployments
 from events.models import Agent
+from events.overview_rows import OverviewNumbers
 from events.pages import fragment_of, render_page
 from events.window import PRESETS, window_in
 from events.wording import bins_text
@@ -24,7 +26,7 @@ from recovery_ops.control.views import sentences
 from recovery_ops.control.views.answers import see_other
 from recovery_ops.control.views.changes import LATELY, newest_entries, what_changed
 from recovery_ops.control.views.first_steps import first_run, still_to_do
-from recovery_ops.control.views.now import items_now
+from recovery_ops.control.views.now import Item, items_now
 from recovery_ops.control.views.recovered import SPAN_WORDS, SPANS, looking_back
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.control.views.strip import strip_of
@@ -84,7 +86,7 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
             window=window,
             now=now,
         ),
-        "items": (items := items_now(numbers, standing, escalations=waiting, outages=outages, due=due)),
+        "items": (items := _items(numbers, standing, waiting, outages, due)),
         "last_trouble": None if items else queries.last_trouble(environment, now=now),
         "calm": sentences.calm(numbers),
         "is_known": numbers.agents_reporting > 0,
@@ -96,6 +98,19 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
         "expiring": sorted([*endings(standing, before=now + SOON), *endings_due(due)], key=lambda one: one.expires_at),
     }
     return render_page(request, "control/overview", context)
+
+
+def _items(
+    numbers: OverviewNumbers,
+    standing: Standing,
+    waiting: Sequence[asking.EscalationRow],
+    outages: Sequence[CapacityEventRow],
+    due: Sequence[Due],
+) -> list[Item]:
+    """What needs a person now; what somebody asked for is read only while somebody is behind."""
+    is_behind = standing.applying(numbers.fleet, standing.revision).waits_for_reachable
+    late = standing.late(numbers.fleet) if is_behind else []
+    return items_now(numbers, standing, escalations=waiting, outages=outages, due=due, late=late)
 
 
 def strip(request: HttpRequest, *, environment: str) -> HttpResponse:
