@@ -90,5 +90,8 @@ def _line(noun: str, one: Mapping[str, Any]) -> str:
     if noun == "channel":
         return f"channel {one['number']} {one['name']} ({one['kind']}, {one['leads_to']}){off}"
     if noun == "rule":
-        return f"rule {one['number']} {one['name']} tells channel {one['channel']} {', '.join(one['triggers'])}{off}"
+        about = [f"cause {cause}" for cause in one["causes"]] + [f"provider {name}" for name in one["providers"]]
+        only = f", only {', '.join(about)}" if about else ""
+        tells = f"tells channel {one['channel']} {', '.join(one['triggers'])}"
+        return f"rule {one['number']} {one['name']} {tells}{only}{off}"
     return f"chain {one['number']} of queue {one['name']}{off}"

@@ -78,6 +78,24 @@ class ChannelForm(SettingForm):
             del self.fields["secret"]
 
 
+class NamesField(forms.CharField):
+    """Names, one a line or apart by commas; a list of them when it is read and when it is shown."""
+
+    widget = forms.Textarea(attrs={"rows": 2, "spellcheck": "false"})
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(required=False, max_length=10_000, **kwargs)
+
+    def prepare_value(self, value: Any) -> Any:
+        """One a line."""
+        return "\n".join(value) if isinstance(value, list | tuple) else value
+
+    def clean(self, value: Any) -> Any:
+        """Each once, in their order."""
+        said = super().clean(value)
+        return list(dict.fromkeys(one.strip() for line in said.splitlines() for one in line.split(",") if one.strip()))
+
+
 class RuleForm(SettingForm):
     """What one channel is told, about what, and when it is quiet."""
 
@@ -93,6 +111,15 @@ class RuleForm(SettingForm):
     operation = forms.CharField(max_length=200, initial="*", help_text="A name, or a pattern with * in it.")
     queue = forms.CharField(
         max_length=200, initial="*", label="Queue of escalations", help_text="A name, or a pattern with * in it."
+    )
+    causes = NamesField(
+        label="Causes of failures",
+        help_text="Their fingerprints, one a line; empty: every one. With some, choose only what can be about one.",
+    )
+    providers = NamesField(
+        label="Providers",
+        help_text="Names, or patterns with * in them, one a line; empty: every one. An operation is of those whose "
+        "calls of the last day named them.",
     )
     least_severity = forms.ChoiceField(choices=_SEVERITIES, initial="info", label="From severity")
     failures = forms.IntegerField(initial=100)

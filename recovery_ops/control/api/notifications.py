@@ -25,6 +25,8 @@ WORDS: dict[str, type] = {
     "triggers": list,
     "operation": str,
     "queue": str,
+    "causes": list,
+    "providers": list,
     "least_severity": str,
     "failures": int,
     "within_min": int,

@@ -24,6 +24,8 @@ def of_rule(one: NotificationRule) -> Document:
         "triggers": list(one.triggers),
         "operation": one.operation,
         "queue": one.queue,
+        "causes": list(one.causes),
+        "providers": list(one.providers),
         "least_severity": one.least_severity,
         "failures": one.failures,
         "within_min": one.within_min,

@@ -10,7 +10,7 @@ from datetime import datetime
 from urllib.parse import urlsplit
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, Value
 
 from recovery_ops.control.models.bases import (
     ENVIRONMENT_CHARS,
@@ -90,7 +90,7 @@ class Channel(Wanted):
 
 
 class NotificationRule(Wanted):
-    """What one channel is told: of which triggers, about what, when. Empty patterns and `*` mean everything.
+    """What one channel is told: of which triggers, about what, when. `*`, empty patterns and lists mean everything.
 
     `since`: what happened before is not told; it moves on when the rule asks for something else.
     """
@@ -99,6 +99,12 @@ class NotificationRule(Wanted):
     triggers = models.JSONField(default=list, help_text="Words of control.notify.triggers.")
     operation = name_field("*")
     queue = name_field("*")
+    causes = models.JSONField(
+        default=list, db_default=Value([], models.JSONField()), help_text="Fingerprints of failures it is about alone."
+    )
+    providers = models.JSONField(
+        default=list, db_default=Value([], models.JSONField()), help_text="Names or patterns of providers."
+    )
     person = models.CharField(
         max_length=NAME_CHARS, default="", db_default="", blank=True, help_text="Who is told alone: who watches this."
     )

@@ -19,10 +19,10 @@ from recovery_ops.control.models import Channel, Delivery, Notification, Notific
 from recovery_ops.control.models.notifying import EVENT_CHARS, TEXT_CHARS, TITLE_CHARS
 from recovery_ops.control.notify import chains, requesters
 from recovery_ops.control.notify.finding import occurrences
+from recovery_ops.control.notify.fitting import is_for, narrowing_of
 from recovery_ops.control.notify.looking import look_lock
 from recovery_ops.control.notify.triggers import Look, Occurrence
 from recovery_ops.control.notify.wording import LINES_MOST, shown
-from recovery_ops.rules.scope import Place, Scope
 from recovery_ops.rules.telling import CALM, Held, Phase, Quiet, Sent, Severity, due_at
 
 THINGS_MOST = 100
@@ -58,7 +58,7 @@ def _note(environment: str, rules: Sequence[NotificationRule], now: datetime) ->
     open_ = _open(environment, rules)
     asked = frozenset(trigger for rule in rules for trigger in rule.triggers)
     look = Look(environment=environment, now=now, asked=asked, open=frozenset(subject for _, subject in open_))
-    known = _known(environment, now)
+    known, narrowing = _known(environment, now), narrowing_of(environment, rules, now)
     fresh: list[Notification] = []
     for one in occurrences(look):
         for rule in rules:
@@ -66,7 +66,7 @@ def _note(environment: str, rules: Sequence[NotificationRule], now: datetime) ->
             if identity in known or len(fresh) >= NEW_MOST:
                 continue
             is_told = (rule.origin, one.subject[:EVENT_CHARS]) in open_
-            if not _is_for(rule, one, is_told=is_told):
+            if not is_for(rule, one, narrowing, is_told=is_told):
                 continue
             known.add(identity)
             fresh.append(_notification(rule, one, now))
@@ -90,29 +90,6 @@ def _open(environment: str, rules: Sequence[NotificationRule]) -> dict[tuple[str
 def _known(environment: str, now: datetime) -> set[tuple[str, str, str]]:
     noted = Notification.objects.filter(environment=environment, at__gte=now - _REMEMBERED)
     return set(noted.values_list("origin", "event", "kind"))
-
-
-def _is_for(rule: NotificationRule, one: Occurrence, *, is_told: bool) -> bool:
-    """Whether a rule tells this: it asks for it, or told how it began."""
-    if one.rule is not None and one.rule != rule.pk:
-        return False
-    if is_told and one.phase in (Phase.ENDED, Phase.ACKNOWLEDGED):
-        return True
-    if one.triggers.isdisjoint(rule.triggers) or one.at < rule.since:
-        return False
-    if one.phase is Phase.ACKNOWLEDGED or (one.phase is Phase.ENDED and "degradation_ended" not in rule.triggers):
-        return False  # nobody heard of its beginning
-    return one.severity.reaches(Severity(rule.least_severity)) and _fits(rule, one)
-
-
-def _fits(rule: NotificationRule, one: Occurrence) -> bool:
-    return (not one.operation or _matches(rule.operation, one.operation)) and (
-        not one.queue or _matches(rule.queue, one.queue)
-    )
-
-
-def _matches(pattern: str, name: str) -> bool:
-    return Scope(operation=pattern or "*").holds(Place(service="", instance="", operation=name))
 
 
 def _notification(rule: NotificationRule, one: Occurrence, now: datetime) -> Notification:

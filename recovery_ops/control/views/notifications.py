@@ -24,6 +24,7 @@ from recovery_ops.control.notify.telling import held_by, quiet_until_of
 from recovery_ops.control.notify.triggers import BRIEFLY, TRIGGERS
 from recovery_ops.control.views.nothing import no_message
 from recovery_ops.control.views.resending import lines_of
+from recovery_ops.control.views.rule_begun import Begun, begun_from
 from recovery_ops.control.views.settings import Asking, answer, require, settings_page
 from recovery_ops.rules.chains import parse_steps
 
@@ -206,9 +207,10 @@ def _changed_address(one: Channel | None, typed: str) -> str:
 # -- rules -------------------------------------------------------------------------------------------------------------
 @require_http_methods(["GET", "POST"])
 def new_rule(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """Make a rule."""
+    """Make a rule; `cause` and `failures`, the query of a list of causes, say what it is to be about."""
     require(request, PERMISSION, environment)
-    return answer(request, _rule_asking(request, environment, None))
+    begun = begun_from(request, environment, timezone.now())
+    return answer(request, _rule_asking(request, environment, None, begun))
 
 
 @require_http_methods(["GET", "POST"])
@@ -226,11 +228,14 @@ def remove_rule(request: HttpRequest, *, environment: str, number: int) -> HttpR
     return answer(request, _removing(request, environment, one, notifying.remove_rule, "It tells nothing more."))
 
 
-def _rule_asking(request: HttpRequest, environment: str, one: NotificationRule | None) -> Asking:
+def _rule_asking(
+    request: HttpRequest, environment: str, one: NotificationRule | None, begun: Begun | None = None
+) -> Asking:
     channels = list(_live(Channel, environment).order_by("name"))
     made: list[RuleForm] = []
 
     def form(*args: Any, **kwargs: Any) -> RuleForm:
+        kwargs["initial"] = {**(begun.words if begun else {}), **kwargs.get("initial", {})}
         made.append(RuleForm(*args, channels=channels, rule=one, **kwargs))
         return made[-1]
 
@@ -247,7 +252,7 @@ def _rule_asking(request: HttpRequest, environment: str, one: NotificationRule |
 
     return Asking(
         title=f"Change {one.name}" if one else "New rule",
-        lead="What happens from now on is told; what happened before is not.",
+        lead=f"What happens from now on is told; what happened before is not.{f' {begun.note}' if begun else ''}",
         button="Save",
         here=HERE,
         back=reverse(HERE),
@@ -324,6 +329,8 @@ def _rule_line(one: NotificationRule, held: int | None, now: datetime) -> RuleLi
     tells = [words.get(name, BRIEFLY[name]) for name in TRIGGERS if name in one.triggers]
     about = [f"operation {one.operation}"] if one.operation not in ("", "*") else []
     about += [f"queue {one.queue}"] if one.queue not in ("", "*") else []
+    about += [f"{'cause' if len(one.causes) == 1 else 'causes'} {listing(one.causes, most=3)}"] if one.causes else []
+    about += [f"provider {listing(one.providers, most=3)}"] if one.providers else []
     about += [f"from {one.least_severity}"] if one.least_severity != "info" else []
     quiet = "never"
     if one.quiet_from is not None and one.quiet_to is not None:
