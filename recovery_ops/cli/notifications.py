@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,14 +13,19 @@ _PATH = "/api/v1/notifications"
 _NOUNS = ("channel", "rule", "chain")
 
 
-def add_words(verbs: Any) -> None:
+def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     """The verb `notifications` and what can be done with it."""
-    notifications = verbs.add_parser("notifications", help="who is told what: list, log, test, resend, on, off")
+    notifications = verbs.add_parser("notifications", help="who is told what: list, log, test, resend, snooze, on, off")
     words = notifications.add_subparsers(dest="word", required=True)
     add_paging(words.add_parser("list", help="channels, what they are told, and who is asked when"))
     log = words.add_parser("log", help="the newest messages, and what became of each")
     add_paging(log, 20)
     _acting(words.add_parser("test", help="send a channel something that says it is a test"))
+    snooze = words.add_parser("snooze", help="hold back what rules tell of a provider, for a time")
+    snooze.add_argument("provider")
+    snooze.add_argument("--for", dest="expires_in_s", type=seconds, metavar="TIME", help="30m, 2h …; else 1h")
+    _add_why(snooze)
+    _acting(words.add_parser("lift", help="tell of a provider again, and of what was held back"))
     resend = words.add_parser("resend", help="send again what was not delivered, as a new message that says so")
     resend.add_argument("--may-arrive-twice", action="store_true", help="for one in doubt: it may have arrived")
     _acting(resend)
@@ -43,6 +48,8 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
             f"A test {'would go' if found['dry_run'] else 'is on its way'}; `notifications log` says what became of it."
         )
         return DONE
+    if options.word in ("snooze", "lift"):
+        return _snoozed(console, options, body, say)
     if options.word == "resend":
         body["may_arrive_twice"] = options.may_arrive_twice
         found = console.ask("POST", f"{_PATH}/deliveries/{options.number}/resend", body)
@@ -58,13 +65,35 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _acting(one: argparse.ArgumentParser) -> None:
     one.add_argument("number", type=int)
+    _add_why(one)
+
+
+def _add_why(one: argparse.ArgumentParser) -> None:
     one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
     one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+
+
+def _snoozed(console: Asking, options: argparse.Namespace, body: dict[str, Any], say: Say) -> int:
+    if options.word == "lift":
+        found = console.ask("POST", f"{_PATH}/snoozes/{options.number}/lift", body)
+        told = found["snooze"]
+        said = f"notices of {told['provider']} are told again, and of what was held back: {told['held']}"
+    else:
+        body["provider"] = options.provider
+        if options.expires_in_s is not None:
+            body["expires_in_s"] = options.expires_in_s
+        found = console.ask("POST", f"{_PATH}/snoozes", body)
+        said = f"notices of {options.provider} are snoozed until {found['snooze']['expires_at'][:19]} UTC"
+    say(f"{said}{' (nothing was changed)' if found['dry_run'] else ''}")
+    return DONE
 
 
 def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
     for noun in _NOUNS:
         say_rows(console, f"{_PATH}/{noun}s", f"{noun}s", options, partial(_lines, noun), say)
+    for one in console.ask("GET", f"{_PATH}/snoozes")["snoozes"]:
+        until, why = one["expires_at"][:19], f"{one['by']}: {one['reason']}"
+        say(f"snooze {one['number']} of {one['provider']} until {until} UTC, {one['held']} held back, {why}")
     return DONE
 
 

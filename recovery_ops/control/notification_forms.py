@@ -9,6 +9,7 @@ from typing import Any
 from django import forms
 
 from recovery_ops.control.actions.notifying_checks import BOUNDS
+from recovery_ops.control.forms import DEFAULT_EXPIRY_S, EXPIRIES
 from recovery_ops.control.models import Channel, EscalationChain, NotificationRule
 from recovery_ops.control.notify.people import called
 from recovery_ops.control.notify.triggers import TRIGGERS
@@ -234,6 +235,24 @@ class ChainForm(SettingForm):
 
 class ReasonOnlyForm(SettingForm):
     """An act that needs no more than a reason."""
+
+
+class SnoozeForm(SettingForm):
+    """Whose notices are held back, and for how long."""
+
+    provider = forms.ChoiceField(
+        error_messages={
+            "required": "Choose a provider.",
+            "invalid_choice": "No call of the last day named this provider.",
+        }
+    )
+    expires_in_s = forms.TypedChoiceField(choices=EXPIRIES, coerce=int, initial=DEFAULT_EXPIRY_S, label="It lasts")
+
+    def __init__(self, *args: Any, providers: Iterable[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["provider"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101  # declared above
+        field.choices = [(name, name) for name in providers]
 
 
 class TestingForm(ReasonOnlyForm):

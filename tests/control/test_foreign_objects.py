@@ -31,6 +31,7 @@ from recovery_ops.control.actions.capacity import merge_events
 from recovery_ops.control.actions.failures import merge_failures
 from recovery_ops.control.actions.notifying import save_chain, save_channel, save_rule
 from recovery_ops.control.actions.replays import start_replay
+from recovery_ops.control.actions.snoozing import snooze
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.models import (
     EnvironmentRules,
@@ -86,6 +87,8 @@ OBJECTS = {
     "settings/notifications/rules/<int:number>": "rule",
     "settings/notifications/chains/<int:number>": "chain",
     "settings/notifications/log/<int:number>": "message",
+    "settings/notifications/snoozes/<int:number>": "snooze",
+    "notifications/snoozes/<number:number>": "snooze",
     "notifications/deliveries/<number:number>": "message",
     "notifications/channels/<number:number>": "channel",
     "notifications/rules/<number:number>": "rule",
@@ -233,8 +236,9 @@ def _notifications(admin: actions.Actor) -> dict[str, int]:
     channel = save_channel(**asked(kind="slack", address="https://hooks.example.org/x", **by)).object
     rule = save_rule(**asked(channel=channel.pk, words={"triggers": ["capacity"]}, **by)).object
     chain = save_chain(**asked(steps=[{"after_s": 0, "channel": channel.pk}], **by)).object
-    failed = message(channel, state="failed")
-    return {"channel": channel.pk, "rule": rule.pk, "chain": chain.pk, "message": failed.pk}
+    lost = message(channel, state="failed").pk
+    held = snooze(**asked(provider="atlas", by=admin)).object.pk
+    return {"channel": channel.pk, "rule": rule.pk, "chain": chain.pk, "message": lost, "snooze": held}
 
 
 def addresses(world: dict[str, str]) -> Iterator[Address]:

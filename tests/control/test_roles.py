@@ -13,7 +13,7 @@ from recovery_ops.control.roles import LEAST_ROLE, ROLES, Grants, Role, grants_o
 LOOK = {"see", "see_audit"}
 POLICY = {"edit_policy", "propose_policy", "release_policy", "roll_back_policy"}
 RESPOND = LOOK | {"respond", "decide", "share_view", "arrange", "show_content", "annotate"}
-ACT = RESPOND | {"trip", "disable", "observe", "release", "extend", "reset", "probe", "shed"} | POLICY
+ACT = RESPOND | {"trip", "disable", "observe", "release", "extend", "reset", "probe", "shed", "snooze_notices"} | POLICY
 OPERATE = ACT | {"mend_intake", "agree"}
 EDIT = OPERATE | {"break_glass", "manage_notifications", "write_runbooks"}
 APPROVE = EDIT | {"approve_policy"}

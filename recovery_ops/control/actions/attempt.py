@@ -166,6 +166,8 @@ PAST = {
     "channel.test": "tested",
     "channel.remove": "removed",
     "delivery.resend": "sent again",
+    "notices.snooze": "snoozed",
+    "notices.lift": "lifted the snooze of",
     "rule.save": "set up",
     "rule.remove": "removed",
     "chain.save": "set up",

@@ -31,6 +31,7 @@ from recovery_ops.control.api import (
     second,
     shedding,
     simulating,
+    snoozing,
     trying,
     unclassified,
     views,
@@ -139,6 +140,8 @@ urlpatterns: list[URLPattern] = [
     path("notifications/rules/<number:number>", notifications.RuleOf.as_view(), name="api-notification-rule"),
     path("notifications/chains", notifications.Chains.as_view(), name="api-chains"),
     path("notifications/chains/<number:number>", notifications.ChainOf.as_view(), name="api-chain"),
+    path("notifications/snoozes", snoozing.Snoozes.as_view(), name="api-snoozes"),
+    path("notifications/snoozes/<number:number>/lift", snoozing.LiftSnooze.as_view(), name="api-snooze-lift"),
     path("notifications/deliveries", notifications.Deliveries.as_view(), name="api-deliveries"),
     path(
         "notifications/deliveries/<number:number>/resend",

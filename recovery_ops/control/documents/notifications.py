@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from recovery_ops.control.documents import Document
-from recovery_ops.control.models import Channel, Delivery, EscalationChain, NotificationRule
+from recovery_ops.control.models import Channel, Delivery, EscalationChain, NoticeSnooze, NotificationRule
 from recovery_ops.control.models.notifying import Wanted
 from recovery_ops.control.notify.chains import who_of
 from recovery_ops.rules.chains import parse_steps
@@ -69,6 +69,20 @@ def of_delivery(one: Delivery, *, again: int | None = None) -> Document:
         "problem": one.problem,
         "repeats": one.repeats,
         "repeated_by": again,
+    }
+
+
+def of_snooze(one: NoticeSnooze, held: int) -> Document:
+    """Notices of a provider that are held back; `held` is of how many things."""
+    return {
+        "number": one.pk,
+        "provider": one.provider,
+        "by": one.by,
+        "reason": one.reason,
+        "started_at": _moment(one.started_at),
+        "expires_at": _moment(one.expires_at),
+        "ended_at": _moment(one.ended_at),
+        "held": held,
     }
 
 

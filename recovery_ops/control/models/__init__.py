@@ -59,6 +59,7 @@ from recovery_ops.control.models.rollouts import PolicyRollout
 from recovery_ops.control.models.runbooks import Runbook, RunbookTick
 from recovery_ops.control.models.second import HeldAct
 from recovery_ops.control.models.shedding import LoadShed
+from recovery_ops.control.models.snoozing import NoticeSnooze
 from recovery_ops.control.models.unknown import UnknownCause
 from recovery_ops.control.models.views import DefaultView, SavedView
 
@@ -99,6 +100,7 @@ __all__ = [
     "HeldAct",
     "InstanceLabels",
     "LoadShed",
+    "NoticeSnooze",
     "Notification",
     "NotificationRule",
     "NotifyLook",

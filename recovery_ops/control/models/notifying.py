@@ -18,6 +18,7 @@ from recovery_ops.control.models.bases import (
     environment_field,
     name_field,
 )
+from recovery_ops.control.models.snoozing import NoticeSnooze
 
 ADDRESS_CHARS = 2000
 SECRET_CHARS = 500
@@ -230,6 +231,9 @@ class Notification(models.Model):
     path = models.CharField(max_length=EVENT_CHARS, default="", blank=True)
     is_open = models.BooleanField(default=False)
     delivery = models.ForeignKey(Delivery, null=True, on_delete=models.PROTECT, related_name="notifications")
+    snooze = models.ForeignKey(
+        NoticeSnooze, null=True, on_delete=models.PROTECT, related_name="notices", help_text="What holds it back."
+    )
 
     class Meta:
         constraints = [

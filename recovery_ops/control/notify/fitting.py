@@ -34,8 +34,12 @@ class Narrowing:
         return one.providers or self.served.get(one.operation, frozenset())
 
 
-def narrowing_of(environment: str, rules: Iterable[NotificationRule], now: datetime) -> Narrowing:
-    """What these rules need to know. Two queries where one names a provider, one where one names a cause."""
+def narrowing_of(
+    environment: str, rules: Iterable[NotificationRule], now: datetime, *, is_snoozed: bool = False
+) -> Narrowing:
+    """What these rules need to know. Two queries where one names a provider or some are snoozed, one where one names a
+    cause.
+    """
     rules = list(rules)
     with_causes = [rule for rule in rules if rule.causes]
     grouping = grouping_of(environment) if with_causes else None
@@ -44,7 +48,7 @@ def narrowing_of(environment: str, rules: Iterable[NotificationRule], now: datet
         for rule in with_causes
         if grouping is not None
     }
-    is_about_providers = any(rule.providers for rule in rules)
+    is_about_providers = is_snoozed or any(rule.providers for rule in rules)
     return Narrowing(served=served(environment, now) if is_about_providers else {}, causes=parts)
 
 

@@ -40,6 +40,7 @@ from recovery_ops.control.capacity_words import customer_words
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.cursors import cursor_of
 from recovery_ops.control.escalations.about_outages import open_by_event, said_of
+from recovery_ops.control.marks import acts_and_snoozes
 from recovery_ops.control.notify.budgets import budget_rows, burn_alerts
 from recovery_ops.control.views.capacity_classes import CLASSES, by_class
 from recovery_ops.control.views.capacity_compared import compared
@@ -96,6 +97,7 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
     columns = _columns(request, environment, shown)
     asked = open_by_event(environment) if shown and columns.shows(_ASKED) else {}
     is_week = one_of(request.GET, "heat", ("week",)) == "week"
+    acts, snoozed = acts_and_snoozes(environment, window, now=now)
     open_burns, burns = burn_alerts(environment, start=window.start, end=window.end)
     reporting = queries.reporting_spans(environment, start=window.start, end=window.end)
     sums = queries.sums_per_bin(environment, start=window.start, end=window.end, reporting=reporting)
@@ -110,7 +112,8 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
             found, _newest_over(read, environment, now, bounds, holds_it=after is None and window.end >= now), now
         ),
         "heat": None if is_week else _heat(sums, window),
-        "classes": by_class(sums, found, window, environment),
+        "classes": by_class(sums, found, window, acts),
+        "snoozed": snoozed,
         "class_words": CLASSES,
         "week": week_of(environment, now=now) if is_week else None,
         "facets": list(_facets(request, narrowed, chosen)),

@@ -26,6 +26,7 @@ from recovery_ops.control.views.nothing import no_message
 from recovery_ops.control.views.resending import lines_of
 from recovery_ops.control.views.rule_begun import Begun, begun_from
 from recovery_ops.control.views.settings import Asking, answer, require, settings_page
+from recovery_ops.control.views.snoozing import snooze_lines
 from recovery_ops.rules.chains import parse_steps
 
 HERE = "notifications"
@@ -83,6 +84,7 @@ def notifications(request: HttpRequest, *, environment: str) -> HttpResponse:
     context = {
         "now": now,
         "channels": channels,
+        "snoozes": snooze_lines(environment, now),
         "rules": [_rule_line(one, held.get(one.pk), now) for one in rules],
         "chains": [_chain_line(one, names, now) for one in _live(EscalationChain, environment).order_by("name")],
         "deliveries": lines_of(newest[:_SHOWN]),

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.http import urlencode
 
 from events import queries
 from events.capacity.asking import events_going_on
@@ -20,7 +21,7 @@ from events.pages import fragment_of, render_page
 from events.window import PRESETS, window_in
 from events.wording import bins_text
 from recovery_ops.control.actions import words_of
-from recovery_ops.control.due import BEGINS_FOR, KEY, SNOOZE, Due, due_in, head_in
+from recovery_ops.control.due import BEGINS_FOR, KEY, NOTICES, SNOOZE, Due, due_in, head_in
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.answers import see_other
@@ -39,8 +40,8 @@ _NOUNS = {"forced_open": "Trip", "disabled": "Disable", "metrics_only": "Observe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """What ends by itself, and where to prolong it: an override, or by its `act` load that is "shed", a "key" or a
-    "snooze".
+    """What ends by itself, and where to prolong it: an override, or by its `act` load that is "shed", a "key", a
+    "snooze" of a question or one of "notices".
     """
 
     id: str
@@ -161,7 +162,7 @@ def endings(standing: Standing, *, before: datetime) -> Iterable[Ending]:
 
 
 def endings_due(due: Iterable[Due]) -> Iterable[Ending]:
-    """The keys that end, and the questions that come back."""
+    """The keys that end, and the questions and notices that come back."""
     for one in due:
         if one.kind == KEY:
             yield Ending(
@@ -186,4 +187,17 @@ def endings_due(due: Iterable[Due]) -> Iterable[Ending]:
                 href=reverse("escalation", args=[int(one.ref)]),
                 extend_href=f"{reverse('respond', args=['snooze'])}?number={one.ref}&back={reverse('overview')}",
                 act="snooze",
+            )
+        elif one.kind == NOTICES:
+            asked = urlencode({"provider": one.name, "back": reverse("overview")})
+            yield Ending(
+                id=f"notices-{one.ref}",
+                mode="half_open",
+                title=f"Snooze of notices of {one.name}",
+                by=f"{one.by}: {one.why}",
+                revision=None,
+                expires_at=one.at,
+                href=f"{reverse('notifications')}#snoozes-title",
+                extend_href=f"{reverse('snooze-notices')}?{asked}",
+                act="notices",
             )

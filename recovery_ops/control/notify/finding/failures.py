@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.db.models import Sum
 from django.urls import reverse
@@ -137,16 +138,23 @@ def _many(look: Look) -> Iterator[Occurrence]:
             continue
         counts = counting.of(rule)
         told = {one for one in look.open if one.startswith(f"failures {rule.pk} ")}
-        for name, count in sorted(counts.items()):
+        for name, counted in sorted(counts.items()):
             subject = f"failures {rule.pk} {name}"
-            if count < rule.failures:
+            if counted.count < rule.failures:
                 continue
             if subject not in told:
-                yield _many_of(rule, name, look, count, is_end=False)
+                yield _many_of(rule, name, look, counted, is_end=False)
             told.discard(subject)
         for subject in sorted(told):
             name = subject.split(" ", 2)[2]
-            yield _many_of(rule, name, look, counts.get(name, 0), is_end=True)
+            yield _many_of(rule, name, look, counts.get(name, _Counted()), is_end=True)
+
+
+class _Counted(NamedTuple):
+    """Failures, and the providers that they named."""
+
+    count: int = 0
+    providers: frozenset[str] = frozenset()
 
 
 class _Counting:
@@ -158,15 +166,16 @@ class _Counting:
         self._newest: dict[int, Counter[tuple[str, str]]] = {}
         self._grouping: Grouping | None = None
 
-    def of(self, rule: NotificationRule) -> Mapping[str, int]:
+    def of(self, rule: NotificationRule) -> Mapping[str, _Counted]:
         """What the rule counts, in its minutes."""
         named = self._causes_of(rule) if rule.causes else None
         counts = self._by_cause(rule.within_min) if rule.causes else self._by_operation(rule.within_min)
-        found: Counter[str] = Counter()
+        found: dict[str, _Counted] = {}
         for (name, provider), count in counts.items():
             fits = matches(rule.operation, name) if named is None else name in named
             if fits and (not rule.providers or is_of_providers(rule.providers, [provider])):
-                found[name] += count
+                before = found.get(name, _Counted())
+                found[name] = _Counted(before.count + count, before.providers | ({provider} - {""}))
         return found
 
     def _by_operation(self, minutes: int) -> Counter[tuple[str, str]]:
@@ -198,7 +207,7 @@ def _failures(environment: str, start: int, end: int) -> Counter[tuple[str, str]
     return Counter({(operation, provider): total for operation, provider, total in rows})
 
 
-def _many_of(rule: NotificationRule, name: str, look: Look, count: int, *, is_end: bool) -> Occurrence:
+def _many_of(rule: NotificationRule, name: str, look: Look, counted: _Counted, *, is_end: bool) -> Occurrence:
     span = count_text(rule.within_min, "minute")
     what = f"Cause {name}" if rule.causes else name
     fewer = f"{what} fails less often again"
@@ -209,12 +218,12 @@ def _many_of(rule: NotificationRule, name: str, look: Look, count: int, *, is_en
         phase=Phase.ENDED if is_end else Phase.BEGAN,
         severity=Severity.WARNING,
         at=look.now,
-        title=fewer if is_end else f"{what} failed {count:,} times in {span}",
-        text=f"{count:,} in the last {span}; the rule tells from {rule.failures:,}.",
+        title=fewer if is_end else f"{what} failed {counted.count:,} times in {span}",
+        text=f"{counted.count:,} in the last {span}; the rule tells from {rule.failures:,}.",
         path=reverse("failure", args=[name]) if rule.causes else reverse("failures"),
         triggers=frozenset() if is_end else frozenset({_MANY}),
         operation="" if rule.causes else name,
         causes=frozenset({name}) if rule.causes else frozenset(),
         rule=rule.pk,
-        providers=frozenset(rule.providers),  # it was counted for this rule alone
+        providers=counted.providers,
     )
