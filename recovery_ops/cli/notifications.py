@@ -15,12 +15,21 @@ _NOUNS = ("channel", "rule", "chain")
 
 def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     """The verb `notifications` and what can be done with it."""
-    notifications = verbs.add_parser("notifications", help="who is told what: list, log, test, resend, snooze, on, off")
+    notifications = verbs.add_parser("notifications", help="who is told what: list, log, test, digest, snooze …")
     words = notifications.add_subparsers(dest="word", required=True)
     add_paging(words.add_parser("list", help="channels, what they are told, and who is asked when"))
     log = words.add_parser("log", help="the newest messages, and what became of each")
     add_paging(log, 20)
     _acting(words.add_parser("test", help="send a channel something that says it is a test"))
+    digest = words.add_parser("digest", help="what a channel's digest would say now, and when; with --every set it")
+    digest.add_argument("number", type=int, help="of the channel")
+    digest.add_argument("--every", choices=("daily", "weekly", "never"))
+    digest.add_argument("--at", help="as 08:00")
+    digest.add_argument("--on", dest="weekday", type=int, choices=range(7), help="of a weekly one, from 0 for Monday")
+    digest.add_argument("--zone", help="such as Europe/Rome")
+    digest.add_argument("--calm", action=argparse.BooleanOptionalAction, help="one line also when nothing is down")
+    digest.add_argument("--reason", default="", help="at least 10 characters, kept in the audit log; to set it")
+    digest.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
     snooze = words.add_parser("snooze", help="hold back what rules tell of a provider, for a time")
     snooze.add_argument("provider")
     snooze.add_argument("--for", dest="expires_in_s", type=seconds, metavar="TIME", help="30m, 2h …; else 1h")
@@ -41,7 +50,9 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
         return _list(console, options, say)
     if options.word == "log":
         return _log(console, options, say)
-    body = {"reason": options.reason, "dry_run": options.dry_run}
+    body: dict[str, Any] = {"reason": options.reason, "dry_run": options.dry_run}
+    if options.word == "digest":
+        return _digest(console, options, body, say)
     if options.word == "test":
         found = console.ask("POST", f"{_PATH}/channels/{options.number}/test", body)
         say(
@@ -71,6 +82,24 @@ def _acting(one: argparse.ArgumentParser) -> None:
 def _add_why(one: argparse.ArgumentParser) -> None:
     one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
     one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+
+
+def _digest(console: Asking, options: argparse.Namespace, body: dict[str, Any], say: Say) -> int:
+    path = f"{_PATH}/channels/{options.number}/digest"
+    words = {"at": options.at, "weekday": options.weekday, "zone": options.zone, "tells_calm": options.calm}
+    words = {name: value for name, value in words.items() if value is not None}
+    if options.every is not None:
+        words["is_on"] = options.every != "never"
+        words |= {} if options.every == "never" else {"every": options.every}
+    if words:
+        console.ask("PUT", path, body | words)
+    found = console.ask("GET", path)
+    told = found["digest"]
+    is_on = told is not None and told["is_on"]
+    say(f"{told['every']} at {told['at']} {told['zone']}, next {told['next_at'][:16]} UTC" if is_on else "not told")
+    for line in (f"now: {found['now']['title']}", *(f"  {line}" for line in found["now"]["lines"])):
+        say(line)
+    return DONE
 
 
 def _snoozed(console: Asking, options: argparse.Namespace, body: dict[str, Any], say: Say) -> int:

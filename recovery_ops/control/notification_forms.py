@@ -10,11 +10,12 @@ from django import forms
 
 from recovery_ops.control.actions.notifying_checks import BOUNDS
 from recovery_ops.control.forms import DEFAULT_EXPIRY_S, EXPIRIES
-from recovery_ops.control.models import Channel, EscalationChain, NotificationRule
+from recovery_ops.control.models import Channel, Digest, EscalationChain, NotificationRule
 from recovery_ops.control.notify.people import called
 from recovery_ops.control.notify.triggers import TRIGGERS
 from recovery_ops.control.settings_forms import SettingForm
 from recovery_ops.rules.chains import EVERYBODY
+from recovery_ops.rules.digests import WEEKDAYS
 from recovery_ops.rules.telling import Severity
 
 CHAIN_ROWS = 6
@@ -231,6 +232,31 @@ class ChainForm(SettingForm):
                 person = self.cleaned_data.get(f"person_{place}", "")
                 found.append({"after_s": after_min * 60, "channel": channel, "person": person})
         return found
+
+
+class DigestForm(SettingForm):
+    """When a channel is told what is down."""
+
+    every = forms.ChoiceField(choices=Digest.EVERY, initial="daily")
+    weekday = forms.TypedChoiceField(
+        choices=[(number, name.capitalize()) for number, name in enumerate(WEEKDAYS)],
+        coerce=int,
+        initial=0,
+        label="On",
+        help_text="Of a weekly one.",
+    )
+    at = forms.TimeField(initial="08:00", label="At", widget=forms.TimeInput(attrs={"type": "time"}, format="%H:%M"))
+    zone = forms.CharField(max_length=64, initial="UTC", label="Time zone", help_text="Such as Europe/Rome.")
+    tells_calm = forms.BooleanField(required=False, label="One line also when nothing is down")
+    is_on = forms.BooleanField(required=False, initial=True, label="Switched on")
+    version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, digest: Digest | None = None, **kwargs: Any) -> None:
+        shown: dict[str, Any] = {"version": 0}
+        if digest is not None:
+            shown = {name: getattr(digest, name) for name in self.base_fields if hasattr(digest, name)}
+        kwargs["initial"] = {**shown, **kwargs.get("initial", {})}
+        super().__init__(*args, **kwargs)
 
 
 class ReasonOnlyForm(SettingForm):

@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
-from recovery_ops.control.views import chains, notifications, resending, snoozing
+from recovery_ops.control.views import chains, digests, notifications, resending, snoozing
 
 Page = Callable[..., HttpResponse]
 _HOME = "settings/notifications"
@@ -26,6 +26,7 @@ def pages(seeing: Callable[[Page], Page]) -> list[URLPattern]:
         path(f"{_HOME}/channels/new/<str:kind>", seeing(notifications.new_channel), name="new-channel"),
         path(f"{_HOME}/channels/<int:number>", seeing(notifications.edit_channel), name="edit-channel"),
         path(f"{_HOME}/channels/<int:number>/test", seeing(notifications.test_channel), name="test-channel"),
+        path(f"{_HOME}/channels/<int:number>/digest", seeing(digests.digest), name="channel-digest"),
         path(f"{_HOME}/channels/<int:number>/remove", seeing(notifications.remove_channel), name="remove-channel"),
         path(f"{_HOME}/rules/new", seeing(notifications.new_rule), name="new-notification-rule"),
         path(f"{_HOME}/rules/<int:number>", seeing(notifications.edit_rule), name="edit-notification-rule"),

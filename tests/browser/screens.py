@@ -122,6 +122,8 @@ OFFICE_FORMS = {
     "new chain": "/settings/notifications/chains/new",
     "chain": "/settings/notifications/chains/1",
     "log of messages": "/settings/notifications/log",
+    "digest of a channel": "/settings/notifications/channels/1/digest",
+    "snooze notices": "/settings/notifications/snoozes/new",
     "send a message again": "/settings/notifications/log/1/again",
     "replace a key": "/settings/keys/{prefix}/replace",
     "revoke a key": "/settings/keys/{prefix}/revoke",

@@ -166,6 +166,7 @@ PAST = {
     "channel.test": "tested",
     "channel.remove": "removed",
     "delivery.resend": "sent again",
+    "digest.save": "set",
     "notices.snooze": "snoozed",
     "notices.lift": "lifted the snooze of",
     "rule.save": "set up",

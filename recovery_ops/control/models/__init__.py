@@ -17,6 +17,7 @@ from recovery_ops.control.models.bases import (
 )
 from recovery_ops.control.models.beats import Beat
 from recovery_ops.control.models.capacity import CapacityNote
+from recovery_ops.control.models.digests import Digest
 from recovery_ops.control.models.escalations import (
     Escalation,
     EscalationLook,
@@ -82,6 +83,7 @@ __all__ = [
     "Channel",
     "DefaultView",
     "Delivery",
+    "Digest",
     "EnvironmentRules",
     "Escalation",
     "EscalationChain",

@@ -18,6 +18,7 @@ from events.wording import count_text
 from recovery_ops.control.models import Channel, Delivery, NoticeSnooze, Notification, NotificationRule
 from recovery_ops.control.models.notifying import EVENT_CHARS, TEXT_CHARS, TITLE_CHARS
 from recovery_ops.control.notify import chains, requesters
+from recovery_ops.control.notify.digests import digests_on, tell_digests
 from recovery_ops.control.notify.finding import occurrences
 from recovery_ops.control.notify.fitting import is_for, narrowing_of
 from recovery_ops.control.notify.looking import look_lock
@@ -37,12 +38,14 @@ def tell(environment: str, now: datetime) -> int:
     """Look at one environment; return how many messages were made. May be lost, doubled, or run by many at once."""
     rules = list(_rules(environment))
     has_chain, mail = chains.any_on(environment), requesters.mail_to_people(environment)
-    if not rules and not has_chain and mail is None:
+    digests = digests_on(environment)
+    if not rules and not has_chain and mail is None and not digests:
         return 0
     with transaction.atomic():
         look_lock(environment, now)
         made = chains.ask(environment, now) if has_chain else 0
         made += requesters.tell_requesters(mail, now) if mail is not None else 0
+        made += tell_digests(digests, now) if digests else 0
         if rules:
             _note(environment, rules, now)
             made += _make(environment, rules, now)

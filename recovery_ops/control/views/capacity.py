@@ -97,7 +97,6 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
     columns = _columns(request, environment, shown)
     asked = open_by_event(environment) if shown and columns.shows(_ASKED) else {}
     is_week = one_of(request.GET, "heat", ("week",)) == "week"
-    acts, snoozed = acts_and_snoozes(environment, window, now=now)
     open_burns, burns = burn_alerts(environment, start=window.start, end=window.end)
     reporting = queries.reporting_spans(environment, start=window.start, end=window.end)
     sums = queries.sums_per_bin(environment, start=window.start, end=window.end, reporting=reporting)
@@ -112,8 +111,7 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
             found, _newest_over(read, environment, now, bounds, holds_it=after is None and window.end >= now), now
         ),
         "heat": None if is_week else _heat(sums, window),
-        "classes": by_class(sums, found, window, acts),
-        "snoozed": snoozed,
+        **_beside(sums, found, window, environment, now),
         "class_words": CLASSES,
         "week": week_of(environment, now=now) if is_week else None,
         "facets": list(_facets(request, narrowed, chosen)),
@@ -129,6 +127,14 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
         "file_columns": _COLUMNS,
     }
     return render_page(request, "control/capacity", context)
+
+
+def _beside(
+    sums: Sums, found: Sequence[CapacityEventRow], window: Window, environment: str, now: datetime
+) -> dict[str, object]:
+    """The failures by class with what people did, and whose notices are held back. One query."""
+    acts, snoozed = acts_and_snoozes(environment, window, now=now)
+    return {"classes": by_class(sums, found, window, acts), "snoozed": snoozed}
 
 
 def _empty(

@@ -87,7 +87,7 @@ def notifications(request: HttpRequest, *, environment: str) -> HttpResponse:
         "snoozes": snooze_lines(environment, now),
         "rules": [_rule_line(one, held.get(one.pk), now) for one in rules],
         "chains": [_chain_line(one, names, now) for one in _live(EscalationChain, environment).order_by("name")],
-        "deliveries": lines_of(newest[:_SHOWN]),
+        "deliveries": lines_of(list(newest[:_SHOWN])),
         "kinds": KIND_WORDS.items(),
         "sentence": _sentence(channels, len(rules)),
     }
@@ -299,13 +299,19 @@ def _found(model: Any, environment: str, number: int) -> Any:
 
 
 def _channels(environment: str, now: datetime) -> list[ChannelLine]:
-    found = _live(Channel, environment).annotate(
-        sent_at=Max("deliveries__ended_at", filter=Q(deliveries__state=Delivery.SENT)),
-        waiting=Count("deliveries", filter=Q(deliveries__state__in=Delivery.UNFINISHED)),
-        failed=Count(
-            "deliveries",
-            filter=Q(deliveries__state__in=(Delivery.FAILED, Delivery.UNKNOWN), deliveries__made_at__gte=now - _LATELY),
-        ),
+    found = (
+        _live(Channel, environment)
+        .select_related("digest")
+        .annotate(
+            sent_at=Max("deliveries__ended_at", filter=Q(deliveries__state=Delivery.SENT)),
+            waiting=Count("deliveries", filter=Q(deliveries__state__in=Delivery.UNFINISHED)),
+            failed=Count(
+                "deliveries",
+                filter=Q(
+                    deliveries__state__in=(Delivery.FAILED, Delivery.UNKNOWN), deliveries__made_at__gte=now - _LATELY
+                ),
+            ),
+        )
     )
     return [
         ChannelLine(one=one, sent_at=one.sent_at, waiting=one.waiting, failed=one.failed)

@@ -140,7 +140,7 @@ def _many(look: Look) -> Iterator[Occurrence]:
         told = {one for one in look.open if one.startswith(f"failures {rule.pk} ")}
         for name, counted in sorted(counts.items()):
             subject = f"failures {rule.pk} {name}"
-            if counted.count < rule.failures:
+            if counted.number < rule.failures:
                 continue
             if subject not in told:
                 yield _many_of(rule, name, look, counted, is_end=False)
@@ -153,7 +153,7 @@ def _many(look: Look) -> Iterator[Occurrence]:
 class _Counted(NamedTuple):
     """Failures, and the providers that they named."""
 
-    count: int = 0
+    number: int = 0
     providers: frozenset[str] = frozenset()
 
 
@@ -175,7 +175,7 @@ class _Counting:
             fits = matches(rule.operation, name) if named is None else name in named
             if fits and (not rule.providers or is_of_providers(rule.providers, [provider])):
                 before = found.get(name, _Counted())
-                found[name] = _Counted(before.count + count, before.providers | ({provider} - {""}))
+                found[name] = _Counted(before.number + count, before.providers | ({provider} - {""}))
         return found
 
     def _by_operation(self, minutes: int) -> Counter[tuple[str, str]]:
@@ -218,8 +218,8 @@ def _many_of(rule: NotificationRule, name: str, look: Look, counted: _Counted, *
         phase=Phase.ENDED if is_end else Phase.BEGAN,
         severity=Severity.WARNING,
         at=look.now,
-        title=fewer if is_end else f"{what} failed {counted.count:,} times in {span}",
-        text=f"{counted.count:,} in the last {span}; the rule tells from {rule.failures:,}.",
+        title=fewer if is_end else f"{what} failed {counted.number:,} times in {span}",
+        text=f"{counted.number:,} in the last {span}; the rule tells from {rule.failures:,}.",
         path=reverse("failure", args=[name]) if rule.causes else reverse("failures"),
         triggers=frozenset() if is_end else frozenset({_MANY}),
         operation="" if rule.causes else name,
