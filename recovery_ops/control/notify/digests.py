@@ -183,13 +183,13 @@ def _of_breakers(rows: Sequence[BreakerRow], snapshot: Snapshot, now: datetime) 
         worst = row.worst or State.OPEN
         override = held.get(row.name) if worst is State.FORCED_OPEN else None
         where = f"on {row.counts.get(worst, 0)} of {row.instances}"
-        lines.append(f"{row.name} is {worst.replace('_', ' ')} {where}{_held_by(override)}.")
+        lines.append(f"{row.name} is {worst.replace('_', ' ')} {where}{_held_by(override)}")
     return lines
 
 
 def _held_by(override: Override | None) -> str:
     if override is None:
-        return ""
+        return "."
     until = datetime.fromtimestamp(override.expires_at, UTC)
     return f", until {until:%Y-%m-%d %H:%M} UTC, by {override.by}: “{override.reason}”"
 

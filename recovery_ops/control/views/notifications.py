@@ -330,8 +330,9 @@ def _sentence(channels: Sequence[ChannelLine], rules: int) -> str:
 
 
 def _rule_line(one: NotificationRule, held: int | None, now: datetime) -> RuleLine:
+    what = "a cause" if one.causes else "an operation"
     words = {
-        "failures_many": f"{one.failures:,} failures of an operation in {count_text(one.within_min, 'minute')}",
+        "failures_many": f"{one.failures:,} failures of {what} in {count_text(one.within_min, 'minute')}",
         "override_expiring": f"overrides that end within {count_text(one.expiry_lead_min, 'minute')}",
     }
     tells = [words.get(name, BRIEFLY[name]) for name in TRIGGERS if name in one.triggers]
