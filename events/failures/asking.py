@@ -32,6 +32,8 @@ from recovery_ops.rules.words import Category
 from recovery_ops.wire import names
 
 READ = 2_000
+COUNTED_MOST = 5_000
+"""So many of the newest failures are counted by cause, and no more."""
 SHOWN = 50
 BINS = 24
 _FINGERPRINT = names.attribute_of(FailureClassified, "fingerprint")
@@ -168,6 +170,14 @@ def newest_marked(
             at = from_us(at_us)
             found[name] = Marked(name, category or Category.UNKNOWN.value, operation, at, at)
     return found
+
+
+def counts_lately(
+    environment: str, *, start: datetime, end: datetime, grouping: Grouping = AS_SENT
+) -> Counter[tuple[str, str]]:
+    """Failures by cause and provider, of the newest in [start, end). One query; index `fact_by_event`."""
+    newest = _failures(environment, start, end).order_by("-at_us", "-id").values_list(*KINDS)[:COUNTED_MOST]
+    return Counter((cause_of(grouping, *kind), kind[3]) for kind in newest)
 
 
 def is_unnamed(fingerprint: str) -> bool:

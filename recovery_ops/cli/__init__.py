@@ -233,7 +233,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     keys.add_words(verbs, _seconds)
     learning.add_words(verbs)
     masking.add_words(verbs)
-    notifications.add_words(verbs)
+    notifications.add_words(verbs, _seconds)
     ramps.add_words(verbs)
     runbooks.add_words(verbs)
     runs.add_words(verbs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,14 +13,31 @@ _PATH = "/api/v1/notifications"
 _NOUNS = ("channel", "rule", "chain")
 
 
-def add_words(verbs: Any) -> None:
+def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     """The verb `notifications` and what can be done with it."""
-    notifications = verbs.add_parser("notifications", help="who is told what: list, log, test, on, off")
+    notifications = verbs.add_parser("notifications", help="who is told what: list, log, test, digest, snooze …")
     words = notifications.add_subparsers(dest="word", required=True)
     add_paging(words.add_parser("list", help="channels, what they are told, and who is asked when"))
     log = words.add_parser("log", help="the newest messages, and what became of each")
     add_paging(log, 20)
     _acting(words.add_parser("test", help="send a channel something that says it is a test"))
+    digest = words.add_parser("digest", help="what a channel's digest would say now, and when; with --every set it")
+    digest.add_argument("number", type=int, help="of the channel")
+    digest.add_argument("--every", choices=("daily", "weekly", "never"))
+    digest.add_argument("--at", help="as 08:00")
+    digest.add_argument("--on", dest="weekday", type=int, choices=range(7), help="of a weekly one, from 0 for Monday")
+    digest.add_argument("--zone", help="such as Europe/Rome")
+    digest.add_argument("--calm", action=argparse.BooleanOptionalAction, help="one line also when nothing is down")
+    digest.add_argument("--reason", default="", help="at least 10 characters, kept in the audit log; to set it")
+    digest.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+    snooze = words.add_parser("snooze", help="hold back what rules tell of a provider, for a time")
+    snooze.add_argument("provider")
+    snooze.add_argument("--for", dest="expires_in_s", type=seconds, metavar="TIME", help="30m, 2h …; else 1h")
+    _add_why(snooze)
+    _acting(words.add_parser("lift", help="tell of a provider again, and of what was held back"))
+    resend = words.add_parser("resend", help="send again what was not delivered, as a new message that says so")
+    resend.add_argument("--may-arrive-twice", action="store_true", help="for one in doubt: it may have arrived")
+    _acting(resend)
     for word, brief in (("on", "switch one on"), ("off", "switch one off; what it is stays")):
         one = words.add_parser(word, help=brief)
         one.add_argument("noun", choices=_NOUNS)
@@ -33,12 +50,22 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
         return _list(console, options, say)
     if options.word == "log":
         return _log(console, options, say)
-    body = {"reason": options.reason, "dry_run": options.dry_run}
+    body: dict[str, Any] = {"reason": options.reason, "dry_run": options.dry_run}
+    if options.word == "digest":
+        return _digest(console, options, body, say)
     if options.word == "test":
         found = console.ask("POST", f"{_PATH}/channels/{options.number}/test", body)
         say(
             f"A test {'would go' if found['dry_run'] else 'is on its way'}; `notifications log` says what became of it."
         )
+        return DONE
+    if options.word in ("snooze", "lift"):
+        return _snoozed(console, options, body, say)
+    if options.word == "resend":
+        body["may_arrive_twice"] = options.may_arrive_twice
+        found = console.ask("POST", f"{_PATH}/deliveries/{options.number}/resend", body)
+        again = "would be sent again" if found["dry_run"] else f"is sent again as message {found['delivery']['number']}"
+        say(f"Message {options.number} {again}; `notifications log` says what became of it.")
         return DONE
     body["is_on"] = options.word == "on"
     found = console.ask("PATCH", f"{_PATH}/{options.noun}s/{options.number}", body)
@@ -49,13 +76,53 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _acting(one: argparse.ArgumentParser) -> None:
     one.add_argument("number", type=int)
+    _add_why(one)
+
+
+def _add_why(one: argparse.ArgumentParser) -> None:
     one.add_argument("--reason", required=True, help="at least 10 characters, kept in the audit log")
     one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
+
+
+def _digest(console: Asking, options: argparse.Namespace, body: dict[str, Any], say: Say) -> int:
+    path = f"{_PATH}/channels/{options.number}/digest"
+    words = {"at": options.at, "weekday": options.weekday, "zone": options.zone, "tells_calm": options.calm}
+    words = {name: value for name, value in words.items() if value is not None}
+    if options.every is not None:
+        words["is_on"] = options.every != "never"
+        words |= {} if options.every == "never" else {"every": options.every}
+    if words:
+        console.ask("PUT", path, body | words)
+    found = console.ask("GET", path)
+    told = found["digest"]
+    is_on = told is not None and told["is_on"]
+    say(f"{told['every']} at {told['at']} {told['zone']}, next {told['next_at'][:16]} UTC" if is_on else "not told")
+    for line in (f"now: {found['now']['title']}", *(f"  {line}" for line in found["now"]["lines"])):
+        say(line)
+    return DONE
+
+
+def _snoozed(console: Asking, options: argparse.Namespace, body: dict[str, Any], say: Say) -> int:
+    if options.word == "lift":
+        found = console.ask("POST", f"{_PATH}/snoozes/{options.number}/lift", body)
+        told = found["snooze"]
+        said = f"notices of {told['provider']} are told again, and of what was held back: {told['held']}"
+    else:
+        body["provider"] = options.provider
+        if options.expires_in_s is not None:
+            body["expires_in_s"] = options.expires_in_s
+        found = console.ask("POST", f"{_PATH}/snoozes", body)
+        said = f"notices of {options.provider} are snoozed until {found['snooze']['expires_at'][:19]} UTC"
+    say(f"{said}{' (nothing was changed)' if found['dry_run'] else ''}")
+    return DONE
 
 
 def _list(console: Asking, options: argparse.Namespace, say: Say) -> int:
     for noun in _NOUNS:
         say_rows(console, f"{_PATH}/{noun}s", f"{noun}s", options, partial(_lines, noun), say)
+    for one in console.ask("GET", f"{_PATH}/snoozes")["snoozes"]:
+        until, why = one["expires_at"][:19], f"{one['by']}: {one['reason']}"
+        say(f"snooze {one['number']} of {one['provider']} until {until} UTC, {one['held']} held back, {why}")
     return DONE
 
 
@@ -70,7 +137,10 @@ def _log(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _delivery(one: Mapping[str, Any]) -> list[str]:
     why = f": {one['problem']}" if one["problem"] else ""
-    return [f"{one['made_at']} {one['state']} channel {one['channel']} “{one['title']}”{why}"]
+    again = f", sent again as {one['repeated_by']}" if one["repeated_by"] else ""
+    repeats = f", for {one['repeats']}" if one["repeats"] else ""
+    told = f"{one['made_at']} {one['number']} {one['state']} channel {one['channel']} “{one['title']}”"
+    return [f"{told}{repeats}{why}{again}"]
 
 
 def _line(noun: str, one: Mapping[str, Any]) -> str:
@@ -78,5 +148,8 @@ def _line(noun: str, one: Mapping[str, Any]) -> str:
     if noun == "channel":
         return f"channel {one['number']} {one['name']} ({one['kind']}, {one['leads_to']}){off}"
     if noun == "rule":
-        return f"rule {one['number']} {one['name']} tells channel {one['channel']} {', '.join(one['triggers'])}{off}"
+        about = [f"cause {cause}" for cause in one["causes"]] + [f"provider {name}" for name in one["providers"]]
+        only = f", only {', '.join(about)}" if about else ""
+        tells = f"tells channel {one['channel']} {', '.join(one['triggers'])}"
+        return f"rule {one['number']} {one['name']} {tells}{only}{off}"
     return f"chain {one['number']} of queue {one['name']}{off}"

@@ -1,5 +1,5 @@
-"""What an overview tells beside the facts: keys that end, questions that were asked or come back, causes that are new
-or back.
+"""What an overview tells beside the facts: keys that end, questions that were asked or come back, notices that are
+held back, causes that are new or back.
 
 With it comes the hash at the end of the audit log, which tells whether what is desired has to be read anew.
 """
@@ -21,6 +21,7 @@ from recovery_ops.control.models import (
     Channel,
     Escalation,
     FailureCase,
+    NoticeSnooze,
     NotifyLook,
     PolicyRelease,
     SeenFailure,
@@ -31,6 +32,7 @@ SNOOZES_AHEAD = timedelta(hours=24)
 NEW_FOR = timedelta(hours=1)
 MOST = 2_000
 HEAD, LOOKED, KEY, SNOOZE, REGRESSED = "0 head", "0 looked", "1 key", "2 snooze", "3 regressed"
+NOTICES = "2 snooze of notices"
 FAILED, RELEASED, CHANNEL = "0 failed", "0 released", "1 channel"
 NEW, ASKED = "4 new", "5 asked"
 """In the order in which they are read: what there may be most of stands last."""
@@ -54,16 +56,17 @@ class Due(NamedTuple):
 def due_in(
     environment: str, *, now: datetime, since: datetime | None = None, wants_beginnings: bool = False
 ) -> list[Due]:
-    """Keys that end within a week, questions that come back within a day, causes that are back, and those of the last
-    hour that were never seen before, as far as a notification rule asks for such (`LOOKED` says when it was looked);
-    before them the end of the audit log. With `since`, those new from then on, and the questions that were asked from
-    then on; with `wants_beginnings`, whether any call failed within a week, and whether there is a policy and a channel
-    of one's own. At most 2,000, so that the last kinds may not be whole (`is_cut`). One query.
+    """Keys that end within a week, questions and notices that come back within a day, causes that are back, and those
+    of the last hour that were never seen before, as far as a notification rule asks for such (`LOOKED` says when it was
+    looked); before them the end of the audit log. With `since`, those new from then on, and the questions that were
+    asked from then on; with `wants_beginnings`, whether any call failed within a week, and whether there is a policy
+    and a channel of one's own. At most 2,000, so that the last kinds may not be whole (`is_cut`). One query.
     """
     since = now if since is None else since
     end = AuditHead.objects.filter(environment=environment)
     keys = AgentKey.objects.filter(environment=environment, revoked_at=None, expires_at__gt=now)
     asleep = Escalation.objects.filter(environment=environment, resolved_at=None, snoozed_until__gt=now)
+    quiet = NoticeSnooze.objects.in_force(environment, now)
     back = FailureCase.objects.filter(environment=environment, state=FailureCase.REGRESSED)
     new = SeenFailure.objects.filter(environment=environment, first_at__gt=min(since, now - NEW_FOR), first_at__lte=now)
     looked = NotifyLook.objects.filter(environment=environment, failures_at__gt=now - _LOOKED_WITHIN)
@@ -74,6 +77,13 @@ def due_in(
         _told(keys.filter(expires_at__lt=now + KEYS_AHEAD), KEY, F("expires_at"), ref="prefix", name="name"),
         _told(
             asleep.filter(snoozed_until__lt=now + SNOOZES_AHEAD), SNOOZE, F("snoozed_until"), ref="id", name="operation"
+        ),
+        _told(
+            *(quiet.filter(expires_at__lt=now + SNOOZES_AHEAD), NOTICES, F("expires_at")),
+            ref="id",
+            name="provider",
+            by="by",
+            why="reason",
         ),
         _told(back, REGRESSED, F("decided_at"), ref="fingerprint", by="decided_by", why="reason"),
         _told(new, NEW, F("first_at"), ref="fingerprint"),

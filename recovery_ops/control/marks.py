@@ -16,7 +16,16 @@ from events.timelines import Kind, Mark
 from events.timelines.narrowing import EVERY, Narrow
 from events.window import Window
 from recovery_ops.control.actions import words_of
-from recovery_ops.control.models import Annotation, Escalation, LoadShed, Override, PolicyRelease, PolicyRollout, Reset
+from recovery_ops.control.models import (
+    Annotation,
+    Escalation,
+    LoadShed,
+    NoticeSnooze,
+    Override,
+    PolicyRelease,
+    PolicyRollout,
+    Reset,
+)
 from recovery_ops.rules.scope import ANY, Place, Scope
 
 MOST = 500
@@ -24,6 +33,7 @@ MOST = 500
 
 _TEXT, _MOMENT = CharField(), DateTimeField()
 _KIND = {"until": _MOMENT}
+_SNOOZED = "snoozed"
 
 
 class _Row(NamedTuple):
@@ -71,6 +81,32 @@ def acts_in(environment: str, window: Window, breaker: str, narrow: Narrow = EVE
     rows = first.union(*others, all=True).order_by("-told_at")[:MOST]
     acts = map(_Row._make, rows)
     return [_mark(act, window) for act in acts if not breaker or _concerns(act, breaker)]
+
+
+class Snoozed(NamedTuple):
+    """A provider whose notices are held back now: by the snooze of which number, by whom, why, and until when."""
+
+    number: int
+    provider: str
+    by: str
+    why: str
+    until: datetime
+
+
+def acts_and_snoozes(environment: str, window: Window, *, now: datetime) -> tuple[list[Mark], list[Snoozed]]:
+    """What was done in a window, and whose notices are held back now, whatever the window. One query."""
+    held: QuerySet[Any, Any] = NoticeSnooze.objects.in_force(environment, now).order_by()
+    said = {"ref": F("id"), "operation": F("provider"), "by": F("by"), "why": F("reason"), "until": F("expires_at")}
+    others = (_acts(kind, environment, window, what, at, told) for kind, what, at, told in _ARMS)
+    # By their ends, which are to come, they stand before all that was done.
+    rows = _columns(held, _SNOOZED, "expires_at", said).union(*others, all=True).order_by("-told_at")[:MOST]
+    acts = [_Row._make(row) for row in rows]
+    snoozed = [
+        Snoozed(int(act.ref), act.operation, act.by, act.why, act.until or act.at)
+        for act in acts
+        if act.what == _SNOOZED
+    ]
+    return [_mark(act, window) for act in acts if act.what != _SNOOZED], snoozed[::-1]
 
 
 def _deployed(told: Deployment) -> Mark:
@@ -125,10 +161,16 @@ def _acts(
         found = found.filter(removed_at=None)
     if kind in _PLANNED_AHEAD:  # called off before it began, it never held: only the audit log tells of it
         found = found.exclude(ended_at__lt=F("starts_at"))
+    if kind is Annotation:
+        until = Case(When(lasts=True, then=Coalesce(F("until"), Value(window.end, output_field=_MOMENT))))
+        said = {**said, "until": until}
+    return _columns(found, what, at, said)
+
+
+def _columns(found: QuerySet[Any, Any], what: str, at: str, said: Mapping[str, Any]) -> QuerySet[Any, Any]:
+    """The rows of one table in the columns of `_Row`."""
     told: dict[str, Any] = {"at": F(at), "what": Value(what), **dict.fromkeys(_Row._fields[2:], Value(""))}
     told |= {"until": Value(None), **said}
-    if kind is Annotation:
-        told["until"] = Case(When(lasts=True, then=Coalesce(F("until"), Value(window.end, output_field=_MOMENT))))
     columns: dict[str, Any] = {
         f"told_{name}": Cast(value, _KIND.get(name, _TEXT)) for name, value in told.items() if name != "at"
     }

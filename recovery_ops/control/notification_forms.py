@@ -9,11 +9,13 @@ from typing import Any
 from django import forms
 
 from recovery_ops.control.actions.notifying_checks import BOUNDS
-from recovery_ops.control.models import Channel, EscalationChain, NotificationRule
+from recovery_ops.control.forms import DEFAULT_EXPIRY_S, EXPIRIES
+from recovery_ops.control.models import Channel, Digest, EscalationChain, NotificationRule
 from recovery_ops.control.notify.people import called
 from recovery_ops.control.notify.triggers import TRIGGERS
 from recovery_ops.control.settings_forms import SettingForm
 from recovery_ops.rules.chains import EVERYBODY
+from recovery_ops.rules.digests import WEEKDAYS
 from recovery_ops.rules.telling import Severity
 
 CHAIN_ROWS = 6
@@ -78,6 +80,24 @@ class ChannelForm(SettingForm):
             del self.fields["secret"]
 
 
+class NamesField(forms.CharField):
+    """Names, one a line or apart by commas; a list of them when it is read and when it is shown."""
+
+    widget = forms.Textarea(attrs={"rows": 2, "spellcheck": "false"})
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(required=False, max_length=10_000, **kwargs)
+
+    def prepare_value(self, value: Any) -> Any:
+        """One a line."""
+        return "\n".join(value) if isinstance(value, list | tuple) else value
+
+    def clean(self, value: Any) -> Any:
+        """Each once, in their order."""
+        said = super().clean(value)
+        return list(dict.fromkeys(one.strip() for line in said.splitlines() for one in line.split(",") if one.strip()))
+
+
 class RuleForm(SettingForm):
     """What one channel is told, about what, and when it is quiet."""
 
@@ -93,6 +113,15 @@ class RuleForm(SettingForm):
     operation = forms.CharField(max_length=200, initial="*", help_text="A name, or a pattern with * in it.")
     queue = forms.CharField(
         max_length=200, initial="*", label="Queue of escalations", help_text="A name, or a pattern with * in it."
+    )
+    causes = NamesField(
+        label="Causes of failures",
+        help_text="Their fingerprints, one a line; empty: every one. With some, choose only what can be about one.",
+    )
+    providers = NamesField(
+        label="Providers",
+        help_text="Names, or patterns with * in them, one a line; empty: every one. An operation is of those whose "
+        "calls of the last day named them.",
     )
     least_severity = forms.ChoiceField(choices=_SEVERITIES, initial="info", label="From severity")
     failures = forms.IntegerField(initial=100)
@@ -205,8 +234,51 @@ class ChainForm(SettingForm):
         return found
 
 
+class DigestForm(SettingForm):
+    """When a channel is told what is down."""
+
+    every = forms.ChoiceField(choices=Digest.EVERY, initial="daily")
+    weekday = forms.TypedChoiceField(
+        choices=[(number, name.capitalize()) for number, name in enumerate(WEEKDAYS)],
+        coerce=int,
+        initial=0,
+        label="On",
+        help_text="Of a weekly one.",
+    )
+    at = forms.TimeField(initial="08:00", label="At", widget=forms.TimeInput(attrs={"type": "time"}, format="%H:%M"))
+    zone = forms.CharField(max_length=64, initial="UTC", label="Time zone", help_text="Such as Europe/Rome.")
+    tells_calm = forms.BooleanField(required=False, label="One line also when nothing is down")
+    is_on = forms.BooleanField(required=False, initial=True, label="Switched on")
+    version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, digest: Digest | None = None, **kwargs: Any) -> None:
+        shown: dict[str, Any] = {"version": 0}
+        if digest is not None:
+            shown = {name: getattr(digest, name) for name in self.base_fields if hasattr(digest, name)}
+        kwargs["initial"] = {**shown, **kwargs.get("initial", {})}
+        super().__init__(*args, **kwargs)
+
+
 class ReasonOnlyForm(SettingForm):
     """An act that needs no more than a reason."""
+
+
+class SnoozeForm(SettingForm):
+    """Whose notices are held back, and for how long."""
+
+    provider = forms.ChoiceField(
+        error_messages={
+            "required": "Choose a provider.",
+            "invalid_choice": "No call of the last day named this provider.",
+        }
+    )
+    expires_in_s = forms.TypedChoiceField(choices=EXPIRIES, coerce=int, initial=DEFAULT_EXPIRY_S, label="It lasts")
+
+    def __init__(self, *args: Any, providers: Iterable[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["provider"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101  # declared above
+        field.choices = [(name, name) for name in providers]
 
 
 class TestingForm(ReasonOnlyForm):
@@ -215,3 +287,12 @@ class TestingForm(ReasonOnlyForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs["initial"] = {"reason": "Testing whether messages arrive.", **kwargs.get("initial", {})}
         super().__init__(*args, **kwargs)
+
+
+class DoubtForm(ReasonOnlyForm):
+    """A message in doubt that is sent again: whoever asks for it knows what that may mean."""
+
+    may_arrive_twice = forms.BooleanField(
+        label="It may have arrived, and then arrives twice",
+        error_messages={"required": "Say that you know: nobody can tell whether it arrived."},
+    )

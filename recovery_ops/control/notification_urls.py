@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
-from recovery_ops.control.views import chains, notifications
+from recovery_ops.control.views import chains, digests, notifications, resending, snoozing
 
 Page = Callable[..., HttpResponse]
 _HOME = "settings/notifications"
@@ -20,9 +20,13 @@ def pages(seeing: Callable[[Page], Page]) -> list[URLPattern]:
         path(_HOME, seeing(notifications.notifications), name="notifications"),
         path(f"{_HOME}/", RedirectView.as_view(pattern_name="notifications")),
         path(f"{_HOME}/log", seeing(notifications.log), name="notification-log"),
+        path(f"{_HOME}/log/<int:number>/again", seeing(resending.resend), name="resend-delivery"),
+        path(f"{_HOME}/snoozes/new", seeing(snoozing.snooze), name="snooze-notices"),
+        path(f"{_HOME}/snoozes/<int:number>/lift", seeing(snoozing.lift_snooze), name="lift-snooze"),
         path(f"{_HOME}/channels/new/<str:kind>", seeing(notifications.new_channel), name="new-channel"),
         path(f"{_HOME}/channels/<int:number>", seeing(notifications.edit_channel), name="edit-channel"),
         path(f"{_HOME}/channels/<int:number>/test", seeing(notifications.test_channel), name="test-channel"),
+        path(f"{_HOME}/channels/<int:number>/digest", seeing(digests.digest), name="channel-digest"),
         path(f"{_HOME}/channels/<int:number>/remove", seeing(notifications.remove_channel), name="remove-channel"),
         path(f"{_HOME}/rules/new", seeing(notifications.new_rule), name="new-notification-rule"),
         path(f"{_HOME}/rules/<int:number>", seeing(notifications.edit_rule), name="edit-notification-rule"),

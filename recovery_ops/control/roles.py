@@ -46,6 +46,7 @@ LEAST_ROLE: dict[str, Role] = {
     "abort": Role.OPERATOR,  # have a run called off, and take that back
     "retire": Role.OPERATOR,  # say that an instance is gone: nothing waits for it any more
     "shed": Role.OPERATOR,  # let less important work fail fast for a time, prolong it and take it back
+    "snooze_notices": Role.OPERATOR,  # hold back what rules tell of a provider, for a time, and lift that
     "mend_intake": Role.OPERATOR,  # replay or drop what could not be taken in
     "edit_policy": Role.OPERATOR,  # one operation's knobs, live where the environment asks for no review
     "propose_policy": Role.OPERATOR,  # draft, edit, comment on and send to review
@@ -77,6 +78,7 @@ KEY_PERMISSIONS: dict[str, frozenset[str]] = {
             "abort",
             "shed",
             "retire",
+            "snooze_notices",
             "mend_intake",
             "show_content",
             "edit_policy",

@@ -101,18 +101,24 @@ def due_at(
     now: float,
     group_s: float = 0.0,
     quiet_until: float | None = None,
+    snoozed_until: float | None = None,
     passes: Severity = Severity.CRITICAL,
     calm: Calm = CALM,
 ) -> float | None:
     """When what is held about one subject is to be told, in seconds; None where nothing is held.
 
     `held` and `sent` are in order of time. `quiet_until`: quiet hours hold now, and end then. The end of what was told
-    passes them, and so does what is severe enough.
+    passes them, and so does what is severe enough. `snoozed_until`: somebody holds it back until then, however severe
+    it is; the end of what was told passes that, too.
     """
     if not held:
         return None
     due = _calm(held, [one for one in sent if now - one.at < calm.flap_s], group_s, calm)
-    if quiet_until is None or _ends_what_was_told(held, sent) or any(one.severity.reaches(passes) for one in held):
+    if _ends_what_was_told(held, sent):
+        return due
+    if snoozed_until is not None:
+        due = max(due, snoozed_until)
+    if quiet_until is None or any(one.severity.reaches(passes) for one in held):
         return due
     return max(due, quiet_until)
 

@@ -1,16 +1,18 @@
-// The tray of long work in the header: asks how far it is while something goes on, and says when it has ended.
+// The tray in the header, of long work and of what instances are to obey: asks how far it is while something goes on,
+// and says when it has ended, or is late.
 "use strict";
 {
   const ops = globalThis.recoveryOps;
-  const EVERY_MS = 2_000;
+  const EVERY_S = 2;
   const tray = () => document.getElementById("tray");
   const states = () => new Map([...tray().querySelectorAll("[data-job-state]")].map((line) => [line.dataset.key, line.dataset.jobState]));
-  const goesOn = (state) => state === "waiting" || state === "running";
+  const goesOn = (state) => ["waiting", "running", "applying", "late"].includes(state);
 
-  // What went on at the last look and does so no more; its link leads to the file, or to the page that says why not.
+  // What went on at the last look and does so no more, or is late by now; its link leads to the file, or to the page that says why not.
   function tell(before) {
     for (const line of tray().querySelectorAll("[data-job-state]")) {
-      if (!goesOn(before.get(line.dataset.key)) || goesOn(line.dataset.jobState)) continue;
+      const [was, is] = [before.get(line.dataset.key), line.dataset.jobState];
+      if (!goesOn(was) || was === is || (goesOn(is) && is !== "late")) continue;
       const links = line.querySelectorAll("a");
       ops.say(line.dataset.said, links[links.length - 1].cloneNode(true));
     }
@@ -34,7 +36,7 @@
 
   async function follow() {
     const isOn = await look().catch(() => true); // who cannot be heard now may be heard again
-    if (isOn) setTimeout(follow, EVERY_MS);
+    if (isOn) setTimeout(follow, 1_000 * (tray()?.dataset.pollS ?? EVERY_S));
   }
 
   follow();

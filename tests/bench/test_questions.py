@@ -37,6 +37,7 @@ NOT_MEASURED = {
     "capacity.asking.wholes_by_number": _WORKER,
     "failures.asking.busiest_hours": "asked once by an act; reads as many failures as counts_before",
     "failures.asking.counts_between": _WORKER,
+    "failures.asking.counts_lately": "asked by the worker; reads 5,000 failures at most",
     "failures.asking.is_known": _ROW,
     "failures.asking.last_number": _ROW,
     "failures.asking.named_marks": _WORKER,

@@ -72,6 +72,8 @@ def office(browser: Browser, stage: Stage) -> Iterator[Page]:
         post("policies/golden", run="run-1", name="diligence", must="It ends without asking anybody.")
         post("annotations", note="maintenance of the ledger", goes_on=True)
         post("notifications/channels", name="day", kind="slack", address="https://hooks.example.org/y")
+        post("notifications/channels", name="post", kind="email", address="ops@example.org")
+        post("notifications/channels/2/test")  # no mail server is set up: it fails for good
         post("notifications/rules", name="day", channel=1, triggers=["capacity"])
         post("notifications/chains", name="day", steps=[{"after_s": 0, "channel": 1}])
         page.goto(f"{stage.server.url}/policies/releases")

@@ -138,6 +138,7 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("api-account-role", "put"): ({"role": "responder"},),
     ("api-channels", "post"): (CHANNEL,),
     ("api-notification-rules", "post"): ({"name": "day", "channel": "<channel>", "triggers": ["capacity"]},),
+    ("api-snoozes", "post"): ({"provider": "helios"},),
     ("api-chains", "post"): ({"name": "day", "steps": [{"after_s": 0, "channel": "<channel>"}]},),
     ("annotation", "post"): ({"act": "end"}, {"act": "remove"}),
     ("annotate", "post"): ({"text": "deploy 2.8.1", "lasts": "moment"},),

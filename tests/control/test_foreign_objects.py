@@ -31,6 +31,7 @@ from recovery_ops.control.actions.capacity import merge_events
 from recovery_ops.control.actions.failures import merge_failures
 from recovery_ops.control.actions.notifying import save_chain, save_channel, save_rule
 from recovery_ops.control.actions.replays import start_replay
+from recovery_ops.control.actions.snoozing import snooze
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.models import (
     EnvironmentRules,
@@ -47,6 +48,7 @@ from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.scope import ANY, Scope
 from recovery_ops.rules.words import Category, Evidence, State
 from tests.control.cast import REASON, SEARCH, asked, person
+from tests.control.notify.test_sending import message
 from tests.control.test_who_may_what import Address, as_role
 from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
 from tests.events.test_capacity import storm
@@ -84,6 +86,10 @@ OBJECTS = {
     "settings/notifications/channels/<int:number>": "channel",
     "settings/notifications/rules/<int:number>": "rule",
     "settings/notifications/chains/<int:number>": "chain",
+    "settings/notifications/log/<int:number>": "message",
+    "settings/notifications/snoozes/<int:number>": "snooze",
+    "notifications/snoozes/<number:number>": "snooze",
+    "notifications/deliveries/<number:number>": "message",
     "notifications/channels/<number:number>": "channel",
     "notifications/rules/<number:number>": "rule",
     "notifications/chains/<number:number>": "chain",
@@ -232,7 +238,9 @@ def _notifications(admin: actions.Actor) -> dict[str, int]:
     channel = save_channel(**asked(kind="slack", address="https://hooks.example.org/x", **by)).object
     rule = save_rule(**asked(channel=channel.pk, words={"triggers": ["capacity"]}, **by)).object
     chain = save_chain(**asked(steps=[{"after_s": 0, "channel": channel.pk}], **by)).object
-    return {"channel": channel.pk, "rule": rule.pk, "chain": chain.pk}
+    lost = message(channel, state="failed").pk
+    held = snooze(**asked(provider="atlas", by=admin)).object.pk
+    return {"channel": channel.pk, "rule": rule.pk, "chain": chain.pk, "message": lost, "snooze": held}
 
 
 def addresses(world: dict[str, str]) -> Iterator[Address]:

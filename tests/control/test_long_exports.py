@@ -306,7 +306,8 @@ def test_who_may_not_read_the_log_of_everywhere_gets_no_file_of_it() -> None:
 # -- the tray ----------------------------------------------------------------------------------------------------------
 @pytest.mark.usefixtures("long")
 def test_the_header_goes_on_telling_on_every_page_and_says_when_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = changes(1)
+    changes(1)
+    client = signed_in(Role.ADMIN, "zoe")  # who has asked for nothing yet
     assert 'id="tray"' not in client.get("/capacity").content.decode()
     export = asked_for(client)
     assert 'data-poll-url="/jobs/tray"' in client.get("/capacity").content.decode()
@@ -430,7 +431,8 @@ def test_a_file_that_was_given_up_as_lost_is_not_written_on() -> None:
 
 @pytest.mark.usefixtures("long")
 def test_the_tray_stays_while_something_goes_on_in_another_environment() -> None:
-    client = changes(2)
+    changes(2)
+    client = signed_in(Role.ADMIN, "zoe")
     asked_for(client)
     Export.objects.update(environment="prod")
     assert client.get("/jobs/tray", headers={"X-Fragment": "tray"}).status_code == 200

@@ -27,6 +27,7 @@ from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.telling import Phase, Severity
 
 PERMISSION = "manage_notifications"
+_LISTS = ("triggers", "causes", "providers")
 W = TypeVar("W", bound=Wanted)
 
 
@@ -53,6 +54,8 @@ class RuleWords(TypedDict, total=False):
     triggers: Sequence[str]
     operation: str
     queue: str
+    causes: Sequence[str]
+    providers: Sequence[str]
     least_severity: str
     failures: int
     within_min: int
@@ -160,12 +163,12 @@ def save_rule(**asked: Unpack[SavingRule]) -> Done[NotificationRule]:
     faults = {**faults_of_rule(words), "channel": _fault_of_rules_channel(channel)}
 
     def change(one: NotificationRule) -> None:
-        before = (one.triggers, one.operation, one.queue, one.least_severity, one.is_on) if one.pk else None
+        before = _asks_for(one) if one.pk else None
         one.channel = cast(Channel, channel)
         for name, value in words.items():
-            setattr(one, name, list(cast("Sequence[str]", value)) if name == "triggers" else value)
+            setattr(one, name, list(cast("Sequence[str]", value)) if name in _LISTS else value)
         is_on = asked.get("is_on", True)
-        if before != (one.triggers, one.operation, one.queue, one.least_severity, is_on):
+        if before is None or before != _asks_for(one) or is_on != one.is_on:
             one.since = one.changed_at
         if one.pk and is_on and not one.is_on:  # what was held when it was switched off is history
             Notification.objects.filter(rule=one, delivery=None).delete()
@@ -324,6 +327,11 @@ def _asked(asked: Mapping[str, Any]) -> Asked:
         dry_run=asked.get("dry_run", False),
         now=asked.get("now"),
     )
+
+
+def _asks_for(one: NotificationRule) -> tuple[object, ...]:
+    """What decides which things a rule tells."""
+    return (one.triggers, one.operation, one.queue, one.causes, one.providers, one.least_severity)
 
 
 def _fault_of_rules_channel(channel: Channel | None) -> str:

@@ -10,16 +10,19 @@ from zoneinfo import available_timezones
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
-from recovery_ops.control.models import Channel
+from events.failures.asking import COUNTED_MOST
+from recovery_ops.control.models import NAME_CHARS, Channel
 from recovery_ops.control.models.notifying import ADDRESS_CHARS, SECRET_CHARS
 from recovery_ops.control.notify.transport import fault_of_address
-from recovery_ops.control.notify.triggers import MONTHLY_REPORT, TRIGGERS
+from recovery_ops.control.notify.triggers import MONTHLY_REPORT, OF_CAUSES, OF_NO_PROVIDER, TRIGGERS
 from recovery_ops.rules.chains import EVERYBODY, ChainStep
 from recovery_ops.rules.knobs import Problem
 from recovery_ops.rules.telling import Severity
 
 LEAST_SECRET_CHARS = 16
 RECEIVERS_MOST = 50
+CAUSES_MOST, PROVIDERS_MOST = 50, 20
+FINGERPRINT_CHARS = 2 * NAME_CHARS + 1
 BOUNDS = {
     "failures": (1, 1_000_000),
     "within_min": (1, 60),
@@ -93,11 +96,37 @@ def faults_of_rule(words: Mapping[str, Any]) -> dict[str, str]:
         value = words.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most):
             faults[name] = f"is a whole number from {least} to {most}"
+    faults |= _faults_of_lists(words)
     for name in ("operation", "queue"):
         pattern = words.get(name, "*")
         if not isinstance(pattern, str) or not pattern.strip() or len(pattern) > 200 or not pattern.isprintable():
             faults[name] = "is a name; * stands for anything"
     return faults
+
+
+def _faults_of_lists(words: Mapping[str, Any]) -> dict[str, str]:
+    """Faults of the causes and providers that a rule names, and of what it asks for beside them."""
+    faults, triggers = {}, words.get("triggers", ())
+    for name, most, chars in (("causes", CAUSES_MOST, FINGERPRINT_CHARS), ("providers", PROVIDERS_MOST, NAME_CHARS)):
+        given = words.get(name) or ()
+        if len(given) > most or not all(_is_name(one, chars) for one in given):
+            faults[name] = f"are at most {most} names of at most {chars} characters"
+    if words.get("causes"):
+        others = [one for one in triggers if isinstance(one, str) and one in TRIGGERS and one not in OF_CAUSES]
+        if others:
+            fitting = ", ".join(OF_CAUSES)
+            faults["triggers"] = f"has {others[0]}, which is about no cause: name none, or ask for {fitting}"
+        if "failures_many" in triggers and isinstance(count := words.get("failures"), int) and count > COUNTED_MOST:
+            faults["failures"] = f"is at most {COUNTED_MOST:,} where causes are named: the newest are counted"
+    if words.get("providers"):
+        others = [one for one in triggers if one in OF_NO_PROVIDER]
+        if others:
+            faults["triggers"] = f"has {others[0]}, which is about no provider"
+    return faults
+
+
+def _is_name(given: object, chars: int) -> bool:
+    return isinstance(given, str) and bool(given.strip()) and len(given) <= chars and given.isprintable()
 
 
 def _fault_of_triggers(triggers: Sequence[object]) -> str:

@@ -11,18 +11,22 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from recovery_ops.control.actions import Done, notifying
+from recovery_ops.control.actions.resending import resend
 from recovery_ops.control.api.paging import newest_of, page_of, paged
 from recovery_ops.control.api.requests import WHY, Api, Takes
 from recovery_ops.control.documents import notifications as documents
 from recovery_ops.control.models import Channel, Delivery, EscalationChain, NotificationRule
 from recovery_ops.control.models.notifying import Wanted
 from recovery_ops.control.notify.chains import names_of
+from recovery_ops.control.notify.repeating import repeated_by
 from recovery_ops.control.refusals import UNKNOWN, Refused
 
 WORDS: dict[str, type] = {
     "triggers": list,
     "operation": str,
     "queue": str,
+    "causes": list,
+    "providers": list,
     "least_severity": str,
     "failures": int,
     "within_min": int,
@@ -241,5 +245,24 @@ class Deliveries(Api):
                 raise Refused("invalid", f"state is {self.asks['state']}.", fields={"state": "is not known"})
             found = found.filter(state=state)
         shown, further = newest_of(request, found, "pk")
-        rows = [documents.of_delivery(one) for one in shown]
+        again = repeated_by(shown)
+        rows = [documents.of_delivery(one, again=again.get(one.pk)) for one in shown]
         return Response({"environment": self.environment, "deliveries": rows, "next": further})
+
+
+class ResendDelivery(Api):
+    """`POST /api/v1/notifications/deliveries/<number>/resend`: send again what was not delivered, as a new message.
+
+    Of one in doubt nobody knows whether it arrived: it takes `"may_arrive_twice": true`.
+    """
+
+    changes_with = "settings"
+    takes = {"POST": Takes(WHY | {"may_arrive_twice": bool})}
+
+    def post(self, request: Request, number: int) -> Response:
+        body = self.body(request)
+        asked = dict(self.asked(request, body))
+        asked.pop("seen", None)  # it is repeated once, whoever looked at what
+        done = resend(**asked, number=number, may_arrive_twice=body.get("may_arrive_twice", False))  # type: ignore[arg-type]
+        told = documents.of_delivery(done.object) | ({"number": None} if done.is_dry_run else {})
+        return Response({"was_already": done.was_already, "dry_run": done.is_dry_run, "delivery": told})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from recovery_ops.control.documents import Document
-from recovery_ops.control.models import Channel, Delivery, EscalationChain, NotificationRule
+from recovery_ops.control.models import Channel, Delivery, EscalationChain, NoticeSnooze, NotificationRule
 from recovery_ops.control.models.notifying import Wanted
 from recovery_ops.control.notify.chains import who_of
 from recovery_ops.rules.chains import parse_steps
@@ -24,6 +24,8 @@ def of_rule(one: NotificationRule) -> Document:
         "triggers": list(one.triggers),
         "operation": one.operation,
         "queue": one.queue,
+        "causes": list(one.causes),
+        "providers": list(one.providers),
         "least_severity": one.least_severity,
         "failures": one.failures,
         "within_min": one.within_min,
@@ -47,8 +49,8 @@ def of_chain(one: EscalationChain, channels: Mapping[int, str]) -> Document:
     }
 
 
-def of_delivery(one: Delivery) -> Document:
-    """One message, and what became of it."""
+def of_delivery(one: Delivery, *, again: int | None = None) -> Document:
+    """One message, and what became of it; `again` is the number of the one by which it was sent again."""
     return {
         "number": one.pk,
         "channel": one.channel_id,
@@ -65,6 +67,22 @@ def of_delivery(one: Delivery) -> Document:
         "ended_at": _moment(one.ended_at),
         "status_code": one.status_code,
         "problem": one.problem,
+        "repeats": one.repeats,
+        "repeated_by": again,
+    }
+
+
+def of_snooze(one: NoticeSnooze, held: int) -> Document:
+    """Notices of a provider that are held back; `held` is of how many things."""
+    return {
+        "number": one.pk,
+        "provider": one.provider,
+        "by": one.by,
+        "reason": one.reason,
+        "started_at": _moment(one.started_at),
+        "expires_at": _moment(one.expires_at),
+        "ended_at": _moment(one.ended_at),
+        "held": held,
     }
 
 

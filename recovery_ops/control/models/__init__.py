@@ -18,6 +18,7 @@ from recovery_ops.control.models.bases import (
 )
 from recovery_ops.control.models.beats import Beat
 from recovery_ops.control.models.capacity import CapacityNote
+from recovery_ops.control.models.digests import Digest
 from recovery_ops.control.models.escalations import (
     Escalation,
     EscalationLook,
@@ -60,6 +61,7 @@ from recovery_ops.control.models.rollouts import PolicyRollout
 from recovery_ops.control.models.runbooks import Runbook, RunbookTick
 from recovery_ops.control.models.second import HeldAct
 from recovery_ops.control.models.shedding import LoadShed
+from recovery_ops.control.models.snoozing import NoticeSnooze
 from recovery_ops.control.models.unknown import UnknownCause
 from recovery_ops.control.models.views import DefaultView, SavedView
 
@@ -82,6 +84,7 @@ __all__ = [
     "Channel",
     "DefaultView",
     "Delivery",
+    "Digest",
     "EnvironmentRules",
     "Escalation",
     "EscalationChain",
@@ -101,6 +104,7 @@ __all__ = [
     "HeldAct",
     "InstanceLabels",
     "LoadShed",
+    "NoticeSnooze",
     "Notification",
     "NotificationRule",
     "NotifyLook",

@@ -10,7 +10,7 @@ from datetime import datetime
 from urllib.parse import urlsplit
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, Value
 
 from recovery_ops.control.models.bases import (
     ENVIRONMENT_CHARS,
@@ -18,6 +18,7 @@ from recovery_ops.control.models.bases import (
     environment_field,
     name_field,
 )
+from recovery_ops.control.models.snoozing import NoticeSnooze
 
 ADDRESS_CHARS = 2000
 SECRET_CHARS = 500
@@ -90,7 +91,7 @@ class Channel(Wanted):
 
 
 class NotificationRule(Wanted):
-    """What one channel is told: of which triggers, about what, when. Empty patterns and `*` mean everything.
+    """What one channel is told: of which triggers, about what, when. `*`, empty patterns and lists mean everything.
 
     `since`: what happened before is not told; it moves on when the rule asks for something else.
     """
@@ -99,6 +100,12 @@ class NotificationRule(Wanted):
     triggers = models.JSONField(default=list, help_text="Words of control.notify.triggers.")
     operation = name_field("*")
     queue = name_field("*")
+    causes = models.JSONField(
+        default=list, db_default=Value([], models.JSONField()), help_text="Fingerprints of failures it is about alone."
+    )
+    providers = models.JSONField(
+        default=list, db_default=Value([], models.JSONField()), help_text="Names or patterns of providers."
+    )
     person = models.CharField(
         max_length=NAME_CHARS, default="", db_default="", blank=True, help_text="Who is told alone: who watches this."
     )
@@ -148,13 +155,15 @@ class Delivery(models.Model):
 
     waiting → claimed (a worker has it; nothing is out) → sending (it may be out) → sent, waiting again, or failed.
     Who dies while it is claimed loses nothing: the claim runs out. Who dies while sending leaves it `unknown`, and it
-    is not sent again, unless the channel's receiver drops what it got already.
+    is not sent again by itself, unless the channel's receiver drops what it got already. A person may send again what
+    failed or is in doubt: as a message of its own that `repeats` the other, which is repeated once.
     """
 
     WAITING, CLAIMED, SENDING = "waiting", "claimed", "sending"
     SENT, FAILED, UNKNOWN, DROPPED = "sent", "failed", "unknown", "dropped"
     STATES = (WAITING, CLAIMED, SENDING, SENT, FAILED, UNKNOWN, DROPPED)
     UNFINISHED = (WAITING, CLAIMED, SENDING)
+    REPEATABLE = (FAILED, UNKNOWN)
 
     environment = environment_field()
     channel = models.ForeignKey(Channel, on_delete=models.PROTECT, related_name="deliveries")
@@ -179,8 +188,10 @@ class Delivery(models.Model):
     ended_at = models.DateTimeField(null=True)
     status_code = models.IntegerField(null=True)
     problem = models.CharField(max_length=TEXT_CHARS, default="", blank=True)
+    repeats = models.BigIntegerField(null=True, help_text="The message that this one is sent again for.")
 
     class Meta:
+        constraints = [models.UniqueConstraint(fields=["repeats"], name="delivery_repeated_once")]
         indexes = [
             models.Index(
                 fields=["not_before"],
@@ -220,6 +231,9 @@ class Notification(models.Model):
     path = models.CharField(max_length=EVENT_CHARS, default="", blank=True)
     is_open = models.BooleanField(default=False)
     delivery = models.ForeignKey(Delivery, null=True, on_delete=models.PROTECT, related_name="notifications")
+    snooze = models.ForeignKey(
+        NoticeSnooze, null=True, on_delete=models.PROTECT, related_name="notices", help_text="What holds it back."
+    )
 
     class Meta:
         constraints = [

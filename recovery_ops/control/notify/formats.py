@@ -64,6 +64,7 @@ def webhook(delivery: Delivery) -> dict[str, Any]:
     return {
         "version": 1,
         "id": delivery.pk,
+        "repeats": delivery.repeats,
         "environment": delivery.environment,
         "phase": delivery.phase,
         "severity": delivery.severity,

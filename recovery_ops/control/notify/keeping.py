@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from recovery_ops.control.models import BurnAlert, Delivery, Notification, RetryBudget, SeenFailure
+from recovery_ops.control.models import BurnAlert, Delivery, NoticeSnooze, Notification, RetryBudget, SeenFailure
 
 KEPT_FOR = timedelta(days=90)
 _AT_ONCE = 5_000
@@ -21,6 +21,7 @@ def forget_old(now: datetime) -> int:
     over = Delivery.objects.filter(made_at__lt=before, notifications=None).exclude(state__in=Delivery.UNFINISHED)
     found = list(over.values_list("pk", flat=True)[:_AT_ONCE])
     Delivery.objects.filter(pk__in=found).delete()
+    NoticeSnooze.objects.filter(expires_at__lt=before, notices=None).delete()
     BurnAlert.objects.filter(ended_at__lt=before).delete()
     RetryBudget.objects.filter(at__lt=before).delete()
     SeenFailure.objects.filter(last_at__lt=before).delete()

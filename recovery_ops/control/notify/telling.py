@@ -15,14 +15,16 @@ from django.db import transaction
 from django.db.models import Count, Max
 
 from events.wording import count_text
-from recovery_ops.control.models import Channel, Delivery, Notification, NotificationRule
+from recovery_ops.control.models import Channel, Delivery, NoticeSnooze, Notification, NotificationRule
 from recovery_ops.control.models.notifying import EVENT_CHARS, TEXT_CHARS, TITLE_CHARS
 from recovery_ops.control.notify import chains, requesters
+from recovery_ops.control.notify.digests import digests_on, tell_digests
 from recovery_ops.control.notify.finding import occurrences
+from recovery_ops.control.notify.fitting import is_for, narrowing_of
 from recovery_ops.control.notify.looking import look_lock
+from recovery_ops.control.notify.snoozing import heading_of, held_until, snooze_of
 from recovery_ops.control.notify.triggers import Look, Occurrence
 from recovery_ops.control.notify.wording import LINES_MOST, shown
-from recovery_ops.rules.scope import Place, Scope
 from recovery_ops.rules.telling import CALM, Held, Phase, Quiet, Sent, Severity, due_at
 
 THINGS_MOST = 100
@@ -36,12 +38,14 @@ def tell(environment: str, now: datetime) -> int:
     """Look at one environment; return how many messages were made. May be lost, doubled, or run by many at once."""
     rules = list(_rules(environment))
     has_chain, mail = chains.any_on(environment), requesters.mail_to_people(environment)
-    if not rules and not has_chain and mail is None:
+    digests = digests_on(environment)
+    if not rules and not has_chain and mail is None and not digests:
         return 0
     with transaction.atomic():
         look_lock(environment, now)
         made = chains.ask(environment, now) if has_chain else 0
         made += requesters.tell_requesters(mail, now) if mail is not None else 0
+        made += tell_digests(digests, now) if digests else 0
         if rules:
             _note(environment, rules, now)
             made += _make(environment, rules, now)
@@ -58,7 +62,9 @@ def _note(environment: str, rules: Sequence[NotificationRule], now: datetime) ->
     open_ = _open(environment, rules)
     asked = frozenset(trigger for rule in rules for trigger in rule.triggers)
     look = Look(environment=environment, now=now, asked=asked, open=frozenset(subject for _, subject in open_))
+    snoozes = list(NoticeSnooze.objects.in_force(environment, now))
     known = _known(environment, now)
+    narrowing = narrowing_of(environment, rules, now, is_snoozed=bool(snoozes))
     fresh: list[Notification] = []
     for one in occurrences(look):
         for rule in rules:
@@ -66,10 +72,10 @@ def _note(environment: str, rules: Sequence[NotificationRule], now: datetime) ->
             if identity in known or len(fresh) >= NEW_MOST:
                 continue
             is_told = (rule.origin, one.subject[:EVENT_CHARS]) in open_
-            if not _is_for(rule, one, is_told=is_told):
+            if not is_for(rule, one, narrowing, is_told=is_told):
                 continue
             known.add(identity)
-            fresh.append(_notification(rule, one, now))
+            fresh.append(_notification(rule, one, now, snooze_of(one, narrowing.providers_of(one), snoozes)))
             _turn(open_, fresh[-1])
     closed = [one for one in fresh if one.phase == Phase.ENDED]
     Notification.objects.bulk_create(fresh, ignore_conflicts=True)
@@ -92,30 +98,7 @@ def _known(environment: str, now: datetime) -> set[tuple[str, str, str]]:
     return set(noted.values_list("origin", "event", "kind"))
 
 
-def _is_for(rule: NotificationRule, one: Occurrence, *, is_told: bool) -> bool:
-    """Whether a rule tells this: it asks for it, or told how it began."""
-    if one.rule is not None and one.rule != rule.pk:
-        return False
-    if is_told and one.phase in (Phase.ENDED, Phase.ACKNOWLEDGED):
-        return True
-    if one.triggers.isdisjoint(rule.triggers) or one.at < rule.since:
-        return False
-    if one.phase is Phase.ACKNOWLEDGED or (one.phase is Phase.ENDED and "degradation_ended" not in rule.triggers):
-        return False  # nobody heard of its beginning
-    return one.severity.reaches(Severity(rule.least_severity)) and _fits(rule, one)
-
-
-def _fits(rule: NotificationRule, one: Occurrence) -> bool:
-    return (not one.operation or _matches(rule.operation, one.operation)) and (
-        not one.queue or _matches(rule.queue, one.queue)
-    )
-
-
-def _matches(pattern: str, name: str) -> bool:
-    return Scope(operation=pattern or "*").holds(Place(service="", instance="", operation=name))
-
-
-def _notification(rule: NotificationRule, one: Occurrence, now: datetime) -> Notification:
+def _notification(rule: NotificationRule, one: Occurrence, now: datetime, snooze: NoticeSnooze | None) -> Notification:
     return Notification(
         environment=rule.environment,
         origin=rule.origin,
@@ -133,6 +116,7 @@ def _notification(rule: NotificationRule, one: Occurrence, now: datetime) -> Not
         text=shown(one.text, TEXT_CHARS),
         path=one.path[:EVENT_CHARS],
         is_open=one.phase is Phase.BEGAN,
+        snooze=snooze,
     )
 
 
@@ -153,7 +137,7 @@ def _is_of_before(open_: Mapping[tuple[str, str], datetime], note: Notification)
 def _make(environment: str, rules: Sequence[NotificationRule], now: datetime) -> int:
     held: dict[int, dict[str, list[Notification]]] = defaultdict(lambda: defaultdict(list))
     found = Notification.objects.filter(environment=environment, delivery=None, rule__in=[rule.pk for rule in rules])
-    for note in found.order_by("at", "pk"):
+    for note in found.select_related("snooze").order_by("at", "pk"):
         held[note.rule_id or 0][note.subject].append(note)
     sent = _sent(environment, [rule for rule in rules if rule.pk in held], now)
     return sum(_tell_rule(rule, held[rule.pk], sent, now) for rule in rules if rule.pk in held)
@@ -183,12 +167,14 @@ def _tell_rule(
     due: list[str] = []
     soon: list[str] = []
     for subject, notes in held.items():
+        snoozed_until = held_until(notes, now)
         moment = due_at(
             [Held(one.found_at.timestamp(), Phase(one.phase), Severity(one.severity), one.is_flappy) for one in notes],
             sent.get((rule.origin, subject), ()),
             now=now.timestamp(),
             group_s=float(rule.group_s),
             quiet_until=None if quiet_until is None else quiet_until.timestamp(),
+            snoozed_until=None if snoozed_until is None else snoozed_until.timestamp(),
             passes=Severity(rule.quiet_passes),
             calm=CALM,
         )
@@ -201,8 +187,26 @@ def _tell_rule(
     if rule.channel.kind == Channel.PAGERDUTY:  # one message is one incident there
         return sum(_deliver(rule, [subject], held, now) for subject in due)
     told = sorted((*due, *soon), key=lambda subject: held[subject][0].at)
-    bundles = [told[start : start + THINGS_MOST] for start in range(0, len(told), THINGS_MOST)]
-    return sum(_deliver(rule, bundle, held, now) for bundle in bundles)
+    return sum(
+        _deliver(rule, alike[start : start + THINGS_MOST], held, now, snooze)
+        for snooze, alike in _by_snooze(told, held, now).items()
+        for start in range(0, len(alike), THINGS_MOST)
+    )
+
+
+def _by_snooze(
+    subjects: Sequence[str], held: Mapping[str, Sequence[Notification]], now: datetime
+) -> Mapping[NoticeSnooze | None, list[str]]:
+    """What goes out together: apart from the rest what each snooze held back that is over, to be counted and named.
+
+    What passes one that holds, the end of what was told, is told as ever.
+    """
+    found: dict[NoticeSnooze | None, list[str]] = defaultdict(list)
+    for subject in subjects:
+        snoozes = [note.snooze for note in held[subject]]
+        is_held_back = all(one is not None and not one.holds_at(now) for one in snoozes)
+        found[snoozes[-1] if is_held_back else None].append(subject)
+    return found
 
 
 def _is_told(
@@ -225,8 +229,13 @@ def quiet_until_of(rule: NotificationRule, now: datetime) -> datetime | None:
 
 
 def _deliver(
-    rule: NotificationRule, subjects: Sequence[str], held: Mapping[str, Sequence[Notification]], now: datetime
+    rule: NotificationRule,
+    subjects: Sequence[str],
+    held: Mapping[str, Sequence[Notification]],
+    now: datetime,
+    snooze: NoticeSnooze | None = None,
 ) -> int:
+    """Make one message of these subjects; of what a snooze held back that says how many they are, and names them."""
     told = [(subject, held[subject]) for subject in subjects]
     notes = [note for _, some in told for note in some]
     lasts = [some[-1] for _, some in told]
@@ -239,8 +248,8 @@ def _deliver(
         lane=_lane(rule, subjects[0]) if is_one else rule.origin,
         phase=lasts[0].phase if is_one else Phase.TOLD.value,  # several as a whole have no beginning and no end
         severity=max((Severity(one.severity) for one in notes), key=list(Severity).index).value,
-        title=_heading(told),
-        lines=[line for subject, some in told[:LINES_MOST] for line in _lines(some, is_alone=is_one)]
+        title=_heading(told) if snooze is None else shown(heading_of(snooze, len(told)), TITLE_CHARS),
+        lines=[line for _, some in told[:LINES_MOST] for line in _lines(some, is_alone=is_one and snooze is None)]
         + ([f"… and {len(told) - LINES_MOST} more"] if len(told) > LINES_MOST else []),
         things=[] if is_one else [_thing(rule, subject, some) for subject, some in told],
         path=lasts[-1].path if is_one else "",
@@ -309,6 +318,6 @@ def held_by(rules: Sequence[NotificationRule], now: datetime) -> Mapping[int, in
     quiet = [rule.pk for rule in rules if rule.is_on and quiet_until_of(rule, now)]
     if not quiet:
         return {}
-    held = Notification.objects.filter(rule__in=quiet, delivery=None)
+    held = Notification.objects.filter(rule__in=quiet, delivery=None, snooze=None)
     counts = dict(held.values_list("rule").annotate(count=Count("pk")).order_by())
     return {number: counts.get(number, 0) for number in quiet}

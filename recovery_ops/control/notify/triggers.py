@@ -32,6 +32,11 @@ TRIGGERS: dict[str, str] = {
 }
 """What a rule may ask for, in the order in which forms show it. The end of what was told is always told, too."""
 
+OF_CAUSES = ("escalation", "sla", "first_seen", "regressed", "failures_many")
+"""What may be about a cause of failures: all that a rule that names causes may ask for."""
+OF_NO_PROVIDER = ("second_person", MONTHLY_REPORT)
+"""What is about no operation, and so about no provider."""
+
 BRIEFLY: dict[str, str] = {
     "escalation": "escalations",
     "sla": "deadlines of escalations",
@@ -56,6 +61,8 @@ class Occurrence:
 
     It is told by rules that ask for one of `triggers`; `phase` ENDED and ACKNOWLEDGED also by every rule that told the
     beginning of the same `subject`. `operation` and `queue` are what a rule's patterns look at; empty fits every one.
+    `causes` are the fingerprints of failures it is about, and `providers` whose trouble it is where it says so itself:
+    a rule that names some is not for what says none.
     """
 
     kind: str
@@ -70,6 +77,8 @@ class Occurrence:
     triggers: frozenset[str] = frozenset()
     operation: str = ""
     queue: str = ""
+    causes: frozenset[str] = frozenset()
+    providers: frozenset[str] = frozenset()
     is_flappy: bool = False
     rule: int | None = None
     """Where only one rule asked: its id."""

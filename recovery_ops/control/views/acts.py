@@ -37,6 +37,7 @@ from recovery_ops.control.forms import (
     problems_of,
 )
 from recovery_ops.control.impact import Impact, impact_of
+from recovery_ops.control.jobs import put_into_tray
 from recovery_ops.control.models import Override, ResetRamp
 from recovery_ops.control.refusals import Held
 from recovery_ops.control.sign_in.sessions import sign_in_again
@@ -245,6 +246,7 @@ class _Asked:
             done = self._done(form)
         except Refused as refusal:
             return self._refused(form, refusal)
+        put_into_tray(self.request.session, self.now)
         so_already = " already; nothing was changed" if done.was_already else f": revision {done.revision}"
         if isinstance(done.object, Override) and done.object.ended_at is None:
             ends_at = done.object.expires_at

@@ -25,6 +25,7 @@ from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.forms import DEFAULT_EXPIRY_S, BulkForm, new_key, problems_of
 from recovery_ops.control.impact import Impact, impact_of_all
+from recovery_ops.control.jobs import put_into_tray
 from recovery_ops.control.models import ResetRamp
 from recovery_ops.control.refusals import Held, Refused
 from recovery_ops.control.views.acts import ACTS, MOST_INSTEAD, UNPROCESSABLE, impact_words
@@ -79,6 +80,7 @@ def bulk(request: HttpRequest, *, environment: str) -> HttpResponse:
         if refusal.code == SIGN_IN_AGAIN:
             form.add_error("reason", refusal.detail)
         return _page(request, environment, form, rows, status=refusal.status)
+    put_into_tray(request.session, now)
     return _page(request, environment, form, rows, results=results)
 
 

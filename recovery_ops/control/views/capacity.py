@@ -41,6 +41,7 @@ from recovery_ops.control.capacity_words import customer_words
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.cursors import cursor_of
 from recovery_ops.control.escalations.about_outages import open_by_event, said_of
+from recovery_ops.control.marks import acts_and_snoozes
 from recovery_ops.control.notify.budgets import budget_rows, burn_alerts
 from recovery_ops.control.views.capacity_classes import CLASSES, by_class
 from recovery_ops.control.views.capacity_compared import compared
@@ -112,7 +113,7 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
             found, _newest_over(read, environment, now, bounds, holds_it=after is None and window.end >= now), now
         ),
         "heat": None if is_week else _heat(sums, window),
-        "classes": by_class(sums, found, window, environment),
+        **_beside(sums, found, window, environment, now),
         "class_words": CLASSES,
         "week": week_of(environment, now=now) if is_week else None,
         "facets": list(_facets(request, narrowed, chosen)),
@@ -128,6 +129,14 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
         "file_columns": _COLUMNS,
     }
     return render_page(request, "control/capacity", context)
+
+
+def _beside(
+    sums: Sums, found: Sequence[CapacityEventRow], window: Window, environment: str, now: datetime
+) -> dict[str, object]:
+    """The failures by class with what people did, and whose notices are held back. One query."""
+    acts, snoozed = acts_and_snoozes(environment, window, now=now)
+    return {"classes": by_class(sums, found, window, acts), "snoozed": snoozed}
 
 
 def _empty(

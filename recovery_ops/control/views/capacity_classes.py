@@ -19,7 +19,6 @@ from events.timelines import Kind, Mark
 from events.timelines.marks import gathered
 from events.window import Window
 from events.wording import bin_text, clock_text, count_text, listing
-from recovery_ops.control.marks import acts_in
 from recovery_ops.control.views.strip import Row, Strip, empty_share
 from recovery_ops.rules.words import Category
 
@@ -50,15 +49,15 @@ class ByClass:
     happened: Sequence[Mark]
 
 
-def by_class(sums: Sums, events: Iterable[CapacityEventRow], window: Window, environment: str) -> ByClass | None:
-    """None where nothing failed so; else one query, for what people did."""
+def by_class(sums: Sums, events: Iterable[CapacityEventRow], window: Window, acts: Iterable[Mark]) -> ByClass | None:
+    """None where nothing failed so; `acts` are what people did in the window."""
     found = sums.failures("category")
     bins = found.since(window.began)
     values = [_added(bins, categories) for categories, *_ in CLASSES]
     if not any(map(sum, values)):
         return None
     start, end = bins.start, bins.start + timedelta(seconds=bins.bin_s * bins.length)
-    marks = sorted((one for one in acts_in(environment, window, "") if one.kind in _LANES), key=lambda one: one.at)
+    marks = sorted((one for one in acts if one.kind in _LANES), key=lambda one: one.at)
     moves = [move for row in events for move in row.moves]
     rows = [
         Row(label="Failures by class"),

@@ -1,10 +1,12 @@
-"""Long work that somebody asked for: their exports and replays, in the tray of the header and on their own page."""
+"""What somebody asked for and goes on, in the tray of the header and on their own page: exports, replays, and what
+instances are to obey.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeVar
 
 from django.db.models import Q, QuerySet
@@ -19,11 +21,10 @@ from recovery_ops.control.jobs import in_tray, leave_tray, put_into_tray
 from recovery_ops.control.models import Export, Replay
 from recovery_ops.control.models.jobs import Job
 from recovery_ops.control.views.answers import see_other
+from recovery_ops.control.views.asked_for import APPLYING, LATE, TOLD_FOR, Note, has_late, notes_of
 
 J = TypeVar("J", bound=Job)
 
-TOLD_FOR = timedelta(minutes=15)
-"""So long the tray goes on naming what has ended."""
 MOST = 50
 
 
@@ -53,9 +54,10 @@ def jobs(request: HttpRequest, *, environment: str) -> HttpResponse:
     """The newest jobs of whoever looks."""
     now = timezone.now()
     lines = _lines(request.user.pk, environment, Q(), now)[:MOST]
-    if any(line.job.is_unfinished for line in lines):
+    notes = notes_of(int(request.user.pk or 0), environment, request.session, now)
+    if notes or any(line.job.is_unfinished for line in lines):
         put_into_tray(request.session, now)
-    return render_page(request, "control/jobs", {"now": now, "lines": lines, "most": MOST})
+    return render_page(request, "control/jobs", {"now": now, "lines": lines, "notes": notes, "most": MOST})
 
 
 def tray(request: HttpRequest, *, environment: str) -> HttpResponse:
@@ -65,11 +67,28 @@ def tray(request: HttpRequest, *, environment: str) -> HttpResponse:
     now = timezone.now()
     lately = Q(state__in=Job.UNFINISHED) | Q(finished_at__gt=now - TOLD_FOR)
     lines = _lines(request.user.pk, environment, lately, now)
-    if not lines and in_tray(request.session, now) and not _has_unfinished(request.user.pk):
+    notes = notes_of(int(request.user.pk or 0), environment, request.session, now)
+    is_over = not lines and not notes and not has_late(request.session)
+    if is_over and in_tray(request.session, now) and not _has_unfinished(request.user.pk):
         leave_tray(request.session)
     running = [line for line in lines if line.job.is_unfinished]
-    context = {"now": now, "lines": lines, "running": running, "shown": next(iter([*running, *lines]), None)}
+    context = {
+        "now": now,
+        "lines": lines,
+        "notes": notes,
+        "late": [note for note in notes if note.state == LATE],
+        "running": running,
+        "shown": next(iter([*running, *lines]), None),
+        "poll_s": _poll_s(running, notes),
+    }
     return render_page(request, "control/jobs", context, part="control/_tray.html")
+
+
+def _poll_s(running: Sequence[Line], notes: Sequence[Note]) -> int:
+    """How soon the tray asks again: soon while something moves, not so soon for what may stay as it is, 0 for never."""
+    if running or any(note.state == APPLYING for note in notes):
+        return 2
+    return 10 if notes else 0
 
 
 def _has_unfinished(user_id: int | None) -> bool:

@@ -23,7 +23,10 @@ from recovery_ops.control.notify.chains import Planned, names_of, preview
 from recovery_ops.control.notify.telling import held_by, quiet_until_of
 from recovery_ops.control.notify.triggers import BRIEFLY, TRIGGERS
 from recovery_ops.control.views.nothing import no_message
+from recovery_ops.control.views.resending import lines_of
+from recovery_ops.control.views.rule_begun import Begun, begun_from
 from recovery_ops.control.views.settings import Asking, answer, require, settings_page
+from recovery_ops.control.views.snoozing import snooze_lines
 from recovery_ops.rules.chains import parse_steps
 
 HERE = "notifications"
@@ -81,9 +84,10 @@ def notifications(request: HttpRequest, *, environment: str) -> HttpResponse:
     context = {
         "now": now,
         "channels": channels,
+        "snoozes": snooze_lines(environment, now),
         "rules": [_rule_line(one, held.get(one.pk), now) for one in rules],
         "chains": [_chain_line(one, names, now) for one in _live(EscalationChain, environment).order_by("name")],
-        "deliveries": list(newest[:_SHOWN]),
+        "deliveries": lines_of(list(newest[:_SHOWN])),
         "kinds": KIND_WORDS.items(),
         "sentence": _sentence(channels, len(rules)),
     }
@@ -91,11 +95,13 @@ def notifications(request: HttpRequest, *, environment: str) -> HttpResponse:
 
 
 def log(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """Every message, newest first: of one channel, in one state, before one number."""
-    channel, state, before = (request.GET.get(name, "") for name in ("channel", "state", "before"))
+    """Every message, newest first: of one channel, in one state, before one number, or the one of a number."""
+    channel, state, before, number = (request.GET.get(name, "") for name in ("channel", "state", "before", "number"))
     found = Delivery.objects.filter(environment=environment).select_related("channel").order_by("-pk")
     if channel.isascii() and channel.isdigit():
         found = found.filter(channel_id=int(channel))
+    if number.isascii() and number.isdigit() and len(number) < 19:
+        found = found.filter(pk=int(number))
     counts = dict(found.order_by().values_list("state").annotate(count=Count("pk")))
     totals = {
         "unfinished": sum(counts.get(one, 0) for one in Delivery.UNFINISHED),
@@ -108,7 +114,7 @@ def log(request: HttpRequest, *, environment: str) -> HttpResponse:
     rows = list(found[: LOG_MOST + 1])
     kept = "".join(f"&{name}={value}" for name, value in (("channel", channel), ("state", state)) if value)
     context = {
-        "rows": rows[:LOG_MOST],
+        "rows": lines_of(rows[:LOG_MOST]),
         "empty": None if rows else no_message(sum(totals.values()), f"?channel={channel}" if channel else "?"),
         "total": sum(totals.values()),
         "facets": [
@@ -203,9 +209,10 @@ def _changed_address(one: Channel | None, typed: str) -> str:
 # -- rules -------------------------------------------------------------------------------------------------------------
 @require_http_methods(["GET", "POST"])
 def new_rule(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """Make a rule."""
+    """Make a rule; `cause` and `failures`, the query of a list of causes, say what it is to be about."""
     require(request, PERMISSION, environment)
-    return answer(request, _rule_asking(request, environment, None))
+    begun = begun_from(request, environment, timezone.now())
+    return answer(request, _rule_asking(request, environment, None, begun))
 
 
 @require_http_methods(["GET", "POST"])
@@ -223,11 +230,14 @@ def remove_rule(request: HttpRequest, *, environment: str, number: int) -> HttpR
     return answer(request, _removing(request, environment, one, notifying.remove_rule, "It tells nothing more."))
 
 
-def _rule_asking(request: HttpRequest, environment: str, one: NotificationRule | None) -> Asking:
+def _rule_asking(
+    request: HttpRequest, environment: str, one: NotificationRule | None, begun: Begun | None = None
+) -> Asking:
     channels = list(_live(Channel, environment).order_by("name"))
     made: list[RuleForm] = []
 
     def form(*args: Any, **kwargs: Any) -> RuleForm:
+        kwargs["initial"] = {**(begun.words if begun else {}), **kwargs.get("initial", {})}
         made.append(RuleForm(*args, channels=channels, rule=one, **kwargs))
         return made[-1]
 
@@ -244,7 +254,7 @@ def _rule_asking(request: HttpRequest, environment: str, one: NotificationRule |
 
     return Asking(
         title=f"Change {one.name}" if one else "New rule",
-        lead="What happens from now on is told; what happened before is not.",
+        lead=f"What happens from now on is told; what happened before is not.{f' {begun.note}' if begun else ''}",
         button="Save",
         here=HERE,
         back=reverse(HERE),
@@ -289,13 +299,19 @@ def _found(model: Any, environment: str, number: int) -> Any:
 
 
 def _channels(environment: str, now: datetime) -> list[ChannelLine]:
-    found = _live(Channel, environment).annotate(
-        sent_at=Max("deliveries__ended_at", filter=Q(deliveries__state=Delivery.SENT)),
-        waiting=Count("deliveries", filter=Q(deliveries__state__in=Delivery.UNFINISHED)),
-        failed=Count(
-            "deliveries",
-            filter=Q(deliveries__state__in=(Delivery.FAILED, Delivery.UNKNOWN), deliveries__made_at__gte=now - _LATELY),
-        ),
+    found = (
+        _live(Channel, environment)
+        .select_related("digest")
+        .annotate(
+            sent_at=Max("deliveries__ended_at", filter=Q(deliveries__state=Delivery.SENT)),
+            waiting=Count("deliveries", filter=Q(deliveries__state__in=Delivery.UNFINISHED)),
+            failed=Count(
+                "deliveries",
+                filter=Q(
+                    deliveries__state__in=(Delivery.FAILED, Delivery.UNKNOWN), deliveries__made_at__gte=now - _LATELY
+                ),
+            ),
+        )
     )
     return [
         ChannelLine(one=one, sent_at=one.sent_at, waiting=one.waiting, failed=one.failed)
@@ -314,13 +330,16 @@ def _sentence(channels: Sequence[ChannelLine], rules: int) -> str:
 
 
 def _rule_line(one: NotificationRule, held: int | None, now: datetime) -> RuleLine:
+    what = "a cause" if one.causes else "an operation"
     words = {
-        "failures_many": f"{one.failures:,} failures of an operation in {count_text(one.within_min, 'minute')}",
+        "failures_many": f"{one.failures:,} failures of {what} in {count_text(one.within_min, 'minute')}",
         "override_expiring": f"overrides that end within {count_text(one.expiry_lead_min, 'minute')}",
     }
     tells = [words.get(name, BRIEFLY[name]) for name in TRIGGERS if name in one.triggers]
     about = [f"operation {one.operation}"] if one.operation not in ("", "*") else []
     about += [f"queue {one.queue}"] if one.queue not in ("", "*") else []
+    about += [f"{'cause' if len(one.causes) == 1 else 'causes'} {listing(one.causes, most=3)}"] if one.causes else []
+    about += [f"provider {listing(one.providers, most=3)}"] if one.providers else []
     about += [f"from {one.least_severity}"] if one.least_severity != "info" else []
     quiet = "never"
     if one.quiet_from is not None and one.quiet_to is not None:

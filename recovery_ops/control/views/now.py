@@ -16,6 +16,7 @@ from events.wording import count_text, evidence_text, listing, rate_text, span_t
 from recovery_ops.control.due import REGRESSED, Due, new_lately, of_kind
 from recovery_ops.control.escalations.asking import EscalationRow
 from recovery_ops.control.models import HeldAct
+from recovery_ops.control.obeying import Obeyed
 from recovery_ops.control.stuck import stuck_among
 from recovery_ops.control.views.applying import Applying
 from recovery_ops.control.views.ramp_words import names_of
@@ -28,6 +29,7 @@ from recovery_ops.rules.words import State
 MOST = 10
 _MOST_SILENT = 3
 _MOST_LATE = 4
+_MOST_ACTS = 3
 _MOST_STUCK = 3
 _MOST_BACK = 3
 _MOST_NAMED = 3
@@ -68,15 +70,17 @@ def items_now(
     escalations: Sequence[EscalationRow] = (),
     outages: Sequence[CapacityEventRow] = (),
     due: Sequence[Due] = (),
+    late: Sequence[Obeyed] = (),
 ) -> list[Item]:
     """At most ten items, in the order in which a person should look at them."""
     held = {one.scope.operation: one for one in standing.overrides if one.mode is State.FORCED_OPEN}
     named = {name for row in outages for name in row.names}
-    late = [row for row in escalations if row.is_breached]
+    breached = [row for row in escalations if row.is_breached]
     found = [
-        *map(_escalation, late[:_MOST_LATE]),
+        *map(_escalation, breached[:_MOST_LATE]),
         *map(_held_act, standing.held_acts),
         *_shed(standing),
+        *map(_late, late[:_MOST_ACTS]),
         *_incomplete(standing.applying(numbers.fleet, standing.revision)),
         *_refusing(numbers.fleet),
         *(_blocking(row, held.get(row.name)) for row in numbers.breakers_blocking),
@@ -106,6 +110,18 @@ def _held_act(one: HeldAct) -> Item:
         href=reverse("held-act", args=[one.number]),
         since=None if is_waiting else one.asked_at,
         ends=one.expires_at if is_waiting else None,
+    )
+
+
+def _late(one: Obeyed) -> Item:
+    """What somebody asked for, and not everybody does who can be reached."""
+    return Item(
+        key=f"act-{one.act.number}",
+        state="half_open",
+        title=f"{one.what[:1].upper()}{one.what[1:]} is incomplete: {one.share}",
+        detail=f"{one.act.actor_name} asked for it. {one.rest}",
+        href=one.path,
+        since=one.act.at,
     )
 
 

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.http import urlencode
 
 from events import queries
 from events.capacity.asking import events_going_on
+from events.capacity.rows import CapacityEventRow
 from events.deployments.asking import deployments
 from events.models import Agent
+from events.overview_rows import OverviewNumbers
 from events.pages import fragment_of, render_page
 from events.scoped import Backend
 from events.window import PRESETS, window_in
 from events.wording import bins_text
 from recovery_ops.control.actions import words_of
-from recovery_ops.control.due import BEGINS_FOR, KEY, SNOOZE, Due, due_in, head_in
+from recovery_ops.control.due import BEGINS_FOR, KEY, NOTICES, SNOOZE, Due, due_in, head_in
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.answers import see_other
 from recovery_ops.control.views.changes import LATELY, newest_entries, what_changed
 from recovery_ops.control.views.first_steps import first_run, still_to_do
-from recovery_ops.control.views.now import items_now
+from recovery_ops.control.views.now import Item, items_now
 from recovery_ops.control.views.recovered import SPAN_WORDS, SPANS, looking_back
 from recovery_ops.control.views.standing import Standing
 from recovery_ops.control.views.strip import strip_of
@@ -38,8 +41,8 @@ _NOUNS = {"forced_open": "Trip", "disabled": "Disable", "metrics_only": "Observe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """What ends by itself, and where to prolong it: an override, or by its `act` load that is "shed", a "key" or a
-    "snooze".
+    """What ends by itself, and where to prolong it: an override, or by its `act` load that is "shed", a "key", a
+    "snooze" of a question or one of "notices".
     """
 
     id: str
@@ -87,7 +90,7 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
             now=now,
             backend=backend,
         ),
-        "items": (items := items_now(numbers, standing, escalations=waiting, outages=outages, due=due)),
+        "items": (items := _items(numbers, standing, waiting, outages, due)),
         "last_trouble": None if items else queries.last_trouble(environment, now=now),
         "calm": sentences.calm(numbers),
         "is_known": numbers.agents_reporting > 0,
@@ -99,6 +102,19 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
         "expiring": sorted([*endings(standing, before=now + SOON), *endings_due(due)], key=lambda one: one.expires_at),
     }
     return render_page(request, "control/overview", context)
+
+
+def _items(
+    numbers: OverviewNumbers,
+    standing: Standing,
+    waiting: Sequence[asking.EscalationRow],
+    outages: Sequence[CapacityEventRow],
+    due: Sequence[Due],
+) -> list[Item]:
+    """What needs a person now; what somebody asked for is read only while somebody is behind."""
+    is_behind = standing.applying(numbers.fleet, standing.revision).waits_for_reachable
+    late = standing.late(numbers.fleet) if is_behind else []
+    return items_now(numbers, standing, escalations=waiting, outages=outages, due=due, late=late)
 
 
 def strip(request: HttpRequest, *, environment: str) -> HttpResponse:
@@ -149,7 +165,7 @@ def endings(standing: Standing, *, before: datetime) -> Iterable[Ending]:
 
 
 def endings_due(due: Iterable[Due]) -> Iterable[Ending]:
-    """The keys that end, and the questions that come back."""
+    """The keys that end, and the questions and notices that come back."""
     for one in due:
         if one.kind == KEY:
             yield Ending(
@@ -174,4 +190,17 @@ def endings_due(due: Iterable[Due]) -> Iterable[Ending]:
                 href=reverse("escalation", args=[int(one.ref)]),
                 extend_href=f"{reverse('respond', args=['snooze'])}?number={one.ref}&back={reverse('overview')}",
                 act="snooze",
+            )
+        elif one.kind == NOTICES:
+            asked = urlencode({"provider": one.name, "back": reverse("overview")})
+            yield Ending(
+                id=f"notices-{one.ref}",
+                mode="half_open",
+                title=f"Snooze of notices of {one.name}",
+                by=f"{one.by}: {one.why}",
+                revision=None,
+                expires_at=one.at,
+                href=f"{reverse('notifications')}#snoozes-title",
+                extend_href=f"{reverse('snooze-notices')}?{asked}",
+                act="notices",
             )

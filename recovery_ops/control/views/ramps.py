@@ -19,6 +19,7 @@ from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
+from recovery_ops.control.jobs import put_into_tray
 from recovery_ops.control.models import ResetRamp
 from recovery_ops.control.ramping import Seen, opinion_of, seen_of
 from recovery_ops.control.views.acts import UNPROCESSABLE
@@ -101,6 +102,7 @@ def ramp(request: HttpRequest, *, environment: str, number: int) -> HttpResponse
         problems_of(form, refusal.fields)
         found.refresh_from_db()
         return _page(request, found, form, status=refusal.status, problem=refusal.detail)
+    put_into_tray(request.session, timezone.now())
     word = "goes on" if act == "continue" else "is cancelled"
     return changed(request, reverse("reset-ramp", args=[number]), f"Reset {done.object.number} {word}.")
 

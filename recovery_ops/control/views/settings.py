@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from django import forms
@@ -91,6 +91,9 @@ class Asking:
     shown: Callable[[Done[Any]], HttpResponse] | None = None
     crumb: str = ""
     """What `back` is called where it is no page of the settings."""
+    page: str = "setting_act"
+    """The page that holds the form, and what it shows `beside`."""
+    beside: Mapping[str, Any] = field(default_factory=dict)
 
 
 def answer(request: HttpRequest, asking: Asking) -> HttpResponse:
@@ -120,5 +123,5 @@ def answer(request: HttpRequest, asking: Asking) -> HttpResponse:
 def _form_page(
     request: HttpRequest, asking: Asking, form: forms.Form, *, status: int = 200, problem: str = ""
 ) -> HttpResponse:
-    context = {"asking": asking, "form": form, "problem": problem, "action": request.get_full_path()}
-    return settings_page(request, "setting_act", context, here=asking.here, status=status)
+    context = {"asking": asking, "form": form, "problem": problem, "action": request.get_full_path(), **asking.beside}
+    return settings_page(request, asking.page, context, here=asking.here, status=status)

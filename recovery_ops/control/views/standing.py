@@ -12,6 +12,7 @@ from recovery_ops.control.actions.holding import is_second_needed
 from recovery_ops.control.actions.watching import watches
 from recovery_ops.control.desired import Snapshot, Standards, read
 from recovery_ops.control.models import AuditHead, HeldAct, ResetRamp
+from recovery_ops.control.obeying import Asked, Obeyed, all_obeyed, asked_lately
 from recovery_ops.control.views.applying import Applying, applying
 from recovery_ops.rules.intent import Override, Shed, winning_override
 from recovery_ops.rules.policy import Policy, parse_policy
@@ -99,6 +100,16 @@ class Standing:
         rows: Mapping[ApplyStatus, Sequence[AgentRow]] = by_status
         return applying(revision, dict(rows), newest=self.revision, waited_s=waited_s, what=what)
 
+    def late(self, agents: Sequence[AgentRow]) -> list[Obeyed]:
+        """What people asked for and not everybody does who can be reached, the newest first. No query while nothing
+        changes.
+        """
+        known = _asked.get(self.environment)
+        if known is None or known[0] != self.head:
+            known = _asked[self.environment] = (self.head, asked_lately(self.environment, self.now))
+        found = all_obeyed(known[1], self.snapshot, agents, now=self.now)
+        return [one for one in found.values() if one.is_late(self.now)]
+
 
 class Newest(NamedTuple):
     """What is so in an environment while its audit log says nothing new."""
@@ -119,6 +130,10 @@ class Newest(NamedTuple):
 
 _known: dict[str, tuple[str, Newest]] = {}
 """What was read last of each environment, by the hash of the audit log when it was."""
+
+
+_asked: dict[str, tuple[str, Asked]] = {}
+"""What people asked for within a day of each environment, by the hash of the audit log when it was read."""
 
 
 def newest(environment: str, head: str | None = None) -> Newest:

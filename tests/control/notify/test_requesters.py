@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from recovery_ops.control.actions import bulk, release
 from recovery_ops.control.actors import Actor
@@ -19,7 +21,7 @@ from recovery_ops.rules.scope import Scope
 from tests.control.cast import asked, small_fleet, trip
 from tests.control.notify.conftest import channel
 from tests.control.test_ramps import opened_fleet
-from tests.control.visiting import signed_in, text_of
+from tests.control.visiting import REASON, signed_in, text_of
 from tests.events.seeding import NOW, Story, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
@@ -117,7 +119,7 @@ def test_many_acts_cost_as_many_queries_as_one_and_none_are_asked_for_again(eve:
             assert told(after_s) == []
         counts.append(len(queries))
     assert counts[0] <= 30
-    assert counts[1] <= 10
+    assert counts[1] <= 11
 
 
 def test_who_was_first_seen_after_an_act_is_not_late_for_it(eve: Actor) -> None:
@@ -167,3 +169,85 @@ def test_entries_of_two_environments_have_the_same_numbers(eve: Actor) -> None:
             trip(by=eve, environment=environment, scope=Scope(operation=name), ahead=True)
         tell(environment, NOW + timedelta(seconds=11))
     assert set(Delivery.objects.values_list("environment", flat=True)) == {"dev", "prod"}
+
+
+# -- in the console itself ---------------------------------------------------------------------------------------------
+def tray(client: Client) -> str:
+    answer = client.get("/jobs/tray", headers={"X-Fragment": "tray"})
+    return text_of(answer) if answer.content.strip() else ""
+
+
+def at(monkeypatch: pytest.MonkeyPatch, after_s: float) -> None:
+    monkeypatch.setattr(timezone, "now", lambda: NOW + timedelta(seconds=after_s))
+
+
+def tripped(client: Client) -> int:
+    """By the form, as a person does; the revision."""
+    form = {"reason": REASON, "seen": "0", "key": "t-1", "expires_in_s": "3600", "scope": "all"}
+    answer = client.post("/breakers/search_web/trip", form)
+    assert answer.status_code == 303, text_of(answer)
+    return Override.objects.get().revision
+
+
+def test_the_header_of_every_page_says_it_to_who_asked_until_it_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_fleet(2)
+    client, other = signed_in(Role.OPERATOR, "eve"), signed_in(Role.OPERATOR, "bob")
+    assert 'id="tray"' not in client.get("/failures").content.decode()
+    revision = tripped(client)
+    assert 'id="tray"' in client.get("/failures").content.decode(), "wherever they go"
+    assert "Your trip of search_web is on its way 0 of 2 applied it. Not yet: r-0 and r-1." in tray(client)
+    at(monkeypatch, 11)
+    beats(0, 0, at=-10)
+    said = tray(client)
+    assert "1 incomplete" in said
+    assert "Your trip of search_web is incomplete 0 of 2 applied it. Not yet: r-0 and r-1." in said
+    assert "is incomplete" in text_of(client.get("/jobs"))
+    assert 'data-poll-s="10"' in client.get("/jobs/tray", headers={"X-Fragment": "tray"}).content.decode()
+    assert "search_web" not in tray(other), "nobody else asked for it"
+    beats(revision, revision, at=-13)
+    at(monkeypatch, 14)
+    assert "Your trip of search_web is applied everywhere now" in tray(client)
+    at(monkeypatch, 14 + 16 * 60)
+    assert "search_web" not in tray(client)
+    assert 'id="tray"' not in client.get("/failures").content.decode()
+
+
+def test_what_all_obey_at_once_leaves_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_fleet(1)
+    client = signed_in(Role.OPERATOR, "eve")
+    revision = tripped(client)
+    beats(revision, at=-5)
+    at(monkeypatch, 6)
+    assert "search_web" not in tray(client)
+    assert 'id="tray"' not in client.get("/failures").content.decode()
+
+
+def test_what_was_released_meanwhile_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, eve: Actor) -> None:
+    small_fleet(1)
+    client = signed_in(Role.OPERATOR, "bob")
+    tripped(client)
+    at(monkeypatch, 11)
+    assert "is incomplete" in tray(client)
+    later = NOW + timedelta(seconds=12)
+    release(**asked(by=eve, override_id=Override.objects.get().pk, now=later))
+    at(monkeypatch, 13)
+    assert "search_web" not in tray(client)
+
+
+def test_the_overview_names_what_who_asked_for_and_who_is_behind(monkeypatch: pytest.MonkeyPatch, eve: Actor) -> None:
+    small_fleet(2)
+    done = trip(by=eve)
+    beats(done.object.revision, 0, at=-5)
+    at(monkeypatch, 8)
+    client = signed_in(Role.VIEWER, "vera")
+    assert "is incomplete" not in text_of(client.get("/")), "it may still be on its way"
+    at(monkeypatch, 11)
+    page = text_of(client.get("/"))
+    assert "Trip of search_web is incomplete: 1 of 2 applied it" in page
+    assert "Eve Adams asked for it. Not yet: r-1." in page
+    with CaptureQueriesContext(connection) as queries:
+        client.get("/")
+    assert len(queries) <= 15
+    beats(done.object.revision, done.object.revision, at=-12)
+    at(monkeypatch, 13)
+    assert "is incomplete" not in text_of(client.get("/"))

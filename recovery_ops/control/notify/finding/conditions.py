@@ -74,6 +74,7 @@ def _outage_began(row: CapacityEventRow) -> Occurrence:
         text=f"{OWNER_WORDS[row.owner]}. {row.failures:,} failed attempts so far.",
         path=reverse("capacity-event", args=[row.id]),
         triggers=frozenset({"capacity"}),
+        providers=_providers(row),
     )
 
 
@@ -90,7 +91,13 @@ def _outage_ended(number: int, whole: CapacityEventRow, now: datetime) -> Occurr
         title=f"CE-{number}: {whole.name} has capacity again",
         text=f"{part}It lasted {span_text(whole.lasted(now))}.",
         path=reverse("capacity-event", args=[number]),
+        providers=_providers(whole),
     )
+
+
+def _providers(row: CapacityEventRow) -> frozenset[str]:
+    """Whose outage it is."""
+    return frozenset(part.provider for part in row.parts or (row,)) - {""}
 
 
 def _burns(look: Look) -> Iterator[Occurrence]:

@@ -68,6 +68,7 @@ def _occurrence(one: Escalation, note: EscalationNote, kind: str, phase: Phase, 
         triggers=frozenset({"escalation"}),
         operation=one.operation,
         queue=one.queue,
+        causes=frozenset({one.fingerprint} - {""}),
     )
 
 
@@ -105,6 +106,7 @@ def _deadline(one: Escalation, verb: str, ends: datetime, share: int, now: datet
         triggers=frozenset({"sla"}),
         operation=one.operation,
         queue=one.queue,
+        causes=frozenset({one.fingerprint} - {""}),
     )
 
 

@@ -6,18 +6,21 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.db.models import Sum
 from django.urls import reverse
 
 from events.cardinality import Kind
-from events.failures.asking import named_marks, newest_marked
+from events.failures.asking import counts_lately, named_marks, newest_marked
+from events.failures.grouping import Grouping
 from events.models import KnownName, MinuteSum
 from events.moments import from_us
 from events.wording import count_text
+from recovery_ops.control.failures import grouping_of
 from recovery_ops.control.models import FailureCase, NotificationRule, NotifyLook, SeenFailure
+from recovery_ops.control.notify.fitting import is_of_providers, matches
 from recovery_ops.control.notify.triggers import Look, Occurrence
-from recovery_ops.rules.scope import Place, Scope
 from recovery_ops.rules.telling import Phase, Severity
 
 REGRESSED_AFTER = timedelta(days=1)
@@ -25,6 +28,7 @@ _EVERY = timedelta(seconds=10)
 _OVERLAP = timedelta(minutes=2)
 _LONGEST = timedelta(days=1)
 _KEPT_TO = timedelta(minutes=5)
+_SOON = timedelta(seconds=1)
 _MANY = "failures_many"
 
 
@@ -45,7 +49,7 @@ def _kinds(look: Look) -> Iterator[Occurrence]:
     elif timedelta() <= look.now - state.failures_at < _EVERY:  # a look from the future was by a clock since set back
         return
     since = max(min(state.failures_at or look.now, look.now) - _OVERLAP, look.now - _LONGEST)
-    marks = named_marks(look.environment, start=since, end=look.now + timedelta(seconds=1))
+    marks = named_marks(look.environment, start=since, end=look.now + _SOON)
     names = list({one.fingerprint for one in marks})
     known = {
         one.fingerprint: one for one in SeenFailure.objects.filter(environment=look.environment, fingerprint__in=names)
@@ -122,56 +126,104 @@ def _kind(
         path=reverse("failure", args=[fingerprint]),
         triggers=frozenset({trigger}),
         operation=operation,
+        causes=frozenset({fingerprint}),
     )
 
 
 def _many(look: Look) -> Iterator[Occurrence]:
     rules = NotificationRule.objects.filter(environment=look.environment, removed_at=None, is_on=True)
-    counted: dict[int, Mapping[str, int]] = {}
-    minute = int(look.now.timestamp()) // 60
+    counting = _Counting(look)
     for rule in rules:
         if _MANY not in rule.triggers:
             continue
-        if rule.within_min not in counted:
-            counted[rule.within_min] = _failures(look.environment, minute - rule.within_min, minute)
-        scope = Scope(operation=rule.operation or "*")
+        counts = counting.of(rule)
         told = {one for one in look.open if one.startswith(f"failures {rule.pk} ")}
-        for operation, count in sorted(counted[rule.within_min].items()):
-            subject = f"failures {rule.pk} {operation}"
-            fits = scope.holds(Place(service="", instance="", operation=operation))
-            if fits and count >= rule.failures and subject not in told:
-                yield _many_of(rule, operation, minute, count, look.now, is_end=False)
-            elif count >= rule.failures:
-                told.discard(subject)
+        for name, counted in sorted(counts.items()):
+            subject = f"failures {rule.pk} {name}"
+            if counted.number < rule.failures:
+                continue
+            if subject not in told:
+                yield _many_of(rule, name, look, counted, is_end=False)
+            told.discard(subject)
         for subject in sorted(told):
-            operation = subject.split(" ", 2)[2]
-            count = counted[rule.within_min].get(operation, 0)
-            if count < rule.failures:
-                yield _many_of(rule, operation, minute, count, look.now, is_end=True)
+            name = subject.split(" ", 2)[2]
+            yield _many_of(rule, name, look, counts.get(name, _Counted()), is_end=True)
 
 
-def _failures(environment: str, start: int, end: int) -> Counter[str]:
-    """Failures by operation in the minutes (start, end]. One query; index `minute_sum_once`."""
+class _Counted(NamedTuple):
+    """Failures, and the providers that they named."""
+
+    number: int = 0
+    providers: frozenset[str] = frozenset()
+
+
+class _Counting:
+    """Failures by what each rule counts them by: by operation, or by cause where it names some. Each is read once."""
+
+    def __init__(self, look: Look) -> None:
+        self._look = look
+        self._sums: dict[int, Counter[tuple[str, str]]] = {}
+        self._newest: dict[int, Counter[tuple[str, str]]] = {}
+        self._grouping: Grouping | None = None
+
+    def of(self, rule: NotificationRule) -> Mapping[str, _Counted]:
+        """What the rule counts, in its minutes."""
+        named = self._causes_of(rule) if rule.causes else None
+        counts = self._by_cause(rule.within_min) if rule.causes else self._by_operation(rule.within_min)
+        found: dict[str, _Counted] = {}
+        for (name, provider), count in counts.items():
+            fits = matches(rule.operation, name) if named is None else name in named
+            if fits and (not rule.providers or is_of_providers(rule.providers, [provider])):
+                before = found.get(name, _Counted())
+                found[name] = _Counted(before.number + count, before.providers | ({provider} - {""}))
+        return found
+
+    def _by_operation(self, minutes: int) -> Counter[tuple[str, str]]:
+        if minutes not in self._sums:
+            minute = int(self._look.now.timestamp()) // 60
+            self._sums[minutes] = _failures(self._look.environment, minute - minutes, minute)
+        return self._sums[minutes]
+
+    def _by_cause(self, minutes: int) -> Counter[tuple[str, str]]:
+        if minutes not in self._newest:
+            start = self._look.now - timedelta(minutes=minutes)
+            span = {"start": start, "end": self._look.now + _SOON}
+            self._newest[minutes] = counts_lately(self._look.environment, grouping=self._merged(), **span)
+        return self._newest[minutes]
+
+    def _causes_of(self, rule: NotificationRule) -> frozenset[str]:
+        return frozenset(self._merged().head(name) for name in rule.causes)
+
+    def _merged(self) -> Grouping:
+        if self._grouping is None:
+            self._grouping = grouping_of(self._look.environment)
+        return self._grouping
+
+
+def _failures(environment: str, start: int, end: int) -> Counter[tuple[str, str]]:
+    """Failures by operation and provider in the minutes (start, end]. One query; index `minute_sum_once`."""
     found = MinuteSum.objects.filter(environment=environment, minute__gt=start, minute__lte=end, failures__gt=0)
-    return Counter(dict(found.values_list("operation").annotate(total=Sum("failures"))))
+    rows = found.values_list("operation", "provider").annotate(total=Sum("failures"))
+    return Counter({(operation, provider): total for operation, provider, total in rows})
 
 
-def _many_of(
-    rule: NotificationRule, operation: str, minute: int, count: int, now: datetime, *, is_end: bool
-) -> Occurrence:
+def _many_of(rule: NotificationRule, name: str, look: Look, counted: _Counted, *, is_end: bool) -> Occurrence:
     span = count_text(rule.within_min, "minute")
-    fewer = f"{operation} fails less often again"
+    what = f"Cause {name}" if rule.causes else name
+    fewer = f"{what} fails less often again"
     return Occurrence(
         kind="failures_fewer" if is_end else _MANY,
-        event=f"{operation}:{minute}",
-        subject=f"failures {rule.pk} {operation}",
+        event=f"{name}:{int(look.now.timestamp()) // 60}",
+        subject=f"failures {rule.pk} {name}",
         phase=Phase.ENDED if is_end else Phase.BEGAN,
         severity=Severity.WARNING,
-        at=now,
-        title=fewer if is_end else f"{operation} failed {count:,} times in {span}",
-        text=f"{count:,} in the last {span}; the rule tells from {rule.failures:,}.",
-        path=reverse("failures"),
+        at=look.now,
+        title=fewer if is_end else f"{what} failed {counted.number:,} times in {span}",
+        text=f"{counted.number:,} in the last {span}; the rule tells from {rule.failures:,}.",
+        path=reverse("failure", args=[name]) if rule.causes else reverse("failures"),
         triggers=frozenset() if is_end else frozenset({_MANY}),
-        operation=operation,
+        operation="" if rule.causes else name,
+        causes=frozenset({name}) if rule.causes else frozenset(),
         rule=rule.pk,
+        providers=counted.providers,
     )

@@ -1,0 +1,216 @@
+"""Rules that are about some causes of failures, or about some providers, alone; and how they begin on other pages."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from urllib.parse import quote
+
+import pytest
+
+from events import keys
+from events.capacity.detection import look
+from events.capacity.reach import read_reach
+from recovery_ops import cli
+from recovery_ops.control.actions.failures import merge_failures
+from recovery_ops.control.models import AuditEntry, Delivery, NotificationRule
+from recovery_ops.control.notify.telling import tell
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import Escalated
+from recovery_ops.rules.words import Category, State
+from tests.control.cast import asked, person
+from tests.control.notify.conftest import channel, rule
+from tests.control.notify.test_notification_pages import new_rule
+from tests.control.test_api import Program
+from tests.control.test_cli import Operator, operator
+from tests.control.visiting import REASON, signed_in, text_of
+from tests.events.seeding import NOW, Story, counted, failed, moved
+
+__all__ = ["operator"]  # the fixture
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+NEW = "/settings/notifications/rules/new"
+
+
+def told(now: datetime = NOW) -> list[str]:
+    before = set(Delivery.objects.values_list("pk", flat=True))
+    tell("dev", now)
+    return list(Delivery.objects.exclude(pk__in=before).order_by("pk").values_list("title", flat=True))
+
+
+def served() -> None:
+    """`search_web` is of helios, `pay` of solo, by their calls."""
+    story = Story()
+    story.tell(moved(State.CLOSED, breaker="search_web"), moved(State.CLOSED, breaker="pay"), at=3000)
+    story.tell(counted(50, provider="helios"), counted(50, "pay", provider="solo"), at=2900).store()
+
+
+# -- causes ------------------------------------------------------------------------------------------------------------
+def test_many_failures_of_a_named_cause_are_told_and_of_no_other() -> None:
+    rule(channel(), "failures_many", failures=5, within_min=2, causes=["f00d"])
+    for number in range(6):
+        Story().tell(failed(fingerprint="f00d"), failed(fingerprint="other"), at=number).store()
+    assert told() == ["Cause f00d failed 6 times in 2 minutes"]
+    assert told(NOW + timedelta(seconds=30)) == []
+    assert told(NOW + timedelta(minutes=3)) == ["Cause f00d fails less often again"]
+
+
+def test_the_parts_of_a_merged_cause_count_as_one() -> None:
+    rule(channel(), "failures_many", failures=6, within_min=2, causes=["f00d"])
+    for number in range(3):
+        Story().tell(failed(fingerprint="f00d"), failed(fingerprint="beef"), at=number).store()
+    assert told() == []
+    merge_failures(**asked(by=person(Role.RESPONDER), fingerprints=["f00d", "beef"]))
+    assert told() == ["Cause f00d failed 6 times in 2 minutes"]
+
+
+def test_one_that_is_back_is_told_only_where_it_is_named() -> None:
+    rule(channel(), "regressed", causes=["mine"])
+    Story().tell(failed(fingerprint="mine"), failed(fingerprint="other"), at=500).store()
+    assert told() == []
+    day = 90_000
+    Story().tell(
+        failed(fingerprint="mine", operation="pay"), failed(fingerprint="other"), at=-day, received=-day
+    ).store()
+    assert told(NOW + timedelta(seconds=day + 1)) == ["Back again: pay: overloaded"]
+
+
+def test_a_question_is_told_where_it_names_the_cause() -> None:
+    rule(channel(), "escalation", causes=["f00d"])
+    Story().tell(
+        failed(fingerprint="f00d"), Escalated(operation="publish", queue="editors", reason="policy_denied"), at=30
+    ).store()
+    said = {"fingerprint": "f00d", "queue": "owners", "question": "Is that the vendor's?", "reason": REASON}
+    keys.forget_keys()
+    status, answer = Program("read", "act").post("failures/escalate", said)
+    assert status < 300, answer
+    [title] = told(NOW + timedelta(seconds=1))
+    assert "owners" in title
+
+
+def test_with_causes_only_what_can_be_about_one_is_asked_for() -> None:
+    keys.forget_keys()
+    program, to = Program("read", "settings"), channel()
+
+    def fields(**words: object) -> list[str]:
+        body = {"reason": REASON, "name": "some", "channel": to.pk, "triggers": ["regressed"], **words}
+        status, answer = program.post("notifications/rules", body)
+        return list(answer["fields"]) if status == 400 else []
+
+    assert fields(causes=["f00d"], triggers=["regressed", "capacity"]) == ["triggers"]
+    assert fields(providers=["helios"], triggers=["monthly_report"]) == ["triggers"]
+    assert fields(causes=["f00d"], triggers=["failures_many"], failures=5001) == ["failures"]
+    assert fields(causes=["x" * 500]) == ["causes"]
+    assert fields(causes=[7]) == ["causes"]
+    assert fields(causes=[f"c{number}" for number in range(51)]) == ["causes"]
+    assert fields(providers=["a\0"]) == ["providers"]
+    assert fields(causes=["f00d"], triggers=[{}]) == ["triggers"]
+    assert fields(causes=["f00d"], providers=["helios"]) == []
+    [one] = program.get("notifications/rules")[1]["rules"]
+    assert (one["causes"], one["providers"]) == (["f00d"], ["helios"])
+    changed = program.patch(f"notifications/rules/{one['number']}", {"reason": REASON, "group_s": 5})[1]["rule"]
+    assert changed["causes"] == ["f00d"], "what is not named stays"
+
+
+# -- providers ---------------------------------------------------------------------------------------------------------
+def test_breakers_of_one_provider_are_told_and_of_no_other() -> None:
+    served()
+    rule(channel(), "breaker_moved", providers=["hel*"])
+    Story().tell(moved(State.OPEN, breaker="search_web"), moved(State.OPEN, breaker="pay"), at=20).store()
+    assert told() == ["Breaker search_web is open"]
+
+
+def test_what_names_no_provider_is_not_for_a_rule_that_does() -> None:
+    served()
+    rule(channel(), "breaker_moved", providers=["helios"])
+    Story().tell(moved(State.OPEN, breaker="nobody-knows-whose"), at=20).store()
+    assert told() == []
+
+
+def test_outages_of_one_provider() -> None:
+    rule(channel(), "capacity", providers=["solo"])
+    story = Story()
+    overloaded = failed(Category.OVERLOADED, provider="helios", model="large", status_code=529)
+    for number in range(8):
+        story.tell(overloaded, at=20 - number, instance=f"r-{number % 3}", run=f"run-{number}")
+    story.store()
+    look("dev", NOW)
+    read_reach("dev", NOW)
+    assert told() == []
+    NotificationRule.objects.update(providers=["helios"])
+    assert len(told(NOW + timedelta(seconds=1))) == 1
+
+
+def test_many_failures_are_counted_by_provider() -> None:
+    rule(channel(), "failures_many", failures=5, within_min=2, providers=["solo"])
+    for number in range(4):
+        Story().tell(failed(provider="solo", operation="pay"), failed(provider="helios"), at=number).store()
+    for number in range(4):
+        Story().tell(failed(provider="helios", operation="pay"), at=number).store()
+    assert told() == [], "four of solo, whatever helios did"
+    Story().tell(failed(provider="solo", operation="pay"), at=5).store()
+    assert told(NOW + timedelta(seconds=1)) == ["pay failed 5 times in 2 minutes"]
+
+
+# -- pages -------------------------------------------------------------------------------------------------------------
+def test_a_rule_keeps_what_is_typed_and_says_what_it_is_about() -> None:
+    client = signed_in(Role.EDITOR)
+    channel()
+    saved = new_rule(client, triggers=["regressed"], causes="f00d\nbeef, f00d", providers="helios")
+    assert saved.status_code == 303
+    one = NotificationRule.objects.get()
+    assert (one.causes, one.providers) == (["f00d", "beef"], ["helios"])
+    page = text_of(client.get("/settings/notifications"))
+    assert "causes f00d and beef, provider helios" in page
+    assert "f00d\nbeef" in client.get(f"/settings/notifications/rules/{one.pk}").content.decode()
+    assert AuditEntry.objects.get(verb="rule.save").after["causes"] == ["f00d", "beef"]
+
+
+def test_a_rule_begins_on_the_page_of_a_cause() -> None:
+    client = signed_in(Role.EDITOR)
+    to = channel()
+    Story().tell(failed(fingerprint="f00d"), at=30).store()
+    assert f"{NEW}?cause=f00d" in client.get("/failures/f00d").content.decode()
+    form = client.get(f"{NEW}?cause=f00d").content.decode()
+    assert "Cause f00d" in form
+    assert "It is about this cause alone." in form
+    saved = new_rule(client, name="Cause f00d", triggers=["regressed"], causes="f00d", channel=str(to.pk))
+    assert saved.status_code == 303
+    viewer = signed_in(Role.OPERATOR, "oleg")
+    assert "Notify of it" not in text_of(viewer.get("/failures/f00d"))
+    assert "Notify of these" not in text_of(viewer.get("/failures"))
+
+
+def test_a_search_by_provider_is_a_rule_about_it_also_of_what_is_new() -> None:
+    client = signed_in(Role.EDITOR)
+    channel()
+    Story().tell(failed(provider="helios", fingerprint="f00d"), at=30).store()
+    query = "provider=helios&operation=search_web&range=1h"
+    assert "Notify of these" in text_of(client.get(f"/failures?{query}"))
+    form = text_of(client.get(f"{NEW}?failures={quote(query)}"))
+    shown = client.get(f"{NEW}?failures={quote(query)}").content.decode()
+    assert "also where it was never seen before" in form
+    assert 'value="Failures search_web of helios"' in shown
+    assert "\nhelios</textarea>" in shown
+    assert "f00d" not in shown
+
+
+def test_a_search_for_words_is_a_rule_about_the_causes_it_finds_on_all_its_pages() -> None:
+    client = signed_in(Role.EDITOR)
+    channel()
+    story = Story()
+    for name in ("f00d", "beef"):
+        story.tell(failed(provider="helios", fingerprint=name, message=f"no capacity {name}"), at=30)
+    story.tell(failed(fingerprint="cafe", message="something else"), at=20).store()
+    form = client.get(f"{NEW}?failures={quote('q=capacity&range=1h')}").content.decode()
+    assert "It names the 2 causes that the search finds now" in form
+    assert "f00d" in form
+    assert "beef" in form
+    assert "cafe" not in form
+    nothing = client.get(f"{NEW}?failures={quote('q=nowhere&range=1h')}").content.decode()
+    assert "The search finds no cause now" in nothing
+
+
+def test_the_command_line_says_what_a_rule_is_about(operator: Operator) -> None:
+    one = rule(channel(), "regressed", name="some", causes=["f00d"], providers=["helios"])
+    assert operator.run("notifications", "list") == cli.DONE
+    says = f"rule {one.pk} some tells channel {one.channel_id} regressed, only cause f00d, provider helios"
+    assert says in operator.said

@@ -1,0 +1,217 @@
+"""Notices of one provider held back for a time: nothing is lost, and what waits for a person is told all the same."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from events import keys
+from recovery_ops import cli
+from recovery_ops.control.actions.snoozing import lift, snooze
+from recovery_ops.control.audit import verify
+from recovery_ops.control.models import AuditEntry, Delivery, NoticeSnooze, Notification
+from recovery_ops.control.notify.keeping import KEPT_FOR, forget_old
+from recovery_ops.control.notify.telling import tell
+from recovery_ops.control.refusals import Refused
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.words import State
+from tests.control.cast import asked, person, trip
+from tests.control.notify.conftest import channel, rule
+from tests.control.notify.test_narrowed_rules import served
+from tests.control.notify.test_telling import question
+from tests.control.test_api import Program
+from tests.control.test_cli import WHY, Operator, operator
+from tests.control.visiting import REASON, signed_in, text_of
+from tests.events.seeding import NOW, Story, counted, heartbeat, moved
+
+__all__ = ["operator"]  # the fixture
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+HOME = "/settings/notifications"
+
+
+def held(provider: str = "helios", **more: Any) -> NoticeSnooze:
+    return snooze(**asked(by=person(Role.OPERATOR), provider=provider, **more)).object
+
+
+def opened(*breakers: str, at: float = 0.0, state: State = State.OPEN) -> None:
+    story = Story()
+    story.tell(heartbeat(), *(moved(state, breaker=name) for name in breakers), at=at, received=at).store()
+
+
+def told(after_s: float) -> list[str]:
+    before = set(Delivery.objects.values_list("pk", flat=True))
+    tell("dev", NOW + timedelta(seconds=after_s))
+    return list(Delivery.objects.exclude(pk__in=before).order_by("pk").values_list("title", flat=True))
+
+
+def at(monkeypatch: pytest.MonkeyPatch, after_s: float) -> datetime:
+    moment = NOW + timedelta(seconds=after_s)
+    monkeypatch.setattr(timezone, "now", lambda: moment)
+    return moment
+
+
+def test_what_is_held_back_is_counted_and_named_when_its_time_is_over() -> None:
+    served()
+    rule(channel(), "breaker_moved")
+    held(expires_in_s=600.0)
+    opened("search_web", "pay", at=-5)
+    assert told(6) == ["Breaker pay is open"], "others are told of as ever"
+    assert told(590) == []
+    assert Notification.objects.filter(delivery=None).count() == 1
+    assert told(601) == ["The snooze of helios is over: 1 thing was held back"]
+    assert Delivery.objects.latest("pk").lines == ["Breaker search_web is open. On a-1: 65 % of 20 calls failed."]
+    assert told(602) == []
+
+
+def test_what_began_and_ended_meanwhile_is_told_as_over() -> None:
+    served()
+    rule(channel(), "breaker_moved")
+    held(expires_in_s=600.0)
+    opened("search_web", at=-5)
+    assert told(6) == []
+    opened("search_web", at=-100, state=State.CLOSED)
+    assert told(101) == []
+    [title] = told(601)
+    assert title == "The snooze of helios is over: 1 thing was held back"
+    assert "is closed again" in Delivery.objects.latest("pk").lines[0]
+
+
+def test_the_end_of_what_was_told_before_is_told() -> None:
+    served()
+    rule(channel(), "breaker_moved")
+    opened("search_web", at=5)
+    assert told(0) == ["Breaker search_web is open"]
+    held(expires_in_s=3600.0)
+    opened("search_web", at=-400, state=State.CLOSED)
+    assert told(460) == ["Breaker search_web is closed again"]
+
+
+def test_who_lifts_it_hears_at_once_and_what_comes_then_is_told() -> None:
+    served()
+    rule(channel(), "breaker_moved")
+    one = held(expires_in_s=3600.0)
+    opened("search_web", at=-5)
+    assert told(6) == []
+    lift(**asked(by=person(Role.OPERATOR), number=one.pk, now=NOW + timedelta(seconds=10)))
+    assert told(11) == ["The snooze of helios is over: 1 thing was held back"]
+    assert not lift(**asked(by=person(Role.OPERATOR), number=one.pk)).object.holds_at(NOW)
+    verbs = list(AuditEntry.objects.order_by("number").values_list("verb", "object"))
+    assert verbs[-2:] == [("notices.snooze", "notices of helios"), ("notices.lift", "notices of helios")]
+    assert verify("dev").is_whole
+
+
+def test_what_waits_for_a_person_is_told_all_the_same() -> None:
+    served()
+    rule(channel(), "escalation", "override_expiring", expiry_lead_min=60)
+    held(expires_in_s=3600.0)
+    question()
+    trip(expires_in_s=600.0)
+    titles = told(1)
+    assert len(titles) == 1
+    tells = [title for one in Delivery.objects.all() for title in one.notifications.values_list("title", flat=True)]
+    assert any("ESC-" in title for title in tells)
+    assert any("The override of search_web ends" in title for title in tells)
+
+
+def test_what_is_of_another_provider_too_is_told() -> None:
+    served()
+    Story().tell(counted(10, provider="solo"), at=1900).store()
+    rule(channel(), "breaker_moved")
+    held()
+    opened("search_web", at=-5)
+    assert told(6) == ["Breaker search_web is open"]
+
+
+def test_it_is_prolonged_by_asking_again_and_begins_anew_when_it_is_over() -> None:
+    served()
+    first = held(expires_in_s=600.0)
+    again = held(expires_in_s=1200.0, now=NOW + timedelta(seconds=60))
+    assert (again.pk, again.expires_at) == (first.pk, NOW + timedelta(seconds=1260))
+    entry = AuditEntry.objects.filter(verb="notices.snooze").latest("number")
+    assert entry.before["expires_at"] != entry.after["expires_at"]
+    later = held(expires_in_s=600.0, now=NOW + timedelta(seconds=2000))
+    assert later.pk != first.pk
+    assert NoticeSnooze.objects.filter(ended_at=None).count() == 1
+
+
+@pytest.mark.parametrize(
+    ("role", "more", "code"),
+    [
+        (Role.RESPONDER, {}, "forbidden"),
+        (Role.OPERATOR, {"provider": "nobody"}, "unknown_provider"),
+        (Role.OPERATOR, {"expires_in_s": 5.0}, "invalid"),
+        (Role.OPERATOR, {"expires_in_s": 90_000.0}, "invalid"),
+    ],
+)
+def test_who_may_not_and_what_cannot_be_is_refused(role: Role, more: dict[str, Any], code: str) -> None:
+    served()
+    with pytest.raises(Refused) as caught:
+        snooze(**asked(**{"by": person(role), "provider": "helios"} | more))
+    assert caught.value.code == code
+    assert not NoticeSnooze.objects.exists()
+
+
+def test_capacity_settings_and_overview_show_it_while_it_holds_and_lift_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    served()
+    rule(channel(), "breaker_moved")
+    client, viewer = signed_in(Role.OPERATOR), signed_in(Role.VIEWER, "vera")
+    form = {"provider": "helios", "expires_in_s": "3600", "reason": REASON, "key": "s-1"}
+    shown = client.get(f"{HOME}/snoozes/new?provider=helios").content.decode()
+    assert '<option value="helios" selected>' in shown
+    answer = client.post(f"{HOME}/snoozes/new?provider=helios&back=/capacity", form)
+    assert (answer.status_code, answer["Location"]) == (303, "/capacity")
+    opened("search_web", at=-5)
+    told(6)
+    at(monkeypatch, 7)
+    one = NoticeSnooze.objects.get()
+    assert "Notices of helios are snoozed until 15:26:18" in text_of(client.get("/capacity"))
+    assert "Lift" not in text_of(viewer.get("/capacity"))
+    settings = text_of(client.get(HOME))
+    assert "helios : 1 thing held back" in settings
+    assert "Snooze of notices of helios" in text_of(client.get("/"))
+    assert "1 thing was held back so far" in text_of(client.get(f"{HOME}/snoozes/{one.pk}/lift"))
+    lifted = client.post(f"{HOME}/snoozes/{one.pk}/lift?back=//evil.example/", {"reason": REASON, "key": "l-1"})
+    assert lifted["Location"] == HOME
+    assert "snoozed until" not in text_of(client.get("/capacity"))
+    assert "Nothing is snoozed" in text_of(client.get(HOME))
+    assert viewer.get(f"{HOME}/snoozes/new").status_code == 403
+
+
+def test_a_program_snoozes_and_lifts() -> None:
+    keys.forget_keys()
+    served()
+    program = Program("read", "act")
+    status, answer = program.post("notifications/snoozes", {"reason": REASON, "provider": "helios", "dry_run": True})
+    assert (status, answer["dry_run"], NoticeSnooze.objects.count()) == (200, True, 0)
+    status, answer = program.post("notifications/snoozes", {"reason": REASON, "provider": "helios"})
+    assert status == 200, answer
+    number = answer["snooze"]["number"]
+    [row] = program.get("notifications/snoozes")[1]["snoozes"]
+    assert (row["provider"], row["held"]) == ("helios", 0)
+    assert program.post(f"notifications/snoozes/{number}/lift", {"reason": REASON})[0] == 200
+    assert program.get("notifications/snoozes")[1]["snoozes"] == []
+    assert program.post("notifications/snoozes/999/lift", {"reason": REASON})[0] == 404
+
+
+def test_an_operator_snoozes_from_a_terminal(operator: Operator) -> None:
+    served()
+    assert operator.run("notifications", "snooze", "helios", "--for", "30m", *WHY) == cli.DONE
+    assert operator.said[0].startswith("notices of helios are snoozed until ")
+    one = NoticeSnooze.objects.get()
+    assert operator.run("notifications", "list") == cli.DONE
+    assert operator.said[-1].startswith(f"snooze {one.pk} of helios until ")
+    assert operator.run("notifications", "lift", str(one.pk), *WHY) == cli.DONE
+    assert operator.said == ["notices of helios are told again, and of what was held back: 0"]
+    assert operator.run("notifications", "snooze", "nobody", *WHY) == cli.REFUSED
+
+
+def test_old_ones_are_forgotten_once_nothing_names_them() -> None:
+    served()
+    held(expires_in_s=600.0)
+    forget_old(NOW + KEPT_FOR)
+    assert NoticeSnooze.objects.exists()
+    forget_old(NOW + KEPT_FOR + timedelta(hours=1))
+    assert not NoticeSnooze.objects.exists()
