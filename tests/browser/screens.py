@@ -21,6 +21,7 @@ SCREENS = {
     "timelines as tables": "/timelines?range=15m&view=table",
     "escalations": "/escalations",
     "escalation": "/escalations/1",
+    "post-mortem": "/escalations/1/post-mortem",
     "approve": "/escalations/act/approve?number=1",
     "report": "/report",
     "failures": "/failures",
