@@ -177,7 +177,7 @@ class PostMortem:
             title="Newest failures",
             columns=("At", "Instance", "Operation", "Category", "Status", "What it said"),
             rows=tuple(
-                (_at(one.at), one.instance, one.operation, one.category, str(one.status_code or "–"), one.message or "–")
+                (_at(one.at), one.instance, one.operation, one.category, str(one.status_code or "–"), one.message)
                 for one in self.failures
             ),
         )
