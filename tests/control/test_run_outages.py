@@ -72,7 +72,8 @@ def test_the_band_is_as_long_as_the_outage_and_the_list_says_the_same() -> None:
     assert over == f"+3m 20s short of capacity no more: helios / large CE-{number}"
     client = signed_in(Role.VIEWER)
     for kind in ("csv", "md"):
-        assert f"short of capacity: helios / large (CE-{number})" in client.get(f"/runs/mine?format={kind}").content.decode()
+        told = client.get(f"/runs/mine?format={kind}").content.decode()
+        assert f"short of capacity: helios / large (CE-{number})" in told
     page = client.get("/runs/mine").content.decode()
     assert "a backend that it called was short of capacity" in page
     assert f'href="/capacity/{number}"' in page

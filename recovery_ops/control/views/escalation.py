@@ -21,6 +21,7 @@ from recovery_ops.control.escalations.terms import then_of
 from recovery_ops.control.models import Escalation
 from recovery_ops.control.notify.chains import plan_of
 from recovery_ops.control.views.asked_about import failures_of, outages_of, paragraph_of
+from recovery_ops.control.views.chain_strip import chain_strip
 from recovery_ops.control.views.learning import follow_up_form
 from recovery_ops.control.views.linked import cause_href, fingerprint_about
 from recovery_ops.control.views.neighbours import list_of, neighbours_of
@@ -49,6 +50,7 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
     cause = fingerprint_about(one, failures)
     is_oldest_first = request.GET.get("order") == "oldest"
     listed = [str(name) for name in numbers_in(request, environment, list_of(request), now)]
+    plan = plan_of(one, story, now)
     ran = stories_of(environment, one.runs[:_RUNS_SHOWN])
     context = {
         "now": now,
@@ -65,7 +67,8 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
         "follow_ups": follow_ups_of(one),
         "follow_up_form": follow_up_form(request),
         "ladders": [(told, small(told, now)) for told in ran],
-        "plan": plan_of(one, story, now),
+        "plan": plan,
+        "chain": chain_strip(one, story, plan, now),
         "failures": failures,
         "cause": cause if one.category == Category.UNKNOWN else "",
         "cause_href": cause_href(one, cause, now),
