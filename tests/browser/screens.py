@@ -44,6 +44,7 @@ SCREENS = {
     "explain": "/explain?operation=search_web",
     "agents": "/agents",
     "settings in force": "/agents/settings?service=research&instance=r-0",
+    "runs of an instance": "/agents/settings?service=research&instance=r-0&tab=runs",
     "intake": "/agents/intake",
     "audit": "/audit",
     "jobs": "/jobs",
