@@ -20,6 +20,7 @@ from recovery_ops.rules.facts import (
     DesiredStateApplied,
     DesiredStateRejected,
     InstanceHeartbeat,
+    RunStarted,
     SettingsInForce,
 )
 from recovery_ops.wire import names
@@ -30,6 +31,7 @@ EVENTS_READ = 5_000
 """So many of the newest facts of all kinds and instances are."""
 LATELY = timedelta(hours=24)
 _ROUTINE = [names.EVENTS[kind].name for kind in (InstanceHeartbeat, CallsCounted, SettingsInForce)]
+_STARTED = names.EVENTS[RunStarted].name
 _APPLIED = names.EVENTS[DesiredStateApplied].name
 _REJECTED = names.EVENTS[DesiredStateRejected].name
 
@@ -54,9 +56,13 @@ class InstanceEvent(NamedTuple):
 
 def breakers_in(agent_id: int, *, now: datetime) -> list[InstanceState]:
     """Every breaker that it ever reported, the worst first. One query; the index of the instance."""
-    found = BreakerState.objects.filter(agent_id=agent_id).select_related("agent")
-    rows = [instance_state(row, now) for row in found]
+    rows = [instance_state(row, now) for row in standing_in(agent_id)]
     return sorted(rows, key=lambda one: (-RANK[one.reported_state], one.breaker))
+
+
+def standing_in(agent_id: int) -> list[BreakerState]:
+    """The same as it is kept, by name, for `segments`. One query."""
+    return list(BreakerState.objects.filter(agent_id=agent_id).select_related("agent").order_by("breaker"))
 
 
 def failures_of(environment: str, agent_id: int, *, now: datetime, limit: int = 10) -> list[FailureRow]:
@@ -72,6 +78,14 @@ def last_events_of(agent_id: int, *, limit: int = 50) -> list[InstanceEvent]:
     columns = ("id", "at_us", "event", "severity", "operation", "category", "run", "body")
     found = newest.exclude(event__in=_ROUTINE).order_by("-id").values_list(*columns)[:limit]
     return [InstanceEvent(fact_id, from_us(at_us), *rest) for fact_id, at_us, *rest in found]
+
+
+def runs_of(environment: str, agent_id: int, *, now: datetime, limit: int = 20) -> list[str]:
+    """The runs that it started last, the newest first, as far as their starts are among the newest of the last 24 hours
+    of all instances. One query; `fact_by_event`.
+    """
+    started = _newest(environment, _STARTED, agent_id, now).exclude(run="")
+    return list(dict.fromkeys(started.values_list("run", flat=True)[: 2 * limit]))[:limit]
 
 
 def revisions_of(environment: str, agent_id: int, *, now: datetime, limit: int = 10) -> list[RevisionMove]:

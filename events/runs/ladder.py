@@ -19,6 +19,8 @@ RUNG_PX = 46
 HEIGHT_PX = HEAD_PX + RUNG_PX * len(RUNGS) + 24
 MOST_PIECES = 400
 _BAR_PX = 14
+_RAIL_Y = 16
+"""Where the rail over an outage lies; its name stands over it, the moves of breakers under it."""
 _FILLS = {
     Kind.FAILED: "url(#p-open)",
     Kind.SUCCEEDED: "url(#p-closed)",
@@ -85,9 +87,10 @@ def drawn(story: RunStory, now: datetime) -> SafeString:
     scale = _Scale(story, now)
     pieces = _fitting(story.pieces)
     return format_html(
-        '<svg height="{}" role="img" aria-label="Ladder of {}; the list below says the same">{}{}{}{}{}{}</svg>',
+        '<svg height="{}" role="img" aria-label="Ladder of {}; the list below says the same">{}{}{}{}{}{}{}</svg>',
         HEIGHT_PX,
         story.run,
+        format_html_join("", "{}", ((one,) for one in _shades(story, scale))),
         format_html_join("", "{}", ((one,) for one in _grid(scale))),
         format_html_join("", "{}", ((one,) for one in _moves(story, scale))),
         format_html_join("", "{}", ((_bar(piece, scale),) for piece in pieces)),
@@ -213,16 +216,19 @@ def _bar(piece: Piece, scale: _Scale) -> SafeString:
         _top(piece.rung) + 18,
         _BAR_PX,
         f"{piece.words}, {_at(piece.start, scale)}",
-        _pin(piece, scale) if piece.kind is Kind.ASKED else "",
+        _pins(piece, scale) if piece.kind is Kind.ASKED else "",
     )
 
 
-def _pin(piece: Piece, scale: _Scale) -> SafeString:
-    """A diamond: here a person was asked."""
-    return format_html(
-        '<svg x="{}" y="{}"><path class="pin" d="M0-8 8 0 0 8-8 0z"/></svg>',
-        scale.x(piece.start),
-        _top(piece.rung) + 25,
+def _pins(piece: Piece, scale: _Scale) -> SafeString:
+    """A diamond where a person was asked, and a full one where a person decided."""
+    at = [(scale.x(piece.start), "pin")]
+    if piece.decided is not None:
+        at.append((scale.x(piece.decided), "pin decided"))
+    return format_html_join(
+        "",
+        '<svg x="{}" y="{}"><path class="{}" d="M0-8 8 0 0 8-8 0z"/></svg>',
+        ((x, _top(piece.rung) + 25, name) for x, name in at),
     )
 
 
@@ -275,6 +281,28 @@ def _label(rung: Rung, operation: str, stretch: Sequence[Piece]) -> str:
         return stretch[0].words
     failed = sum(piece.kind is Kind.FAILED for piece in stretch)
     return f"{operation}, {failed} failed" if failed else operation
+
+
+def _shades(story: RunStory, scale: _Scale) -> Iterator[SafeString]:
+    """Behind everything a band for each outage, a rail over it, and its name where there is room."""
+    until = -1.0
+    for one in story.behind:
+        begin, end = scale.share(one.start), scale.share(one.end or scale.end)
+        width = max(_LEAST, end - begin)
+        x = min(begin, 100 - width)
+        words = f"{one.number} {one.name}"
+        so_far = "so far" if one.end is None else f"up to {_at(one.end, scale)}"
+        yield format_html(
+            '<g class="shade"><title>{}</title><rect class="h1" x="{}" width="{}" y="{}" height="{}"/>'
+            '<rect class="h4" x="{}" width="{}" y="{}" height="3"/></g>',
+            f"{words}: {_at(one.start, scale) if one.start > scale.start else 'from before the start'}, {so_far}",
+            *(_percent(x), _percent(width), HEAD_PX, RUNG_PX * len(RUNGS)),
+            *(_percent(x), _percent(width), _RAIL_Y),
+        )
+        left = min(x, 100 - _CHAR * len(words))
+        if left > until and left >= 0:
+            until = left + _CHAR * len(words) + 1
+            yield format_html('<text x="{}" y="{}">{}</text>', _percent(left), _RAIL_Y - 4, words)
 
 
 def _moves(story: RunStory, scale: _Scale) -> Iterator[SafeString]:

@@ -75,6 +75,8 @@ class Piece:
     """Of a wait: after which failure."""
     fact_id: int = 0
     """Of the fact that it was told by; 0 where it is put together from several."""
+    decided: datetime | None = None
+    """Of a question: when a person decided it. Facts do not tell it: whoever asks on knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,26 @@ class Step:
     detail: str = ""
     fingerprint: str = ""
     derived: Derivation | None = None
+
+
+class Backend(NamedTuple):
+    """What a run called, in an operation; provider and model are empty where no fact of that operation says them."""
+
+    provider: str
+    model: str
+    operation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behind:
+    """An outage of what a run called, while it ran: its number, and when it was. `end` None: so far."""
+
+    event: int
+    number: str
+    name: str
+    start: datetime
+    end: datetime | None
+    whose: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +149,9 @@ class RunStory:
     last_failed: datetime | None = None
     models: Sequence[str] = ()
     """The providers and models that its facts name, as "helios / large"."""
+    backends: Sequence[Backend] = ()
+    behind: Sequence[Behind] = ()
+    """The outages of those while it ran, the first first. Its facts do not tell them: whoever asks on knows."""
     answers: int = 0
     """Of the questions, those that a person answered. Facts do not tell it: whoever asks on knows."""
     is_cut: bool = False

@@ -12,7 +12,7 @@ from typing import Any
 from events.queries.readings import number_or_none, text_of, whole_or_none
 from events.queries.sums import capacity_name
 from events.rows import Derivation
-from events.runs.rows import Kind, Piece, RunFact, RunStory, Step
+from events.runs.rows import Backend, Kind, Piece, RunFact, RunStory, Step
 from events.wording import category_text, count_text, lasted_text, span_text
 from recovery_ops.rules import facts
 from recovery_ops.rules.words import Adjustment, Category, DelaySource, Rung, RunStatus
@@ -68,8 +68,16 @@ def tell(run: str, told: Sequence[RunFact], *, is_cut: bool = False) -> RunStory
         fingerprints=tuple(dict.fromkeys(step.fingerprint for step in teller.steps if step.fingerprint)),
         last_failed=teller.last_failed,
         models=tuple(dict.fromkeys(filter(None, (capacity_name(one.provider, one.model, "") for one in told)))),
+        backends=_backends_of(told),
         is_cut=is_cut,
     )
+
+
+def _backends_of(told: Sequence[RunFact]) -> tuple[Backend, ...]:
+    """What it called: an operation by its name alone where no fact of it says whose it is."""
+    named = {fact.operation for fact in told if fact.provider or fact.model}
+    each = (Backend(one.provider, one.model, one.operation) for one in told)
+    return tuple(dict.fromkeys(one for one in each if one.provider or one.model or one.operation not in {"", *named}))
 
 
 @dataclass(slots=True)

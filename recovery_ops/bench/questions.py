@@ -21,7 +21,7 @@ from events.queries.beginnings import first_sign_of_life
 from events.queries.breakers import counts_among, providers_of, reported, standing_among, standing_of, states_of
 from events.queries.counted import calls_through, counted, in_flight
 from events.queries.evidence import evidence_of
-from events.queries.instance import breakers_in, failures_of, last_events_of, revisions_of
+from events.queries.instance import breakers_in, failures_of, last_events_of, revisions_of, runs_of, standing_in
 from events.queries.moves import moves_within
 from events.queries.operations import calls_of_a_day
 from events.queries.over_time import instance_over_time
@@ -186,6 +186,8 @@ def _of_instances(place: Place) -> Iterator[_Asked]:
         yield "failures of one instance", partial(failures_of, environment, agent.id, now=now)
         yield "revisions of one instance", partial(revisions_of, environment, agent.id, now=now)
         yield "last events of one instance", partial(last_events_of, agent.id)
+        yield "runs of one instance", partial(runs_of, environment, agent.id, now=now)
+        yield "breakers of one instance as they are kept", partial(standing_in, agent.id)
         yield "how one instance stood", partial(instance_over_time, agent, start=now - _ROLLOUT, end=now)
         yield "settings of one instance", partial(queries.settings_in_force, agent.id)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from recovery_ops.rules.knobs import Problem
 from recovery_ops.rules.records import dataclass
@@ -109,6 +110,29 @@ def clock_at(turns: Iterable[Turn], now: float, begins: float = 0.0) -> ChainClo
         is_running=since is not None,
         passed_over=passed,
     )
+
+
+class Standstill(NamedTuple):
+    """While the clock of a chain stood: from the turn at this place on, up to a moment. `until` None: it stands."""
+
+    place: int
+    since: float
+    until: float | None
+
+
+def standstills(turns: Sequence[Turn]) -> list[Standstill]:
+    """When the clock of the last round stood, and which turn had it stand: who took it, or put it off."""
+    begins = max((place for place, turn in enumerate(turns) if turn.verb in STARTS), default=0)
+    found: list[Standstill] = []
+    for place, turn in enumerate(turns):
+        is_turn = turn.verb in _RUNS | _STANDS | _ENDS or turn.verb == GOES_ON
+        if place < begins or not is_turn:
+            continue
+        if found and found[-1].until is None:
+            found[-1] = found[-1]._replace(until=turn.at)
+        if turn.verb in _STANDS:
+            found.append(Standstill(place, turn.at, None))
+    return found
 
 
 def _run_s(since: float | None, until: float, begins: float) -> float:

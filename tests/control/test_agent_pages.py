@@ -314,3 +314,58 @@ def test_counts_that_reach_back_a_few_seconds_are_of_those_and_who_has_none_amon
     rows = signed_in(Role.VIEWER).get("/agents?format=json").json()["rows"]
     assert {row["instance"]: row["attempts"] for row in rows} == {"b-0": 10, "b-1": 30, "b-2": None}
     assert {datetime.fromisoformat(row["counted since"]) for row in rows} == {ago(4)}
+
+
+# -- at work -----------------------------------------------------------------------------------------------------------
+AT_WORK = "/agents/settings?service=research&instance=r-0&range=1h&tab=runs"
+
+
+def test_an_instance_shows_the_runs_it_started_and_no_others() -> None:
+    story = Story()
+    for instance in ("r-0", "r-1"):
+        story.tell(heartbeat(), at=5, instance=instance)
+        run = f"run-of-{instance}"
+        story.tell(RunStarted(name="due diligence"), at=60, instance=instance, run=run)
+        story.tell(failed(Category.TIMEOUT), at=50, instance=instance, run=run)
+        story.tell(RunFinished(status=RunStatus.SUCCEEDED, duration_s=40.0), at=20, instance=instance, run=run)
+    story.tell(RunStarted(), at=10, instance="r-0", run="goes-on").store()
+    page = signed_in(Role.VIEWER).get(AT_WORK)
+    said = text_of(page)
+    assert "goes-on running 0 –" in said
+    assert "run-of-r-0 due diligence recovered 1 40 s" in said
+    assert "run-of-r-1" not in said
+    assert said.index("goes-on") < said.index("run-of-r-0")
+    assert 'href="/runs/run-of-r-0"' in page.content.decode()
+
+
+def test_the_breakers_of_an_instance_are_drawn_over_time_with_a_table() -> None:
+    story = Story()
+    for instance in ("r-0", "r-1"):
+        story.tell(heartbeat(), at=1200, instance=instance)
+        calm = [moved(State.CLOSED, breaker=name) for name in ("calm", "search_web")]
+        story.tell(*calm, at=1190, instance=instance)
+    story.tell(moved(State.OPEN, before=State.CLOSED, breaker="search_web"), at=600, instance="r-0")
+    story.tell(moved(State.HALF_OPEN, before=State.OPEN, breaker="search_web"), at=540, instance="r-0")
+    story.tell(moved(State.CLOSED, before=State.HALF_OPEN, breaker="search_web"), at=530, instance="r-0")
+    for at in range(1190, 0, -15):
+        story.tell(heartbeat(), at=at, received=at, instance="r-0")
+    story.store()
+    page = signed_in(Role.VIEWER).get(AT_WORK).content.decode()
+    assert "1 of 2 breakers not closed all the time: search_web for 1m 10s." in page
+    silent = signed_in(Role.VIEWER).get(AT_WORK.replace("r-0", "r-1")).content.decode()
+    assert "2 breakers, closed all the time as far as is known. For 19m " in silent, "it fell silent"
+    lanes = re.findall(r'<div class="lane"><span title="([^"]+)">', page)
+    assert lanes[:2] == ["search_web", "calm"], "the most troubled first"
+    table = page[page.index('aria-label="Breakers over time, table"') :].partition("</table>")[0]
+    rows = [" ".join(re.sub(r"<[^>]+>", " ", row).split()) for row in table.split("<tr>")[2:]]
+    told = [row.split()[:2] for row in rows if row.startswith("search_web")]
+    assert told == [["search_web", word] for word in ("closed", "half_open", "open", "closed")]
+    assert any(row.startswith("search_web open") and row.endswith("1m 00s") for row in rows)
+
+
+def test_an_instance_without_runs_or_breakers_says_so() -> None:
+    Story().tell(heartbeat(), at=5, instance="r-0").store()
+    said = text_of(signed_in(Role.VIEWER).get(AT_WORK))
+    assert "No breaker in this range" in said
+    assert "It started none of the newest runs" in said
+    assert "running, 0 runs in flight" in said.lower()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import re
 from datetime import timedelta
 from io import StringIO
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
+from events.boxes import Box, Scale, limit_of, lying, upright
 from events.recoveries.asking import recoveries, today_of
 from events.recoveries.summing import sum_days
 from recovery_ops.control.actions.escalations import respond
@@ -315,3 +318,87 @@ def test_a_report_of_nothing_draws_nothing() -> None:
     page = signed_in(Role.VIEWER).get("/report").content.decode()
     assert "hours-title" not in page
     assert "queues-title" not in page
+
+
+def test_how_soon_is_drawn_by_week_with_the_numbers_of_its_table_and_file() -> None:
+    for number, seconds in enumerate((60, 120, 180, 240, 300)):
+        question(9 + number / 100, take_s=seconds, resolve_s=seconds * 2)
+    question(2, take_s=30, resolve_s=600)
+    client = signed_in(Role.VIEWER)
+    page = client.get("/report?weeks=4").content.decode()
+    table = page[page.index('aria-label="Time to take by week, table"') :].partition("</table>")[0]
+    rows = [re.findall(r">([^<]*)</t[hd]>", row) for row in table.split("<tr>")[2:]]
+    assert rows == [
+        ["26 Oct", "0", "–", "–", "–"],
+        ["02 Nov", "0", "–", "–", "–"],
+        ["09 Nov", "5", "1m 00s", "3m 00s", "5m 00s"],
+        ["16 Nov", "1", "30 s", "30 s", "30 s"],
+    ]
+    drawing = page[page.index("Time to take, by week: 6 in all") :].partition("</svg>")[0]
+    assert re.findall(r"<title>([^<]+)</title>", drawing) == [
+        "1m 00s to 5m 00s, median 3m 00s, of 5",
+        "30 s to 30 s, median 30 s, of 1",
+    ]
+    told = csv.DictReader(StringIO(client.get("/report.csv?weeks=4").content.decode()))
+    taken = [(row["mtta_p10_s"], row["mtta_median_s"], row["mtta_p90_s"]) for row in told]
+    assert taken == [("", "", ""), ("", "", ""), ("60", "180", "300"), ("30", "30", "30")]
+    [*_, week, _] = client.get("/api/v1/report?weeks=4").json()["weeks"]
+    assert [week["acknowledging"][name] for name in ("p10_s", "median_s", "p90_s")] == [60, 180, 300]
+
+
+def near(share: float) -> Any:
+    return pytest.approx(share, abs=0.01)
+
+
+def test_groups_are_drawn_on_one_scale() -> None:
+    question(9, take_s=150, resolve_s=300)
+    question(8, take_s=300, resolve_s=600)
+    page = signed_in(Role.VIEWER).get("/report?weeks=4").content.decode()
+    causes = page[page.index('aria-labelledby="causes-title"') :].partition("</section>")[0]
+    assert "unknown: taken 2m 30s to 5m 00s, median 3m 45s, of 2; resolved 5m 00s to 10m 00s, median 7m 30s" in causes
+    bars = [tuple(map(float, one)) for one in re.findall(r'"n[23]" x="([\d.]+)%" width="([\d.]+)%"', causes)]
+    scale = Scale(112.5, 600)  # from half of the shortest median to ten minutes
+    ends = [(scale.share(225), scale.share(300)), (scale.share(450), 1)]
+    assert bars == [(near(100 * begin), near(100 * (until - begin))) for begin, until in ends]
+    assert "3m 45s<small>nine of ten 5m 00s</small>" in causes
+
+
+def test_the_hours_in_which_people_are_asked_are_a_file_that_adds_up() -> None:
+    first = question(9, take_s=300, resolve_s=600)
+    question(2)
+    told = list(csv.DictReader(StringIO(signed_in(Role.VIEWER).get("/report.csv?of=hours").content.decode())))
+    assert len(told) == 4 * 7 * 24
+    asked_then = [(row["week"], row["weekday"], row["hour"]) for row in told if row["asked"] != "0"]
+    assert asked_then[0] == ("2026-11-09", f"{first.opened_at:%A}", str(first.opened_at.hour))
+    assert sum(int(row["asked"]) for row in told) == 2
+
+
+def test_what_runs_did_by_themselves_is_drawn_with_its_table() -> None:
+    week().store()
+    sum_days("dev", NOW)
+    client = signed_in(Role.VIEWER)
+    page = client.get("/report?weeks=4").content.decode()
+    table = page[page.index('aria-label="By itself, or by people, by week, table"') :].partition("</table>")[0]
+    shown = [re.findall(r'<td class="num">([^<]*)</td>', row) for row in table.split("<tr>")[2:]]
+    names = ("runs_recovered_alone", "runs_helped", "runs_lost")
+    told = csv.DictReader(StringIO(client.get("/report.csv?weeks=4").content.decode()))
+    assert shown == [[row[name] or "–" for name in names] for row in told]
+    assert [row[0] for row in shown] == ["–", "–", "–", "2"], "what was not summed up is not zero"
+    assert "Not known of the weeks from 26 Oct, 02 Nov and 09 Nov: no day of them is summed up." in page
+
+
+def test_one_week_alone_has_no_boxes() -> None:
+    question(9, take_s=300, resolve_s=1200)
+    page = signed_in(Role.VIEWER).get("/report?week=2026-11-09").content.decode()
+    assert "take-title" not in page
+    assert "When people are asked" in page
+
+
+@pytest.mark.parametrize(("p90_s", "limit"), [(0, 0), (7, 10), (61, 120), (600, 600), (700_000, 700_000)], ids=str)
+def test_the_scale_ends_at_a_round_span(p90_s: float, limit: float) -> None:
+    box = Box(count=1, p10_s=0, median_s=p90_s / 2, p90_s=p90_s)
+    assert limit_of([None, box]) == (limit or 10)
+    assert limit_of([None]) == 10
+    for drawn in (upright([("a", box), ("b", None)], label="x"), lying([("a", box)], scale=Scale.of([box]), label="x")):
+        for shape in ET.fromstring(str(drawn)).iter("rect"):
+            assert 0 <= float(shape.attrib["width"].rstrip("%")) <= 100

@@ -174,3 +174,15 @@ def test_what_a_person_wrote_is_no_markup() -> None:
     page = signed_in().get("/runs/run-7").content.decode()
     assert "<script>alert(1)" not in page
     assert "&lt;script&gt;alert(1)" in page
+
+
+def test_a_decision_is_a_full_diamond_where_it_was_made() -> None:
+    one = a_question()
+    page = signed_in(Role.VIEWER).get("/runs/run-7").content.decode()
+    assert 'class="pin decided"' not in page
+    decide(one, "approve")
+    page = signed_in(Role.VIEWER).get("/runs/run-7").content.decode()
+    drawing = page[page.index('aria-label="Ladder of run-7; ') : page.index("</footer>")]
+    asked, decided = re.findall(r'<svg x="([\d.]+)%" y="\d+"><path class="pin(?: decided)?"', drawing)
+    assert float(asked) < float(decided)
+    assert "a person decided" in drawing

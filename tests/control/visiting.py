@@ -67,6 +67,7 @@ PAGES = {
     "api": "/docs/api",
     "agents": "/agents",
     "settings in force": "/agents/settings?service=research&instance=r-0",
+    "runs of an instance": "/agents/settings?service=research&instance=r-0&tab=runs",
     "intake": "/agents/intake",
     "settings": "/settings",
     "you": "/settings/you",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery_ops.rules.chains import ChainStep, Turn, clock_at, due_steps, parse_steps, steps_document
+from recovery_ops.rules.chains import ChainStep, Turn, clock_at, due_steps, parse_steps, standstills, steps_document
 
 STEPS = tuple(ChainStep(after_s=minutes * 60.0, channel=number) for number, minutes in enumerate((0, 15, 30)))
 MINUTE = 60.0
@@ -35,6 +35,24 @@ MINUTE = 60.0
 def test_the_clock(turns: list[tuple[float, str]], at_min: float, due: list[int], runs: bool) -> None:
     clock = clock_at([Turn(at * MINUTE, verb) for at, verb in turns], at_min * MINUTE)
     assert (due_steps(STEPS, clock), clock.is_running) == (due, runs)
+
+
+@pytest.mark.parametrize(
+    ("turns", "stood"),
+    [
+        ([(0, "opened")], []),
+        ([(0, "opened"), (5, "acknowledge")], [(1, 5, None)]),
+        ([(0, "opened"), (5, "acknowledge"), (6, "note"), (35, "expired")], [(1, 5, 35)]),
+        ([(0, "opened"), (5, "snooze"), (6, "acknowledge"), (9, "resolve")], [(1, 5, 6), (2, 6, 9)]),
+        ([(0, "opened"), (5, "acknowledge"), (7, "step")], [(1, 5, 7)]),
+        ([(0, "opened"), (5, "acknowledge"), (20, "escalate"), (22, "acknowledge")], [(3, 22, None)]),
+        ([(0, "opened"), (5, "acknowledge"), (6, "resolve"), (50, "reopen")], []),
+    ],
+)
+def test_when_the_clock_of_this_round_stood(
+    turns: list[tuple[float, str]], stood: list[tuple[int, float, float | None]]
+) -> None:
+    assert standstills([Turn(at, verb) for at, verb in turns]) == stood
 
 
 def test_a_later_step_is_asked_at_once_and_the_ones_between_are_not() -> None:

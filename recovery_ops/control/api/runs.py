@@ -7,6 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from events.runs.asking import PAGE, Show, run_of, runs
+from events.runs.behind import with_outages
 from events.runs.narrowing import ASKS as NARROWED_BY
 from events.runs.narrowing import faults_in
 from events.runs.records import RECORDS_MOST
@@ -78,7 +79,7 @@ class RunOf(Api):
 
     def get(self, request: Request, run: str) -> Response:
         told, now = _found(self.environment, run), timezone.now()
-        story = with_answers(told, asked_by(self.environment, told))
+        story = with_outages(with_answers(told, asked_by(self.environment, told)), self.environment, now)
         standing = standing_of(story, now, reporting_in(self.environment, [story], now))
         answer = {
             "environment": self.environment,

@@ -239,7 +239,13 @@ def _of_span(span: Span) -> Document:
 
 
 def _of_times(times: Times) -> Document:
-    return {"count": times.count, "mean_s": times.mean_s, "median_s": times.median_s, "p90_s": times.p90_s}
+    return {
+        "count": times.count,
+        "mean_s": times.mean_s,
+        "p10_s": times.p10_s,
+        "median_s": times.median_s,
+        "p90_s": times.p90_s,
+    }
 
 
 def _of_kept(kept: Kept) -> Document:

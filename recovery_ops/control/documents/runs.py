@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from events.runs.behind import OutageTold
 from events.runs.records import RunRecord
 from events.runs.rows import RUNGS, RunStory
 from recovery_ops.control.actions import Done
@@ -86,7 +87,7 @@ def of_aborted(done: Done[RunAbort]) -> Document:
 
 
 def of_steps(story: RunStory) -> list[Document]:
-    """Its lines, oldest first. `answer` is null but for the line of an answer."""
+    """Its lines, oldest first. `answer` is null but for the line of an answer, `capacity_event` but for an outage's."""
     return [
         {
             "at": _moment(step.at),
@@ -97,6 +98,7 @@ def of_steps(story: RunStory) -> list[Document]:
             "fingerprint": step.fingerprint,
             "derived": None if step.derived is None else step.derived.words,
             "answer": _of_answer(step) if isinstance(step, Answered) else None,
+            "capacity_event": step.event if isinstance(step, OutageTold) else None,
         }
         for step in story.steps
     ]

@@ -135,4 +135,5 @@ def _until(piece: Piece, asked: Escalation | None) -> Piece:
         return piece
     end = settled_at if piece.end is None else min(piece.end, settled_at)
     how = "nobody answered" if _is_silence(asked) else "answered"
-    return replace(piece, end=max(piece.start, end), words=f"{piece.words}, {how}")
+    decided = None if _is_silence(asked) else max(piece.start, end)
+    return replace(piece, end=max(piece.start, end), words=f"{piece.words}, {how}", decided=decided)

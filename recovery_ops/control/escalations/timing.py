@@ -1,7 +1,7 @@
 """How long questions took, by one definition for every page: until somebody took one, until somebody resolved it.
 
 Times are of what people did, from when a question was opened: what a deadline or the console itself closed was
-resolved by nobody. The figure that pages show is the median; mean and nine of ten stand beside it.
+resolved by nobody. The figure that pages show is the median; mean, one of ten and nine of ten stand beside it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
 
+from events.boxes import Box
 from recovery_ops.control.models import Escalation
 
 BY_ITSELF = ("console", "deadline")
@@ -22,6 +23,7 @@ class Times:
 
     count: int
     mean_s: float | None
+    p10_s: float | None
     median_s: float | None
     p90_s: float | None
 
@@ -30,10 +32,18 @@ class Times:
         """The figures of some durations in seconds."""
         ordered = sorted(seconds)
         if not ordered:
-            return Times(count=0, mean_s=None, median_s=None, p90_s=None)
-        # The nearest rank: the least duration that nine of ten did not exceed.
-        p90 = ordered[-(-9 * len(ordered) // 10) - 1]
-        return Times(count=len(ordered), mean_s=sum(ordered) / len(ordered), median_s=median(ordered), p90_s=p90)
+            return Times(count=0, mean_s=None, p10_s=None, median_s=None, p90_s=None)
+        # The nearest rank: the least duration that one of ten, and nine of ten, did not exceed.
+        p10, p90 = (ordered[-(-tenths * len(ordered) // 10) - 1] for tenths in (1, 9))
+        mean = sum(ordered) / len(ordered)
+        return Times(count=len(ordered), mean_s=mean, p10_s=p10, median_s=median(ordered), p90_s=p90)
+
+    @property
+    def box(self) -> Box | None:
+        """The same, to be drawn; None where it never happened."""
+        if self.p10_s is None or self.median_s is None or self.p90_s is None:
+            return None
+        return Box(count=self.count, p10_s=self.p10_s, median_s=self.median_s, p90_s=self.p90_s)
 
 
 def is_by_person(one: Escalation) -> bool:

@@ -10,6 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 
 from events import queries
+from events.narrowing import one_of
 from events.pages import render_page
 from events.queries.instance import EVENTS_READ, breakers_in, failures_of, last_events_of, revisions_of
 from events.rows import RevisionMove
@@ -20,6 +21,7 @@ from recovery_ops.control.in_force import InForce, Line, Part, in_force_of
 from recovery_ops.control.opamp.agents import is_client
 from recovery_ops.control.views.agent_states import states_figure
 from recovery_ops.control.views.applying import note_of
+from recovery_ops.control.views.instance_runs import at_work
 from recovery_ops.control.views.standing import Standing
 
 MOST_DIFFERENT = 100
@@ -27,13 +29,20 @@ PROCESS = "(process)"
 
 
 def agent_settings(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """`service` and `instance` name it; `of`: whose settings are shown one by one, an operation or the process."""
+    """`service` and `instance` name it; `of`: whose settings are shown one by one, an operation or the process.
+
+    `tab=runs` shows its runs and how its breakers stood instead.
+    """
     now = timezone.now()
     service, instance = request.GET.get("service", ""), request.GET.get("instance", "")
     agent = queries.agent_named(environment, service, instance, now=now)
     if agent is None:
         raise Http404(f"No instance {service}/{instance} has ever reported in {environment}.")
     window = window_in(request, environment, now=now)
+    if one_of(request.GET, "tab", ("runs",)):
+        shown = {"now": now, "agent": agent, "window": window, "presets": PRESETS, "status": status_of(agent)}
+        context = {**shown, **at_work(environment, agent, window, now), "tab": "runs"}
+        return render_page(request, "control/agent_settings", context)
     stated = queries.settings_in_force(agent.id)
     is_opamp = not stated and is_client(environment, service, instance)
     found = in_force_of(agent, stated, Standing(environment, now=now).snapshot, now=now, is_opamp=is_opamp)

@@ -18,25 +18,29 @@ from events.wording import count_text, share_text, span_text
 from recovery_ops.control.escalations.report import Kept, Load, Report, Span, report_of, week_with, weeks_before
 from recovery_ops.control.escalations.terms import terms_now
 from recovery_ops.control.escalations.timing import Times
-from recovery_ops.control.views.report_drawings import endings_of, hours_of
+from recovery_ops.control.views.report_drawings import boxes_of, endings_of, group_lanes, hours_of, runs_of
+from recovery_ops.control.views.week import DAYS
 
 CHOICES = (4, 8, 13, 26)
 _DEFAULT = 4
 COLUMNS = (
-    *("week", "asked", "mtta_s", "mtta_median_s", "mtta_p90_s", "mttr_s", "mttr_median_s", "mttr_p90_s"),
+    *("week", "asked", "mtta_s", "mtta_p10_s", "mtta_median_s", "mtta_p90_s"),
+    *("mttr_s", "mttr_p10_s", "mttr_median_s", "mttr_p90_s"),
     *("taken_in_time", "taken_due", "resolved_in_time", "resolved_due", "answered_by_default"),
     *("failed_attempts", "given_up_calls", "recovered_share"),
     *("runs_recovered_alone", "runs_helped", "runs_lost"),
 )
 """The columns of the CSV, one row a week."""
+_TENTHS = ("mtta_p10_s", "mtta_median_s", "mtta_p90_s", "mttr_p10_s", "mttr_median_s", "mttr_p90_s")
 LOAD_COLUMNS = (
     *("week", "who", "taken", "decided", "resolved", "comments", "out_of_hours", "held_s"),
-    *("mtta_median_s", "mtta_p90_s", "mttr_median_s", "mttr_p90_s"),
+    *_TENTHS,
 )
 GROUP_COLUMNS = (
-    *("week", "of", "asked", "mtta_median_s", "mtta_p90_s", "mttr_median_s", "mttr_p90_s"),
+    *("week", "of", "asked", *_TENTHS),
     *("resolved_in_time_share", "answered_by_default"),
 )
+HOUR_COLUMNS = ("week", "weekday", "hour", "asked")
 NOISE_COLUMNS = ("week", "rank", "whose", "what", "asked", "facts", "undecided", "mttr_median_s")
 
 
@@ -59,9 +63,9 @@ def report(request: HttpRequest, *, environment: str) -> HttpResponse:
         "now": now,
         "report": found,
         "groups": [
-            ("queues", "By queue", "Queue", found.total.queues),
-            ("causes", "By cause", "Cause", found.total.causes),
-            ("shifts", "By shift", "Asked in the", found.total.shifts),
+            ("queues", "By queue", "Queue", found.total.queues, group_lanes(found.total.queues)),
+            ("causes", "By cause", "Cause", found.total.causes, group_lanes(found.total.causes)),
+            ("shifts", "By shift", "Asked in the", found.total.shifts, group_lanes(found.total.shifts)),
         ],
         "asked": asked,
         "is_so_far": asked.end == now,
@@ -72,6 +76,8 @@ def report(request: HttpRequest, *, environment: str) -> HttpResponse:
         "terms": _terms(environment),
         "hours": hours_of(found.total),
         "endings": endings_of(found.weeks),
+        "boxes": boxes_of(found.weeks),
+        "runs": runs_of(found.weeks),
     }
     return render_page(request, "control/report", context)
 
@@ -165,7 +171,7 @@ def _noises(week: Span) -> list[list[str | int | float]]:
     return [
         [
             *(week.week.isoformat(), rank, one.whose, one.matter),
-            *(one.asked, one.facts, one.undecided, _seconds(one.resolving)[1]),
+            *(one.asked, one.facts, one.undecided, _seconds(one.resolving)[2]),
         ]
         for rank, one in enumerate(week.noisy, 1)
     ]
@@ -183,8 +189,16 @@ def _groups(week: Span, found: Sequence[Load]) -> list[list[str | int | float]]:
     ]
 
 
+def _hours(week: Span) -> list[list[str | int | float]]:
+    return [
+        [week.week.isoformat(), name, hour, count]
+        for name, counts in zip(DAYS, week.by_hour, strict=True)
+        for hour, count in enumerate(counts)
+    ]
+
+
 def _seconds(times: Times) -> list[str]:
-    return ["" if one is None else f"{one:.0f}" for one in (times.mean_s, times.median_s, times.p90_s)]
+    return ["" if one is None else f"{one:.0f}" for one in (times.mean_s, times.p10_s, times.median_s, times.p90_s)]
 
 
 TABLES: Mapping[str, tuple[Sequence[str], Callable[[Span], list[list[str | int | float]]]]] = {
@@ -194,6 +208,7 @@ TABLES: Mapping[str, tuple[Sequence[str], Callable[[Span], list[list[str | int |
     "queues": (GROUP_COLUMNS, lambda week: _groups(week, week.queues)),
     "causes": (GROUP_COLUMNS, lambda week: _groups(week, week.causes)),
     "shifts": (GROUP_COLUMNS, lambda week: _groups(week, week.shifts)),
+    "hours": (HOUR_COLUMNS, _hours),
 }
 """What `of` may say: the columns, and the rows of a week."""
 

@@ -1,4 +1,8 @@
-"""The drawings of the report: when in a week people are asked, and how the questions of each week ended."""
+"""The drawings of the report: when in a week people are asked, how soon they took and resolved it in each week and of
+each group, and how the questions and the runs of each week ended.
+
+Each has its numbers as a table on the page.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,17 @@ from dataclasses import dataclass
 
 from django.utils.safestring import SafeString
 
+from events.boxes import Box, Scale, lying, upright
 from events.drawing import axis_of, heat_cells, stacked
 from events.timelines.counts import heat_step
-from events.wording import count_text
-from recovery_ops.control.escalations.report import Span
+from events.wording import count_text, listing, span_text
+from recovery_ops.control.escalations.report import Load, Span
 from recovery_ops.control.views.strip import Row
 from recovery_ops.control.views.week import DAYS
 
 _HOURS = 24
 _LABEL_EVERY = 3
+_MOST_GROUPS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +38,79 @@ class Hours:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endings:
-    """A bar for each week: what was taken in time, taken late, and what nobody took or its deadline answered."""
+    """A bar of three parts for each week, and the same as rows."""
 
     drawing: SafeString
-    rows: Sequence[tuple[str, int, int, int]]
+    rows: Sequence[tuple[str, int | None, int | None, int | None]]
+    """None where nobody knows."""
+    unknown: str = ""
+    """Those weeks, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeekBoxes:
+    """How long something took, a box for each week, and the same as rows; `key` names it in addresses of the page."""
+
+    key: str
+    title: str
+    drawing: SafeString
+    rows: Sequence[tuple[str, Box | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lanes:
+    """Rows of lanes over one axis."""
+
+    rows: Sequence[Row]
+    axis: SafeString
+
+
+def boxes_of(weeks: Sequence[Span]) -> list[WeekBoxes]:
+    """How soon the questions of each week were taken, and resolved, the oldest week first; nothing for one week."""
+    if len(weeks) < 2:
+        return []
+    told = [
+        ("take", "Time to take", [(week, week.acknowledging.box) for week in weeks]),
+        ("resolve", "Time to resolve", [(week, week.resolving.box) for week in weeks]),
+    ]
+    found = []
+    for key, title, boxes in told:
+        rows = [(f"{week.week:%d %b}", box) for week, box in boxes]
+        if any(box is not None for _, box in rows):
+            drawing = upright(rows, label=f"{title}, by week")
+            found.append(WeekBoxes(key=key, title=title, drawing=drawing, rows=rows))
+    return found
+
+
+def group_lanes(loads: Sequence[Load]) -> Lanes | None:
+    """A lane for each group, how soon it was taken and resolved; None where nobody did either."""
+    boxes = [(load, load.acknowledging.box, load.resolving.box) for load in loads[:_MOST_GROUPS]]
+    drawn = [box for _, *both in boxes for box in both if box is not None]
+    if not drawn:
+        return None
+    scale = Scale.of(drawn)
+    rows = [
+        Row(
+            label=load.name,
+            drawing=lying([("taken", taken), ("resolved", resolved)], scale=scale, label=load.name),
+            value="–" if resolved is None else span_text(resolved.median_s),
+        )
+        for load, taken, resolved in boxes
+    ]
+    return Lanes(rows=rows, axis=axis_of(scale.ticks))
+
+
+def runs_of(weeks: Sequence[Span]) -> Endings | None:
+    """How runs that met trouble ended in each week: by themselves, with a person's help, or lost; None for one week, or
+    where no day was summed up.
+    """
+    if len(weeks) < 2 or not any(week.troubled for week in weeks):
+        return None
+    rows = [(f"{week.week:%d %b}", week.alone, week.helped, week.lost) for week in weeks]
+    bars = [(name, [count or 0 for count in counts]) for name, *counts in rows]
+    drawing = stacked(bars, ("closed", "half_open", "open"), label="Runs that met trouble, by week")
+    unknown = [name for name, alone, *_ in rows if alone is None]
+    return Endings(drawing=drawing, rows=rows, unknown=listing(unknown, most=3))
 
 
 def hours_of(span: Span) -> Hours | None:
@@ -69,7 +144,7 @@ def hours_of(span: Span) -> Hours | None:
 
 
 def endings_of(weeks: Sequence[Span]) -> Endings | None:
-    """How the questions of each week came out, the oldest week first; None for one week, or for none asked."""
+    """The questions of each week: taken in time, late or never, not due yet; None for one week, or for none asked."""
     if len(weeks) < 2 or not any(week.opened for week in weeks):
         return None
     rows = []

@@ -18,6 +18,7 @@ from django.utils.safestring import SafeString
 from events.exports import MARKDOWN, Cell, is_asked, markdown_answer, rows_answer
 from events.pages import render_page
 from events.runs.asking import run_of
+from events.runs.behind import OutageTold, with_outages
 from events.runs.ladder import RungLine, by_operation, drawn, rung_lines
 from events.runs.records import RECORDS_MOST, RunRecord, records_of
 from events.runs.rows import LOST, RUNG_WORDS, RunStory, Step, level_of
@@ -88,7 +89,7 @@ def one_run(request: HttpRequest, *, environment: str, run: str) -> HttpResponse
     now = timezone.now()
     told = story_of(environment, run)
     people = asked_by(environment, told)
-    story = with_answers(told, people)
+    story = with_outages(with_answers(told, people), environment, now)
     standing = standing_of(story, now, reporting_in(environment, [story], now))
     sentence = _telling(story, standing, now)
     if is_asked(request):
@@ -145,6 +146,7 @@ def _ladder(page: _Page) -> Mapping[str, Any]:
     beside = run_of(page.environment, other) if other and other.isprintable() else None
     if beside is not None:
         beside = with_answers(beside, asked_by(page.environment, beside))
+        beside = with_outages(beside, page.environment, page.now)
     climbs = [_climb(one, page.now) for one in (page.story, beside) if one is not None and one.pieces]
     return {
         "climbs": climbs,
@@ -246,10 +248,15 @@ def _cells(step: Step) -> tuple[Cell, ...]:
         else ("",) * 6
     )
     return (
-        *(step.at, step.mark, step.operation, step.title, step.detail, step.fingerprint),
+        *(step.at, step.mark, step.operation, _title(step), step.detail, step.fingerprint),
         "" if step.derived is None else step.derived.words,
         *said,
     )
+
+
+def _title(step: Step) -> str:
+    """As the page says it, with the number that is a link there."""
+    return f"{step.title} (CE-{step.event})" if isinstance(step, OutageTold) else step.title
 
 
 def _told_in_markdown(
@@ -257,7 +264,7 @@ def _told_in_markdown(
 ) -> HttpResponse:
     facts = [f"{word}: {value}" for word, value in _facts(story, standing, now)]
     rows = tuple(
-        (clock_text(step.at, today=now), offset_of(step.at - story.started), step.operation, step.title, step.detail)
+        (clock_text(step.at, today=now), offset_of(step.at - story.started), step.operation, _title(step), step.detail)
         for step in story.steps
     )
     table = Table(title="Step by step", columns=("At", "After", "Operation", "What", "Detail"), rows=rows)

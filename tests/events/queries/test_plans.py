@@ -182,7 +182,9 @@ def test_every_page_finds_what_it_reads_by_an_index(engine: str) -> None:
     more = {
         "a run that is looked for": f"/find?q={run}",
         "escalation": f"/escalations/{open_one}",
+        "post-mortem": f"/escalations/{open_one}/post-mortem",
         "settings in force": f"/agents/settings?{urlencode(agent or {})}",
+        "runs of an instance": f"/agents/settings?{urlencode(agent or {})}&tab=runs",
     }
     pages = {
         name: path.replace("search_web", "operation_001").replace("run-1", run) for name, path in (PAGES | more).items()

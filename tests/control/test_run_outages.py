@@ -1,0 +1,136 @@
+"""The outages behind a run: drawn behind its ladder, told in its list, and none that it had nothing to do with."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from events import keys
+from events.capacity.detection import look
+from events.capacity.models import CapacityEvent
+from events.runs import ladder
+from events.runs.asking import run_of
+from events.runs.behind import with_outages
+from events.runs.rows import RunStory
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import RunFinished, RunStarted
+from recovery_ops.rules.words import Category, RunStatus
+from tests.control.visiting import signed_in
+from tests.events.seeding import NOW, Story, ago, failed
+from tests.events.test_capacity import storm
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+
+def ran(*, since: float, until: float, run: str = "mine", **called: Any) -> None:
+    """A run that failed once in the middle, at what `called` says."""
+    given: dict[str, Any] = {"operation": "model:large", "provider": "helios", "model": "large"} | called
+    story = Story().tell(RunStarted(name="due diligence"), at=since, run=run)
+    story.tell(failed(Category.OVERLOADED, **given), at=(since + until) / 2, run=run)
+    story.tell(RunFinished(status=RunStatus.SUCCEEDED, duration_s=since - until), at=until, run=run).store()
+
+
+def outage(**more: Any) -> int:
+    storm(Story(), since=400, until=300, **more).store()
+    look("dev", NOW)
+    return CapacityEvent.objects.latest("pk").pk
+
+
+def known(run: str = "mine") -> RunStory:
+    told = run_of("dev", run)
+    assert told is not None
+    return with_outages(told, "dev", NOW)
+
+
+def bands(story: RunStory) -> list[tuple[float, float]]:
+    """Where each lies, in per cent of the width."""
+    svg = ET.fromstring(ladder.drawn(story, NOW))
+    found = [group.findall("rect")[0] for group in svg.findall("g") if group.attrib["class"] == "shade"]
+    return [(float(one.attrib["x"].rstrip("%")), float(one.attrib["width"].rstrip("%"))) for one in found]
+
+
+def steps_of(run: str = "mine") -> list[str]:
+    page = signed_in(Role.VIEWER).get(f"/runs/{run}").content.decode()
+    found = re.findall(r'<li data-key="step-.*?</li>', page, re.DOTALL)
+    return [unescape(" ".join(re.sub(r"<[^>]*>", " ", one).split())) for one in found]
+
+
+def test_the_band_is_as_long_as_the_outage_and_the_list_says_the_same() -> None:
+    number = outage()
+    ran(since=500, until=100)
+    story = known()
+    assert [(one.event, one.start, one.end) for one in story.behind] == [(number, ago(400), ago(300))]
+    assert bands(story) == [(25, 25)]
+    began, over = (one for one in steps_of() if "short of capacity" in one)
+    assert began == f"+1m 40s short of capacity: helios / large CE-{number} Provider overloaded, nothing for us to do"
+    assert over == f"+3m 20s short of capacity no more: helios / large CE-{number}"
+    client = signed_in(Role.VIEWER)
+    for kind in ("csv", "md"):
+        told = client.get(f"/runs/mine?format={kind}").content.decode()
+        assert f"short of capacity: helios / large (CE-{number})" in told
+    page = client.get("/runs/mine").content.decode()
+    assert "a backend that it called was short of capacity" in page
+    assert f'href="/capacity/{number}"' in page
+    assert f"CE-{number} helios / large</text>" in page
+
+
+def test_an_outage_that_was_there_before_begins_with_the_run() -> None:
+    outage()
+    ran(since=350, until=320)
+    assert bands(known()) == [(0, 100)]
+    [told] = [one for one in steps_of() if "short of capacity" in one]
+    assert told.startswith("+0 ms short of capacity already: helios / large")
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "called"),
+    [
+        (500, 450, {}),
+        (290, 100, {}),
+        (500, 100, {"model": "small"}),
+        (500, 100, {"provider": "atlas"}),
+        (500, 100, {"provider": "", "model": ""}),
+    ],
+    ids=["over before it", "begun after it", "another model", "another provider", "nobody said which"],
+)
+def test_what_a_run_did_not_call_or_came_too_late_for_is_not_behind_it(
+    since: float, until: float, called: dict[str, str]
+) -> None:
+    outage()
+    ran(since=since, until=until, **called)
+    assert known().behind == ()
+    page = signed_in(Role.VIEWER).get("/runs/mine").content.decode()
+    assert "short of capacity" not in page
+
+
+def test_an_operation_of_no_known_backend_is_one_by_its_name() -> None:
+    number = outage(provider="", model="")
+    ran(since=500, until=100, provider="", model="")
+    ran(since=500, until=100, run="other", operation="search_web", provider="", model="")
+    assert [one.event for one in known().behind] == [number]
+    assert known("other").behind == ()
+
+
+def test_programs_are_told_which_line_is_of_an_outage() -> None:
+    number = outage()
+    ran(since=500, until=100)
+    keys.forget_keys()
+    key = keys.create_key("a", ["read"], "dev")[1]
+    steps = signed_in().get("/api/v1/runs/mine", headers={"authorization": f"Bearer {key}"}).json()["steps"]
+    assert [step["capacity_event"] for step in steps] == [None, number, None, number, None]
+
+
+def test_the_outages_behind_a_run_are_asked_for_once() -> None:
+    outage()
+    ran(since=500, until=100)
+    told = run_of("dev", "mine")
+    assert told is not None
+    with CaptureQueriesContext(connection) as queries:
+        with_outages(told, "dev", NOW)
+    assert len(queries) == 1
