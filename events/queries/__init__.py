@@ -3,7 +3,7 @@
 from events.majority import majority
 from events.overview_rows import CapacityNow, OverviewNumbers
 from events.queries.breakers import breaker, breakers, breakers_named, instance_states, is_named, is_reported
-from events.queries.fleet import fleet, reporting_spans
+from events.queries.fleet import count_silent, fleet, reporting_spans
 from events.queries.fleet_lanes import fleet_lanes
 from events.queries.in_force import agent_named, settings_in_force
 from events.queries.lanes import rounded_out, segments
@@ -66,6 +66,7 @@ __all__ = [
     "breakers",
     "breakers_named",
     "capacity_per_bin",
+    "count_silent",
     "degradations",
     "failures_per_bin",
     "fallbacks_per_bin",

@@ -35,6 +35,7 @@ class Life:
     """When it said that it stops; None for one that goes on, or fell silent without a word."""
     heartbeat_interval_s: float
     silences: list[Span] = field(default_factory=list)
+    """In order, and apart from each other."""
 
 
 def lives(environment: str, *, start: datetime, end: datetime, service: str = "") -> dict[int, Life]:
@@ -47,7 +48,7 @@ def lives(environment: str, *, start: datetime, end: datetime, service: str = ""
     agents = Agent.objects.filter(is_there, environment=environment, first_seen_us__lt=to_us(end))
     if service:
         agents = agents.filter(service=service)
-    return _lives_of(environment, agents, start, end)
+    return _lives_of(environment, agents.values_list(named=True), start, end)
 
 
 def lives_among(environment: str, agents: Iterable[Agent], *, start: datetime, end: datetime) -> dict[int, Life]:
@@ -84,7 +85,7 @@ def _lives_of(environment: str, agents: Iterable[Agent], start: datetime, end: d
     for agent in agents:
         has_stopped = agent.status == STOPPED
         life = Life(
-            agent_id=agent.pk,
+            agent_id=agent.id,
             service=agent.service,
             instance=agent.instance,
             born_us=agent.first_seen_us,
@@ -93,7 +94,7 @@ def _lives_of(environment: str, agents: Iterable[Agent], start: datetime, end: d
         )
         if not has_stopped and agent.last_seen_us + grace_us < end_us:
             life.silences.append((max(start_us, agent.last_seen_us + grace_us), end_us))
-        found[agent.pk] = life
+        found[agent.id] = life
     _add_silences(environment, found, start_us, end_us, grace_us)
     return found
 
