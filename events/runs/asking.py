@@ -129,9 +129,9 @@ def runs(
     now: datetime | None = None,
     in_words: bool = True,
 ) -> Runs:
-    """Runs that a fact in [start, end) names. Two to four queries, for those that still run up to six, and six more
-    where `narrow` keeps few: `LOOKED` runs are told at most, and the next page goes on behind them. One more where it
-    is narrowed by how they go on at `now` (else the end of the range).
+    """Runs that a fact in [start, end) names. Three to five queries, three more where `narrow` keeps few: `LOOKED` runs
+    are told at most, and the next page goes on behind them. One more where it is narrowed by how they go on at `now`
+    (else the end of the range).
 
     `most` are on a page (else `PAGE`), and whichever was named in the same microsecond as the last of them; `read`
     facts are looked through for them. Whether they are told `in_words` is as in `tell`.
@@ -147,12 +147,14 @@ def runs(
     found = _found(environment, is_wanted, to_us(start), until_us, most, read)
     narrow = narrow.beside_failures if show is Show.TROUBLED else narrow
     reporting = reporting_now(environment, now or end) if narrow.is_of_going else frozenset()
+    # A narrower list is told in two rounds at most; where it took more questions to know what is asked for, in one.
+    most_first = max(most, PAGE) if struck is None else max(most, LOOKED)
     rows: list[RunStory] = []
     looked: list[RunStory] = []
     at = 0
     while at < len(found.runs) and len(rows) < most and (not at or (at < LOOKED and not narrow.is_any)):
         # The next page begins before the moment of the last run here.
-        upto = _with_ties(found.newest, found.runs, at + (most if narrow.is_any else max(most, PAGE)))
+        upto = _with_ties(found.newest, found.runs, at + most if narrow.is_any else LOOKED if at else most_first)
         page = found.runs[at:upto]
         since_us = min(found.newest[run] for run in page) - LASTS_US
         stories = stories_of(environment, page, since_us, in_words=in_words)
@@ -222,7 +224,9 @@ def _found(
     found = _Found((), {}, None)
     # Of the failures of an outage it is not known how many others lie between: they are read once.
     read = READ if read is None else read
-    for count in [read] if wanted.struck is not None else sorted({min(READ_FIRST, read), read}):
+    # Of those that started, most have ended.
+    is_read_once = wanted.struck is not None or wanted.show is Show.RUNNING
+    for count in [read] if is_read_once else sorted({min(READ_FIRST, read), read}):
         named, rest_us = _naming(environment, wanted, start_us, until_us, count)
         newest: dict[str, int] = {}
         for run, at_us in named:
@@ -251,6 +255,14 @@ class _Wanted:
     struck: Sequence[Struck] | None = None
 
     @property
+    def is_any(self) -> bool:
+        """Whether every fact that names a run does."""
+        if self.show is not Show.TROUBLED:
+            return self.show is not Show.FAILED
+        asked = (self.operation, self.breaker, self.cause, self.category, self.model)
+        return not any(asked) and self.struck is None
+
+    @property
     def mark(self) -> str:
         """The attribute to read with them; empty where the columns say enough."""
         if self.show is Show.FAILED:
@@ -271,8 +283,6 @@ class _Wanted:
         """Whether a fact with these is one of them."""
         if self.show is Show.FAILED:
             return mark in _ENDED_BADLY
-        if self.show is not Show.TROUBLED:
-            return True
         if self.operation not in ("", operation) or self.breaker not in ("", breaker):
             return False
         if self.category not in ("", category):
@@ -298,10 +308,12 @@ def _naming(
     event = _NAMED_BY[wanted.show]
     named = Fact.objects.filter(environment=environment, event=event, at_us__gte=start_us, at_us__lt=end_us)
     mark = KeyTextTransform(wanted.mark, "attributes") if wanted.mark else Value("", CharField())
-    columns = named.annotate(mark=mark).order_by("-at_us", "-id").values_list("run", "at_us", "mark", *_OF_FAILURE)
+    said_of = () if wanted.is_any else ("mark", *_OF_FAILURE)
+    columns = named.annotate(mark=mark).order_by("-at_us", "-id").values_list("run", "at_us", *said_of)
     read = list(columns[:most])
     rest_us = read[-1][1] if len(read) == most else None
-    return [(run, at_us) for run, at_us, *kind in read if run and wanted.of(at_us, *kind)], rest_us
+    is_any = wanted.is_any
+    return [(run, at_us) for run, at_us, *said in read if run and (is_any or wanted.of(at_us, *said))], rest_us
 
 
 def _ended_since(environment: str, since_us: int) -> set[str]:

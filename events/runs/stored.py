@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -19,26 +17,23 @@ from events.queries.readings import category_or_none
 from events.runs.rows import RunFact
 from events.runs.story import TOLD
 
-AT_ONCE = 200
-"""SQLite puts no more than 500 selections together, and a run takes two."""
-FEW = 64
-"""Most runs have no more facts than this: many such runs are read whole, which is quicker than to look for the ends of
-each."""
+AT_ONCE = 500
+"""The facts of so many runs are held at once."""
 _NAMED_AT_ONCE = 2_000
 """Where runs are only named, they are but parameters of one selection."""
 _COLUMNS = (
     *("at_us", "sequence_number", "id", "event", "operation", "breaker", "category", "state", "provider", "model"),
     *("source", "is_foreground", "trace_id", "span_id"),
 )
-_WANTED = ", ".join((*_COLUMNS, "run", "agent_id"))
+_ID = 1 + _COLUMNS.index("id")
+"""Where a fact's number stands behind the run."""
 # The words stand in the statement itself: SQLite uses a partial index only for a condition it can read. And without
 # `likely` it would look for all runs after '' in the index, instead of for these.
 IS_INDEXED = {"sqlite": "likely(run > '')", "postgresql": "run > ''"}
 """What a statement that looks for named runs has to say, by engine, to be answered by the index `fact_by_run`."""
-_OF_TOLD = f"event IN ({', '.join(map(repr, TOLD))})"
 _OF_RUN = (
-    f"SELECT {_WANTED}, attributes FROM events_fact WHERE environment = %s AND at_us >= %s AND run = {{run}}"
-    f" AND {{is_indexed}} AND {_OF_TOLD}"
+    "SELECT {what} FROM events_fact WHERE environment = %s AND at_us >= %s AND run = {run}"
+    f" AND {{is_indexed}} AND event IN ({', '.join(map(repr, TOLD))})"
     " ORDER BY at_us {way}, sequence_number {way}, id {way} LIMIT %s"
 )
 
@@ -48,14 +43,11 @@ def facts_of(
 ) -> Iterator[tuple[str, RunFact]]:
     """The first and the newest facts of each of these runs since a moment, each once, in order.
 
-    A query for each `AT_ONCE` runs, two where they have many facts. Index: `fact_by_run`; on PostgreSQL that of each
-    day since then.
+    A query for each `AT_ONCE` runs. Index: `fact_by_run`; on PostgreSQL that of each day since then.
     """
     for begin in range(0, len(runs), AT_ONCE):
-        some = runs[begin : begin + AT_ONCE]
-        whole = _whole(environment, some, since_us) if len(some) > 1 else None
-        rows = _ends_of(environment, some, first, newest, since_us) if whole is None else _cut(whole, first, newest)
-        for run, *columns in rows:
+        rows = _facts_of(environment, runs[begin : begin + AT_ONCE], first, newest, since_us)
+        for run, *columns in sorted(rows):  # by run and in order, as their first columns are
             yield run, _fact(*columns)
 
 
@@ -93,61 +85,21 @@ def is_told_of(environment: str, run: str) -> bool:
     return facts_of_run(environment, run).exists()
 
 
-def _whole(environment: str, runs: Sequence[str], since_us: int) -> list[tuple[Any, ...]] | None:
-    """All facts of these runs, run by run and in order; None where they have more than a `FEW` each."""
-    most = FEW * len(runs)
-    if connection.vendor == "postgresql":
-        named, value = "unnest(%s::text[]) AS r(value) JOIN", list(runs)
-    else:  # the words say in which order: it would rather look through all runs
-        named, value = "json_each(%s) r CROSS JOIN", orjson.dumps(list(runs)).decode()
-    statement = (
-        f"{_selected()} FROM {named} events_fact f ON f.run = r.value JOIN events_agent a ON a.id = f.agent_id"
-        f" WHERE f.environment = %s AND f.at_us >= %s AND {IS_INDEXED[connection.vendor]} AND {_OF_TOLD}"
-        " LIMIT %s"
-    )
-    rows = _rows(statement, [value, environment, since_us, most + 1])
-    return None if len(rows) > most else sorted(rows)  # by run and in order, as their first columns are
-
-
-def _cut(rows: list[tuple[Any, ...]], first: int, newest: int) -> Iterator[tuple[Any, ...]]:
-    """The first and the newest of each run, of all its facts."""
-    for _, of_run in groupby(rows, key=itemgetter(0)):
-        told = list(of_run)
-        yield from told if len(told) <= first + newest else [*told[:first], *told[len(told) - newest :]]
-
-
-def _ends_of(
+def _facts_of(
     environment: str, runs: Sequence[str], first: int, newest: int, since_us: int
-) -> Iterator[tuple[Any, ...]]:
-    """The same, looked for from both ends of each run."""
+) -> Iterable[tuple[Any, ...]]:
     ends = [end for end in (("ASC", first), ("DESC", newest)) if end[1]]
-    if connection.vendor == "postgresql":
-        found, values = _of_all(environment, since_us, runs, ends)
-    else:
-        found, values = _of_each(environment, since_us, runs, ends)
-    joined = f"{_selected()} FROM ({found}) f JOIN events_agent a ON a.id = f.agent_id"
-    seen: set[int] = set()
-    for row in _rows(f"{joined} ORDER BY f.at_us, f.sequence_number, f.id", values):
-        fact_id = row[3]
-        if fact_id not in seen:
-            seen.add(fact_id)
-            yield row
-
-
-def _selected() -> str:
+    is_postgres = connection.vendor == "postgresql"
+    found, values = (_of_all if is_postgres else _of_each)(environment, since_us, runs, ends)
     columns = ", ".join(f"f.{column}" for column in _COLUMNS)
-    said = "f.attributes::text" if connection.vendor == "postgresql" else "f.attributes"
-    return f"SELECT f.run, {columns}, a.service, a.instance, a.version, {said}"
-
-
-def _rows(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    said = "f.attributes::text" if is_postgres else "f.attributes"
+    statement = (
+        f"SELECT f.run, {columns}, a.service, a.instance, a.version, {said}"
+        f" FROM {found} JOIN events_agent a ON a.id = f.agent_id"
+    )
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        return cursor.fetchall()
-
-
-def _of_run(run: str, way: str) -> str:
-    return _OF_RUN.format(run=run, way=way, is_indexed=IS_INDEXED[connection.vendor])
+        return {row[_ID]: row for row in cursor.fetchall()}.values()
 
 
 _Ends = Sequence[tuple[str, int]]
@@ -155,21 +107,23 @@ _Ends = Sequence[tuple[str, int]]
 
 
 def _of_each(environment: str, since_us: int, runs: Sequence[str], ends: _Ends) -> tuple[str, list[Any]]:
-    """A statement with a part for each run, which SQLite plans in no time."""
-    parts = [(run, way, count) for run in runs for way, count in ends]
-    found = (f"SELECT * FROM ({_of_run('%s', way)})" for _, way, _ in parts)
-    return " UNION ALL ".join(found), [
-        value for run, _, count in parts for value in (environment, since_us, run, count)
-    ]
+    """For SQLite, which knows no lateral joins: the facts by their numbers, which are looked for run by run."""
+    numbers = " UNION ".join(f"SELECT id FROM ({_of_run('r.value', way, 'id')})" for way, _ in ends)
+    values = [value for _, count in ends for value in (environment, since_us, count)]
+    named = orjson.dumps(list(runs)).decode()
+    return f"json_each(%s) r CROSS JOIN events_fact f ON f.id IN ({numbers})", [named, *values]
 
 
 def _of_all(environment: str, since_us: int, runs: Sequence[str], ends: _Ends) -> tuple[str, list[Any]]:
-    """One plan for all runs: PostgreSQL would take longer to plan each of them, in every partition, than to read it."""
-    named = "SELECT o.* FROM unnest(%s::text[]) AS r(name), LATERAL"
-    found = (f"{named} ({_of_run('r.name', way)}) o" for way, _ in ends)
-    return " UNION ALL ".join(found), [
-        value for _, count in ends for value in (list(runs), environment, since_us, count)
-    ]
+    """For PostgreSQL, which would look for a fact by its number in every partition."""
+    wanted = ", ".join((*_COLUMNS, "run", "agent_id"))
+    named = "SELECT o.* FROM unnest(%s::text[]) AS r(value), LATERAL"
+    found = " UNION ALL ".join(f"{named} ({_of_run('r.value', way, wanted + ', attributes')}) o" for way, _ in ends)
+    return f"({found}) f", [value for _, count in ends for value in (list(runs), environment, since_us, count)]
+
+
+def _of_run(run: str, way: str, what: str) -> str:
+    return _OF_RUN.format(what=what, run=run, way=way, is_indexed=IS_INDEXED[connection.vendor])
 
 
 def _fact(

@@ -6,9 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.http import QueryDict
+from django.test.utils import CaptureQueriesContext
 
-from events.runs import asking, stored
+from events.runs import asking
 from events.runs.asking import Show, runs
 from events.runs.going import Goes, how_it_goes
 from events.runs.rows import RunStory
@@ -16,7 +18,7 @@ from recovery_ops.control.exporting.lists import Wish
 from recovery_ops.control.exporting.runs import RunsFile
 from recovery_ops.rules.facts import Escalated, Fact, RunStarted
 from recovery_ops.rules.words import Category, Rung, RunStatus
-from tests.events.seeding import NOW, failed
+from tests.events.seeding import NOW, ago, failed
 from tests.events.test_runs import CLIMB, SEARCH, ended, page, retry, tell_run
 
 pytestmark = pytest.mark.django_db
@@ -67,12 +69,14 @@ def test_how_a_run_goes_on_takes_no_words() -> None:
 
 
 @pytest.mark.usefixtures("engine", "told")
-def test_runs_with_many_facts_are_told_by_the_same_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those with few are read whole, which finds the ends of the others, too, as long as there is room."""
-    whole = page().rows
-    monkeypatch.setattr(stored, "FEW", 1)
-    assert page().rows == whole
-    assert {one.run for one in whole if one.is_cut} == {"long"}
+def test_many_runs_are_read_at_once_from_both_of_their_ends() -> None:
+    with CaptureQueriesContext(connection) as queries:
+        whole = {one.run: one for one in asking.stories_of("dev", list(_COURSES))}
+    assert (len(queries), len(whole)) == (1, len(_COURSES))
+    assert {one.run for one in whole.values() if one.is_cut} == {"long"}
+    long = whole["long"]
+    assert (long.is_start_known, long.failed_attempts) == (True, asking.NEWEST_OF_LISTED + 1)
+    assert long.last_failed == ago(461)
 
 
 def test_a_file_tells_no_run_twice(monkeypatch: pytest.MonkeyPatch) -> None:
