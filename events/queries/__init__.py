@@ -20,7 +20,7 @@ from events.queries.sums import (
 )
 from events.queries.transitions import transitions
 from events.queries.trends import Ranges
-from events.queries.trouble import degradations, fingerprint_of, recent_failures
+from events.queries.trouble import degradations, recent_failures
 from events.rows import (
     RANK,
     WORST_FIRST,
@@ -70,7 +70,6 @@ __all__ = [
     "degradations",
     "failures_per_bin",
     "fallbacks_per_bin",
-    "fingerprint_of",
     "fleet",
     "fleet_lanes",
     "instance_states",
