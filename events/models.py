@@ -82,6 +82,16 @@ class AgentKey(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, help_text="Exact to about a minute.")
+    last_used_from = models.CharField(
+        max_length=64, default="", db_default="", blank=True, help_text="The address of that use, and of no other."
+    )
+    made_by = models.CharField(
+        max_length=NAME_CHARS,
+        default="",
+        db_default="",
+        blank=True,
+        help_text="Empty: the server, or not noted.",
+    )
     requests_per_s = models.IntegerField(
         null=True, blank=True, help_text="Of each scope, by each process; null: what the settings say, 0: no limit."
     )

@@ -1,0 +1,32 @@
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("events", "0027_regions_told"),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name="agentkey",
+            name="last_used_from",
+            field=models.CharField(
+                blank=True,
+                db_default="",
+                default="",
+                help_text="The address of that use, and of no other.",
+                max_length=64,
+            ),
+        ),
+        migrations.AddField(
+            model_name="agentkey",
+            name="made_by",
+            field=models.CharField(
+                blank=True,
+                db_default="",
+                default="",
+                help_text="Empty: the server, or not noted.",
+                max_length=200,
+            ),
+        ),
+    ]
