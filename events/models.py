@@ -82,16 +82,8 @@ class AgentKey(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, help_text="Exact to about a minute.")
-    last_used_from = models.CharField(
-        max_length=64, default="", db_default="", blank=True, help_text="The address of that use, and of no other."
-    )
-    made_by = models.CharField(
-        max_length=NAME_CHARS,
-        default="",
-        db_default="",
-        blank=True,
-        help_text="Empty: the server, or not noted.",
-    )
+    last_used_from = models.CharField(max_length=64, default="", db_default="", blank=True)
+    made_by = models.CharField(max_length=NAME_CHARS, default="", db_default="", blank=True)
     requests_per_s = models.IntegerField(
         null=True, blank=True, help_text="Of each scope, by each process; null: what the settings say, 0: no limit."
     )
@@ -106,10 +98,10 @@ class AgentKey(models.Model):
 class Agent(models.Model):
     """One instance of one service in one environment, as its facts describe it. Folded.
 
-    Four groups of columns follow four kinds of facts, each by its own position: `version, group` any fact;
-    `status … region` the newest heartbeat; `revision, config_hash` the newest heartbeat or
-    desired_state_applied; `rejected_…` the newest desired_state_rejected. A rejection counts only while
-    `rejected_us > applied_us`. Seen times are the server's, the rest are the facts' own.
+    Four groups of columns follow four kinds of facts, each by its own position: `version, group` any fact; `status …
+    region` the newest heartbeat; `revision, config_hash` the newest heartbeat or desired_state_applied; `rejected_…`
+    the newest desired_state_rejected. A rejection counts only while `rejected_us > applied_us`. Seen times are the
+    server's, the rest are the facts' own.
     """
 
     environment = _environment()
@@ -234,9 +226,7 @@ class BreakerState(models.Model):
     revision = models.BigIntegerField(null=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["environment", "breaker", "agent"], name="breaker_state_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["environment", "breaker", "agent"], name="breaker_state_once")]
 
     def __str__(self) -> str:
         return f"{self.breaker}: {self.state}"

@@ -75,9 +75,8 @@ def capacity_page(
 ) -> Page:
     """So many of the events that touch [start, end], or of those alone that are not over, behind the place `after`.
 
-    `provider` and `region` leave out what is no outage of the one, or did not fail in the other; `also` is one that
-    need not touch the range. What is one event has one place: that of its first part in the range. One query, one more
-    for those that go on without `bounds`.
+    `provider` and `region` leave out what is no outage of the one, or did not fail in the other; `also` need not touch
+    the range. What is one event has the place of its first part there. One query, or two without `bounds`.
     """
     if is_going_on:
         bounds = bounds or bounds_of(environment)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import Any
 
 from django.conf import settings
 from django.db.models import QuerySet
@@ -27,7 +28,8 @@ def fleet(environment: str, *, now: datetime, include_stopped: bool = False) -> 
     if not include_stopped:
         agents = agents.exclude(status=STOPPED)
     # Named tuples: to make objects of a large fleet took longer than to read it.
-    return [agent_row(agent, now) for agent in agents.order_by("service", "instance").values_list(named=True)]
+    rows: Iterable[Any] = agents.order_by("service", "instance").values_list(named=True)
+    return [agent_row(agent, now) for agent in rows]
 
 
 def count_silent(environment: str, *, now: datetime) -> int:

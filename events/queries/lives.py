@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db.models import F, Q, Window
@@ -48,7 +49,8 @@ def lives(environment: str, *, start: datetime, end: datetime, service: str = ""
     agents = Agent.objects.filter(is_there, environment=environment, first_seen_us__lt=to_us(end))
     if service:
         agents = agents.filter(service=service)
-    return _lives_of(environment, agents.values_list(named=True), start, end)
+    rows: Iterable[Any] = agents.values_list(named=True)
+    return _lives_of(environment, rows, start, end)
 
 
 def lives_among(environment: str, agents: Iterable[Agent], *, start: datetime, end: datetime) -> dict[int, Life]:

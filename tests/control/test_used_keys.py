@@ -16,7 +16,7 @@ from recovery_ops.control.roles import Role
 from tests.control.cast import asked, person
 from tests.control.test_api import Program
 from tests.control.visiting import signed_in, text_of
-from tests.services import eventually
+from tests.processes import eventually
 
 pytestmark = pytest.mark.django_db
 

@@ -104,4 +104,4 @@ def test_a_file_tells_no_run_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     wish = Wish(environment="dev", given=given, start=NOW - timedelta(hours=1), end=NOW, user_id=None, now=NOW)
     rows = [row[0] for batch in RunsFile().batches(wish) for row in batch.rows]
     assert rows == [one.run for one in pages]
-    assert sorted(read) == sorted(rows)
+    assert sorted(read) == sorted(map(str, rows))

@@ -60,9 +60,8 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
         about["category"] = one.category
     failures = queries.recent_failures(environment, start=max(start, now - _EVIDENCE_FOR), end=now, limit=10, **about)
     cause = fingerprint_about(one, failures)
-    until = one.resolved_at or now
-    named = one.capacity_event
-    outages = capacity_events(environment, start=start, end=until, now=now, also=named) if one.operation else []
+    range_of: dict[str, Any] = {"start": start, "end": one.resolved_at or now, "also": one.capacity_event}
+    outages = capacity_events(environment, now=now, **range_of) if one.operation else []
     is_oldest_first = request.GET.get("order") == "oldest"
     listed = [str(name) for name in numbers_in(request, environment, list_of(request), now)]
     ran = stories_of(environment, one.runs[:_RUNS_SHOWN])
