@@ -133,27 +133,21 @@ def runs(
     are told at most, and the next page goes on behind them. One more where it is narrowed by how they go on at `now`
     (else the end of the range).
 
-    `most` are on a page (else `PAGE`), and whichever was named in the same microsecond as the last of them; `read`
-    facts are looked through for them. Whether they are told `in_words` is as in `tell`.
-    `operation` and `breaker` are those of a failure, `fingerprint` the name of its cause, which `grouping` says of
-    each; with `struck` the failure is one of those that an outage of these parts is made of. Indexes: `fact_by_event`,
-    `fact_by_run`.
+    `most` are on a page (else `PAGE`), and whichever was named in the same microsecond as the last of them; of `read`
+    facts. `in_words` is as in `tell`. `operation` and `breaker` are those of a failure, `fingerprint` the
+    name of its cause, which `grouping` says of each; with `struck` the failure is one of those that an outage of these
+    parts is made of. Indexes: `fact_by_event`, `fact_by_run`.
     """
-    is_wanted = _Wanted(
-        show, operation, breaker, grouping.head(fingerprint), grouping, narrow.category, narrow.model.lower(), struck
-    )
+    wanted = _Wanted.asked(show, operation, breaker, fingerprint, grouping, struck, narrow)
     until_us = min(to_us(end), before_us) if before_us is not None else to_us(end)
     most = PAGE if most is None else most
-    found = _found(environment, is_wanted, to_us(start), until_us, most, read)
+    found = _found(environment, wanted, to_us(start), until_us, most, read)
     narrow = narrow.beside_failures if show is Show.TROUBLED else narrow
     reporting = reporting_now(environment, now or end) if narrow.is_of_going else frozenset()
     # A narrower list is told in two rounds at most; where it took more questions to know what is asked for, in one.
     most_first = max(most, PAGE) if struck is None else max(most, LOOKED)
-    rows: list[RunStory] = []
-    looked: list[RunStory] = []
-    at = 0
+    rows, looked, at = list[RunStory](), list[RunStory](), 0
     while at < len(found.runs) and len(rows) < most and (not at or (at < LOOKED and not narrow.is_any)):
-        # The next page begins before the moment of the last run here.
         upto = _with_ties(found.newest, found.runs, at + most if narrow.is_any else LOOKED if at else most_first)
         page = found.runs[at:upto]
         since_us = min(found.newest[run] for run in page) - LASTS_US
@@ -193,8 +187,7 @@ def names_of_runs(
     """
     if not (narrow.beside_failures if show is Show.TROUBLED else narrow).is_any:
         return ()
-    head = grouping.head(fingerprint)
-    wanted = _Wanted(show, operation, breaker, head, grouping, narrow.category, narrow.model.lower(), struck)
+    wanted = _Wanted.asked(show, operation, breaker, fingerprint, grouping, struck, narrow)
     until_us = min(to_us(end), before_us) if before_us is not None else to_us(end)
     found = _found(environment, wanted, to_us(start), until_us, PAGE)
     return found.runs[: _with_ties(found.newest, found.runs, PAGE)]
@@ -253,6 +246,21 @@ class _Wanted:
     category: str = ""
     model: str = ""
     struck: Sequence[Struck] | None = None
+
+    @classmethod
+    def asked(
+        cls,
+        show: Show,
+        operation: str,
+        breaker: str,
+        fingerprint: str,
+        grouping: Grouping,
+        struck: Sequence[Struck] | None,
+        narrow: Narrow,
+    ) -> _Wanted:
+        """What `runs` is asked; of a cause that was merged the one that it is a part of."""
+        cause = grouping.head(fingerprint)
+        return cls(show, operation, breaker, cause, grouping, narrow.category, narrow.model.lower(), struck)
 
     @property
     def is_any(self) -> bool:

@@ -14,9 +14,9 @@ from events.bodies import BodyRefused, Room, inflate
 from events.keys import KeyBusy, KeyRefused, KeyStoreAway, authenticate
 from recovery_ops.control import documents, stream
 from recovery_ops.control.context import origin_of
+from recovery_ops.control.desired_standing import newest
 from recovery_ops.control.opamp import messages
 from recovery_ops.control.opamp.agents import Away, answer
-from recovery_ops.control.views.standing import newest
 
 logger = logging.getLogger(__name__)
 

@@ -23,12 +23,12 @@ from events.pages import render_page
 from events.queries.overview import USUAL
 from events.window import Window
 from recovery_ops.control.context import origin_of
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.due import due_in, head_in
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.answers import see_other
 from recovery_ops.control.views.now import items_now
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.control.views.tiles import tiles
 
 MOST = 4
