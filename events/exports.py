@@ -132,6 +132,8 @@ def _markdown(table: Table) -> Iterable[str]:
 
 def csv_cell(value: Cell) -> str | int | float:
     """A cell that is read as what it is: a text that a spreadsheet would run stands behind an apostrophe."""
+    if type(value) is str and value[:1].isalnum() and value.isprintable():
+        return value
     plain = _plain(value)
     if plain is None:
         return ""

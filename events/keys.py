@@ -15,8 +15,9 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
@@ -35,9 +36,10 @@ BURST_S = 4.0
 """A key that was quiet may ask so many seconds' worth at once."""
 clock = time.monotonic
 USE_NOTED_S = 60.0
-"""`last_used_at` is at most this much behind."""
+"""`last_used_at` and `last_used_from` are at most this much behind."""
 _MOST_CACHED = 10_000
 _TOKEN_CHARS = 200
+_ADDRESS_CHARS = 64
 
 
 class KeyInvalid(ValueError):
@@ -143,11 +145,12 @@ def create_key(
     *,
     expires_at: datetime | None = None,
     requests_per_s: int | None = None,
+    made_by: str = "",
 ) -> tuple[AgentKey, str]:
     """Make a key; return it with its token, which is kept nowhere and cannot be shown again.
 
-    `requests_per_s`: of each scope, instead of what the settings say; 0 is no limit. Raises KeyInvalid for an empty
-    name or environment, for scopes that are not in SCOPES and for a limit that is none.
+    `requests_per_s`: of each scope, instead of what the settings say; 0 is no limit. `made_by`: whose it is. Raises
+    KeyInvalid for an empty name or environment, for scopes that are not in SCOPES and for a limit that is none.
     """
     if requests_per_s is not None and not 0 <= requests_per_s <= MOST_REQUESTS_PER_S:
         raise KeyInvalid("requests_per_s", f"has to be from 0 (no limit) to {MOST_REQUESTS_PER_S:,}")
@@ -171,6 +174,7 @@ def create_key(
         created_at=datetime.now(UTC),
         expires_at=expires_at,
         requests_per_s=requests_per_s,
+        made_by=made_by,
     )
     return key, token
 
@@ -190,8 +194,11 @@ def end_key(key: AgentKey, at: datetime) -> datetime:
     return key.expires_at
 
 
-def find_key(token: str) -> AgentKey | None:
-    """The key of this token, unless it was revoked or has expired. Raises KeyStoreAway."""
+def find_key(token: str, address: str = "") -> AgentKey | None:
+    """The key of this token, unless it was revoked or has expired. Raises KeyStoreAway.
+
+    `address`, here and below: where whoever uses it is, to be noted; empty for the server itself.
+    """
     if len(token) > _TOKEN_CHARS or not token.isascii():
         return None
     digest = _digest(token)
@@ -200,30 +207,30 @@ def find_key(token: str) -> AgentKey | None:
         key = _read(digest)
         if key is not None:
             _cache.put(digest, key)
-    return _used(key)
+    return _used(key, address)
 
 
-def recall(authorization_header: str | None, scope: str) -> AgentKey | None:
+def recall(authorization_header: str | None, scope: str, address: str = "") -> AgentKey | None:
     """The key if it is remembered and has the scope; None when only `authenticate` can tell.
 
     Asks no database: an event loop may call it. Raises KeyBusy.
     """
     token = _token_of(authorization_header)
-    key = None if token is None else _used(_cache.get(_digest(token)))
+    key = None if token is None else _used(_cache.get(_digest(token)), address)
     if key is None or scope not in key.scopes.split():
         return None
     _pace.take(key, scope, pace_of(key, scope))
     return key
 
 
-def authenticate(authorization_header: str | None, scope: str) -> AgentKey:
+def authenticate(authorization_header: str | None, scope: str, address: str = "") -> AgentKey:
     """The key that an `Authorization: Bearer …` header holds, if it has this scope. Raises KeyRefused, KeyStoreAway."""
     if not authorization_header:
         raise KeyRefused(401, "No key. Send the header `Authorization: Bearer <key>`.")
     token = _token_of(authorization_header)
     if token is None:
         raise KeyRefused(401, "The Authorization header is not of the form `Bearer <key>`.")
-    key = find_key(token)
+    key = find_key(token, address)
     if key is None:
         raise KeyRefused(401, "This key is unknown, revoked or expired. `manage.py key create` makes a new one.")
     if scope not in key.scopes.split():
@@ -251,18 +258,24 @@ def forget_keys() -> None:
     _pace.forget_full()
 
 
+def address_of(scope: Mapping[str, Any]) -> str:
+    """Where a request of an ASGI server comes from: what a proxy says of it, where that proxy is trusted."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
 def _token_of(authorization_header: str | None) -> str | None:
     kind, _, token = (authorization_header or "").strip().partition(" ")
     return token.strip() or None if kind.lower() == "bearer" else None
 
 
-def _used(key: AgentKey | None) -> AgentKey | None:
+def _used(key: AgentKey | None, address: str) -> AgentKey | None:
     """The key if it may be used now; its use is noted."""
     if key is None or (key.expires_at is not None and key.expires_at <= datetime.now(UTC)):
         return None
     if _cache.is_use_due(key):
         # On a thread of its own: on SQLite a write waits its turn behind the facts, and nobody should wait with it.
-        threading.Thread(target=_note_use, args=(key.pk,), name="key-use", daemon=True).start()
+        threading.Thread(target=_note_use, args=(key.pk, address), name="key-use", daemon=True).start()
     return key
 
 
@@ -278,11 +291,13 @@ def _read(digest: str) -> AgentKey | None:
         raise KeyStoreAway(f"The keys cannot be read now: {error!r}") from error
 
 
-def _note_use(key_id: int) -> None:
+def _note_use(key_id: int, address: str) -> None:
+    """Only the newest address is kept: where a key is used now, and not where whoever holds it has been."""
     now = datetime.now(UTC)
+    came = {"last_used_from": address[:_ADDRESS_CHARS]} if address else {}
     stale = Q(last_used_at=None) | Q(last_used_at__lt=now - timedelta(seconds=USE_NOTED_S / 2))
     try:
-        AgentKey.objects.filter(stale, pk=key_id).update(last_used_at=now)
+        AgentKey.objects.filter(stale, pk=key_id).update(last_used_at=now, **came)
     except Exception as error:  # the time of a use is not worth a failed request
         logger.info("cannot note the use of a key: %r", error)
     finally:

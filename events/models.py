@@ -82,6 +82,8 @@ class AgentKey(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, help_text="Exact to about a minute.")
+    last_used_from = models.CharField(max_length=64, default="", db_default="", blank=True)
+    made_by = models.CharField(max_length=NAME_CHARS, default="", db_default="", blank=True)
     requests_per_s = models.IntegerField(
         null=True, blank=True, help_text="Of each scope, by each process; null: what the settings say, 0: no limit."
     )
@@ -224,9 +226,7 @@ class BreakerState(models.Model):
     revision = models.BigIntegerField(null=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["environment", "breaker", "agent"], name="breaker_state_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["environment", "breaker", "agent"], name="breaker_state_once")]
 
     def __str__(self) -> str:
         return f"{self.breaker}: {self.state}"

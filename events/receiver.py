@@ -105,7 +105,7 @@ class Receiver:
     async def _take(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
         try:
             request = _read_head(scope, headers)
-            key = await self._key_of(headers.get("authorization"))
+            key = await self._key_of(headers.get("authorization"), keys.address_of(scope))
             if writer.is_full:
                 raise _Refusal(503, "As much waits to be stored as may. Send this again in a second.")
             with self.room.share() as share:
@@ -124,12 +124,12 @@ class Receiver:
         except (Busy, TimeoutError) as error:
             raise _Refusal(503, "This was not done in time. Send it again.") from error
 
-    async def _key_of(self, authorization: str | None) -> AgentKey:
-        key = keys.recall(authorization, "ingest")
+    async def _key_of(self, authorization: str | None, address: str) -> AgentKey:
+        key = keys.recall(authorization, "ingest", address)
         if key is None:
             loop = asyncio.get_running_loop()
             async with asyncio.timeout(KEY_S):
-                key = await loop.run_in_executor(self._doormen, _authenticate, authorization)
+                key = await loop.run_in_executor(self._doormen, _authenticate, authorization, address)
         return key
 
     async def _store(self, request: _Request, key: AgentKey, body: bytes, share: Share) -> bytes:
@@ -175,9 +175,9 @@ def _encoding_of(content_type: str) -> Encoding | None:
     return Encoding(media_type) if media_type in tuple(Encoding) else None
 
 
-def _authenticate(authorization: str | None) -> AgentKey:
+def _authenticate(authorization: str | None, address: str) -> AgentKey:
     try:
-        return keys.authenticate(authorization, "ingest")
+        return keys.authenticate(authorization, "ingest", address)
     finally:
         close_old_connections()  # a pooled connection goes back; one that broke is replaced
 

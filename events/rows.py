@@ -397,6 +397,8 @@ class FailureRow:
     """One classified failure."""
 
     fact_id: int
+    fingerprint: str
+    """By which it is one with others; empty where it does not tell."""
     at: datetime
     service: str
     instance: str

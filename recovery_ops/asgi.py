@@ -8,7 +8,6 @@ handler.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -25,13 +24,11 @@ _django = get_wsgi_application()  # sets Django up: everything below may import 
 
 from events import live, receiver
 from recovery_ops.control import stream
+from recovery_ops.cycles import look_for_cycles_less_often
 from recovery_ops.doors import App, Receive, Scope, Send, WsgiDoor, answer
 from recovery_ops.logged import WithoutLinks
 from recovery_ops.orphans import end_with_parent
 from recovery_ops.readiness import NotReady, Readiness
-
-OBJECTS_BETWEEN_LOOKS = 50_000
-"""How many more lists, maps and the like than before are a reason to look for cycles; Python's own choice is 700."""
 
 
 def _traced(app: App) -> App:
@@ -79,7 +76,7 @@ class Dispatcher:
         await receive()
         self._chain_signals(asyncio.get_running_loop())
         end_with_parent()
-        _look_for_cycles_less_often()
+        look_for_cycles_less_often()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         _close_streams()
@@ -115,16 +112,6 @@ class Dispatcher:
             await answer(send, 503, {"status": "cannot store", "reason": error.reason})
         else:
             await answer(send, 200, {"status": "ready"})
-
-
-def _look_for_cycles_less_often() -> None:
-    """Leave what was loaded at the start alone, and look at the rest once in a while.
-
-    Facts on their way in are many objects and no cycles; looking for some took a tenth of the time that they take.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(OBJECTS_BETWEEN_LOOKS, 20, 20)
 
 
 def _close_streams() -> None:

@@ -43,13 +43,20 @@ class Page:
 
 
 def capacity_events(
-    environment: str, *, start: datetime, end: datetime, now: datetime, bounds: OutageBounds | None = None
+    environment: str,
+    *,
+    start: datetime,
+    end: datetime,
+    now: datetime,
+    bounds: OutageBounds | None = None,
+    also: int | None = None,
 ) -> list[CapacityEventRow]:
-    """The events that touch [start, end], newest first, at most 500. Two queries; index `capacity_by_last`.
+    """The events that touch [start, end], newest first, at most 500; and the one that has this number, `also` if it
+    does not touch it. One query; index `capacity_by_last`.
 
     Who has read the `bounds` already hands them on, here and below, which spares a query.
     """
-    return list(capacity_page(environment, start=start, end=end, now=now, bounds=bounds).rows)
+    return list(capacity_page(environment, start=start, end=end, now=now, bounds=bounds, also=also).rows)
 
 
 def capacity_page(
@@ -64,15 +71,17 @@ def capacity_page(
     is_going_on: bool = False,
     provider: str = "",
     region: str = "",
+    also: int | None = None,
 ) -> Page:
     """So many of the events that touch [start, end], or of those alone that are not over, behind the place `after`.
 
-    `provider` and `region` leave out what is no outage of the one, or did not fail in the other. What is one event has
-    one place: that of its first part in the range. One query, one more for those that go on without `bounds`.
+    `provider` and `region` leave out what is no outage of the one, or did not fail in the other; `also` need not touch
+    the range. What is one event has the place of its first part there. One query, or two without `bounds`.
     """
     if is_going_on:
         bounds = bounds or bounds_of(environment)
-    touching = _known(environment).filter(last_us__gte=to_us(start), started_us__lte=to_us(end))
+    within = Q(last_us__gte=to_us(start), started_us__lte=to_us(end))
+    touching = _known(environment).filter(within if also is None else within | Q(pk=also))
     wholes = touching.values(whole=Coalesce("part_of_id", "id")).annotate(
         first_us=Min("started_us"), newest_us=Max("last_us")
     )
@@ -92,7 +101,7 @@ def capacity_page(
     quiet_us = _quiet_us(bounds or parse_outage_bounds(read[0].bounds, "bounds", []))
     firsts: dict[int, int] = {}
     for event in read:
-        if event.last_us >= to_us(start) and event.started_us <= to_us(end):
+        if event.pk == also or (event.last_us >= to_us(start) and event.started_us <= to_us(end)):
             whole = event.part_of_id or event.pk
             firsts[whole] = min(event.started_us, firsts.get(whole, event.started_us))
     places = sorted(firsts, key=lambda whole: (-firsts[whole], -whole))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from events.moments import to_us
@@ -70,7 +71,7 @@ def counted(shared: Iterable[tuple[Mapping[Field, str], int]], name: Field) -> C
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Sample:
     """The newest failures of a range, newest first; `is_cut` where it has more than were read."""
 
@@ -82,14 +83,19 @@ class Sample:
     def matching(self, chosen: Mapping[Field, str]) -> Sample:
         """Those with these values."""
         fits: dict[int, bool] = {}
-        for values, _ in by_values(self.seen):
+        for values, _ in self._shared:
             fits[id(values)] = all(values[name] == value for name, value in chosen.items())
         kept = [one for one in self.seen if fits[id(one.values)]]
         return Sample(seen=kept, is_cut=self.is_cut, since=self.since)
 
     def counts(self, name: Field) -> Counter[str]:
         """How often each value of a field occurs."""
-        return counted(by_values(self.seen), name)
+        return counted(self._shared, name)
+
+    @cached_property
+    def _shared(self) -> Sequence[tuple[Mapping[Field, str], int]]:
+        """Counted once for all fields."""
+        return list(by_values(self.seen))
 
 
 @dataclass(slots=True)

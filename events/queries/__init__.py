@@ -3,7 +3,7 @@
 from events.majority import majority
 from events.overview_rows import CapacityNow, OverviewNumbers
 from events.queries.breakers import breaker, breakers, breakers_named, instance_states, is_named, is_reported
-from events.queries.fleet import fleet, reporting_spans, retired
+from events.queries.fleet import count_silent, fleet, reporting_spans, retired
 from events.queries.fleet_lanes import fleet_lanes
 from events.queries.in_force import agent_named, settings_in_force
 from events.queries.lanes import rounded_out, segments
@@ -20,7 +20,7 @@ from events.queries.sums import (
 )
 from events.queries.transitions import transitions
 from events.queries.trends import Ranges
-from events.queries.trouble import degradations, fingerprint_of, recent_failures
+from events.queries.trouble import degradations, recent_failures
 from events.rows import (
     RANK,
     WORST_FIRST,
@@ -66,10 +66,10 @@ __all__ = [
     "breakers",
     "breakers_named",
     "capacity_per_bin",
+    "count_silent",
     "degradations",
     "failures_per_bin",
     "fallbacks_per_bin",
-    "fingerprint_of",
     "fleet",
     "fleet_lanes",
     "instance_states",

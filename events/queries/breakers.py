@@ -77,10 +77,11 @@ def breakers(environment: str, *, now: datetime) -> list[BreakerRow]:
     return sorted(rows, key=lambda row: (-RANK[row.worst], row.name))
 
 
-def breakers_named(environment: str, names: Collection[str], *, now: datetime) -> list[BreakerRow]:
-    """How these breakers stand, the worst first, without how calls go. One query."""
+def breakers_named(environment: str, names: Collection[str] | None, *, now: datetime) -> list[BreakerRow]:
+    """How these breakers stand (None: every one), the worst first, without how calls go. One query."""
+    standing = _standing(environment, now)
     tallies: dict[str, _Tally] = {}
-    for found in _counted(_standing(environment, now).filter(breaker__in=names), now):
+    for found in _counted(standing if names is None else standing.filter(breaker__in=names), now):
         _add_state(tallies.setdefault(found["breaker"], _Tally()), found)
     rows = [_row(breaker_name, tally, 1.0, 0) for breaker_name, tally in tallies.items()]
     return sorted(rows, key=lambda row: (-RANK[row.worst], row.name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -63,19 +63,20 @@ def _changes(
     reading: Reading, points: Mapping[Pair, Sequence[Point]]
 ) -> tuple[dict[str, Counter[State | None]], dict[str, list[Change]], _Facts]:
     start_us, end_us = to_us(reading.start), to_us(reading.end)
-    steady: dict[str, Counter[State | None]] = {}
-    changes: dict[str, list[Change]] = {}
+    steady: dict[str, Counter[State | None]] = defaultdict(Counter)
+    changes: dict[str, list[Change]] = defaultdict(list)
     facts: _Facts = {}
     for (agent_id, breaker), found in points.items():
         life = reading.lives[agent_id]
-        mine = changes.setdefault(breaker, [])
-        always = steady.setdefault(breaker, Counter())
+        mine, always = changes[breaker], steady[breaker]
         if len(found) == 1 and not life.silences and life.ended_us is None and found[0].at_us <= start_us:
             always[found[0].state] += 1
             continue
         for begin, until, state, _ in spans_of(found, life, start_us, end_us):
             mine += ((begin, state, 1), (until, state, -1))
-        facts |= {(breaker, one.at_us, one.state): one.fact_id for one in found if one.fact_id is not None}
+        for one in found:
+            if one.fact_id is not None:
+                facts[breaker, one.at_us, one.state] = one.fact_id
     return steady, changes, facts
 
 

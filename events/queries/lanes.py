@@ -5,11 +5,10 @@ Unknown is a state of its own: of an instance that is silent nobody knows whethe
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import pairwise
+from operator import attrgetter
 
 from events.models import BreakerState
 from events.moments import US_PER_S, Grid, bin_width_s, from_us, to_us
@@ -100,24 +99,26 @@ def _names(reading: Reading) -> dict[int, str]:
 
 def spans_of(points: Sequence[Point], life: Life, start_us: int, end_us: int) -> list[_Span]:
     """The points as spans that tile the part of the window in which the instance lived; equal neighbours are one."""
-    begin = max(start_us, min(point.at_us for point in points))
-    end = end_us if life.ended_us is None else min(end_us, life.ended_us)
-    if begin >= end:
-        return []
     # Of two points at the same moment the later one in order holds.
-    steps = {max(begin, point.at_us): point for point in sorted(points, key=lambda point: point.at_us)}
-    times = sorted(steps)
-    silences = sorted(life.silences)
-    fallen = [quiet for quiet, _ in silences]
-    edges = {edge for silence in silences for edge in silence}
-    cuts = sorted(at for at in {*times, *edges} if begin <= at < end)
+    lane = sorted(points, key=_moment) if len(points) > 1 else points
+    at = max(start_us, lane[0].at_us)
+    end = end_us if life.ended_us is None else min(end_us, life.ended_us)
     spans: list[_Span] = []
-    for at, until in pairwise([*cuts, end]):
-        point = steps[times[bisect_right(times, at) - 1]]
-        newest = bisect_right(fallen, at) - 1
-        is_silent = newest >= 0 and at < silences[newest][1]
-        _append(spans, (at, until, None, None) if is_silent else (at, until, point.state, point.cause))
+    for place, point in enumerate(lane, 1):
+        until = min(end, lane[place].at_us) if place < len(lane) else end
+        for quiet, heard in life.silences:
+            if at < until and quiet < until and heard > at:
+                if at < quiet:
+                    _append(spans, (at, quiet, point.state, point.cause))
+                _append(spans, (max(at, quiet), min(heard, until), None, None))
+                at = min(heard, until)
+        if at < until:
+            _append(spans, (at, until, point.state, point.cause))
+            at = until
     return spans
+
+
+_moment = attrgetter("at_us")
 
 
 def _append(spans: list[_Span], span: _Span) -> None:

@@ -36,8 +36,7 @@ Left = tuple[int, State]
 """When a pair first moved in the window, and what state it left by that."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """From `at_us` (microseconds since the epoch) on the state is this, until the next point."""
 
     at_us: int

@@ -361,7 +361,7 @@ def rejections_per_bin(environment: str, *, start: datetime, end: datetime, brea
 
 def capacity_name(provider: str, model: str, operation: str) -> str:
     """What to call the backend that a call went to: "helios / large", or the operation where nobody said."""
-    return " / ".join(part for part in (provider, model) if part) or operation
+    return f"{provider} / {model}" if provider and model else provider or model or operation
 
 
 def _kind(category: str, by: By) -> str:

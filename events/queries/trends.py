@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -109,11 +110,11 @@ def trend_of_reporting(everyone: Sequence[AgentRow], ranges: Ranges, *, now: dat
     """
     grid = Grid.over(ranges.start, ranges.end, ranges.in_bins().both.bin_s)
     known_from = max(now - FORGOTTEN_AFTER, ranges.began or ranges.start)
+    born = sorted(one.first_seen for one in everyone)
+    ended = sorted(_last_of(one, grace_s) for one in everyone)
 
     def lived(at: datetime) -> int | None:
-        if at < known_from:
-            return None
-        return sum(one.first_seen <= at < _last_of(one, grace_s) for one in everyone)
+        return None if at < known_from else bisect_right(born, at) - bisect_right(ended, at)
 
     ends = (min(ranges.end, grid.start + timedelta(seconds=(at + 1) * grid.bin_s)) for at in range(grid.length))
     bins = tuple(lived(at) for at in ends)

@@ -18,8 +18,7 @@ from recovery_ops.rules.words import FAMILY_OF, Category
 
 DEGRADATIONS_MOST = 2_000
 
-_MARK = Attributes(FailureClassified, "fingerprint")
-_SAID = Attributes(FailureClassified, "status_code", "error_type", "message", "attempt", "retry_after_s")
+_SAID = Attributes(FailureClassified, "status_code", "error_type", "message", "attempt", "retry_after_s", "fingerprint")
 
 
 def degradations(environment: str, *, start: datetime, end: datetime) -> list[DegradationRow]:
@@ -123,17 +122,12 @@ def recent_failures(
     return [failure_row(fact) for fact in newest]
 
 
-def fingerprint_of(fact_id: int) -> str:
-    """By which a failure is one with others; empty where it does not tell. One query."""
-    fact = Fact.objects.filter(pk=fact_id).only("attributes").first()
-    return "" if fact is None else text_of(_MARK.of(fact.attributes)["fingerprint"])
-
-
 def failure_row(fact: Fact) -> FailureRow:
     said = _SAID.of(fact.attributes)
     category = category_or_none(fact.category) or Category.UNKNOWN
     return FailureRow(
         fact_id=fact.pk,
+        fingerprint=text_of(said["fingerprint"]),
         at=from_us(fact.at_us),
         service=fact.agent.service,
         instance=fact.agent.instance,

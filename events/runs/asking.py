@@ -20,7 +20,7 @@ from events.queries.sums import capacity_name
 from events.runs.going import Reporting
 from events.runs.narrowing import Narrow
 from events.runs.rows import RunFact, RunStory
-from events.runs.stored import begun_before, facts_of
+from events.runs.stored import AT_ONCE, begun_before, facts_of
 from events.runs.story import tell
 from events.runs.struck import Struck, is_of_outage
 from recovery_ops.rules.facts import Escalated, FailureClassified, RunFinished, RunStarted
@@ -101,12 +101,13 @@ def count_naming(environment: str, show: Show, start_us: int, end_us: int, *, mo
 
 
 def run_of(environment: str, run: str) -> RunStory | None:
-    """One run; None for one of which nothing is known. Two queries, or three for what did not begin lately.
+    """One run; None for one of which nothing is known. Two queries.
 
     Index: `fact_by_run`. What the clock says changes how it is found, never what.
     """
     lately_us = to_us(timezone.now()) - LASTS_US
-    found = _facts_of(environment, [run], lately_us, first=FACTS_OF_ONE + 1, newest=0)[run]
+    since_us = 0 if begun_before(environment, [run], lately_us) else lately_us
+    found = _facts_of(environment, [run], since_us, first=FACTS_OF_ONE + 1, newest=0)[run]
     return tell(run, found[:FACTS_OF_ONE], is_cut=len(found) > FACTS_OF_ONE) if found else None
 
 
@@ -124,34 +125,34 @@ def runs(
     narrow: Narrow = _ANY,
     before_us: int | None = None,
     most: int | None = None,
+    read: int | None = None,
     now: datetime | None = None,
+    in_words: bool = True,
 ) -> Runs:
-    """Runs that a fact in [start, end) names. Two to four queries, for those that still run up to six, and six more
-    where `narrow` keeps few: `LOOKED` runs are told at most, and the next page goes on behind them. One more where it
-    is narrowed by how they go on at `now` (else the end of the range).
+    """Runs that a fact in [start, end) names. Three to five queries, three more where `narrow` keeps few: `LOOKED` runs
+    are told at most, and the next page goes on behind them. One more where it is narrowed by how they go on at `now`
+    (else the end of the range).
 
-    `most` are on a page (else `PAGE`), and whichever was named in the same microsecond as the last of them.
-    `operation` and `breaker` are those of a failure, `fingerprint` the name of its cause, which `grouping` says of
-    each; with `struck` the failure is one of those that an outage of these parts is made of. Indexes: `fact_by_event`,
-    `fact_by_run`.
+    `most` are on a page (else `PAGE`), and whichever was named in the same microsecond as the last of them; of `read`
+    facts. `in_words` is as in `tell`. `operation` and `breaker` are those of a failure, `fingerprint` the
+    name of its cause, which `grouping` says of each; with `struck` the failure is one of those that an outage of these
+    parts is made of. Indexes: `fact_by_event`, `fact_by_run`.
     """
-    is_wanted = _Wanted(
-        show, operation, breaker, grouping.head(fingerprint), grouping, narrow.category, narrow.model.lower(), struck
-    )
+    wanted = _Wanted.asked(show, operation, breaker, fingerprint, grouping, struck, narrow)
     until_us = min(to_us(end), before_us) if before_us is not None else to_us(end)
     most = PAGE if most is None else most
-    found = _found(environment, is_wanted, to_us(start), until_us, most)
+    found = _found(environment, wanted, to_us(start), until_us, most, read)
     narrow = narrow.beside_failures if show is Show.TROUBLED else narrow
     reporting = reporting_now(environment, now or end) if narrow.is_of_going else frozenset()
-    rows: list[RunStory] = []
-    looked: list[RunStory] = []
-    at = 0
+    # A narrower list is told in two rounds at most; where it took more questions to know what is asked for, in one.
+    most_first = max(most, PAGE) if struck is None else max(most, LOOKED)
+    rows, looked, at = list[RunStory](), list[RunStory](), 0
     while at < len(found.runs) and len(rows) < most and (not at or (at < LOOKED and not narrow.is_any)):
-        # The next page begins before the moment of the last run here.
-        upto = _with_ties(found.newest, found.runs, at + (most if narrow.is_any else max(most, PAGE)))
+        upto = _with_ties(found.newest, found.runs, at + most if narrow.is_any else LOOKED if at else most_first)
         page = found.runs[at:upto]
         since_us = min(found.newest[run] for run in page) - LASTS_US
-        told = [one for one in stories_of(environment, page, since_us) if not _was_shown(one, before_us, show)]
+        stories = stories_of(environment, page, since_us, in_words=in_words)
+        told = [one for one in stories if not _was_shown(one, before_us, show)]
         looked += [one for one in told if show is not Show.RUNNING or one.ended is None]
         rows = [one for one in looked if narrow.keeps(one, now or end, reporting)]
         at = upto
@@ -186,8 +187,7 @@ def names_of_runs(
     """
     if not (narrow.beside_failures if show is Show.TROUBLED else narrow).is_any:
         return ()
-    head = grouping.head(fingerprint)
-    wanted = _Wanted(show, operation, breaker, head, grouping, narrow.category, narrow.model.lower(), struck)
+    wanted = _Wanted.asked(show, operation, breaker, fingerprint, grouping, struck, narrow)
     until_us = min(to_us(end), before_us) if before_us is not None else to_us(end)
     found = _found(environment, wanted, to_us(start), until_us, PAGE)
     return found.runs[: _with_ties(found.newest, found.runs, PAGE)]
@@ -210,12 +210,17 @@ def _with_ties(newest: Mapping[str, int], runs: Sequence[str], count: int) -> in
     return count
 
 
-def _found(environment: str, wanted: _Wanted, start_us: int, until_us: int, most: int) -> _Found:
+def _found(
+    environment: str, wanted: _Wanted, start_us: int, until_us: int, most: int, read: int | None = None
+) -> _Found:
     """The runs that are named in [start, until): enough for a page, or all that the facts which are read name."""
     found = _Found((), {}, None)
     # Of the failures of an outage it is not known how many others lie between: they are read once.
-    for read in [READ] if wanted.struck is not None else sorted({min(READ_FIRST, READ), READ}):
-        named, rest_us = _naming(environment, wanted, start_us, until_us, read)
+    read = READ if read is None else read
+    # Of those that started, most have ended.
+    is_read_once = wanted.struck is not None or wanted.show is Show.RUNNING
+    for count in [read] if is_read_once else sorted({min(READ_FIRST, read), read}):
+        named, rest_us = _naming(environment, wanted, start_us, until_us, count)
         newest: dict[str, int] = {}
         for run, at_us in named:
             newest.setdefault(run, at_us)
@@ -242,6 +247,29 @@ class _Wanted:
     model: str = ""
     struck: Sequence[Struck] | None = None
 
+    @classmethod
+    def asked(
+        cls,
+        show: Show,
+        operation: str,
+        breaker: str,
+        fingerprint: str,
+        grouping: Grouping,
+        struck: Sequence[Struck] | None,
+        narrow: Narrow,
+    ) -> _Wanted:
+        """What `runs` is asked; of a cause that was merged the one that it is a part of."""
+        cause = grouping.head(fingerprint)
+        return cls(show, operation, breaker, cause, grouping, narrow.category, narrow.model.lower(), struck)
+
+    @property
+    def is_any(self) -> bool:
+        """Whether every fact that names a run does."""
+        if self.show is not Show.TROUBLED:
+            return self.show is not Show.FAILED
+        asked = (self.operation, self.breaker, self.cause, self.category, self.model)
+        return not any(asked) and self.struck is None
+
     @property
     def mark(self) -> str:
         """The attribute to read with them; empty where the columns say enough."""
@@ -263,8 +291,6 @@ class _Wanted:
         """Whether a fact with these is one of them."""
         if self.show is Show.FAILED:
             return mark in _ENDED_BADLY
-        if self.show is not Show.TROUBLED:
-            return True
         if self.operation not in ("", operation) or self.breaker not in ("", breaker):
             return False
         if self.category not in ("", category):
@@ -290,10 +316,12 @@ def _naming(
     event = _NAMED_BY[wanted.show]
     named = Fact.objects.filter(environment=environment, event=event, at_us__gte=start_us, at_us__lt=end_us)
     mark = KeyTextTransform(wanted.mark, "attributes") if wanted.mark else Value("", CharField())
-    columns = named.annotate(mark=mark).order_by("-at_us", "-id").values_list("run", "at_us", "mark", *_OF_FAILURE)
+    said_of = () if wanted.is_any else ("mark", *_OF_FAILURE)
+    columns = named.annotate(mark=mark).order_by("-at_us", "-id").values_list("run", "at_us", *said_of)
     read = list(columns[:most])
     rest_us = read[-1][1] if len(read) == most else None
-    return [(run, at_us) for run, at_us, *kind in read if run and wanted.of(at_us, *kind)], rest_us
+    is_any = wanted.is_any
+    return [(run, at_us) for run, at_us, *said in read if run and (is_any or wanted.of(at_us, *said))], rest_us
 
 
 def _ended_since(environment: str, since_us: int) -> set[str]:
@@ -302,27 +330,38 @@ def _ended_since(environment: str, since_us: int) -> set[str]:
     return set(over.order_by("at_us").values_list("run", flat=True)[: 2 * READ])
 
 
-def stories_of(environment: str, ids: Sequence[str], since_us: int = 0) -> list[RunStory]:
+def stories_of(environment: str, ids: Sequence[str], since_us: int = 0, *, in_words: bool = True) -> list[RunStory]:
     """The stories of these runs, in this order, by their first and their newest facts.
 
-    One query; with `since_us` two, or three where one of them has facts from before.
+    A query for each `AT_ONCE` runs, and with `since_us` one, or two where one of them has facts from before. The facts
+    of so many runs are held at once.
     """
-    by_run = _facts_of(environment, ids, since_us, first=FIRST_OF_LISTED, newest=NEWEST_OF_LISTED)
     most = FIRST_OF_LISTED + NEWEST_OF_LISTED
-    return [tell(run, told, is_cut=len(told) == most) for run, told in by_run.items() if told]
+    stories: dict[str, RunStory] = {}
+    for some, from_us in _parted(environment, ids, since_us):
+        for begin in range(0, len(some), AT_ONCE):
+            page = some[begin : begin + AT_ONCE]
+            found = _facts_of(environment, page, from_us, first=FIRST_OF_LISTED, newest=NEWEST_OF_LISTED)
+            stories |= {
+                run: tell(run, told, is_cut=len(told) == most, in_words=in_words) for run, told in found.items() if told
+            }
+    return [stories[run] for run in ids if run in stories]
+
+
+def _parted(environment: str, ids: Sequence[str], since_us: int) -> list[tuple[Sequence[str], int]]:
+    """These runs, and since when each is read: those of which there is anything from before that moment whole."""
+    # Also a run that says when it began: it may have been entered before, and gone on after days.
+    before = begun_before(environment, ids, since_us) if since_us > 0 else set()
+    return [([run for run in ids if run not in before], since_us), ([run for run in ids if run in before], 0)]
 
 
 def _facts_of(
     environment: str, ids: Sequence[str], since_us: int, *, first: int, newest: int
 ) -> dict[str, list[RunFact]]:
-    """What tells these runs, in this order; those of which there is anything from before that moment are read whole."""
+    """What tells these runs, in no order of theirs."""
     by_run: dict[str, list[RunFact]] = {run: [] for run in ids}
     for run, fact in facts_of(environment, ids, first=first, newest=newest, since_us=since_us):
         by_run[run].append(fact)
-    if since_us > 0:
-        # Also a run that says when it began: it may have been entered before, and gone on after days.
-        rest = sorted(begun_before(environment, ids, since_us))
-        by_run |= _facts_of(environment, rest, 0, first=first, newest=newest)
     return by_run
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import datetime
 from enum import StrEnum
 
-from events.runs.rows import LOST, Kind, RunStory
+from events.runs.rows import LOST, RunStory
 from recovery_ops.rules.words import CAPACITY
 
 Reporting = Collection[tuple[str, str]]
@@ -34,8 +34,7 @@ def how_it_goes(story: RunStory, now: datetime, reporting: Reporting) -> Goes | 
         return Goes.LOST
     if story.questions:
         return Goes.PAUSED_FOR_PERSON
-    waits = [piece for piece in story.pieces if piece.kind is Kind.WAITING]
-    due = [piece for piece in waits if piece.end is not None and piece.end > now]
+    due = [wait for wait in story.waits if wait.until > now]
     if not due:
         return Goes.RUNNING
-    return Goes.WAITING_ON_CAPACITY if any(piece.category in CAPACITY for piece in due) else Goes.RETRYING
+    return Goes.WAITING_ON_CAPACITY if any(wait.category in CAPACITY for wait in due) else Goes.RETRYING

@@ -50,6 +50,13 @@ class RunFact(NamedTuple):
     span_id: str = ""
 
 
+class Wait(NamedTuple):
+    """A run tries again then, after such a failure."""
+
+    until: datetime
+    category: Category | None
+
+
 class Kind(StrEnum):
     """What a piece of the ladder is."""
 
@@ -131,13 +138,18 @@ class RunStory:
     status: RunStatus | None
     """What it said of itself at its end."""
     pieces: Sequence[Piece]
+    """These, `steps` and `moves` are empty where it was not told in words."""
     steps: Sequence[Step]
     moves: Sequence[tuple[datetime, str]]
     """Breakers that moved while it ran, for the marks over the ladder."""
+    rung: Rung | None
+    """The highest rung it climbed to; None where nothing failed."""
     failures: Mapping[Category, int]
     """Failed attempts by category, the most frequent first."""
     retries: int
     waited_s: float
+    waits: Sequence[Wait]
+    """Those that nothing followed."""
     stood_in: Mapping[str, str]
     """Operation → who answered instead."""
     gave_up: Sequence[str]
@@ -146,6 +158,8 @@ class RunStory:
     numbers: Mapping[str, float]
     """`turns`, `attempts`, `input_tokens`, `output_tokens`, `cost_usd`, as far as it said."""
     fingerprints: Sequence[str]
+    derived_steps: int = 0
+    """Lines that its agent did not tell itself."""
     last_failed: datetime | None = None
     models: Sequence[str] = ()
     """The providers and models that its facts name, as "helios / large"."""
@@ -158,19 +172,8 @@ class RunStory:
     """Whether it has more facts than were read."""
 
     @property
-    def rung(self) -> Rung | None:
-        """The highest rung it climbed to; None where nothing failed."""
-        reached = {piece.rung for piece in self.pieces}
-        return next((rung for rung in reversed(RUNGS) if rung in reached), None)
-
-    @property
     def level(self) -> int:
         return level_of(self.rung)
-
-    @property
-    def derived_steps(self) -> int:
-        """Lines that its agent did not tell itself."""
-        return sum(step.derived is not None for step in self.steps)
 
     @property
     def failed_attempts(self) -> int:

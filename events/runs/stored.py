@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -17,21 +17,22 @@ from events.queries.readings import category_or_none
 from events.runs.rows import RunFact
 from events.runs.story import TOLD
 
-AT_ONCE = 200
-"""SQLite puts no more than 500 selections together, and a run takes two."""
+AT_ONCE = 500
+"""The facts of so many runs are held at once."""
 _NAMED_AT_ONCE = 2_000
 """Where runs are only named, they are but parameters of one selection."""
 _COLUMNS = (
-    *("id", "at_us", "event", "operation", "breaker", "category", "state", "provider", "model", "source"),
-    *("is_foreground", "trace_id", "span_id"),
+    *("at_us", "sequence_number", "id", "event", "operation", "breaker", "category", "state", "provider", "model"),
+    *("source", "is_foreground", "trace_id", "span_id"),
 )
-_WANTED = ", ".join((*_COLUMNS, "run", "agent_id", "sequence_number"))
+_ID = 1 + _COLUMNS.index("id")
+"""Where a fact's number stands behind the run."""
 # The words stand in the statement itself: SQLite uses a partial index only for a condition it can read. And without
 # `likely` it would look for all runs after '' in the index, instead of for these.
 IS_INDEXED = {"sqlite": "likely(run > '')", "postgresql": "run > ''"}
 """What a statement that looks for named runs has to say, by engine, to be answered by the index `fact_by_run`."""
 _OF_RUN = (
-    f"SELECT {_WANTED}, attributes FROM events_fact WHERE environment = %s AND at_us >= %s AND run = {{run}}"
+    "SELECT {what} FROM events_fact WHERE environment = %s AND at_us >= %s AND run = {run}"
     f" AND {{is_indexed}} AND event IN ({', '.join(map(repr, TOLD))})"
     " ORDER BY at_us {way}, sequence_number {way}, id {way} LIMIT %s"
 )
@@ -45,7 +46,9 @@ def facts_of(
     A query for each `AT_ONCE` runs. Index: `fact_by_run`; on PostgreSQL that of each day since then.
     """
     for begin in range(0, len(runs), AT_ONCE):
-        yield from _facts_of(environment, runs[begin : begin + AT_ONCE], first, newest, since_us)
+        rows = _facts_of(environment, runs[begin : begin + AT_ONCE], first, newest, since_us)
+        for run, *columns in sorted(rows):  # by run and in order, as their first columns are
+            yield run, _fact(*columns)
 
 
 def begun_before(environment: str, runs: Sequence[str], us: int) -> set[str]:
@@ -84,30 +87,19 @@ def is_told_of(environment: str, run: str) -> bool:
 
 def _facts_of(
     environment: str, runs: Sequence[str], first: int, newest: int, since_us: int
-) -> Iterator[tuple[str, RunFact]]:
+) -> Iterable[tuple[Any, ...]]:
     ends = [end for end in (("ASC", first), ("DESC", newest)) if end[1]]
-    if connection.vendor == "postgresql":
-        found, values = _of_all(environment, since_us, runs, ends)
-    else:
-        found, values = _of_each(environment, since_us, runs, ends)
+    is_postgres = connection.vendor == "postgresql"
+    found, values = (_of_all if is_postgres else _of_each)(environment, since_us, runs, ends)
     columns = ", ".join(f"f.{column}" for column in _COLUMNS)
-    said = "f.attributes::text" if connection.vendor == "postgresql" else "f.attributes"
+    said = "f.attributes::text" if is_postgres else "f.attributes"
     statement = (
-        f"SELECT f.run, {columns}, a.service, a.instance, a.version, {said} FROM ({found}) f"
-        " JOIN events_agent a ON a.id = f.agent_id ORDER BY f.at_us, f.sequence_number, f.id"
+        f"SELECT f.run, {columns}, a.service, a.instance, a.version, {said}"
+        f" FROM {found} JOIN events_agent a ON a.id = f.agent_id"
     )
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        rows = cursor.fetchall()
-    seen: set[int] = set()
-    for run, fact_id, *rest in rows:
-        if fact_id not in seen:
-            seen.add(fact_id)
-            yield run, _fact(fact_id, *rest)
-
-
-def _of_run(run: str, way: str) -> str:
-    return _OF_RUN.format(run=run, way=way, is_indexed=IS_INDEXED[connection.vendor])
+        return {row[_ID]: row for row in cursor.fetchall()}.values()
 
 
 _Ends = Sequence[tuple[str, int]]
@@ -115,26 +107,29 @@ _Ends = Sequence[tuple[str, int]]
 
 
 def _of_each(environment: str, since_us: int, runs: Sequence[str], ends: _Ends) -> tuple[str, list[Any]]:
-    """A statement with a part for each run, which SQLite plans in no time."""
-    parts = [(run, way, count) for run in runs for way, count in ends]
-    found = (f"SELECT * FROM ({_of_run('%s', way)})" for _, way, _ in parts)
-    return " UNION ALL ".join(found), [
-        value for run, _, count in parts for value in (environment, since_us, run, count)
-    ]
+    """For SQLite, which knows no lateral joins: the facts by their numbers, which are looked for run by run."""
+    numbers = " UNION ".join(f"SELECT id FROM ({_of_run('r.value', way, 'id')})" for way, _ in ends)
+    values = [value for _, count in ends for value in (environment, since_us, count)]
+    named = orjson.dumps(list(runs)).decode()
+    return f"json_each(%s) r CROSS JOIN events_fact f ON f.id IN ({numbers})", [named, *values]
 
 
 def _of_all(environment: str, since_us: int, runs: Sequence[str], ends: _Ends) -> tuple[str, list[Any]]:
-    """One plan for all runs: PostgreSQL would take longer to plan each of them, in every partition, than to read it."""
-    named = "SELECT o.* FROM unnest(%s::text[]) AS r(name), LATERAL"
-    found = (f"{named} ({_of_run('r.name', way)}) o" for way, _ in ends)
-    return " UNION ALL ".join(found), [
-        value for _, count in ends for value in (list(runs), environment, since_us, count)
-    ]
+    """For PostgreSQL, which would look for a fact by its number in every partition."""
+    wanted = ", ".join((*_COLUMNS, "run", "agent_id"))
+    named = "SELECT o.* FROM unnest(%s::text[]) AS r(value), LATERAL"
+    found = " UNION ALL ".join(f"{named} ({_of_run('r.value', way, wanted + ', attributes')}) o" for way, _ in ends)
+    return f"({found}) f", [value for _, count in ends for value in (list(runs), environment, since_us, count)]
+
+
+def _of_run(run: str, way: str, what: str) -> str:
+    return _OF_RUN.format(what=what, run=run, way=way, is_indexed=IS_INDEXED[connection.vendor])
 
 
 def _fact(
-    fact_id: int,
     at_us: int,
+    sequence_number: int,
+    fact_id: int,
     event: str,
     operation: str,
     breaker: str,

@@ -2,72 +2,70 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cache
-from typing import Any
 
 from events.queries.readings import number_or_none, text_of, whole_or_none
 from events.queries.sums import capacity_name
 from events.rows import Derivation
+from events.runs.counting import Counted, said
 from events.runs.rows import Backend, Kind, Piece, RunFact, RunStory, Step
 from events.wording import category_text, count_text, lasted_text, span_text
 from recovery_ops.rules import facts
 from recovery_ops.rules.words import Adjustment, Category, DelaySource, Rung, RunStatus
 from recovery_ops.wire import names
 
-_STATUSES = {status.value: status for status in RunStatus}
-_NUMBERS = ("turns", "attempts", "input_tokens", "output_tokens", "cost_usd")
 _SHORTEST = timedelta(milliseconds=1)
 
 
-def said(fact: RunFact, name: str) -> Any:
-    """What a fact says in one of its fields; None where it says nothing."""
-    return fact.said.get(_attribute(fact.event, name))
+def tell(run: str, told: Sequence[RunFact], *, is_cut: bool = False, in_words: bool = True) -> RunStory:
+    """The story of a run out of its facts in order; there is at least one.
 
-
-@cache
-def _attribute(event: str, name: str) -> str:
-    return names.attribute_of(names.KIND_OF[event], name)
-
-
-def tell(run: str, told: Sequence[RunFact], *, is_cut: bool = False) -> RunStory:
-    """The story of a run out of its facts in order; there is at least one."""
-    teller = _Teller()
+    Not `in_words`, it has no `pieces`, `steps` and `moves`, and costs a third.
+    """
+    counted, teller = Counted(), _Teller()
     for fact in told:
-        handler = _HANDLERS.get(fact.event)
-        if handler is not None:
-            handler(teller, fact)
+        counted.count(fact)
+    teller.ended, teller.status = counted.ended, counted.status
+    if in_words:
+        for fact in told:
+            handler = _HANDLERS.get(fact.event)
+            if handler is not None:
+                handler(teller, fact)
     first = told[0]
     named = next((fact for fact in told if fact.source), first)
     return RunStory(
         run=run,
-        name=teller.name,
+        name=counted.name,
         service=first.service,
         instance=first.instance,
         version=first.version,
         source=named.source,
         is_foreground=named.is_foreground,
         policy=text_of(first.said.get(names.POLICY_VERSION)),
-        started=teller.started or first.at,
-        is_start_known=teller.started is not None,
-        ended=teller.ended,
-        status=teller.status,
+        started=counted.started or first.at,
+        is_start_known=counted.started is not None,
+        ended=counted.ended,
+        status=counted.status,
         pieces=tuple(teller.finished(told[-1].at)),
         steps=tuple(teller.steps),
         moves=tuple(teller.moves),
-        failures=dict(teller.failures.most_common()),
-        retries=teller.retries,
-        waited_s=teller.waited_s,
-        stood_in=teller.stood_in,
-        gave_up=tuple(teller.gave_up),
-        questions=teller.questions,
-        numbers=teller.numbers,
-        fingerprints=tuple(dict.fromkeys(step.fingerprint for step in teller.steps if step.fingerprint)),
-        last_failed=teller.last_failed,
-        models=tuple(dict.fromkeys(filter(None, (capacity_name(one.provider, one.model, "") for one in told)))),
+        rung=counted.rung,
+        failures=dict(counted.failures.most_common()),
+        retries=counted.retries,
+        waited_s=counted.waited_s,
+        waits=tuple(counted.waits.values()),
+        stood_in=counted.stood_in,
+        gave_up=tuple(counted.gave_up),
+        questions=counted.questions,
+        numbers=counted.numbers,
+        fingerprints=tuple(counted.fingerprints),
+        derived_steps=counted.derived,
+        last_failed=counted.last_failed,
+        models=tuple(
+            filter(None, (capacity_name(*pair, "") for pair in {(one.provider, one.model): 0 for one in told}))
+        ),
         backends=_backends_of(told),
         is_cut=is_cut,
     )
@@ -82,23 +80,13 @@ def _backends_of(told: Sequence[RunFact]) -> tuple[Backend, ...]:
 
 @dataclass(slots=True)
 class _Teller:
-    """What is being put together about one run."""
+    """What is being put into words about one run, which ended then and so, as far as it said."""
 
-    name: str = ""
-    started: datetime | None = None
     ended: datetime | None = None
     status: RunStatus | None = None
     pieces: list[Piece] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     moves: list[tuple[datetime, str]] = field(default_factory=list)
-    failures: Counter[Category] = field(default_factory=Counter)
-    retries: int = 0
-    waited_s: float = 0.0
-    stood_in: dict[str, str] = field(default_factory=dict)
-    gave_up: list[str] = field(default_factory=list)
-    questions: int = 0
-    last_failed: datetime | None = None
-    numbers: dict[str, float] = field(default_factory=dict)
 
     def step(self, fact: RunFact, mark: str, title: str, detail: str = "", fingerprint: str = "") -> None:
         """One more line."""
@@ -141,28 +129,19 @@ class _Teller:
 
 # -- one handler per kind of fact -------------------------------------------------------------------------------------
 def _run_started(teller: _Teller, fact: RunFact) -> None:
-    teller.started = teller.started or fact.at
-    teller.name = teller.name or text_of(said(fact, "name"))
-    teller.step(fact, "closed", "Started" + (f": {teller.name}" if teller.name else ""))
+    name = text_of(said(fact, "name"))
+    teller.step(fact, "closed", "Started" + (f": {name}" if name else ""))
 
 
 def _run_finished(teller: _Teller, fact: RunFact) -> None:
-    teller.ended = fact.at
-    teller.status = _STATUSES.get(text_of(said(fact, "status")))
-    teller.name = teller.name or text_of(said(fact, "name"))
-    numbers = {name: number_or_none(said(fact, name)) for name in _NUMBERS}
-    teller.numbers = {name: number for name, number in numbers.items() if number is not None}
     is_good = teller.status in (RunStatus.SUCCEEDED, None)
     mark = "closed" if is_good else "half_open" if teller.status is RunStatus.DEGRADED else "open"
     teller.step(fact, mark, f"Finished: {teller.status.value if teller.status else 'it did not say how'}")
 
 
 def _failed(teller: _Teller, fact: RunFact) -> None:
-    category = fact.category or Category.UNKNOWN
-    teller.failures[category] += 1
-    teller.last_failed = fact.at
     lasted_s = number_or_none(said(fact, "duration_s")) or 0.0
-    what = category_text(category)
+    what = category_text(fact.category or Category.UNKNOWN)
     attempt = whole_or_none(said(fact, "attempt"))
     title = f"attempt {attempt} failed: {what}" if attempt else f"failed: {what}"
     asked_s = number_or_none(said(fact, "retry_after_s"))
@@ -188,10 +167,8 @@ _ADJUSTED = {
 
 
 def _retry(teller: _Teller, fact: RunFact) -> None:
-    teller.retries += 1
     delay_s = number_or_none(said(fact, "delay_s")) or 0.0
     if delay_s:
-        teller.waited_s += delay_s
         words = f"{fact.operation} waits {lasted_text(delay_s)}"
         end = fact.at + timedelta(seconds=delay_s)
         teller.pieces.append(
@@ -233,7 +210,6 @@ def _succeeded(teller: _Teller, fact: RunFact) -> None:
 
 def _fell_back(teller: _Teller, fact: RunFact) -> None:
     stand_in = text_of(said(fact, "fallback"))
-    teller.stood_in[fact.operation] = stand_in
     teller.add(fact, Rung.FALLBACK, Kind.SECOND_BEST, f"{stand_in} answers for {fact.operation}")
     why = text_of(said(fact, "reason")).replace("_", " ")
     detail = "; ".join(filter(None, (f"because of: {why}" if why else "", text_of(said(fact, "warning")))))
@@ -242,7 +218,6 @@ def _fell_back(teller: _Teller, fact: RunFact) -> None:
 
 def _model_fell_back(teller: _Teller, fact: RunFact) -> None:
     old, new = text_of(said(fact, "from_model")), text_of(said(fact, "to_model")) or fact.model
-    teller.stood_in[old or fact.operation] = new
     teller.add(fact, Rung.FALLBACK, Kind.SECOND_BEST, f"{new} answers instead of {old}")
     count = whole_or_none(said(fact, "consecutive"))
     detail = f"after {count_text(count, 'overload')} in a row" if count else ""
@@ -258,7 +233,6 @@ def _reduced(teller: _Teller, fact: RunFact) -> None:
 
 
 def _asked(teller: _Teller, fact: RunFact) -> None:
-    teller.questions += 1
     queue = text_of(said(fact, "queue")) or "a person"
     teller.add(fact, Rung.ASK, Kind.ASKED, f"asks {queue}", lasted_s=None)
     deadline_s = number_or_none(said(fact, "deadline_s"))
@@ -268,7 +242,6 @@ def _asked(teller: _Teller, fact: RunFact) -> None:
 
 
 def _gave_up(teller: _Teller, fact: RunFact) -> None:
-    teller.gave_up.append(fact.operation)
     why = text_of(said(fact, "reason")).replace("_", " ")
     teller.add(fact, Rung.FAIL, Kind.GAVE_UP, f"{fact.operation} gives up: {why}")
     climbed = said(fact, "rungs")

@@ -82,4 +82,8 @@ def _set_aside(one: Mapping[str, Any]) -> str:
 
 def _key(one: Mapping[str, Any]) -> str:
     ends = "never ends" if one["expires_at"] is None else f"ends {one['expires_at'][:19]}"
-    return f"{one['prefix'] or '(none yet)'} {one['name']} ({', '.join(one['scopes'])}): {one['standing']}, {ends}"
+    made = f", made by {one['made_by']}" if one["made_by"] else ""
+    place = f" from {one['last_used_from']}" if one["last_used_from"] else ""
+    used = f", last used {one['last_used_at'][:19]}{place}" if one["last_used_at"] else ""
+    words = f"{one['standing']}, {ends}{made}{used}"
+    return f"{one['prefix'] or '(none yet)'} {one['name']} ({', '.join(one['scopes'])}): {words}"

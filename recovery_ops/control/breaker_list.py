@@ -9,8 +9,8 @@ from datetime import timedelta
 from events import queries
 from events.queries.breakers import counts_among
 from events.rows import AgentRow, BreakerRow
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.stuck import stuck_among
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.stuck import Finding
 from recovery_ops.rules.words import ApplyStatus, State
 

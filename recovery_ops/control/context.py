@@ -16,7 +16,7 @@ from django.utils.functional import SimpleLazyObject
 
 from events.capacity.asking import count_going_on
 from events.models import AgentKey
-from events.queries import breakers, fleet
+from events.queries import breakers_named, count_silent
 from events.scoped import scope_query
 from events.window import carried
 from recovery_ops.control.actors import Actor, Channel, wish_of
@@ -181,8 +181,8 @@ def _nav(visit: Visit) -> dict[str, int]:
         return {"breakers": 0, "agents": 0, "capacity": 0, "escalations": 0, "requests": 0}
     now = timezone.now()
     return {
-        "breakers": sum(not row.is_flowing for row in breakers(visit.environment, now=now)),
-        "agents": sum(not row.is_reachable for row in fleet(visit.environment, now=now)),
+        "breakers": sum(not row.is_flowing for row in breakers_named(visit.environment, None, now=now)),
+        "agents": count_silent(visit.environment, now=now),
         "capacity": count_going_on(visit.environment, now=now),
         "escalations": unacknowledged(visit.environment, now),
         "requests": HeldAct.objects.waiting(visit.environment, now).count(),

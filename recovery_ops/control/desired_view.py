@@ -11,6 +11,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from events.keys import KeyBusy, KeyRefused, KeyStoreAway, authenticate
 from recovery_ops.control import documents, stream
+from recovery_ops.control.context import origin_of
 from recovery_ops.control.desired import read
 
 
@@ -21,7 +22,7 @@ def desired(request: HttpRequest) -> HttpResponse:
     if request.method != "GET":
         return _problem(405, "method_not_allowed", "The desired state is read with GET.", {"Allow": "GET"})
     try:
-        key = authenticate(request.headers.get("Authorization"), stream.SCOPE)
+        key = authenticate(request.headers.get("Authorization"), stream.SCOPE, origin_of(request)["ip"])
         who = stream.who_of(request.GET.dict())
         snapshot = read(key.environment)
     except KeyBusy as busy:

@@ -134,7 +134,7 @@ class DesiredDoor:
                 raise Refused(405, "A stream is read with GET.")
             headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
             authorization = headers.get("authorization")
-            key = await _key_of(authorization)
+            key = await _key_of(authorization, keys.address_of(scope))
             agent = _Agent(
                 authorization=authorization,
                 environment=key.environment,
@@ -291,13 +291,13 @@ _HEADERS = [
 ]
 
 
-async def _key_of(authorization: str | None) -> AgentKey:
+async def _key_of(authorization: str | None, address: str) -> AgentKey:
     """The key that asks. Raises Refused: 401, 403, 429, or 503 while the keys cannot be read."""
     try:
-        remembered = keys.recall(authorization, SCOPE)
+        remembered = keys.recall(authorization, SCOPE, address)
         if remembered is not None:
             return remembered
-        return await asyncio.to_thread(_authenticate, authorization)
+        return await asyncio.to_thread(_authenticate, authorization, address)
     except KeyRefused as refusal:
         raise Refused(refusal.status, refusal.message) from None
     except KeyStoreAway as away:
@@ -321,9 +321,9 @@ def _is_still_good(authorization: str | None) -> bool:
         let_go()
 
 
-def _authenticate(authorization: str | None) -> AgentKey:
+def _authenticate(authorization: str | None, address: str) -> AgentKey:
     try:
-        return keys.authenticate(authorization, SCOPE)
+        return keys.authenticate(authorization, SCOPE, address)
     finally:
         let_go()
 

@@ -56,7 +56,6 @@ NOT_MEASURED = {
     "queries.recordings.recorded_breaker": "asked where a person tries limits; reads 10,000 facts of a kind at most",
     "queries.recordings.recorded_run": "asked once, where a person keeps a run as golden; reads 2,000 facts at most",
     "queries.sums.capacity_per_bin": "asks sums_per_bin",
-    "queries.trouble.fingerprint_of": _ROW,
     "recoveries.asking.recoveries": "two_spans is the longer one",
     "runs.asking.count_naming": _WORKER,
     "runs.asking.stories_of": "a part of runs",

@@ -39,7 +39,7 @@ def test_a_key_is_made_listed_replaced_and_revoked(admin: Operator) -> None:
 
 def test_a_key_that_is_tried_is_not_made(admin: Operator) -> None:
     assert admin.run("keys", "create", "billing", "--scope", "ingest", *WHY, "--dry-run") == cli.DONE
-    assert admin.said == ["Nothing was changed. (none yet) billing (ingest): never used, never ends"]
+    assert admin.said == ["Nothing was changed. (none yet) billing (ingest): never used, never ends, made by ana"]
     assert not AgentKey.objects.filter(name="billing").exists()
 
 

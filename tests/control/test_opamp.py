@@ -25,10 +25,10 @@ from events import keys
 from events.models import Agent, Fact, SettingsInForce
 from recovery_ops.asgi import application
 from recovery_ops.control import actions, desired
+from recovery_ops.control import desired_standing as standing
 from recovery_ops.control.desired import read
 from recovery_ops.control.models import OpampAgent
 from recovery_ops.control.opamp import messages
-from recovery_ops.control.views import standing
 from tests.control.cast import asked, trip
 from tests.control.visiting import signed_in, text_of
 from tests.events.conftest import store

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -308,3 +310,48 @@ def test_the_issuer_is_tested_and_what_is_wrong_is_said(
         assert words in lied
     assert "People cannot come from it" in lied
     assert signed_in(Role.OPERATOR, "bob").post("/settings/access/issuer").status_code == 403
+
+
+class _Proxy(BaseHTTPRequestHandler):
+    """Answers for the provider, whom it would have to reach; `asked` keeps the addresses and what came with them."""
+
+    asked: ClassVar[list[tuple[str, str]]] = []
+
+    def log_message(self, *words: Any) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        self.asked.append((self.path, self.headers.get("Proxy-Authorization", "")))
+        told = {"issuer": "http://localhost:1", "jwks_uri": "http://localhost:1/keys", "keys": [{}]}
+        body = json.dumps(told).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def test_the_issuer_is_asked_through_the_proxy_of_the_environment(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody listens at the provider's own address: only the proxy reaches it, for the test and for signing in."""
+    settings.SINGLE_SIGN_ON = single_sign_on.provider(said("http://localhost:1"))
+    for name in ("no_proxy", "NO_PROXY", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    _Proxy.asked.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Proxy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"127.0.0.1:{server.server_port}"
+        monkeypatch.setenv("http_proxy", f"http://ana:secret@{place}")
+        told = text_of(signed_in(Role.ADMIN).post("/settings/access/issuer"))
+        server.shutdown()
+    assert f"openid-configuration answers, through the proxy {place}." in told
+    assert "1 key at http://localhost:1/keys" in told
+    assert "secret" not in told
+    assert [path for path, _ in _Proxy.asked] == [
+        "http://localhost:1/.well-known/openid-configuration",
+        "http://localhost:1/keys",
+    ]
+    assert all(came.startswith("Basic ") for _, came in _Proxy.asked)
+    told = text_of(signed_in(Role.ADMIN, "eve").post("/settings/access/issuer"))
+    assert f"through the proxy {place}: The proxy could not be used." in told

@@ -50,6 +50,24 @@ def test_the_token_is_kept_nowhere() -> None:
     assert not any(token in value or token.removeprefix(key.prefix) in value for value in stored)
 
 
+def test_of_the_addresses_that_a_key_is_used_from_the_last_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the moment, once a minute; who names none, like the server itself, takes none away."""
+    key, token = create_key("billing", ["ingest"], "dev", made_by="ana")
+    start = time.monotonic()
+
+    def used(minute: int, address: str) -> tuple[str, str]:
+        monkeypatch.setattr("events.keys.time.monotonic", lambda: start + 61 * minute)
+        AgentKey.objects.filter(pk=key.pk).update(last_used_at=None)
+        authenticate(bearer(token), "ingest", address)
+        eventually(lambda: AgentKey.objects.get(pk=key.pk).last_used_at is not None, what="the note")
+        kept = AgentKey.objects.get(pk=key.pk)
+        return kept.last_used_from, kept.made_by
+
+    assert used(1, "192.0.2.7") == ("192.0.2.7", "ana")
+    assert used(2, "2001:db8::7") == ("2001:db8::7", "ana")
+    assert used(3, "") == ("2001:db8::7", "ana")
+
+
 @pytest.mark.parametrize(
     "header",
     [
@@ -128,7 +146,7 @@ def test_a_use_is_noted_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     find_key(token)
     eventually(lambda: AgentKey.objects.get(pk=key.pk).last_used_at is not None, what="the note")
     noted: list[int] = []
-    monkeypatch.setattr(keys, "_note_use", noted.append)
+    monkeypatch.setattr(keys, "_note_use", lambda number, _: noted.append(number))
     find_key(token)
     assert noted == []
     start = time.monotonic()

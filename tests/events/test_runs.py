@@ -258,7 +258,7 @@ def test_a_run_with_very_many_facts_hides_no_other_and_shows_its_end(monkeypatch
 def test_the_facts_of_a_run_are_found_by_its_index() -> None:
     with CaptureQueriesContext(connection) as queries:
         run_of("dev", "lost")
-    sql = queries[0]["sql"]
+    sql = queries[-1]["sql"]
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL enable_seqscan = off")
@@ -303,7 +303,7 @@ def test_a_run_that_began_lately_is_looked_for_in_few_days() -> None:
     with CaptureQueriesContext(connection) as queries:
         page()
     assert len(queries) == 3
-    assert f"at_us >= {to_us(ago(52)) - asking.LASTS_US}" in queries[1]["sql"].replace('"', "")
+    assert f"at_us >= {to_us(ago(52)) - asking.LASTS_US}" in queries[-1]["sql"].replace('"', "")
 
 
 # -- the drawing ------------------------------------------------------------------------------------------------------

@@ -1,12 +1,13 @@
 """Every change a person can make: one function each, which checks, writes, audits and bumps the revision."""
 
-from recovery_ops.control.actions.attempt import PAST, Asked, Done, words_of
+from recovery_ops.control.actions.attempt import Asked, Done, words_of
 from recovery_ops.control.actions.checks import DEFAULT_EXPIRY_S, LEAST_EXPIRY_S, LONGEST_EXPIRY_S
 from recovery_ops.control.actions.due import keep_rollouts, release_due
 from recovery_ops.control.actions.feedback import lay_aside, propose_from, say
 from recovery_ops.control.actions.golden import mark_golden, retire_golden
 from recovery_ops.control.actions.intake import drop_quarantine, newest_of_quarantine, replay_quarantine
 from recovery_ops.control.actions.overrides import disable, end_expired, extend, impose, observe, release, trip
+from recovery_ops.control.actions.past import PAST
 from recovery_ops.control.actions.policies import edited, knobs_of, set_operation_policy
 from recovery_ops.control.actions.proposals import (
     approve,

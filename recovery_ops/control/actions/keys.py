@@ -57,7 +57,7 @@ def make_key(**asked: Unpack[Making]) -> Done[IssuedKey]:
 
     def write(revision: int) -> Step[IssuedKey]:
         expires_at = None if days is None else attempt.now + timedelta(days=days)
-        issued = _issued(name, asked["scopes"], attempt.environment, expires_at, asked.get("requests_per_s"))
+        issued = _issued(attempt, name, asked["scopes"], expires_at, asked.get("requests_per_s"))
         return Step(object=issued, revision=revision, after=_told(issued.key))
 
     with attempt.noted():
@@ -89,7 +89,7 @@ def rotate_key(**asked: Unpack[Rotating]) -> Done[IssuedKey]:
             raise Refused("key_over", detail, status=STALE)
         meant_until = _meant_until(old)
         expires_at = None if meant_until is None else attempt.now + (meant_until - old.created_at)
-        issued = _issued(old.name, old.scopes.split(), attempt.environment, expires_at, old.requests_per_s)
+        issued = _issued(attempt, old.name, old.scopes.split(), expires_at, old.requests_per_s)
         before = _told(old)
         ends_at = end_key(old, attempt.now + timedelta(seconds=overlap_s))
         transaction.on_commit(forget_keys)
@@ -161,10 +161,11 @@ def _attempt(
 
 
 def _issued(
-    name: str, scopes: Sequence[str], environment: str, expires_at: datetime | None, requests_per_s: int | None
+    attempt: Attempt, name: str, scopes: Sequence[str], expires_at: datetime | None, requests_per_s: int | None
 ) -> IssuedKey:
+    more: dict[str, Any] = {"requests_per_s": requests_per_s, "made_by": attempt.by.name}
     try:
-        key, token = create_key(name, scopes, environment, expires_at=expires_at, requests_per_s=requests_per_s)
+        key, token = create_key(name, scopes, attempt.environment, expires_at=expires_at, **more)
     except KeyInvalid as error:
         detail = f"Nothing was changed: {error}."
         raise Refused("invalid", detail, fields={error.field: error.reason}) from None

@@ -26,6 +26,7 @@ from recovery_ops.control.breaker_list import ASK as BREAKER_SHOW
 from recovery_ops.control.breaker_list import list_of
 from recovery_ops.control.breaker_rows import with_in_flight, with_providers
 from recovery_ops.control.desired import apply_status, current_revision, live_policy, read
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.documents import in_force as documents_in_force
 from recovery_ops.control.documents import intent as documents_intent
 from recovery_ops.control.fleet_filter import ASKS as FLEET_ASKS
@@ -37,7 +38,6 @@ from recovery_ops.control.opamp.agents import is_client
 from recovery_ops.control.precedence import placed, verdict_of
 from recovery_ops.control.refusals import UNKNOWN, Held, Refused
 from recovery_ops.control.stuck import findings_of
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.knobs import KNOBS
 from recovery_ops.rules.policy import knobs_document, parse_policy
 from recovery_ops.rules.quorum import rule_for

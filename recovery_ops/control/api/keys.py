@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.utils import timezone
@@ -14,6 +15,7 @@ from recovery_ops.control.actions import Done
 from recovery_ops.control.actions import keys as actions
 from recovery_ops.control.api.paging import page_of, paged
 from recovery_ops.control.api.requests import WHY, Api, Takes, texts_of
+from recovery_ops.control.documents import Document
 from recovery_ops.control.documents import settings as documents
 from recovery_ops.control.let_in import key_line, keys_of
 from recovery_ops.control.refusals import UNKNOWN, Refused
@@ -21,6 +23,11 @@ from recovery_ops.control.refusals import UNKNOWN, Refused
 
 class _Door(Api):
     changes_with = "admin"
+
+    def told(self, key: AgentKey, now: datetime) -> Document:
+        """A key as whoever asks may know it."""
+        may_manage = self.actor.may(actions.PERMISSION, self.environment)
+        return documents.of_key(key_line(key, now), with_address=may_manage)
 
     def issued(self, done: Done[actions.IssuedKey], *, is_new: bool) -> Response:
         """What was done, and the secret where this is the one moment to tell it."""
@@ -52,7 +59,7 @@ class Keys(_Door):
 
         shown, further = page_of(request, keys_of(self.environment), place, (str, int, int))
         now = timezone.now()
-        rows = [documents.of_key(key_line(key, now)) for key in shown]
+        rows = [self.told(key, now) for key in shown]
         return Response({"environment": self.environment, "keys": rows, "next": further})
 
     def post(self, request: Request) -> Response:
@@ -71,7 +78,7 @@ class KeyOf(_Door):
         if key is None:
             detail = f"No key of {self.environment} begins with {prefix[:80]}."
             raise Refused("unknown_key", detail, status=UNKNOWN)
-        told = documents.of_key(key_line(key, timezone.now()))
+        told = self.told(key, timezone.now())
         return Response({"environment": self.environment, "key": told}, headers={"ETag": f'"{told["version"]}"'})
 
 

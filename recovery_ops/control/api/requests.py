@@ -74,7 +74,8 @@ class KeyAuthentication(BaseAuthentication):
         if header is None:
             return None
         view = request.parser_context["view"]
-        key = authenticate(header, "read" if view.is_looking(request) else view.changes_with)
+        scope = "read" if view.is_looking(request) else view.changes_with
+        key = authenticate(header, scope, origin_of(request._request)["ip"])
         return KeyHolder(key), key
 
     def authenticate_header(self, request: Request) -> str:

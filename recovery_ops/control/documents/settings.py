@@ -15,8 +15,8 @@ from recovery_ops.control.let_in import KeyLine, PersonLine
 from recovery_ops.control.models import SavedView
 
 
-def of_key(line: KeyLine) -> Document:
-    """A key, without what would open anything."""
+def of_key(line: KeyLine, *, with_address: bool) -> Document:
+    """A key, without what would open anything; from where it was last used, for those alone who manage keys."""
     key = line.key
     return {
         "prefix": key.prefix,
@@ -27,7 +27,9 @@ def of_key(line: KeyLine) -> Document:
         "created_at": moment(key.created_at),
         "expires_at": moment(key.expires_at),
         "revoked_at": moment(key.revoked_at),
+        "made_by": key.made_by or None,
         "last_used_at": moment(key.last_used_at),
+        "last_used_from": (key.last_used_from or None) if with_address else None,
         "version": version_of_key(key),
     }
 
@@ -36,7 +38,7 @@ def of_issued(done: Done[IssuedKey], line: KeyLine) -> Document:
     """What was done to a key. `token` is told this once, of a key that was made now."""
     is_new = done.object.token is not None
     token = None if done.is_dry_run or done.was_already else done.object.token
-    key = of_key(line) | ({"prefix": None, "version": None} if done.is_dry_run and is_new else {})
+    key = of_key(line, with_address=True) | ({"prefix": None, "version": None} if done.is_dry_run and is_new else {})
     return {"was_already": done.was_already, "dry_run": done.is_dry_run, "key": key, "token": token}
 
 

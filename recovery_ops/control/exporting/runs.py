@@ -12,7 +12,7 @@ from events.capacity.asking import parts_struck, wholes_by_number
 from events.failures.grouping import AS_SENT
 from events.moments import from_us, to_us
 from events.narrowing import one_of, set_aside
-from events.runs.asking import Show, count_naming, runs
+from events.runs.asking import READ, Show, count_naming, runs
 from events.runs.going import Reporting
 from events.runs.narrowing import ASKS, Narrow
 from events.runs.rows import RunStory
@@ -21,7 +21,9 @@ from recovery_ops.control.exporting.lists import Batch, Cells, FileList, Wish
 from recovery_ops.control.failures import grouping_of
 from recovery_ops.control.standings import reporting_in, standing_of
 
-_AT_ONCE = 200
+_AT_ONCE = 2_000
+_FAILURES_READ = 20_000
+"""Of fewer, most of the runs that they name would be named again by the next, and told twice."""
 _NUMBER_DIGITS = 15
 _WORD_CHARS = 401
 """The name of a cause that was split is that long at most."""
@@ -70,7 +72,9 @@ class RunsFile(FileList):
                 end=from_us(end_us),
                 before_us=before_us,
                 most=_AT_ONCE,
+                read=_FAILURES_READ if show is Show.TROUBLED else READ,
                 now=wish.now,
+                in_words=False,
                 **asked,
             )
             reporting = reporting_in(wish.environment, found.rows, wish.now)

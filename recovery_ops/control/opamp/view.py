@@ -13,9 +13,10 @@ from django.views.decorators.csrf import csrf_exempt
 from events.bodies import BodyRefused, Room, inflate
 from events.keys import KeyBusy, KeyRefused, KeyStoreAway, authenticate
 from recovery_ops.control import documents, stream
+from recovery_ops.control.context import origin_of
+from recovery_ops.control.desired_standing import newest
 from recovery_ops.control.opamp import messages
 from recovery_ops.control.opamp.agents import Away, answer
-from recovery_ops.control.views.standing import newest
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ def opamp(request: HttpRequest) -> HttpResponse:
 def _answered(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _problem(405, "method_not_allowed", "OpAMP messages are sent with POST.", {"Allow": "POST"})
-    key = authenticate(request.headers.get("Authorization"), stream.SCOPE)
+    key = authenticate(request.headers.get("Authorization"), stream.SCOPE, origin_of(request)["ip"])
     if request.content_type != MEDIA_TYPE:
         return _problem(415, "unsupported", f"The Content-Type has to be {MEDIA_TYPE}.")
     encoding = request.headers.get("Content-Encoding", "").strip().lower()

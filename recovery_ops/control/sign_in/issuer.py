@@ -1,7 +1,8 @@
 """Looks whether the provider of the settings is one that people can come from, and says what is wrong if it is not.
 
 OpenID Connect Discovery 1.0, §3 and §4. The provider's own host may be anywhere, as for signing in; an address that its
-answer leads to has to be of the open internet, or of that host.
+answer leads to has to be of the open internet, or of that host. Where the environment names a proxy that leads there,
+it is asked through that, as for signing in.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 
 from events.wording import count_text
 from recovery_ops.control.notify import transport
+from recovery_ops.control.sign_in import proxies
 from recovery_ops.single_sign_on import Provider
 
 PATH = "/.well-known/openid-configuration"
@@ -39,9 +41,11 @@ def look_at(known: Provider) -> list[Finding]:
     """What the provider says of itself, each of it judged. Asks it twice; the first fault may end it."""
     url = known.issuer + PATH
     said, fault = _read(url, known)
+    proxy = proxies.proxy_to(url)
+    way = f", through the proxy {proxies.named(proxy)}" if proxy else ""
     if fault:
-        return [Finding(is_good=False, words=f"{url}: {fault}")]
-    return [Finding(is_good=True, words=f"{url} answers."), *_judged(said, known)]
+        return [Finding(is_good=False, words=f"{url}{way}: {fault}")]
+    return [Finding(is_good=True, words=f"{url} answers{way}."), *_judged(said, known)]
 
 
 def _judged(said: Mapping[str, Any], known: Provider) -> Iterator[Finding]:
@@ -91,7 +95,8 @@ def _read(url: str, known: Provider) -> tuple[Mapping[str, Any], str]:
     """A JSON object from an address, and what is wrong with it."""
     is_known = _place(url) == _place(known.issuer)
     try:
-        answer = transport.get(url, is_known=is_known, most=_READ_BYTES)
+        asked = proxies if proxies.proxy_to(url) else transport
+        answer = asked.get(url, is_known=is_known, most=_READ_BYTES)
     except (transport.Unsendable, transport.Unreached) as error:
         return {}, str(error)
     if 300 <= answer.status < 400:

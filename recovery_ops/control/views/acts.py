@@ -25,6 +25,7 @@ from recovery_ops.control.actions.holding import is_grave, is_second_needed
 from recovery_ops.control.actions.probes import probe
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.desired import current_revision
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.forms import (
     DEFAULT_EXPIRY_S,
     PARTS,
@@ -43,7 +44,6 @@ from recovery_ops.control.refusals import Held
 from recovery_ops.control.sign_in.sessions import sign_in_again
 from recovery_ops.control.views.answers import STILL_TYPED, called_off, changed, waits
 from recovery_ops.control.views.ramp_words import sentence_of, steps_words
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.scope import ANY, Scope
 
 UNPROCESSABLE = 422

@@ -24,15 +24,15 @@ from events.queries.workload import Workload, Workloads, workloads
 from events.rows import AgentRow
 from events.wording import listing
 from recovery_ops.control.actions.labelling import labels_by_instance
+from recovery_ops.control.applying import note_of
 from recovery_ops.control.context import visit_of
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.fleet_filter import STATES, UNREACHABLE, FleetFilter, status_of
 from recovery_ops.control.standings import runs_waiting_href
 from recovery_ops.control.views import sentences
-from recovery_ops.control.views.applying import note_of
 from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.facets import facets_of
 from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.control.views.tiles import Tile
 from recovery_ops.rules.words import ApplyStatus
 

@@ -13,10 +13,10 @@ from events.pages import render_page
 from events.window import PRESETS, window_in
 from events.wording import count_text, share_beside, share_text
 from recovery_ops.control.desired import live_policy
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.notify.budgets import default_budget
 from recovery_ops.control.views.paging import page_of
 from recovery_ops.control.views.shedding import sentence_of
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.burning import is_over
 
 ROWS_MOST = 200

@@ -42,7 +42,7 @@ def outages_of(one: Escalation, now: datetime) -> list[CapacityEventRow]:
     """The event that a person asked about, and those of its operation at that time."""
     until, beside = one.resolved_at or now, list[CapacityEventRow]()
     if one.operation:
-        beside = capacity_events(one.environment, start=began(one), end=until, now=now)
+        beside = capacity_events(one.environment, start=began(one), end=until, now=now, also=one.capacity_event)
     about = one.capacity_event
     alike = [event for event in beside if one.operation in event.operations]
     if about is None:

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from django.contrib.sessions.backends.base import SessionBase
 
 from events.queries import fleet
+from recovery_ops.control.desired_standing import newest
 from recovery_ops.control.obeying import Obeyed, all_obeyed, asked_lately
-from recovery_ops.control.views.standing import newest
 
 TOLD_FOR = timedelta(minutes=15)
 """So long what is complete is still named."""

@@ -24,6 +24,7 @@ from recovery_ops.control import audit as chain
 from recovery_ops.control.actions import PAST
 from recovery_ops.control.audit_asking import READ, Looked, conditions_in, entries_of, look
 from recovery_ops.control.context import visit_of
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.exporting.audit import AuditFile
 from recovery_ops.control.exporting.lists import rows_at_once, wish_in
 from recovery_ops.control.models import EVERYWHERE, AuditEntry, AuditHead
@@ -32,7 +33,6 @@ from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
 from recovery_ops.control.views.nothing import no_entry
 from recovery_ops.control.views.reverting import WayBack, WaysBack
-from recovery_ops.control.views.standing import Standing
 
 MOST = 50
 _KINDS = (("person", "a person"), ("key", "a key"), ("system", "the system"))

@@ -25,6 +25,7 @@ from events.stills import still_of
 from events.window import PRESETS, Window, window_in
 from events.wording import state_word
 from recovery_ops.control.breaker_rows import rules_behind
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.models import AuditEntry
 from recovery_ops.control.stuck import findings_of
 from recovery_ops.control.views import sentences
@@ -39,7 +40,6 @@ from recovery_ops.control.views.quorum_words import quorum_words
 from recovery_ops.control.views.ramp_words import ramp_lines
 from recovery_ops.control.views.ranking import ranking_of
 from recovery_ops.control.views.resting import Resting
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.intent import Override
 from recovery_ops.rules.words import State
 

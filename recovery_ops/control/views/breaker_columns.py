@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from events.exports import Cell
 from events.rows import RANK, BreakerRow
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.views.columns import Column
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.intent import Override
 from recovery_ops.rules.words import State
 

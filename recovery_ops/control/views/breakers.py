@@ -24,6 +24,7 @@ from recovery_ops.control.breaker_filter import ASKS, BreakerFilter
 from recovery_ops.control.breaker_list import SHOWS, STATES, list_of
 from recovery_ops.control.breaker_rows import with_in_flight
 from recovery_ops.control.context import visit_of
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.breaker_columns import FILE_COLUMNS, HEADS, IN_FLIGHT, Held, NextProbe, file_cells
 from recovery_ops.control.views.breaker_groups import GROUPINGS, Grouping, in_groups
@@ -32,7 +33,6 @@ from recovery_ops.control.views.facets import Facet, facets_of
 from recovery_ops.control.views.paging import from_the_start
 from recovery_ops.control.views.resting import MOST_ELSEWHERE, elsewhere
 from recovery_ops.control.views.shedding import sentence_of
-from recovery_ops.control.views.standing import Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

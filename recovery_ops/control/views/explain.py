@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from events.pages import render_page
 from recovery_ops.control.desired import Who
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.precedence import placed, verdict_of
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.policy import BUILT_IN_DEFAULTS
 from recovery_ops.rules.scope import Place
 

@@ -23,8 +23,8 @@ from events.timelines.states import Bar
 from events.views import figure_answer
 from events.window import PRESETS, Window, window_in
 from recovery_ops.control.breaker_rows import rules_behind
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.models import Override
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.policy import OperationPolicy
 from recovery_ops.rules.scope import ANY, Place, Scope
 from recovery_ops.rules.words import State

@@ -16,13 +16,13 @@ from events.queries.instance import EVENTS_READ, breakers_in, failures_of, last_
 from events.rows import RevisionMove
 from events.window import PRESETS, window_in
 from recovery_ops.control.actions.labelling import labels_of
+from recovery_ops.control.applying import note_of
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.fleet_filter import status_of
 from recovery_ops.control.in_force import InForce, Line, Part, in_force_of
 from recovery_ops.control.opamp.agents import is_client
 from recovery_ops.control.views.agent_states import states_figure
-from recovery_ops.control.views.applying import note_of
 from recovery_ops.control.views.instance_runs import at_work
-from recovery_ops.control.views.standing import Standing
 
 MOST_DIFFERENT = 100
 PROCESS = "(process)"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from events.rows import AgentRow, InstanceState
-from recovery_ops.control.views.applying import note_of
+from recovery_ops.control.applying import note_of
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.views.facets import Facet, facets_of
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.words import ApplyStatus
 
 MOST = 20

@@ -109,10 +109,11 @@ def revoke(request: HttpRequest, *, environment: str, prefix: str) -> HttpRespon
     """Shut out whoever uses this key."""
     require(request, "manage_keys", environment)
     key = _found(environment, prefix)
-    used = f"It was last used at {key.last_used_at:%Y-%m-%d %H:%M} UTC." if key.last_used_at else "It was never used."
+    place = f" from {key.last_used_from}" if key.last_used_from else ""
+    used = f"last used at {key.last_used_at:%Y-%m-%d %H:%M} UTC{place}" if key.last_used_at else "never used"
     asking = Asking(
         title=f"Revoke {key.name}",
-        lead=f"Whoever uses {prefix}… is refused within seconds, for good. {used}",
+        lead=f"Whoever uses {prefix}… is refused within seconds, for good. It was {used}.",
         button="Revoke key",
         here="keys",
         back=reverse("keys"),

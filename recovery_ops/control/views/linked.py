@@ -8,10 +8,8 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from events import queries
 from events.rows import FailureRow
 from events.window import LONGEST, instant_words
-from recovery_ops.control.failures import grouping_of
 from recovery_ops.control.models import Escalation
 
 _BEFORE = timedelta(hours=6)
@@ -23,13 +21,14 @@ def fingerprint_about(one: Escalation, failures: Sequence[FailureRow]) -> str:
         return one.fingerprint
     alike = [row for row in failures if row.category == one.category] if one.category else []
     own = [row for row in alike if row.run in one.runs] or alike
-    return queries.fingerprint_of(own[0].fact_id) if own else ""
+    return own[0].fingerprint if own else ""
 
 
 def cause_href(one: Escalation, fingerprint: str, now: datetime) -> str:
     """The page of its cause, from some hours before it was asked to its end, or now; empty where none is known.
 
-    What a person asked about may have failed long before: as far back as a page can look.
+    What a person asked about may have failed long before: as far back as a page can look. Where it was merged into
+    another, the page shows that one.
     """
     if not fingerprint:
         return ""
@@ -37,4 +36,4 @@ def cause_href(one: Escalation, fingerprint: str, now: datetime) -> str:
     start = last - LONGEST if one.fingerprint else one.opened_at - _BEFORE
     end = min(last, start + LONGEST)
     span = urlencode({"from": instant_words(start), "to": instant_words(end)}, safe=":")
-    return f"{reverse('failure', args=[grouping_of(one.environment).head(fingerprint)])}?{span}"
+    return f"{reverse('failure', args=[fingerprint])}?{span}"

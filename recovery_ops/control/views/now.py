@@ -13,15 +13,15 @@ from events.capacity.rows import OWNER_WORDS, CapacityEventRow, Owner
 from events.overview_rows import CapacityNow, OverviewNumbers
 from events.rows import AgentRow, BreakerRow, DegradationRow
 from events.wording import count_text, evidence_text, listing, rate_text, span_text
+from recovery_ops.control.applying import Applying
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.due import REGRESSED, Due, new_lately, of_kind
 from recovery_ops.control.escalations.asking import EscalationRow
 from recovery_ops.control.models import HeldAct
 from recovery_ops.control.obeying import Obeyed
 from recovery_ops.control.stuck import stuck_among
-from recovery_ops.control.views.applying import Applying
 from recovery_ops.control.views.ramp_words import names_of
 from recovery_ops.control.views.shedding import sentence_of
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.intent import Override
 from recovery_ops.rules.stuck import Kind
 from recovery_ops.rules.words import State

@@ -22,6 +22,7 @@ from events.scoped import Backend
 from events.window import PRESETS, window_in
 from events.wording import bins_text
 from recovery_ops.control.actions import words_of
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.due import BEGINS_FOR, KEY, NOTICES, SNOOZE, Due, due_in, head_in
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.views import sentences
@@ -30,7 +31,6 @@ from recovery_ops.control.views.changes import LATELY, newest_entries, what_chan
 from recovery_ops.control.views.first_steps import first_run, still_to_do
 from recovery_ops.control.views.now import Item, items_now
 from recovery_ops.control.views.recovered import SPAN_WORDS, SPANS, looking_back
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.control.views.strip import strip_of
 from recovery_ops.control.views.tiles import tiles
 from recovery_ops.rules.scope import ANY

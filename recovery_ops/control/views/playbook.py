@@ -16,8 +16,8 @@ from events.queries.plays import READ, PlayedRow, played
 from events.sankey import sankey
 from events.window import PRESETS, window_in
 from events.wording import category_text, count_text, lasted_text, listing
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.views.runbooks import lines_of
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.verdicts import ADVICE, UNPROVEN, Play
 from recovery_ops.rules.words import VERDICT_OF, Compensation, CompensationOutcome, Verdict
 

@@ -22,6 +22,7 @@ from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused, knobs_of
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.desired import who_is
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.editors import Edit, last_edits
 from recovery_ops.control.forms import (
     MAIN_KNOBS,
@@ -46,7 +47,6 @@ from recovery_ops.control.views.paging import newest_of
 from recovery_ops.control.views.playbook import playbook
 from recovery_ops.control.views.rollouts import rollout_row
 from recovery_ops.control.views.run import dollars
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.knobs import KNOBS
 from recovery_ops.rules.scope import ANY, Place, Scope
 

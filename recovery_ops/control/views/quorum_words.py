@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from events.rows import BreakerRow
 from events.wording import count_text, share_text, span_text
-from recovery_ops.control.views.standing import Standing
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.rules.intent import Override
 from recovery_ops.rules.quorum import RELEASE_PART, needed_of, rule_for
 from recovery_ops.rules.words import State

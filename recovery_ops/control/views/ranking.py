@@ -11,8 +11,8 @@ from django.urls import reverse
 
 from events.rows import AgentRow, BreakerRow
 from events.wording import count_text
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.precedence import Claim, override_claims, rule_claims
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.intent import Override
 from recovery_ops.rules.scope import Place
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from django.urls import reverse
 
 from recovery_ops.control.actions import words_of
-from recovery_ops.control.views.standing import Standing, is_everywhere
+from recovery_ops.control.desired_standing import Standing, is_everywhere
 from recovery_ops.rules.intent import Override
 from recovery_ops.rules.scope import ANY
 

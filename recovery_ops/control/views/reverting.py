@@ -15,8 +15,8 @@ from django.db.models import Model
 from django.urls import reverse
 
 from events.capacity.models import CapacityArrangement
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.models import AuditEntry, Escalation, FailureCase, FailureGrouping
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.words import State
 
 _IMPOSED = ("breaker.trip", "breaker.disable", "breaker.observe", "breaker.extend")

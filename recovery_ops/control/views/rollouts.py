@@ -23,6 +23,7 @@ from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.desired import LivePolicy
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.differences import lines_of
 from recovery_ops.control.evidence import evidence_of, figures_of, split
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
@@ -32,7 +33,6 @@ from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.proposals import MoveForm, RolloutForm
 from recovery_ops.control.views.proposals import page as proposal_page
 from recovery_ops.control.views.replays import named
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.health import MEASURES
 from recovery_ops.rules.scope import ANY
 

@@ -82,7 +82,7 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
     )
     found = added.first(PAGE)
     narrowing = narrowing_of(request, _filters(found.looked), _said(request.GET, narrow))
-    reporting = reporting_in(environment, added.rows, now)
+    reporting = added.reporting if narrow.is_of_going else reporting_in(environment, added.rows, now)
     context = {
         "now": now,
         "window": window,

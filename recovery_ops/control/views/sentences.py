@@ -9,9 +9,9 @@ from datetime import datetime
 from events.overview_rows import OverviewNumbers
 from events.rows import AgentRow, BreakerRow
 from events.wording import category_text, count_text, evidence_text, span_text
+from recovery_ops.control.applying import Applying
 from recovery_ops.control.desired import LivePolicy
 from recovery_ops.control.escalations.asking import EscalationRow
-from recovery_ops.control.views.applying import Applying
 from recovery_ops.rules.intent import Override
 from recovery_ops.rules.policy import OperationPolicy
 from recovery_ops.rules.words import OVERRIDES, State

@@ -21,6 +21,7 @@ from recovery_ops.control.actions import Done, Refused
 from recovery_ops.control.actions.attempt import SIGN_IN_AGAIN
 from recovery_ops.control.actions.shedding import extend_shed, let_pass, shed
 from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.forms import DEFAULT_EXPIRY_S, ShedForm, new_key, problems_of
 from recovery_ops.control.impact import MEASURED_MINUTES
 from recovery_ops.control.models import LoadShed
@@ -28,7 +29,6 @@ from recovery_ops.control.refusals import Held
 from recovery_ops.control.sign_in.sessions import sign_in_again
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import called_off, changed, waits
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.rules.importance import importance_of, is_shed
 from recovery_ops.rules.intent import Shed
 from recovery_ops.rules.scope import Place

@@ -16,11 +16,11 @@ from events.queries.breakers import standing_of
 from events.rows import Segment
 from events.wording import clock_text, count_text, share_text
 from recovery_ops.control.breaker_rows import rules_behind
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.replay.limits import Opening, Tried
 from recovery_ops.control.replay.trial import LIMITS, LOOKED_BACK, Trial, limits_of, trial_of
 from recovery_ops.control.templatetags.console import knob
 from recovery_ops.control.views.configuration import opens_at
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.control.views.strip import Row, Strip
 from recovery_ops.rules.knobs import KNOBS
 from recovery_ops.rules.words import State

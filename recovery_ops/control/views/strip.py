@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from django.urls import reverse
 from django.utils.safestring import SafeString
@@ -93,6 +94,7 @@ def strip_of(environment: str, window: Window, backend: Backend = ANYBODY) -> St
     return Strip(rows=rows, axis=drawing.axis(start, end), bin_s=bins.bin_s, twin=twin_of(known, worst, fleet))
 
 
+@lru_cache(maxsize=1024)
 def timelines_at(start: datetime, end: datetime) -> str:
     """Timelines at a range; with what is around it where it is short."""
     around = max(timedelta(), _LEAST_RANGE - (end - start)) / 2

@@ -22,12 +22,13 @@ from events.models import AgentKey
 from events.pages import render_page
 from events.queries.overview import USUAL
 from events.window import Window
+from recovery_ops.control.context import origin_of
+from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.due import due_in, head_in
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.answers import see_other
 from recovery_ops.control.views.now import items_now
-from recovery_ops.control.views.standing import Standing
 from recovery_ops.control.views.tiles import tiles
 
 MOST = 4
@@ -76,7 +77,7 @@ def wallboard(
 @require_safe
 def wall_link(request: HttpRequest, *, token: str) -> HttpResponse:
     """Let a screen in, and lead it to an address without the token: what stands in the bar is photographed."""
-    key = _key_of(token)
+    key = _key_of(token, origin_of(request)["ip"])
     if isinstance(key, KeyRefused):
         return _closed(request, key)
     answer = see_other(reverse("wall"))
@@ -90,15 +91,15 @@ def wall_link(request: HttpRequest, *, token: str) -> HttpResponse:
 @require_safe
 def wall(request: HttpRequest) -> HttpResponse:
     """The wallboard of the environment of the screen's key. 401 where it has none, or one that is over."""
-    key = _key_of(request.COOKIES.get(COOKIE, ""))
+    key = _key_of(request.COOKIES.get(COOKIE, ""), origin_of(request)["ip"])
     if isinstance(key, KeyRefused):
         return _closed(request, key)
     return _private(wallboard(request, environment=key.environment, refresh_url=reverse("wall"), poll_s=POLL_S))
 
 
-def _key_of(token: str) -> AgentKey | KeyRefused:
+def _key_of(token: str, address: str) -> AgentKey | KeyRefused:
     try:
-        return authenticate(f"Bearer {token}" if token else None, WALL)
+        return authenticate(f"Bearer {token}" if token else None, WALL, address)
     except KeyStoreAway:
         return KeyRefused(503, "It cannot be known now whether this link is good. Try again in a few seconds.")
     except KeyRefused as refusal:

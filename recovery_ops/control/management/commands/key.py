@@ -92,7 +92,7 @@ class Command(BaseCommand):
             found = found.filter(environment=environment)
         for key in found:
             self.stdout.write(
-                f"{key.prefix}  {key.environment:<12} {key.scopes:<24} {_standing(key):<28} {key.name}".rstrip()
+                f"{key.prefix}  {key.environment:<12} {key.scopes:<24} {_standing(key):<28} {_named(key)}".rstrip()
             )
         if not found:
             self.stderr.write("There is no key. `manage.py key create --name NAME` makes one.")
@@ -136,5 +136,10 @@ def _standing(key: AgentKey) -> str:
     if key.expires_at is not None and key.expires_at <= datetime.now(UTC):
         return f"expired {key.expires_at:%Y-%m-%d %H:%M}"
     if key.last_used_at is not None:
-        return f"last used {key.last_used_at:%Y-%m-%d %H:%M}"
+        place = f" from {key.last_used_from}" if key.last_used_from else ""
+        return f"last used {key.last_used_at:%Y-%m-%d %H:%M}{place}"
     return "never used"
+
+
+def _named(key: AgentKey) -> str:
+    return f"{key.name}, made by {key.made_by}" if key.made_by else key.name

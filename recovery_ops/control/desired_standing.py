@@ -10,10 +10,10 @@ from typing import NamedTuple
 from events.rows import AgentRow
 from recovery_ops.control.actions.holding import is_second_needed
 from recovery_ops.control.actions.watching import watches
+from recovery_ops.control.applying import Applying, applying
 from recovery_ops.control.desired import Snapshot, Standards, read
 from recovery_ops.control.models import AuditHead, HeldAct, ResetRamp
 from recovery_ops.control.obeying import Asked, Obeyed, all_obeyed, asked_lately
-from recovery_ops.control.views.applying import Applying, applying
 from recovery_ops.rules.intent import Override, Shed, winning_override
 from recovery_ops.rules.policy import Policy, parse_policy
 from recovery_ops.rules.scope import ANY, Place

@@ -1,0 +1,44 @@
+"""What a list of runs asks of the store where there is a lot of everything: no more than any other page."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from events.runs.asking import LOOKED
+from recovery_ops.rules.facts import RunStarted
+from tests.control.visiting import signed_in
+from tests.events.seeding import Story, failed
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+MOST_QUERIES = 15
+DAY_S = 86_400
+
+
+@pytest.fixture
+def full() -> None:
+    """More runs than are told for one page. One of ten was entered days ago, and each met more than a list reads."""
+    story = Story()
+    for number in range(LOOKED + 50):
+        run = f"run-{number}"
+        if number % 10 == 0:
+            story.tell(RunStarted(), at=4 * DAY_S + number, run=run)
+        story.tell(RunStarted(), at=3_000 - number, run=run)
+        for again in range(20 if number % 10 == 0 else 1):
+            story.tell(failed(), at=2_500 - number - again / 100, run=run)
+    story.store()
+
+
+@pytest.mark.usefixtures("full")
+@pytest.mark.parametrize("show", ["all", "running", "troubled"])
+@pytest.mark.parametrize("narrowed", ["", "rung=5", "status=lost&rung=4", "status=lost&q=run-1", "q=nobody&took_s=10"])
+@pytest.mark.parametrize("view", ["", "flows"])
+def test_however_full_the_store_a_list_of_runs_asks_little(show: str, narrowed: str, view: str) -> None:
+    client = signed_in()
+    client.get("/runs?range=6h")  # what a session asks once is asked now
+    with CaptureQueriesContext(connection) as queries:
+        page = client.get(f"/runs?range=6h&show={show}&view={view}&{narrowed}")
+    assert page.status_code == 200
+    assert len(queries) <= MOST_QUERIES

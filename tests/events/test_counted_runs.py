@@ -1,0 +1,107 @@
+"""Runs as a file tells them: counted like those of a page, without a word for each fact, and each once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.http import QueryDict
+from django.test.utils import CaptureQueriesContext
+
+from events.runs import asking
+from events.runs.asking import Show, runs
+from events.runs.going import Goes, how_it_goes
+from events.runs.rows import RunStory
+from recovery_ops.control.exporting.lists import Wish
+from recovery_ops.control.exporting.runs import RunsFile
+from recovery_ops.rules.facts import Escalated, Fact, RunStarted
+from recovery_ops.rules.words import Category, Rung, RunStatus
+from tests.events.seeding import NOW, ago, failed
+from tests.events.test_runs import CLIMB, SEARCH, ended, page, retry, tell_run
+
+pytestmark = pytest.mark.django_db
+
+_START: list[tuple[float, Fact]] = [(600, RunStarted())]
+_COURSES: dict[str, list[tuple[float, Fact]]] = {
+    "climb": CLIMB,
+    "waiting": [*_START, (20, failed()), (10, retry(2, 60.0))],
+    "waited": [*_START, (50, failed()), (45, retry(2, 3.0)), (30, failed(attempt=2))],
+    "asking": [*_START, (40, failed()), (30, Escalated(operation="p", queue="q", reason="r"))],
+    "asked after its end": [
+        (90, failed()),
+        (80, ended(RunStatus.SUCCEEDED)),
+        (70, Escalated(operation="p", queue="q", reason="r")),
+    ],
+    "long": [*_START, *((500 - at, failed(Category.TIMEOUT, f"tool-{at % 3}")) for at in range(40))],
+}
+
+
+@pytest.fixture
+def told() -> None:
+    for run, facts in _COURSES.items():
+        tell_run(run, facts)
+
+
+@pytest.mark.usefixtures("told")
+def test_what_is_counted_is_what_the_words_say() -> None:
+    in_words = {one.run: one for one in page().rows}
+    counted = {one.run: one for one in page(in_words=False).rows}
+    assert set(counted) == set(_COURSES)
+    for run, story in in_words.items():
+        assert story.steps
+        assert replace(story, pieces=(), steps=(), moves=()) == counted[run]
+        drawn = {piece.rung for piece in story.pieces}
+        assert story.rung == max(drawn, key=list(Rung).index, default=None)
+
+
+@pytest.mark.usefixtures("told")
+def test_how_a_run_goes_on_takes_no_words() -> None:
+    counted = {one.run: one for one in page(in_words=False).rows}
+
+    def goes(run: str) -> Goes | None:
+        one = counted[run]
+        return how_it_goes(one, NOW, {(one.service, one.instance)})
+
+    assert (goes("waiting"), goes("waited")) == (Goes.WAITING_ON_CAPACITY, Goes.RUNNING)
+    assert (goes("asking"), goes("climb")) == (Goes.PAUSED_FOR_PERSON, None)
+
+
+@pytest.mark.usefixtures("engine", "told")
+def test_many_runs_are_read_at_once_from_both_of_their_ends() -> None:
+    with CaptureQueriesContext(connection) as queries:
+        whole = {one.run: one for one in asking.stories_of("dev", list(_COURSES))}
+    assert (len(queries), len(whole)) == (1, len(_COURSES))
+    assert {one.run for one in whole.values() if one.is_cut} == {"long"}
+    long = whole["long"]
+    assert (long.is_start_known, long.failed_attempts) == (True, asking.NEWEST_OF_LISTED + 1)
+    assert long.last_failed == ago(461)
+
+
+def test_a_file_tells_no_run_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten runs fail in turns: wherever a page of the list ends, each of them is at both of its sides."""
+    for run in range(10):
+        tell_run(f"run-{run}", [(3000 - 100 * turn - run, failed(operation=SEARCH)) for turn in range(20)])
+    monkeypatch.setattr(asking, "READ", 30)
+    pages: list[RunStory] = []
+    before: int | None = None
+    while True:
+        found = runs("dev", start=NOW - timedelta(hours=1), end=NOW, before_us=before)
+        pages += found.rows
+        before = found.older_us
+        if before is None:
+            break
+    read: list[str] = []
+    stories_of = asking.stories_of
+
+    def noted(environment: str, ids: list[str], *args: int, in_words: bool) -> list[RunStory]:
+        read.extend(ids)
+        return stories_of(environment, ids, *args, in_words=in_words)
+
+    monkeypatch.setattr(asking, "stories_of", noted)
+    given = QueryDict(f"show={Show.TROUBLED}")
+    wish = Wish(environment="dev", given=given, start=NOW - timedelta(hours=1), end=NOW, user_id=None, now=NOW)
+    rows = [row[0] for batch in RunsFile().batches(wish) for row in batch.rows]
+    assert rows == [one.run for one in pages]
+    assert sorted(read) == sorted(map(str, rows))
