@@ -483,7 +483,7 @@ def test_nothing_is_lost_when_a_look_is_cut_off(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_environment_without_rules_is_not_looked_at(django_assert_max_num_queries: Any) -> None:
     question()
-    with django_assert_max_num_queries(4):
+    with django_assert_max_num_queries(5):
         assert tell("dev", NOW) == 0
 
 
