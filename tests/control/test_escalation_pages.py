@@ -394,7 +394,7 @@ def test_a_post_mortem_tells_what_the_page_tells_and_who_did_what() -> None:
     assert answer.headers["Content-Disposition"] == f'attachment; filename="post-mortem-esc-{one.pk}.md"'
     said = answer.content.decode()
     assert said.startswith(f"# Post-mortem of ESC-{one.pk}: ")
-    assert re.search(r"It reached 1 run on 1 instance; it was asked 1 time\.", said)
+    assert re.search(r"It reached 1 run on 1 instance; it was asked once\.", said)
     assert "It was resolved by ana after " in said
     timeline = said[said.index("## Timeline") : said.index("## Newest failures")]
     assert timeline.index("it is down") < timeline.index(REASON), "oldest first"

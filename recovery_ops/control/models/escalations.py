@@ -189,6 +189,26 @@ class EscalationLook(models.Model):
         return f"{self.user_id} at {self.escalation_id}"
 
 
+_DID = {
+    "acknowledge": "took it",
+    "approve": "approved",
+    "assign": "gave it on",
+    "default": "carried out the default",
+    "entry": "added an entry",
+    "escalate": "asked further people",
+    "expired": "let the deadline pass",
+    "label": "labelled it",
+    "merge": "merged",
+    "note": "commented",
+    "reject": "rejected",
+    "reopen": "opened it again",
+    "resolve": "resolved it",
+    "returned": "brought it back",
+    "snooze": "put it off",
+    "step": "asked a later step",
+}
+
+
 class EscalationNote(WrittenOnce):
     """One line of an escalation's story: what people said and did, and what happened by itself."""
 
@@ -205,6 +225,11 @@ class EscalationNote(WrittenOnce):
 
     def __str__(self) -> str:
         return f"{self.by} {self.verb}"
+
+    @property
+    def did(self) -> str:
+        """What was done, as it is read after a name."""
+        return _DID.get(self.verb, self.verb.replace("_", " "))
 
     @property
     def moment(self) -> datetime:

@@ -114,8 +114,9 @@ class PostMortem:
 
     def _impact(self) -> Iterator[str]:
         one = self.row.one
+        times = "once" if one.occurrences == 1 else f"{one.occurrences:,} times"
         reached = f"{count_text(len(one.runs), 'run')} on {count_text(len(one.instances), 'instance')}"
-        yield f"It reached {reached}; it was asked {count_text(one.occurrences, 'time')}."
+        yield f"It reached {reached}; it was asked {times}."
         for event in self.outages:
             lasted = f"{span_text(event.lasted(self.now))}{'' if event.is_over else ' so far'}"
             least = "at least " if event.is_partial else ""
@@ -142,8 +143,7 @@ class PostMortem:
             title="Timeline",
             columns=("At", "Who", "Did", "In words", "Starred"),
             rows=tuple(
-                (_at(note.moment), note.by, note.verb, note.text, "★" if is_starred(note) else "")
-                for note in self.story
+                (_at(note.moment), note.by, note.did, note.text, "★" if is_starred(note) else "") for note in self.story
             ),
         )
 
@@ -166,10 +166,10 @@ class PostMortem:
         rows = []
         for name in self._people():
             mine = [note for note in self.story if note.by == name]
-            did = ", ".join(
-                f"{verb} × {count}" if count > 1 else verb for verb, count in Counter(n.verb for n in mine).items()
+            done = ", ".join(
+                f"{did} × {count}" if count > 1 else did for did, count in Counter(n.did for n in mine).items()
             )
-            rows.append((name, did, _at(mine[0].moment), _at(mine[-1].moment)))
+            rows.append((name, done, _at(mine[0].moment), _at(mine[-1].moment)))
         return Table(title="Who took part", columns=("Who", "Did", "First", "Last"), rows=tuple(rows))
 
     def _failed(self) -> Table:

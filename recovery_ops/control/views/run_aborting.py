@@ -65,6 +65,11 @@ class _Aborting(ChosenRuns[RunsForm]):
         had = f" {count_text(ended, 'other')} had ended already." if ended else ""
         return changed(self.request, self.back, f"{count_text(asked, 'run')} to end.{had}")
 
+    @property
+    def hint(self) -> str:
+        is_over = all(one.ended is not None for one in self.stories)
+        return "It has ended: there is nothing to abort." if is_over and len(self.stories) == 1 else ""
+
     def more(self) -> Mapping[str, Any]:
         reporting = reporting_in(self.environment, self.stories, self.now)
         going = [one for one in self.stories if one.ended is None]

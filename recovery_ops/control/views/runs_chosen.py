@@ -81,7 +81,7 @@ class ChosenRuns(ABC, Generic[F]):
     def answer(self) -> HttpResponse:
         """The form, or what came of it."""
         if self.request.method == "GET":
-            return self._form(self.form(initial={"key": new_key()}))
+            return self._form(self.form(initial={"key": new_key()}), problem=self.hint)
         form = self.form(self.request.POST)
         if not form.is_valid():
             return self._form(form, status=UNPROCESSABLE)
@@ -93,6 +93,11 @@ class ChosenRuns(ABC, Generic[F]):
         except Refused as refusal:
             problems_of(form, refusal.fields)
             return self._form(form, status=refusal.status, problem=refusal.detail)
+
+    @property
+    def hint(self) -> str:
+        """Why sending the form would come to nothing; empty where it would not."""
+        return ""
 
     @abstractmethod
     def done(self, cleaned: Mapping[str, str]) -> HttpResponse:
