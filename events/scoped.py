@@ -11,7 +11,9 @@ from events.narrowing import TEXT_CHARS, Narrowed
 
 NAMES = ("provider", "model", "service")
 """The names in addresses; every list that knows such a field is narrowed by it under this name."""
-_OF_ONE = frozenset({"policy", "try-failure", "explain", "agent-settings", "agent-label", "say-feedback"})
+_OF_ONE = frozenset(
+    {"policy", "try-failure", "explain", "agent-settings", "agent-label", "say-feedback", "snooze-notices"}
+)
 """Pages whose `service` names what they are about: nobody chose it for other screens."""
 
 

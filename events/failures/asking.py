@@ -174,10 +174,14 @@ def newest_marked(
 
 def counts_lately(
     environment: str, *, start: datetime, end: datetime, grouping: Grouping = AS_SENT
-) -> Counter[tuple[str, str]]:
-    """Failures by cause and provider, of the newest in [start, end). One query; index `fact_by_event`."""
-    newest = _failures(environment, start, end).order_by("-at_us", "-id").values_list(*KINDS)[:COUNTED_MOST]
-    return Counter((cause_of(grouping, *kind), kind[3]) for kind in newest)
+) -> tuple[Counter[tuple[str, str]], bool]:
+    """Failures by cause and provider, of the newest in [start, end), and whether there were more than are read: then
+    each count is a least. One query; index `fact_by_event`.
+    """
+    newest = _failures(environment, start, end).order_by("-at_us", "-id").values_list(*KINDS)
+    kinds = list(newest[: COUNTED_MOST + 1])
+    counts = Counter((cause_of(grouping, *kind), kind[3]) for kind in kinds[:COUNTED_MOST])
+    return counts, len(kinds) > COUNTED_MOST
 
 
 def is_unnamed(fingerprint: str) -> bool:

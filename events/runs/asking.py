@@ -107,8 +107,10 @@ def run_of(environment: str, run: str) -> RunStory | None:
     """
     lately_us = to_us(timezone.now()) - LASTS_US
     since_us = 0 if begun_before(environment, [run], lately_us) else lately_us
-    found = _facts_of(environment, [run], since_us, first=FACTS_OF_ONE + 1, newest=0)[run]
-    return tell(run, found[:FACTS_OF_ONE], is_cut=len(found) > FACTS_OF_ONE) if found else None
+    found = _facts_of(environment, [run], since_us, first=FACTS_OF_ONE + 1, newest=1)[run]
+    is_cut = len(found) > FACTS_OF_ONE
+    # Of a longer one the last is told, too: it is how it ended, if it did.
+    return tell(run, [*found[:FACTS_OF_ONE], found[-1]] if is_cut else found, is_cut=is_cut) if found else None
 
 
 def runs(

@@ -23,11 +23,14 @@ class OutageTold(Step):
     event: int
 
 
-def with_outages(story: RunStory, environment: str, now: datetime) -> RunStory:
-    """The same story with the outages behind it, and a line where each began and was over. At most two queries."""
+def with_outages(story: RunStory, environment: str, now: datetime, *, is_lost: bool = False) -> RunStory:
+    """The same story with the outages behind it, and a line where each began and was over. At most two queries.
+
+    Of one that `is_lost` nobody knows how long it ran: what was since its last word is not behind it.
+    """
     if not story.backends:
         return story
-    until = story.until(now)
+    until = story.steps[-1].at if is_lost and story.steps else story.until(now)
     found = capacity_events(environment, start=story.started, end=until, now=now)
     behind = [one for one in (_behind(story, event, until) for event in reversed(found)) if one is not None][:MOST]
     if not behind:

@@ -82,6 +82,7 @@ class Counted:
 
 def _run_started(found: Counted, fact: RunFact) -> None:
     found.started = found.started or fact.at
+    found.ended = found.status = None  # one that was ended is begun again: it goes on
     found.name = found.name or text_of(said(fact, "name"))
 
 

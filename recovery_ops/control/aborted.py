@@ -9,6 +9,7 @@ from datetime import datetime
 from events.queries import agent_named
 from events.runs.rows import RunStory
 from events.wording import lasted_text
+from recovery_ops.control.desired import ABORTS_KEPT
 from recovery_ops.control.models import RunAbort
 from recovery_ops.rules.words import RunStatus
 
@@ -31,7 +32,7 @@ def abort_told(environment: str, story: RunStory, now: datetime) -> AbortTold | 
     if wish.withdrawn_at is not None:
         return AbortTold(wish=wish, mark="unknown", words=f"Taken back by {wish.withdrawn_by}.", can_withdraw=False)
     mark, words = _observed(environment, story, wish, now)
-    return AbortTold(wish=wish, mark=mark, words=words, can_withdraw=True)
+    return AbortTold(wish=wish, mark=mark, words=words, can_withdraw=wish.at > now - ABORTS_KEPT)
 
 
 def _observed(environment: str, story: RunStory, wish: RunAbort, now: datetime) -> tuple[str, str]:
@@ -40,6 +41,8 @@ def _observed(environment: str, story: RunStory, wish: RunAbort, now: datetime) 
         if story.status is RunStatus.CANCELLED:
             return "closed", f"It was called off {took} later."
         return "closed", f"It ended by itself {took} later: {story.status or 'ended'}."
+    if wish.at <= now - ABORTS_KEPT:
+        return "unknown", "It is told no more: after two days it has to be asked for again."
     agent = agent_named(environment, story.service, story.instance, now=now)
     if agent is None or not agent.is_follower:
         return "unknown", f"{story.instance} follows no console: nothing here ends it."
@@ -50,8 +53,10 @@ def _observed(environment: str, story: RunStory, wish: RunAbort, now: datetime) 
     return "half_open", f"{story.instance} has not heard it yet: it obeys revision {agent.revision}."
 
 
-def aborts_asked(environment: str, stories: Iterable[RunStory]) -> frozenset[str]:
+def aborts_asked(environment: str, stories: Iterable[RunStory], now: datetime) -> frozenset[str]:
     """Which of these runs have not ended although somebody wants them to, by their names. One query, or none."""
     names = [one.run for one in stories if one.ended is None]
-    held = RunAbort.objects.filter(environment=environment, run__in=names, withdrawn_at=None) if names else None
-    return frozenset() if held is None else frozenset(held.values_list("run", flat=True))
+    if not names:
+        return frozenset()
+    held = RunAbort.objects.filter(environment=environment, run__in=names, withdrawn_at=None, at__gt=now - ABORTS_KEPT)
+    return frozenset(held.values_list("run", flat=True))

@@ -13,7 +13,7 @@ from recovery_ops.control.actions.watching import watches
 from recovery_ops.control.applying import Applying, applying
 from recovery_ops.control.desired import Snapshot, Standards, read
 from recovery_ops.control.models import AuditHead, HeldAct, ResetRamp
-from recovery_ops.control.obeying import Asked, Obeyed, all_obeyed, asked_lately
+from recovery_ops.control.obeying import FOLLOWED, Asked, Obeyed, all_obeyed, asked_lately
 from recovery_ops.rules.intent import Override, Shed, winning_override
 from recovery_ops.rules.policy import Policy, parse_policy
 from recovery_ops.rules.scope import ANY, Place
@@ -108,7 +108,7 @@ class Standing:
         if known is None or known[0] != self.head:
             known = _asked[self.environment] = (self.head, asked_lately(self.environment, self.now))
         found = all_obeyed(known[1], self.snapshot, agents, now=self.now)
-        return [one for one in found.values() if one.is_late(self.now)]
+        return [one for one in found.values() if one.is_late(self.now) and one.act.at >= self.now - FOLLOWED]
 
 
 class Newest(NamedTuple):

@@ -81,7 +81,7 @@ class ChannelForm(SettingForm):
 
 
 class NamesField(forms.CharField):
-    """Names, one a line or apart by commas; a list of them when it is read and when it is shown."""
+    """Names, one a line; a list of them when it is read and when it is shown."""
 
     widget = forms.Textarea(attrs={"rows": 2, "spellcheck": "false"})
 
@@ -95,7 +95,7 @@ class NamesField(forms.CharField):
     def clean(self, value: Any) -> Any:
         """Each once, in their order."""
         said = super().clean(value)
-        return list(dict.fromkeys(one.strip() for line in said.splitlines() for one in line.split(",") if one.strip()))
+        return list(dict.fromkeys(line.strip() for line in said.split("\n") if line.strip()))
 
 
 class RuleForm(SettingForm):

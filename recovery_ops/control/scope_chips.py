@@ -16,6 +16,8 @@ _IN_PART = {
     "overview": "the capacity errors and the lanes of backends",
     "capacity": "the errors per minute, what is drawn of them, and the list of events",
     "agents": "the instances below the figures",
+    "breakers": "the list of breakers",
+    "escalations": "the list of questions",
 }
 """Screens of which only a part is narrowed, and which."""
 

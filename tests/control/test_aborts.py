@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from events.models import Agent
+from events.runs import asking
 from events.runs.asking import run_of
 from recovery_ops import cli
 from recovery_ops.control import desired
@@ -110,6 +111,40 @@ def test_after_two_days_it_is_no_longer_told() -> None:
     assert wish.run == "run-8"
 
 
+def test_who_wants_it_after_two_days_asks_again() -> None:
+    going("run-7")
+    aborted(now=NOW - timedelta(days=3))
+    assert told() == "It is told no more: after two days it has to be asked for again."
+    done = aborted()
+    assert (done.was_already, done.revision) == (False, 2)
+    [wish] = parse_desired(desired.document("dev", service="research", instance="r-0", now=NOW)).aborts
+    assert wish.revision == 2
+    assert told() == "r-0 has not heard it yet: it obeys revision 0."
+
+
+def test_a_run_that_ended_and_is_begun_again_can_be_aborted() -> None:
+    going("run-7")
+    ended("run-7", RunStatus.FAILED, at=40)
+    with pytest.raises(Refused):
+        aborted()
+    Story().tell(RunStarted(name="due diligence"), at=30, run="run-7", instance="r-0").store()
+    assert not aborted().was_already
+    ended("run-7", RunStatus.CANCELLED, at=-3)
+    assert told() == "It was called off 3.0 s later."
+
+
+def test_the_end_of_a_run_of_many_facts_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "FACTS_OF_ONE", 3)
+    going("run-7")
+    Story().tell(*(failed(Category.OVERLOADED) for _ in range(4)), at=45, run="run-7", instance="r-0").store()
+    ended("run-7", RunStatus.SUCCEEDED, at=20)
+    story = run_of("dev", "run-7")
+    assert story is not None
+    assert (story.is_cut, story.status, len(story.steps)) == (True, RunStatus.SUCCEEDED, 4)
+    with pytest.raises(Refused, match="there is nothing to abort"):
+        aborted()
+
+
 # -- what is seen of it ------------------------------------------------------------------------------------------------
 def test_what_is_shown_is_what_its_agent_said() -> None:
     going("run-7")
@@ -153,7 +188,7 @@ def test_an_operator_has_a_run_end_and_lets_it_go_on_again() -> None:
     assert "r-0 has not heard it yet" in text_of(page)
     assert 'href="/runs/run-7/abort"' not in page.content.decode(), "asked already"
     assert "asked to end" in text_of(client.get("/runs"))
-    assert "had aborted run run-7" in text_of(client.get("/runs/run-7?tab=audit"))
+    assert "asked to end run run-7" in text_of(client.get("/runs/run-7?tab=audit"))
     client.post("/runs/run-7/withdraw-abort", {"reason": "it was the right customer"})
     assert "asked to end" not in text_of(client.get("/runs"))
     assert 'href="/runs/run-7/abort"' in client.get("/runs/run-7").content.decode()
@@ -178,8 +213,10 @@ def test_of_several_those_that_ended_meanwhile_hold_nobody_back() -> None:
     form = text_of(client.get("/runs/act/abort?run=run-7&run=run-8&run=run-9"))
     assert "Abort 3 runs in dev" in form
     page = client.post("/runs/act/abort", {"run": ["run-7", "run-8", "run-9"], "reason": WHY}, follow=True)
-    assert "2 runs to end. 1 other had ended already." in text_of(page)
-    assert set(RunAbort.objects.values_list("run", flat=True)) == {"run-7", "run-9"}
+    assert "2 runs to end; nothing was to be done about 1 other." in text_of(page)
+    assert set(RunAbort.objects.values_list("run", "revision")) == {("run-7", 1), ("run-9", 1)}, "one revision for all"
+    assert "asked to end 3 runs" in text_of(client.get("/runs/run-9?tab=audit"))
+    assert client.get("/runs/act/abort?run=moon&run=run-7").status_code == 404
     refused = client.post("/runs/act/abort", {"run": ["run-8", "run-8"], "reason": WHY})
     assert refused.status_code == 409
 

@@ -49,6 +49,16 @@ def retire(*names: str) -> None:
     assert [one.refusal for one in results] == [None] * len(names)
 
 
+def test_two_keys_that_begin_alike_are_two_wishes() -> None:
+    keys = [f"{'k' * 50}{number}" for number in (1, 2)]
+    pairs = [("research", "r-1"), ("research", "r-2")]
+    act_on_each("retire", pairs, **asked(key=keys[0]))
+    act_on_each("restore", pairs, **asked())
+    again = act_on_each("retire", pairs, **asked(key=keys[1]))
+    assert [one.text for one in again] == ["retired", "retired"], "not what was done under the other key"
+    assert len(retired("dev", now=NOW)) == 2
+
+
 def speaks(name: str, *, in_s: float = 5) -> None:
     Story().tell(heartbeat(), at=-in_s, received=-in_s, instance=name).store()
 

@@ -134,3 +134,16 @@ def test_the_outages_behind_a_run_are_asked_for_once() -> None:
     with CaptureQueriesContext(connection) as queries:
         with_outages(told, "dev", NOW)
     assert len(queries) == 1
+
+
+def test_what_came_after_the_last_word_of_a_lost_run_is_not_behind_it() -> None:
+    since = 3 * 86_400
+    given: dict[str, Any] = {"operation": "model:large", "provider": "helios", "model": "large"}
+    story = Story().tell(RunStarted(name="due diligence"), at=since, run="mine")
+    story.tell(failed(Category.OVERLOADED, **given), at=since - 5, run="mine").store()
+    outage()
+    told = run_of("dev", "mine")
+    assert told is not None
+    assert with_outages(told, "dev", NOW, is_lost=True).behind == ()
+    assert len(with_outages(told, "dev", NOW).behind) == 1
+    assert not any("short of capacity" in line for line in steps_of())

@@ -119,6 +119,23 @@ def test_the_overview_says_which_part_is_narrowed_and_draws_no_other_backend() -
     assert "helios / large" in said("/overview/strip?range=1h")
 
 
+@pytest.mark.parametrize("screen", ["breakers", "escalations"])
+def test_figures_above_a_narrowed_list_are_said_to_be_of_everything(screen: str) -> None:
+    assert "Narrowed here: the list of" in said(f"/{screen}?provider=nobody")
+
+
+def test_that_nothing_failed_of_what_is_kept_to_is_not_that_nothing_failed() -> None:
+    text = said("/failures?range=1h&provider=nobody")
+    assert "failed attempts in this range is asked for." in text
+    assert "No attempt failed in this range." not in text
+
+
+def test_the_form_that_snoozes_a_provider_keeps_nobody_to_it() -> None:
+    html = page("/settings/notifications/snoozes/new?provider=helios", Role.OPERATOR)
+    assert "Kept to" not in html
+    assert not any("provider=" in one for one in nav_of(html))
+
+
 def test_what_capacity_draws_and_counts_is_of_that_backend() -> None:
     text = said("/capacity?range=1h&provider=selene")
     assert "3 in this range; our own quota" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -23,7 +24,9 @@ from recovery_ops import single_sign_on
 from recovery_ops.control.accounts import create_account
 from recovery_ops.control.models import AuditEntry, RoleGrant
 from recovery_ops.control.notify import transport
+from recovery_ops.control.notify.transport import Unreached
 from recovery_ops.control.roles import Role, grants_of
+from recovery_ops.control.sign_in import proxies
 from recovery_ops.environment import Misconfigured
 from tests.control.cast import REASON, small_fleet
 from tests.control.visiting import signed_in, text_of
@@ -355,3 +358,28 @@ def test_the_issuer_is_asked_through_the_proxy_of_the_environment(
     assert all(came.startswith("Basic ") for _, came in _Proxy.asked)
     told = text_of(signed_in(Role.ADMIN, "eve").post("/settings/access/issuer"))
     assert f"through the proxy {place}: The proxy could not be used." in told
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 7\r\n\r\nnotgzip",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 700\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}",
+    ],
+    ids=["no gzip", "cut short", "no chunk"],
+)
+def test_a_proxy_that_answers_nonsense_is_told_as_out_of_reach(monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            with listening.accept()[0] as asking:
+                asking.recv(65_536)
+                asking.sendall(said)
+
+        for name in ("no_proxy", "NO_PROXY", "HTTP_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{listening.getsockname()[1]}")
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(Unreached):
+            proxies.get("http://idp.example.com/x", is_known=True, most=1000)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Required, Unpack
 
-from events.runs.asking import run_of
+from django.db.models import QuerySet
+
+from events.runs.asking import run_of, stories_of
 from events.runs.rows import RunStory
-from events.wording import clock_text
+from events.wording import clock_text, count_text
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
+from recovery_ops.control.desired import ABORTS_KEPT
 from recovery_ops.control.models import NAME_CHARS, AuditEntry, RunAbort
 from recovery_ops.control.refusals import STALE, UNKNOWN, Refused
 from recovery_ops.rules.scope import Scope
@@ -21,39 +26,57 @@ class Aborting(Asked):
     run: Required[str]
 
 
+class AbortingMany(Asked):
+    """What `abort_runs` is given."""
+
+    runs: Required[Sequence[str]]
+
+
 def abort_run(**asked: Unpack[Aborting]) -> Done[RunAbort]:
     """Have a run called off: its waits end at once, nothing in it is tried again or begun; a call under way goes on.
 
     Until it is taken back, a run that begins again under this name is called off, too, for two days.
     Raises Refused: 403, 400 by field, 404 for a run of which nothing is known, 409 for one that has ended.
     """
-    attempt = _attempt(ABORTED, asked)
+    attempt = _attempt(ABORTED, asked, f"run {asked['run']}")
     with attempt.noted():
         attempt.check()
         # Before anything is written: on SQLite nobody else could write while facts are read.
         story = story_to_end(attempt.environment, asked["run"])
 
         def write(revision: int) -> Step[RunAbort]:
-            held = held_abort(attempt.environment, story.run)
+            held = held_abort(attempt.environment, story.run, attempt.now)
             if held is not None:
                 return Step(object=held, revision=held.revision, was_already=True)
             if story.ended is not None:
                 detail = f"It ended at {clock_text(story.ended, today=attempt.now)} UTC: there is nothing to abort."
                 raise Refused("ended", detail, status=STALE, fields={"run": "has ended"})
-            made = RunAbort.objects.create(
-                environment=attempt.environment,
-                run=story.run,
-                service=story.service,
-                instance=story.instance,
-                reason=attempt.reason,
-                by_user_id=attempt.by.user_id,
-                by=attempt.by.name,
-                at=attempt.now,
-                revision=revision,
-            )
+            made = _wish(attempt, story, revision)
             return Step(object=made, revision=revision, after=_told(made))
 
         return carry_out(attempt, write, recall=_recalled)
+
+
+def abort_runs(**asked: Unpack[AbortingMany]) -> Done[Sequence[RunAbort]]:
+    """The same for several, in one revision; those that have ended, or are to end already, are left as they are.
+
+    Raises Refused: 403, 400 by field, 409 where nothing is left to abort.
+    """
+    attempt = _attempt(ABORTED, asked, count_text(len(asked["runs"]), "run"))
+    with attempt.noted():
+        attempt.check()
+        going = [one for one in stories_of(attempt.environment, list(asked["runs"])) if one.ended is None]
+
+        def write(revision: int) -> Step[Sequence[RunAbort]]:
+            held = {one.run for one in _held(attempt.environment, attempt.now).filter(run__in=asked["runs"])}
+            made = [_wish(attempt, story, revision) for story in going if story.run not in held]
+            if not made:
+                detail = "All of them have ended, or are to end already: there is nothing to abort."
+                raise Refused("ended", detail, status=STALE, fields={"runs": "have ended"})
+            after = {"ids": [one.pk for one in made], "runs": [one.run for one in made], "abort_at": revision}
+            return Step(object=made, revision=revision, after=after)
+
+        return carry_out(attempt, write, recall=_all_recalled)
 
 
 def withdraw_abort(**asked: Unpack[Aborting]) -> Done[RunAbort]:
@@ -62,10 +85,10 @@ def withdraw_abort(**asked: Unpack[Aborting]) -> Done[RunAbort]:
     Raises Refused: 403, 400 by field, 404 for a run of which nothing is known, 409 for one that
     nobody wants to end.
     """
-    attempt = _attempt(WITHDRAWN, asked)
+    attempt = _attempt(WITHDRAWN, asked, f"run {asked['run']}")
 
     def write(revision: int) -> Step[RunAbort]:
-        held = held_abort(attempt.environment, asked["run"])
+        held = held_abort(attempt.environment, asked["run"], attempt.now)
         if held is None:
             story_to_end(attempt.environment, asked["run"])
             detail = f"Nobody has the run {asked['run'][:80]} aborted."
@@ -79,9 +102,30 @@ def withdraw_abort(**asked: Unpack[Aborting]) -> Done[RunAbort]:
         return carry_out(attempt, write, recall=_recalled)
 
 
-def held_abort(environment: str, run: str) -> RunAbort | None:
-    """The wish that a run ends, where one rests on it."""
-    return RunAbort.objects.filter(environment=environment, run=run, withdrawn_at=None).first()
+def held_abort(environment: str, run: str, now: datetime) -> RunAbort | None:
+    """The wish that a run ends, where one rests on it; after `ABORTS_KEPT` no agent is told of it any more."""
+    return _held(environment, now).filter(run=run).first()
+
+
+def _held(environment: str, now: datetime) -> QuerySet[RunAbort]:
+    return RunAbort.objects.filter(environment=environment, withdrawn_at=None, at__gt=now - ABORTS_KEPT)
+
+
+def _wish(attempt: Attempt, story: RunStory, revision: int) -> RunAbort:
+    # One that is too old to be told makes room: of those that rest on a run there is one.
+    old = RunAbort.objects.filter(environment=attempt.environment, run=story.run, withdrawn_at=None)
+    old.update(withdrawn_at=attempt.now, withdrawn_by=attempt.by.name, withdrawn_revision=revision)
+    return RunAbort.objects.create(
+        environment=attempt.environment,
+        run=story.run,
+        service=story.service,
+        instance=story.instance,
+        reason=attempt.reason,
+        by_user_id=attempt.by.user_id,
+        by=attempt.by.name,
+        at=attempt.now,
+        revision=revision,
+    )
 
 
 def story_to_end(environment: str, run: str) -> RunStory:
@@ -93,8 +137,8 @@ def story_to_end(environment: str, run: str) -> RunStory:
     return story
 
 
-def _attempt(verb: str, asked: Aborting) -> Attempt:
-    return Attempt.of(verb, "abort", Scope(), asked, about=f"run {asked['run']}"[:NAME_CHARS])
+def _attempt(verb: str, asked: Asked, about: str) -> Attempt:
+    return Attempt.of(verb, "abort", Scope(), asked, about=about[:NAME_CHARS])
 
 
 def _told(one: RunAbort) -> dict[str, object]:
@@ -103,3 +147,7 @@ def _told(one: RunAbort) -> dict[str, object]:
 
 def _recalled(entry: AuditEntry) -> RunAbort:
     return RunAbort.objects.get(pk=(entry.after or {})["id"])
+
+
+def _all_recalled(entry: AuditEntry) -> Sequence[RunAbort]:
+    return list(RunAbort.objects.filter(pk__in=(entry.after or {})["ids"]).order_by("pk"))

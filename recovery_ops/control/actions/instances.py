@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Required, Unpack
 
 from events.models import Agent
@@ -95,7 +96,7 @@ def act_on_each(
     results: list[Result] = []
     every = list(dict.fromkeys(named))
     for place, (service, instance) in enumerate(every):
-        own = key if key is None or len(every) == 1 else f"{key[:40]}-{place}"
+        own = key if key is None or len(every) == 1 else f"{sha256(key.encode()).hexdigest()[:40]}-{place}"
         given: Any = {"service": service, "instance": instance, "key": own, **asked}
         try:
             done: Done[AgentRow] | Done[InstanceLabels]

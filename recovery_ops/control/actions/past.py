@@ -11,7 +11,7 @@ PAST = {
     "breaker.expire": "ended",
     "breaker.reset": "reset",
     "breaker.probe": "probed",
-    "run.abort": "had aborted",
+    "run.abort": "asked to end",
     "run.withdraw": "let go on",
     "load.shed": "shed",
     "load.pass": "let pass again",

@@ -11,7 +11,7 @@ from events.runs.behind import with_outages
 from events.runs.narrowing import ASKS as NARROWED_BY
 from events.runs.narrowing import faults_in
 from events.runs.records import RECORDS_MOST
-from events.runs.rows import RunStory
+from events.runs.rows import LOST, RunStory
 from recovery_ops.control.actions.aborting import abort_run, held_abort, withdraw_abort
 from recovery_ops.control.actions.raising import raise_about
 from recovery_ops.control.actions.showing import show_facts
@@ -79,12 +79,13 @@ class RunOf(Api):
 
     def get(self, request: Request, run: str) -> Response:
         told, now = _found(self.environment, run), timezone.now()
-        story = with_outages(with_answers(told, asked_by(self.environment, told)), self.environment, now)
-        standing = standing_of(story, now, reporting_in(self.environment, [story], now))
+        standing = standing_of(told, now, reporting_in(self.environment, [told], now))
+        answered = with_answers(told, asked_by(self.environment, told))
+        story = with_outages(answered, self.environment, now, is_lost=standing.word == LOST)
         answer = {
             "environment": self.environment,
             "run": documents_runs.of_run(story, standing.word),
-            "abort": documents_runs.of_abort(held_abort(self.environment, run)),
+            "abort": documents_runs.of_abort(held_abort(self.environment, run, now)),
             "steps": documents_runs.of_steps(story),
         }
         return Response(answer)

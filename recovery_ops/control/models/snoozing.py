@@ -16,8 +16,11 @@ class NoticeSnoozeQuerySet(models.QuerySet["NoticeSnooze"]):
 
     def in_force(self, environment: str, now: datetime) -> Self:
         """Those that hold at this moment, the one that ends first in front."""
-        held = self.filter(environment=environment, ended_at=None, started_at__lte=now, expires_at__gt=now)
-        return held.order_by("expires_at", "pk")
+        return self.holding(now).filter(environment=environment).order_by("expires_at", "pk")
+
+    def holding(self, now: datetime) -> Self:
+        """The same, wherever they are."""
+        return self.filter(ended_at=None, started_at__lte=now, expires_at__gt=now)
 
 
 class NoticeSnooze(models.Model):

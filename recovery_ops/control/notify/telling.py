@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.db import transaction
-from django.db.models import Count, Max
+from django.db.models import Count, Max, Q
 
 from events.wording import count_text
 from recovery_ops.control.models import Channel, Delivery, NoticeSnooze, Notification, NotificationRule
@@ -318,6 +318,7 @@ def held_by(rules: Sequence[NotificationRule], now: datetime) -> Mapping[int, in
     quiet = [rule.pk for rule in rules if rule.is_on and quiet_until_of(rule, now)]
     if not quiet:
         return {}
-    held = Notification.objects.filter(rule__in=quiet, delivery=None, snooze=None)
+    is_free = ~Q(snooze__in=NoticeSnooze.objects.holding(now)) | Q(snooze=None)
+    held = Notification.objects.filter(is_free, rule__in=quiet, delivery=None)
     counts = dict(held.values_list("rule").annotate(count=Count("pk")).order_by())
     return {number: counts.get(number, 0) for number in quiet}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from urllib.parse import urlsplit
 
 import requests
 from requests.utils import get_environ_proxies, select_proxy
+from urllib3.exceptions import HTTPError
 
 from recovery_ops.control.notify.transport import STEP_S, Answer, Unreached, Unsendable, fault_of_address
+
+_PIECE_BYTES = 4096
 
 
 def proxy_to(url: str) -> str:
@@ -32,12 +36,24 @@ def get(url: str, *, is_known: bool, most: int) -> Answer:
     kind = {"Accept": "application/json"}
     try:
         with requests.get(url, headers=kind, timeout=STEP_S, allow_redirects=False, stream=True) as answer:
-            text = answer.raw.read(most, decode_content=True).decode("utf-8", "replace")
+            text = _read(answer, most).decode("utf-8", "replace")
             headers = {name.lower(): value for name, value in answer.headers.items()}
             return Answer(status=answer.status_code, headers=headers, text=text)
     except requests.exceptions.ProxyError:
         raise Unreached("The proxy could not be used.") from None
     except requests.exceptions.SSLError:
         raise Unreached("Its certificate is not to be trusted.") from None
-    except (requests.RequestException, OSError, ValueError) as error:
+    except (requests.RequestException, HTTPError, OSError, ValueError) as error:
         raise Unreached(f"It could not be reached: {type(error).__name__}.") from None
+
+
+def _read(answer: requests.Response, most: int) -> bytes:
+    """So much of it at most. One that comes drop by drop is given up, as one that does not come."""
+    found, until = b"", time.monotonic() + STEP_S
+    for piece in answer.raw.stream(_PIECE_BYTES, decode_content=True):
+        found += piece
+        if len(found) >= most:
+            break
+        if time.monotonic() > until:
+            raise requests.Timeout
+    return found[:most]

@@ -182,7 +182,7 @@ def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
         "window": window,
         "presets": PRESETS,
         "empty": None if shown else _empty(request, environment, window, everything, chosen, search, tab, now),
-        "sentence": _sentence(sample, matching),
+        "sentence": _sentence(sample, matching, len(everything.seen)),
         "histogram": histogram_of(request, sample, window) if sample.seen else None,
         "cut": _cut_words(everything, window),
         "facets": _facets(request, looked),
@@ -437,7 +437,9 @@ def _title(one: Fingerprint) -> str:
     return one.message or category_text(one.category)
 
 
-def _sentence(sample: Sample, rows: Sequence[Fingerprint]) -> str:
+def _sentence(sample: Sample, rows: Sequence[Fingerprint], total: int) -> str:
+    if not sample.seen and total:
+        return f"None of {count_text(total, 'failed attempt')} in this range is asked for."
     if not sample.seen:
         return "No attempt failed in this range."
     fresh = [one for one in rows if one.course is Course.NEW]

@@ -89,8 +89,8 @@ def one_run(request: HttpRequest, *, environment: str, run: str) -> HttpResponse
     now = timezone.now()
     told = story_of(environment, run)
     people = asked_by(environment, told)
-    story = with_outages(with_answers(told, people), environment, now)
-    standing = standing_of(story, now, reporting_in(environment, [story], now))
+    standing = standing_of(told, now, reporting_in(environment, [told], now))
+    story = with_outages(with_answers(told, people), environment, now, is_lost=standing.word == LOST)
     sentence = _telling(story, standing, now)
     if is_asked(request):
         return rows_answer(request, f"run {run}", _COLUMNS, map(_cells, story.steps))
@@ -146,7 +146,8 @@ def _ladder(page: _Page) -> Mapping[str, Any]:
     beside = run_of(page.environment, other) if other and other.isprintable() else None
     if beside is not None:
         beside = with_answers(beside, asked_by(page.environment, beside))
-        beside = with_outages(beside, page.environment, page.now)
+        how = standing_of(beside, page.now, reporting_in(page.environment, [beside], page.now))
+        beside = with_outages(beside, page.environment, page.now, is_lost=how.word == LOST)
     climbs = [_climb(one, page.now) for one in (page.story, beside) if one is not None and one.pieces]
     return {
         "climbs": climbs,
@@ -217,12 +218,17 @@ def _audit(page: _Page) -> Mapping[str, Any]:
     entries = AuditEntry.objects.filter(
         environment=page.environment, operation__in=operations, result=AuditEntry.OK, at__gte=page.story.started
     ).order_by("-number")[:_LOOKED_THROUGH]
-    mine = [one for one in entries if one.object in objects or _is_feedback_on(one, page.story.run)]
+    run = page.story.run
+    mine = [one for one in entries if one.object in objects or _is_feedback_on(one, run) or _is_abort_of(one, run)]
     return {"changes": list(map(change_of, mine)), "is_hidden": False}
 
 
 def _is_feedback_on(entry: AuditEntry, run: str) -> bool:
     return entry.verb == "feedback.say" and (entry.after or {}).get("run") == run
+
+
+def _is_abort_of(entry: AuditEntry, run: str) -> bool:
+    return entry.verb == "run.abort" and run in (entry.after or {}).get("runs", ())
 
 
 _TAB_CONTEXTS = {

@@ -11,9 +11,8 @@ from django.views.decorators.http import require_http_methods
 
 from events.runs.rows import RunStory
 from events.wording import count_text, lasted_text
-from recovery_ops.control.actions.aborting import abort_run, held_abort, withdraw_abort
+from recovery_ops.control.actions.aborting import abort_run, abort_runs, held_abort, withdraw_abort
 from recovery_ops.control.context import actor_of
-from recovery_ops.control.refusals import STALE, Refused
 from recovery_ops.control.standings import Standing, reporting_in, standing_of
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.run import short
@@ -48,22 +47,13 @@ class _Aborting(ChosenRuns[RunsForm]):
     page, form = "control/run_abort", RunsForm
 
     def done(self, cleaned: Mapping[str, str]) -> HttpResponse:
-        asked, ended = 0, 0
-        for run in self.runs:
-            try:
-                abort_run(**_asked(self, run, cleaned))
-                asked += 1
-            except Refused as refusal:
-                # Of many, those that ended while somebody chose are no reason to let the others go on.
-                if refusal.code != "ended" or len(self.runs) == 1:
-                    raise
-                ended += 1
         if len(self.runs) == 1:
+            abort_run(**_asked(self, cleaned), run=self.runs[0])
             return changed(self.request, self.back, f"{short(self.runs[0])} is to end.")
-        if not asked:
-            raise Refused("ended", "All of them have ended: there is nothing to abort.", status=STALE)
-        had = f" {count_text(ended, 'other')} had ended already." if ended else ""
-        return changed(self.request, self.back, f"{count_text(asked, 'run')} to end.{had}")
+        done = abort_runs(**_asked(self, cleaned), runs=self.runs)
+        rest = len(self.runs) - len(done.object)
+        others = f"; nothing was to be done about {count_text(rest, 'other')}" if rest else ""
+        return changed(self.request, self.back, f"{count_text(len(done.object), 'run')} to end{others}.")
 
     @property
     def hint(self) -> str:
@@ -93,20 +83,19 @@ class _Withdrawing(ChosenRuns[RunsForm]):
     page, form = "control/run_withdraw", RunsForm
 
     def done(self, cleaned: Mapping[str, str]) -> HttpResponse:
-        withdraw_abort(**_asked(self, self.runs[0], cleaned))
+        withdraw_abort(**_asked(self, cleaned), run=self.runs[0])
         return changed(self.request, self.back, f"{short(self.runs[0])} may go on.")
 
     def more(self) -> Mapping[str, Any]:
-        return {"held": held_abort(self.environment, self.runs[0])}
+        return {"held": held_abort(self.environment, self.runs[0], self.now)}
 
 
-def _asked(chosen: ChosenRuns[Any], run: str, cleaned: Mapping[str, str]) -> Any:
+def _asked(chosen: ChosenRuns[Any], cleaned: Mapping[str, str]) -> Any:
     return {
         "by": actor_of(chosen.request),
         "environment": chosen.environment,
         "reason": cleaned["reason"],
-        "key": chosen.key_of(cleaned),
-        "run": run,
+        "key": cleaned["key"] or None,
         "now": chosen.now,
     }
 

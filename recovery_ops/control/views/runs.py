@@ -102,7 +102,7 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
         "narrowed": [(name, value, _without(request, name)) for name, value in narrowed.items() if value],
         "chip_word": _CHIPS[show].lower(),
         "rows": [_row(story, now, reporting) for story in found.rows],
-        "to_end": aborts_asked(environment, found.rows),
+        "to_end": aborts_asked(environment, found.rows, now),
         "from_here": from_here(request.GET.urlencode() or f"show={show}"),
         "older_href": _older(request, found.older_us),
         "is_newest": before_us is None,

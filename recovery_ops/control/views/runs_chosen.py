@@ -8,18 +8,19 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from django import forms
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
 from events.pages import render_page
+from events.runs.asking import stories_of
 from events.runs.rows import RunStory
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.views.acts import UNPROCESSABLE
 from recovery_ops.control.views.answers import changed
-from recovery_ops.control.views.run import short, story_of
+from recovery_ops.control.views.run import short
 from recovery_ops.control.views.run_flows import MATCHING_MOST, matching_runs
 
 CONFIRMED_ABOVE = 50
@@ -50,7 +51,10 @@ class ChosenRuns(ABC, Generic[F]):
             raise PermissionDenied(f"Your role does not let you {self.verb} in {environment}.")
         self.request, self.environment, self.runs = request, environment, runs
         self.now = timezone.now()
-        self.stories: Sequence[RunStory] = [story_of(environment, run) for run in runs]
+        self.stories: Sequence[RunStory] = stories_of(environment, [one for one in runs if one.isprintable()])
+        known = {one.run for one in self.stories}
+        if unknown := [one for one in runs if one not in known]:
+            raise Http404(f"No fact in {environment} carries the run {unknown[0]}.")
 
     @classmethod
     def of_list(cls, request: HttpRequest, environment: str) -> HttpResponse:

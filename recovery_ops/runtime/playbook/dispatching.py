@@ -236,7 +236,8 @@ class _Dispatch:
         """How it ended, or the cancel that ended it."""
         settled = self.ending
         if not isinstance(settled, Settled):
-            raise self.error if isinstance(self.error, BaseException) else RunCancelled(self.operation)
+            note = self.scope.called_off_note if self.scope is not None else ""
+            raise self.error if isinstance(self.error, BaseException) else RunCancelled(self.operation, note=note)
         retry_at = self.error.retry_at if isinstance(self.error, Refused) else None
         if settled.retry_in_s is not None:
             wall = datetime.fromtimestamp(self.recovery.clock.wall(), UTC)

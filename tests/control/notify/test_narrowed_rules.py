@@ -10,9 +10,11 @@ import pytest
 from events import keys
 from events.capacity.detection import look
 from events.capacity.reach import read_reach
+from events.failures import asking
 from recovery_ops import cli
 from recovery_ops.control.actions.failures import merge_failures
 from recovery_ops.control.models import AuditEntry, Delivery, NotificationRule
+from recovery_ops.control.notification_forms import RuleForm
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import Escalated
@@ -60,6 +62,38 @@ def test_the_parts_of_a_merged_cause_count_as_one() -> None:
     assert told() == []
     merge_failures(**asked(by=person(Role.RESPONDER), fingerprints=["f00d", "beef"]))
     assert told() == ["Cause f00d failed 6 times in 2 minutes"]
+
+
+def test_a_cause_that_others_drown_has_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "COUNTED_MOST", 20)
+    rule(channel(), "failures_many", failures=5, within_min=5, causes=["mine"])
+    for number in range(6):
+        Story().tell(failed(fingerprint="mine"), at=60 + number).store()
+    assert told() == ["Cause mine failed 6 times in 5 minutes"]
+    for number in range(25):
+        Story().tell(failed(fingerprint="other"), at=-number / 10).store()
+    assert told(NOW + timedelta(seconds=10)) == []
+    assert told(NOW + timedelta(minutes=7)) == ["Cause mine fails less often again"]
+
+
+@pytest.mark.parametrize("length", [290, 350])
+def test_a_cause_with_a_long_name_is_told_once_and_its_end_once(length: int) -> None:
+    name = "x" * length
+    rule(channel(), "failures_many", failures=5, within_min=2, causes=[name])
+    for number in range(6):
+        Story().tell(failed(fingerprint=name), at=number).store()
+    assert [one.startswith("Cause xxx") for one in told()] == [True]
+    for second in (10, 70):
+        assert told(NOW + timedelta(seconds=second)) == []
+    assert len(told(NOW + timedelta(minutes=3))) == 1
+    assert told(NOW + timedelta(minutes=4)) == []
+
+
+def test_a_cause_whose_name_has_a_comma_is_one_cause() -> None:
+    name = "timeout, then 529"
+    form = RuleForm.base_fields["causes"]
+    assert form.clean(form.prepare_value([name])) == [name]
+    assert form.clean("one\r\n two \n\none") == ["one", "two"]
 
 
 def test_one_that_is_back_is_told_only_where_it_is_named() -> None:
@@ -154,7 +188,7 @@ def test_many_failures_are_counted_by_provider() -> None:
 def test_a_rule_keeps_what_is_typed_and_says_what_it_is_about() -> None:
     client = signed_in(Role.EDITOR)
     channel()
-    saved = new_rule(client, triggers=["regressed"], causes="f00d\nbeef, f00d", providers="helios")
+    saved = new_rule(client, triggers=["regressed"], causes="f00d\nbeef\nf00d", providers="helios")
     assert saved.status_code == 303
     one = NotificationRule.objects.get()
     assert (one.causes, one.providers) == (["f00d", "beef"], ["helios"])

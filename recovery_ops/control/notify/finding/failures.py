@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import NamedTuple
 
 from django.db.models import Sum
@@ -30,6 +31,7 @@ _LONGEST = timedelta(days=1)
 _KEPT_TO = timedelta(minutes=5)
 _SOON = timedelta(seconds=1)
 _MANY = "failures_many"
+_KEY_CHARS = 200
 
 
 def found(look: Look) -> Iterator[Occurrence]:
@@ -138,16 +140,24 @@ def _many(look: Look) -> Iterator[Occurrence]:
             continue
         counts = counting.of(rule)
         told = {one for one in look.open if one.startswith(f"failures {rule.pk} ")}
+        names = {_key(name): name for name in (*counting.causes_of(rule), *counts)}
         for name, counted in sorted(counts.items()):
-            subject = f"failures {rule.pk} {name}"
+            subject = f"failures {rule.pk} {_key(name)}"
             if counted.number < rule.failures:
                 continue
             if subject not in told:
                 yield _many_of(rule, name, look, counted, is_end=False)
             told.discard(subject)
-        for subject in sorted(told):
-            name = subject.split(" ", 2)[2]
+        # Where more failed than is read, one that is not found may only have been drowned by the others.
+        for subject in sorted(told) if not counting.is_cut(rule) else ():
+            key = subject.split(" ", 2)[2]
+            name = names.get(key, key)
             yield _many_of(rule, name, look, counts.get(name, _Counted()), is_end=True)
+
+
+def _key(name: str) -> str:
+    """A name as it stands in a subject, which is cut when it is kept: a long one by its digest."""
+    return name if len(name) <= _KEY_CHARS else f"{name[:40]}… {sha256(name.encode()).hexdigest()[:20]}"
 
 
 class _Counted(NamedTuple):
@@ -163,13 +173,13 @@ class _Counting:
     def __init__(self, look: Look) -> None:
         self._look = look
         self._sums: dict[int, Counter[tuple[str, str]]] = {}
-        self._newest: dict[int, Counter[tuple[str, str]]] = {}
+        self._newest: dict[int, tuple[Counter[tuple[str, str]], bool]] = {}
         self._grouping: Grouping | None = None
 
     def of(self, rule: NotificationRule) -> Mapping[str, _Counted]:
         """What the rule counts, in its minutes."""
-        named = self._causes_of(rule) if rule.causes else None
-        counts = self._by_cause(rule.within_min) if rule.causes else self._by_operation(rule.within_min)
+        named = self.causes_of(rule) if rule.causes else None
+        counts = self._by_cause(rule.within_min)[0] if rule.causes else self._by_operation(rule.within_min)
         found: dict[str, _Counted] = {}
         for (name, provider), count in counts.items():
             fits = matches(rule.operation, name) if named is None else name in named
@@ -184,14 +194,19 @@ class _Counting:
             self._sums[minutes] = _failures(self._look.environment, minute - minutes, minute)
         return self._sums[minutes]
 
-    def _by_cause(self, minutes: int) -> Counter[tuple[str, str]]:
+    def is_cut(self, rule: NotificationRule) -> bool:
+        """Whether more failed in its minutes than is read, so that a cause may have failed oftener than is known."""
+        return bool(rule.causes) and self._by_cause(rule.within_min)[1]
+
+    def _by_cause(self, minutes: int) -> tuple[Counter[tuple[str, str]], bool]:
         if minutes not in self._newest:
             start = self._look.now - timedelta(minutes=minutes)
             span = {"start": start, "end": self._look.now + _SOON}
             self._newest[minutes] = counts_lately(self._look.environment, grouping=self._merged(), **span)
         return self._newest[minutes]
 
-    def _causes_of(self, rule: NotificationRule) -> frozenset[str]:
+    def causes_of(self, rule: NotificationRule) -> frozenset[str]:
+        """The causes that it names, of merged ones the whole."""
         return frozenset(self._merged().head(name) for name in rule.causes)
 
     def _merged(self) -> Grouping:
@@ -213,8 +228,8 @@ def _many_of(rule: NotificationRule, name: str, look: Look, counted: _Counted, *
     fewer = f"{what} fails less often again"
     return Occurrence(
         kind="failures_fewer" if is_end else _MANY,
-        event=f"{name}:{int(look.now.timestamp()) // 60}",
-        subject=f"failures {rule.pk} {name}",
+        event=f"{_key(name)}:{int(look.now.timestamp()) // 60}",
+        subject=f"failures {rule.pk} {_key(name)}",
         phase=Phase.ENDED if is_end else Phase.BEGAN,
         severity=Severity.WARNING,
         at=look.now,
