@@ -81,7 +81,8 @@ def machine(migrated_postgres_url: str, redis_url: str, tmp_path: Path, earlier:
         (old / ".venv").symlink_to(sys.prefix)
         made.current.symlink_to(old)
         back = [f"migrate {app} {leaf} --verbosity 1" for app, leaf in earlier.leaves.items()] if earlier else []
-        *_, made.key = manage_each(tmp_path / "data", *back, "key create --name a --scope ingest", env=made.env)
+        # Before it goes back: this version makes keys of this schema.
+        made.key, *_ = manage_each(tmp_path / "data", "key create --name a --scope ingest", *back, env=made.env)
         words = [sys.executable, "manage.py", "collectstatic", "--noinput", "--verbosity", "0"]
         subprocess.run(words, cwd=old, env=clean_environment(made.env), check=True)
         for unit in (*WEBS, *BACKGROUND):

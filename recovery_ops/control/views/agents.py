@@ -36,7 +36,7 @@ from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
 from recovery_ops.control.views.tiles import Tile
 from recovery_ops.rules.words import ApplyStatus
 
-MOST = 100
+MOST = 50
 MOST_CELLS = 2_000
 VIEWS = {
     "table": "Table",
