@@ -79,7 +79,7 @@ def test_it_tells_when_what_was_done_by_whom_and_what_is_agreed(one: Escalation)
     assert document["participants"] == ["console", "ana"]
     assert [(todo["text"], todo["owner"]) for todo in document["follow_ups"]] == [("ask the bank for a calendar", "li")]
     page = text_of(client.get(f"/escalations/{one.pk}/post-mortem"))
-    assert "acknowledge, note, resolve" in page, "what ana did"
+    assert "took it, commented, resolved it" in page, "what ana did"
     assert "It was resolved by ana after" in page
     assert "refused by hook" in page
 

@@ -170,11 +170,15 @@ def test_a_run_that_nobody_named_is_none() -> None:
     assert run_of("prod", "run-1") is None
 
 
-def test_of_a_run_without_end_the_first_facts_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "FACTS_OF_ONE", 3)
+def test_of_a_run_of_many_facts_the_first_are_read_and_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     tell_run()
+    whole = known()
+    monkeypatch.setattr(asking, "FACTS_OF_ONE", 3)
     story = known()
-    assert (story.is_cut, len(story.steps)) == (True, 2)  # the retry stands with its failure
+    assert (story.is_cut, len(story.steps)) == (True, 3)  # the retry stands with its failure
+    assert len(whole.steps) > 3
+    assert (story.ended, story.status) == (whole.ended, whole.status)
+    assert story.ended is not None
 
 
 # -- lists ------------------------------------------------------------------------------------------------------------
