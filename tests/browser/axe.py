@@ -30,6 +30,10 @@ TRIAGED = {
         "color-contrast",
         "elmPartiallyObscured",
     ): "the label of a lane, over which its drawing begins: an ink on a ground",
+    (
+        "color-contrast",
+        "elmPartiallyObscuring",
+    ): "the same label where it is held before its drawing on a narrow screen: it brings its own ground",
     ("color-contrast", "imgNode"): "words in a drawing: inks on grounds, computed in test_tokens",
     ("color-contrast", "bgOverlap"): "words of a scale over its own plot: inks on grounds, computed in test_tokens",
     ("color-contrast", "shortTextContent"): "a digit or two in the ink of its neighbours",
