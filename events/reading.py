@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from events import otlp
 from events.classification import rules_of
+from events.cleaning import Cleaner
 from events.density import check_parts
-from events.derived import derive_from_spans
+from events.derived import Rules, derive_from_spans
 from events.masking import cleaner_of
 from events.records import Intake, read_records
 from events.reporters import reporters
@@ -18,7 +19,7 @@ def read_request(
 ) -> Intake:
     """What a body says: rows to be stored, what has to be set aside, and how much is ignored. Raises Malformed."""
     cleaner = cleaner_of(environment)
-    if encoding is Encoding.PROTOBUF:
+    if signal is not Signal.LOGS and encoding is Encoding.PROTOBUF:
         check_parts(body, signal)
     if signal is Signal.METRICS:
         intake = Intake(environment, received_us, key_prefix, ignored=otlp.count_data_points(body, encoding))
@@ -29,9 +30,34 @@ def read_request(
         intake.held = read_records(derived.held, environment, received_us, cleaner=cleaner).rows
         intake.marks = derived.marks
     else:
-        logs = otlp.read_logs(body, encoding, cleaner)
-        intake = read_records(logs, environment, received_us, key_prefix, rules_of(environment), cleaner)
+        rules = rules_of(environment)
+        intake = read_log_records(
+            encoding,
+            body,
+            environment=environment,
+            received_us=received_us,
+            key_prefix=key_prefix,
+            rules=rules,
+            cleaner=cleaner,
+        )
     if signal is Signal.TRACES or intake.derived:
         reporters.leave_out(intake)
     intake.signal, intake.encoding, intake.cleaner = signal, encoding, cleaner
     return intake
+
+
+def read_log_records(
+    encoding: Encoding,
+    body: bytes,
+    *,
+    environment: str,
+    received_us: int,
+    key_prefix: str,
+    rules: Rules,
+    cleaner: Cleaner,
+) -> Intake:
+    """What log records say, asking nobody but `rules`, and that only for exceptions. Raises Malformed."""
+    if encoding is Encoding.PROTOBUF:
+        check_parts(body, Signal.LOGS)
+    logs = otlp.read_logs(body, encoding, cleaner)
+    return read_records(logs, environment, received_us, key_prefix, rules, cleaner)

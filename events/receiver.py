@@ -30,6 +30,7 @@ from events.bodies import BodyRefused, Gone, Receive, Room, Share, inflate, read
 from events.ingest import WAIT_S, Busy, writer
 from events.masking import cleaner_of
 from events.models import AgentKey
+from events.readers import Asked, Readers
 from events.reading import read_request
 from events.records import Intake, Refused
 from events.sent import Encoding, Malformed, Signal
@@ -45,6 +46,7 @@ RETRY_AFTER_S = 1
 ROOM_BODIES = 2
 """Bodies of the largest size, on the wire and inflated, that are held at once; of smaller ones accordingly more."""
 DECODERS = 2
+"""Threads that inflate and read; so many requests may be asked of a process that reads beside us."""
 KEY_S = 5.0
 """A key that is not told from a wrong one within this time is answered 503."""
 _SIGNALS = {f"/v1/{signal.value}": signal for signal in Signal}
@@ -75,8 +77,9 @@ class _Request:
 class Receiver:
     """The ASGI application. `close` ends the writer once it has stored what was acknowledged or is being stored."""
 
-    def __init__(self, *, most_bytes: int) -> None:
+    def __init__(self, *, most_bytes: int, reads_beside: bool = False) -> None:
         self._most_bytes = most_bytes
+        self.readers = Readers(DECODERS, is_allowed=reads_beside)
         self.room = Room(ROOM_BODIES * most_bytes)
         self._troubles = TroubleLog(logger)
         # Threads of our own: the event loop's are shared with whatever else blocks.
@@ -101,6 +104,7 @@ class Receiver:
     def close(self) -> None:
         """Take leave of the database. What is on its way is still stored, and what still comes, too."""
         writer.close()
+        self.readers.close()
 
     async def _take(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
         try:
@@ -137,9 +141,7 @@ class Receiver:
         loop = asyncio.get_running_loop()
         received_us = time.time_ns() // 1000
         try:
-            found = await loop.run_in_executor(
-                self._decoders, _decode, request, key, body, share, self._most_bytes, received_us
-            )
+            found = await loop.run_in_executor(self._decoders, self._read, request, key, body, share, received_us)
         except Malformed as fault:
             kept = Intake(key.environment, received_us, key.prefix, refused=[Refused(fault.reason, fault.content)])
             kept.signal, kept.encoding = request.signal, request.encoding
@@ -153,6 +155,32 @@ class Receiver:
         return otlp.success(
             request.encoding, request.signal, rejected=len(found.refused), message=_remarks(found, request.signal)
         )
+
+    def _read(self, request: _Request, key: AgentKey, body: bytes, share: Share, received_us: int) -> Intake:
+        """What a body holds. On a thread of its own. Raises Malformed with the inflated content."""
+        with self.readers.counted():
+            if request.signal is Signal.LOGS:
+                asked = Asked(request.encoding, request.coding, key.environment, received_us, key.prefix)
+                found = self.readers.read_logs(asked, body)
+                if found is not None:
+                    return found
+            return self._read_here(request, key, body, share, received_us)
+
+    def _read_here(self, request: _Request, key: AgentKey, body: bytes, share: Share, received_us: int) -> Intake:
+        if request.coding:
+            body = inflate(body, request.coding, share, most_bytes=self._most_bytes)
+        try:
+            return read_request(
+                request.signal,
+                request.encoding,
+                body,
+                environment=key.environment,
+                received_us=received_us,
+                key_prefix=key.prefix,
+            )
+        except Malformed as fault:
+            fault.content = body
+            raise
 
 
 def _read_head(scope: Scope, headers: dict[str, str]) -> _Request:
@@ -180,24 +208,6 @@ def _authenticate(authorization: str | None, address: str) -> AgentKey:
         return keys.authenticate(authorization, "ingest", address)
     finally:
         close_old_connections()  # a pooled connection goes back; one that broke is replaced
-
-
-def _decode(request: _Request, key: AgentKey, body: bytes, share: Share, most_bytes: int, received_us: int) -> Intake:
-    """What a body holds. On a thread of its own. Raises Malformed with the inflated content."""
-    if request.coding:
-        body = inflate(body, request.coding, share, most_bytes=most_bytes)
-    try:
-        return read_request(
-            request.signal,
-            request.encoding,
-            body,
-            environment=key.environment,
-            received_us=received_us,
-            key_prefix=key.prefix,
-        )
-    except Malformed as fault:
-        fault.content = body
-        raise
 
 
 def _no_metrics(count: int, encoding: Encoding) -> bytes:
@@ -249,5 +259,5 @@ async def _answer(
     await send({"type": "http.response.body", "body": body})
 
 
-app = Receiver(most_bytes=settings.OTLP_MAX_BODY_BYTES)
+app = Receiver(most_bytes=settings.OTLP_MAX_BODY_BYTES, reads_beside=settings.OTLP_READS_BESIDE)
 close = app.close

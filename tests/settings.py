@@ -20,5 +20,6 @@ from recovery_ops.settings import DATABASES  # noqa: E402  # named again for the
 
 # A file, so that the threads of a live server see the test's database; xdist adds its worker's name.
 DATABASES["default"]["TEST"] = {"NAME": os.path.join(_data, "test.sqlite3")}
+OTLP_READS_BESIDE = False  # tests of it say so
 NOTIFY_LOOK_UP_S = 0.0  # no test asks a resolver
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -9,8 +9,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_s_of(pid: int) -> float:
-    """Processor seconds of one process."""
-    return _cpu_s(_stat(pid), with_children=False)
+    """Processor seconds of one process and of those that it started, whether they still run or have ended."""
+    return _cpu_s(_stat(pid), with_children=True) + sum(map(cpu_s_of, _children(pid)))
 
 
 def cpu_s_of_session(pid: int) -> float:
@@ -24,12 +24,24 @@ def cpu_s_of_session(pid: int) -> float:
 
 
 def rss_mb_of(pid: int) -> float:
-    """Resident memory."""
+    """Resident memory of one process and of those that it started."""
+    return _rss_mb(pid) + sum(map(rss_mb_of, _children(pid)))
+
+
+def _rss_mb(pid: int) -> float:
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
         return 0.0
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS")), 0.0)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        told = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    except OSError:
+        return []
+    return [int(number) for text in told for number in text.split()]
 
 
 def _stat(pid: int) -> list[str]:
