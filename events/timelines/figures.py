@@ -20,10 +20,12 @@ from events.timelines.questions import MOST_LANES, Question, questions_band
 from events.timelines.reporters import reporters_band
 from events.timelines.states import (
     Bar,
+    PageOf,
     bars_of,
     breakers_band,
     fleet_times,
     majority_bars,
+    no_page,
     standing,
     state_band,
     times_table,
@@ -149,20 +151,22 @@ def timeline(
     earlier: tuple[Earlier, Earlier, Earlier] | None = None,
     untold: Mapping[str, str] = NOTHING_UNTOLD,
     notes: Mapping[str, str] = NOTHING_UNTOLD,
+    page_of: PageOf = no_page,
 ) -> Chart:
     """Everything that went on in one window, band under band, so that one glance down a moment tells the story.
 
     Before `began`, the environment's first sign of life, nothing is drawn, because nothing could be known. `marks` are
     what people did, `questions` what was put to them, `earlier` what to compare with. What `choice` leaves out is not
     drawn; a band of lanes none of which has what is looked for in its name is left out whole. What it pins stands on
-    top, the bands below in its order. Of a band in `untold` only the words why are; `notes` stand beside others.
+    top, the bands below in its order. Of a band in `untold` only the words why are; `notes` stand beside others. The
+    label of a breaker leads to its page, where `page_of` knows one.
     """
     start, end = lanes.start, lanes.end
     fleet = choice.fleet(_fleet(lanes))
     then = earlier or (None, None, None)
     bands = [
         capacity_band(choice.capacity(capacity.since(began)), earlier=then[2]),
-        breakers_band(fleet),
+        breakers_band(fleet, page_of),
         failures_band(failures.since(began), by=by, earlier=then[0]),
         rejections_band(rejections.since(began), earlier=then[1]),
         fallbacks_band([row for row in degradations if choice.holds("fallbacks", row.operation)], start=start, end=end),
@@ -180,6 +184,7 @@ def timeline(
         arranged([_told(band, untold, notes) for band in bands if _is_shown(band, choice)], choice),
         start=start,
         end=end,
+        has_top_axis=True,
         began=began,
         times=sum(times.values(), TimeInState()) if has_breakers else None,
         more=[times_table(times, "Breaker")] if has_breakers else [],
