@@ -171,12 +171,10 @@ def compose(
     Left of `began`, the first sign of life, stands that nothing was there yet. `more` are tables without a band.
     """
     plot_px = sum(band.height_px + (HEADING_PX if has_headings else 0) for band in bands)
-    top_px = TOP_AXIS_PX if has_top_axis else MARGIN["t"]
-    height_px = plot_px + top_px + MARGIN["b"]
+    height_px = plot_px + (top_px := TOP_AXIS_PX if has_top_axis else MARGIN["t"]) + MARGIN["b"]
     layout = _layout(start, end, height_px, top_px) | {"hovermode": hover}
     data: list[Trace] = []
     annotations: list[dict[str, Any]] = []
-    leads: dict[str, dict[str, str]] = {}
     below_px, axis = 0, "y"
     for place, band in enumerate(bands, start=1):
         axis = f"y{place}" if place > 1 else "y"
@@ -187,13 +185,10 @@ def compose(
         data += [{**_hovered(trace, hover), "xaxis": "x", "yaxis": axis} for trace in band.traces]
         annotations += _notes(band, axis, top, has_heading=has_headings)
         annotations += _not_yet(band, axis, start, end, began)
-        if led := {plain(lane.name): lane.href for lane in band.lanes if lane.href}:
-            leads[axis] = led
     layout["xaxis"]["anchor"] = axis
-    layout["annotations"] = annotations
-    layout["meta"] = {"leads": leads} if leads else {}
+    layout |= {"annotations": annotations, "meta": _meta(bands)}
     if has_top_axis and bands:
-        layout |= {"xaxis2": beside(layout["xaxis"])}
+        layout["xaxis2"] = beside(layout["xaxis"])
         annotations.append(_note("zone", zone_word(end), y=1, **_ZONE))
     caption = " ".join(band.caption for band in bands if band.caption and not band.is_part)
     return Chart(
@@ -209,6 +204,16 @@ def compose(
         has_top_axis=has_top_axis,
         times=times,
     )
+
+
+def _meta(bands: Sequence[Band]) -> dict[str, Any]:
+    """For the page's script: the pages that labels lead to, by axis and lane."""
+    led = {
+        f"y{place}" if place > 1 else "y": {plain(lane.name): lane.href for lane in band.lanes if lane.href}
+        for place, band in enumerate(bands, start=1)
+    }
+    leads = {axis: pages for axis, pages in led.items() if pages}
+    return {"leads": leads} if leads else {}
 
 
 def beside(axis: Trace) -> Trace:
