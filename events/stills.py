@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 
 from events import drawing
 from events.timelines.charts import LANE_PX, PLOT_PX, TRANSPARENT, Band, Chart, Trace, plain, to_ms
-from events.wording import NOT_YET
+from events.wording import NOT_YET, zone_word
 
 _NEAR = 0.2
 """Bars of one kind that are closer than this (per cent of the width) cannot be told apart, and are one."""
@@ -31,15 +31,18 @@ class Row:
 
     label: str
     value: str = ""
+    href: str = ""
     drawing: SafeString | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Still:
-    """All rows, top to bottom, and the labels of the time axis under them."""
+    """All rows, top to bottom, and the labels of the time axis."""
 
     rows: Sequence[Row]
     axis: SafeString
+    zone: str = ""
+    """Whose clock it is, where the axis stands above the rows as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,8 @@ def still_of(chart: Chart) -> Still:
     lines = [(tick.x, tick.x) for tick in drawing.ticks(chart.start, chart.end)]
     grid = format_html_join("", '<line class="gridline" x1="{}" x2="{}" y1="0" y2="100%"/>', lines)
     rows = [row for band in chart.bands for row in _rows(band, scale, grid)]
-    return Still(rows=rows, axis=drawing.axis(chart.start, chart.end))
+    zone = zone_word(chart.end) if chart.has_top_axis else ""
+    return Still(rows=rows, axis=drawing.axis(chart.start, chart.end), zone=zone)
 
 
 def _rows(band: Band, scale: _Scale, grid: SafeString) -> Iterator[Row]:
@@ -91,7 +95,7 @@ def _lanes(band: Band, scale: _Scale, grid: SafeString) -> Iterator[Row]:
     for place, lane in enumerate(band.lanes):
         words = _not_yet(scale, 16) if band.is_named_empty and place == middle else ""
         body = format_html_join("", "{}", ((part,) for part in drawn.get(plain(lane.name), [])))
-        yield Row(label=lane.name, value=lane.value, drawing=_svg(LANE_PX, grid, body, words))
+        yield Row(label=lane.name, value=lane.value, href=lane.href, drawing=_svg(LANE_PX, grid, body, words))
 
 
 def _svg(height_px: int, *parts: SafeString | str) -> SafeString:

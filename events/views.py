@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 import orjson
 from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils import timezone
 
 from events import queries
@@ -316,4 +317,5 @@ class _Story:
             earlier=then,
             untold=self.untold,
             notes=self.asked.narrow.notes,
+            page_of=lambda breaker: reverse("breaker", args=[breaker]) + self.window.link,
         )

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from events.runs.rows import RUNG_WORDS, RUNGS, Kind, Piece, RunStory
+from events.runs.rows import RUNG_WORDS, RUNGS, Behind, Kind, Piece, RunStory
 from events.wording import count_text, lasted_text, span_text
 from recovery_ops.rules.words import Rung
 
@@ -118,7 +119,7 @@ def small(story: RunStory, now: datetime) -> SafeString:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationRow:
-    """One operation over the time of the run. `href` is empty: a lane of a run leads nowhere else."""
+    """One operation over the time of the run, or an outage behind it, which leads to its page."""
 
     label: str
     drawing: SafeString
@@ -128,7 +129,7 @@ class OperationRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationLanes:
-    """A row for each operation, and the labels of the time axis under them."""
+    """A row for each outage behind the run and for each operation, and the labels of the time axis under them."""
 
     rows: Sequence[OperationRow]
     axis: SafeString
@@ -140,16 +141,41 @@ def by_operation(story: RunStory, now: datetime) -> OperationLanes:
     mine: dict[str, list[Piece]] = {}
     for piece in sorted(_fitting(story.pieces), key=lambda piece: piece.start):
         mine.setdefault(piece.operation, []).append(piece)
-    grid = format_html_join(
-        "", '<line class="gridline" x1="{}" x2="{}" y1="0" y2="24"/>', ((x, x) for x, _ in _ticks(scale))
-    )
+    lines = '<line class="gridline" x1="{}" x2="{}" y1="0" y2="24"/>'
+    grid = format_html_join("", lines, ((x, x) for x, _ in _ticks(scale)))
+    shade = format_html_join("", "{}", ((one,) for one in _lane_shades(story, scale)))
     labels = [(x, "middle" if place else "start", words) for place, (x, words) in enumerate(_ticks(scale))]
     axis = format_html(
         '<svg height="20" aria-hidden="true">{}</svg>',
         format_html_join("", '<text x="{}" y="14" text-anchor="{}">{}</text>', labels),
     )
-    rows = [_operation_row(name, pieces, scale, grid) for name, pieces in mine.items()]
-    return OperationLanes(rows=rows, axis=axis)
+    rows = [_operation_row(name, pieces, scale, shade + grid) for name, pieces in mine.items()]
+    return OperationLanes(rows=[*_outage_rows(story, scale), *rows], axis=axis)
+
+
+def _outage_rows(story: RunStory, scale: _Scale) -> Iterator[OperationRow]:
+    """Above the operations a lane for each outage behind the run, which leads to its page."""
+    for one in story.behind:
+        x, width = _stretch(one, scale)
+        drawing = format_html(
+            '<svg height="24" role="img" aria-label="{}"><rect class="h4" x="{}" width="{}" y="6" height="12"/></svg>',
+            _told(one, scale),
+            _percent(x),
+            _percent(width),
+        )
+        yield OperationRow(
+            label=f"{one.number} {one.name}",
+            drawing=drawing,
+            value="so far" if one.end is None else "over",
+            href=reverse("capacity-event", args=[one.event]),
+        )
+
+
+def _lane_shades(story: RunStory, scale: _Scale) -> Iterator[SafeString]:
+    """The same outages behind each operation."""
+    for one in story.behind:
+        x, width = map(_percent, _stretch(one, scale))
+        yield format_html('<g class="shade"><rect class="h1" x="{}" width="{}" height="24"/></g>', x, width)
 
 
 def _operation_row(name: str, pieces: Sequence[Piece], scale: _Scale, grid: SafeString) -> OperationRow:
@@ -287,15 +313,12 @@ def _shades(story: RunStory, scale: _Scale) -> Iterator[SafeString]:
     """Behind everything a band for each outage, a rail over it, and its name where there is room."""
     until = -1.0
     for one in story.behind:
-        begin, end = scale.share(one.start), scale.share(one.end or scale.end)
-        width = max(_LEAST, end - begin)
-        x = min(begin, 100 - width)
+        x, width = _stretch(one, scale)
         words = f"{one.number} {one.name}"
-        so_far = "so far" if one.end is None else f"up to {_at(one.end, scale)}"
         yield format_html(
             '<g class="shade"><title>{}</title><rect class="h1" x="{}" width="{}" y="{}" height="{}"/>'
             '<rect class="h4" x="{}" width="{}" y="{}" height="3"/></g>',
-            f"{words}: {_at(one.start, scale) if one.start > scale.start else 'from before the start'}, {so_far}",
+            _told(one, scale),
             *(_percent(x), _percent(width), HEAD_PX, RUNG_PX * len(RUNGS)),
             *(_percent(x), _percent(width), _RAIL_Y),
         )
@@ -303,6 +326,19 @@ def _shades(story: RunStory, scale: _Scale) -> Iterator[SafeString]:
         if left > until and left >= 0:
             until = left + _CHAR * len(words) + 1
             yield format_html('<text x="{}" y="{}">{}</text>', _percent(left), _RAIL_Y - 4, words)
+
+
+def _stretch(one: Behind, scale: _Scale) -> tuple[float, float]:
+    """Where an outage begins and how wide it is, in per cent of the width."""
+    begin, end = scale.share(one.start), scale.share(one.end or scale.end)
+    width = max(_LEAST, end - begin)
+    return min(begin, 100 - width), width
+
+
+def _told(one: Behind, scale: _Scale) -> str:
+    began = _at(one.start, scale) if one.start > scale.start else "from before the start"
+    so_far = "so far" if one.end is None else f"up to {_at(one.end, scale)}"
+    return f"{one.number} {one.name}: {began}, {so_far}"
 
 
 def _moves(story: RunStory, scale: _Scale) -> Iterator[SafeString]:

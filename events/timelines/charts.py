@@ -14,12 +14,14 @@ from typing import Any
 
 from events.rows import WORST_FIRST
 from events.timelines.durations import TimeInState
-from events.wording import NOT_YET, share_text, span_text, state_word
+from events.wording import NOT_YET, share_text, span_text, state_word, zone_word
 from recovery_ops.rules.words import State
 
 MARGIN = {"l": 172, "r": 92, "t": 8, "b": 28}
 NARROW_MARGIN = {"l": 136, "r": 16, "t": 8, "b": 28}
 """Below 640 px: labels are shorter there, and the values at the right are left out."""
+TOP_AXIS_PX = 28
+"""Above the first band of a figure that is taller than a screen: its hours stand at both ends."""
 LANE_PX = 24
 PLOT_PX = 96
 HEADING_PX = 32
@@ -71,6 +73,7 @@ class Chart:
     end: datetime
     began: datetime | None = None
     """The first sign of life, before which nothing is drawn."""
+    has_top_axis: bool = False
     times: TimeInState | None = None
     """How long its breakers were in each state, all lanes added up; None where it shows no states."""
 
@@ -98,6 +101,8 @@ class Lane:
 
     name: str
     value: str = ""
+    href: str = ""
+    """The page about what it shows; its label leads there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +160,7 @@ def compose(
     start: datetime,
     end: datetime,
     has_headings: bool = True,
+    has_top_axis: bool = False,
     hover: str = "closest",
     began: datetime | None = None,
     times: TimeInState | None = None,
@@ -165,8 +171,8 @@ def compose(
     Left of `began`, the first sign of life, stands that nothing was there yet. `more` are tables without a band.
     """
     plot_px = sum(band.height_px + (HEADING_PX if has_headings else 0) for band in bands)
-    height_px = plot_px + MARGIN["t"] + MARGIN["b"]
-    layout = _layout(start, end, height_px) | {"hovermode": hover}
+    height_px = plot_px + (top_px := TOP_AXIS_PX if has_top_axis else MARGIN["t"]) + MARGIN["b"]
+    layout = _layout(start, end, height_px, top_px) | {"hovermode": hover}
     data: list[Trace] = []
     annotations: list[dict[str, Any]] = []
     below_px, axis = 0, "y"
@@ -180,7 +186,10 @@ def compose(
         annotations += _notes(band, axis, top, has_heading=has_headings)
         annotations += _not_yet(band, axis, start, end, began)
     layout["xaxis"]["anchor"] = axis
-    layout["annotations"] = annotations
+    layout |= {"annotations": annotations, "meta": _meta(bands)}
+    if has_top_axis and bands:
+        layout["xaxis2"] = beside(layout["xaxis"])
+        annotations.append(_note("zone", zone_word(end), y=1, **_ZONE))
     caption = " ".join(band.caption for band in bands if band.caption and not band.is_part)
     return Chart(
         figure={"data": data, "layout": layout},
@@ -192,8 +201,26 @@ def compose(
         start=start,
         end=end,
         began=began,
+        has_top_axis=has_top_axis,
         times=times,
     )
+
+
+def _meta(bands: Sequence[Band]) -> dict[str, Any]:
+    """For the page's script: the pages that labels lead to, by axis and lane."""
+    led = {
+        f"y{place}" if place > 1 else "y": {plain(lane.name): lane.href for lane in band.lanes if lane.href}
+        for place, band in enumerate(bands, start=1)
+    }
+    leads = {axis: pages for axis, pages in led.items() if pages}
+    return {"leads": leads} if leads else {}
+
+
+def beside(axis: Trace) -> Trace:
+    """The same axis of time once more, at the top: it moves with the other one."""
+    kept = {name: value for name, value in axis.items() if not name.startswith("spike") and name != "showspikes"}
+    place = {"anchor": "free", "position": 1, "side": "top", "overlaying": "x", "matches": "x", "showgrid": False}
+    return {"tickmode": "auto", **kept, **place}
 
 
 def _hovered(trace: Trace, hover: str) -> Trace:
@@ -202,10 +229,10 @@ def _hovered(trace: Trace, hover: str) -> Trace:
     return {**trace, "hovertemplate": trace["hovertemplate"].replace(AT, "")}
 
 
-def _layout(start: datetime, end: datetime, height_px: int) -> dict[str, Any]:
+def _layout(start: datetime, end: datetime, height_px: int, top_px: int) -> dict[str, Any]:
     return {
         "height": height_px,
-        "margin": {**MARGIN, "pad": 0},
+        "margin": {**MARGIN, "t": top_px, "pad": 0},
         "paper_bgcolor": TRANSPARENT,
         "plot_bgcolor": TRANSPARENT,
         "font": {"family": "token:--sans", "size": 12, "color": "token:--ink-3"},
@@ -327,6 +354,13 @@ _HEADING: dict[str, Any] = _AT_EDGE | {
     "yshift": 4,
     "font": {"size": 12, "color": "token:--ink-2"},
 }
+_ZONE: dict[str, Any] = _AT_EDGE | {
+    "yref": "paper",
+    "yanchor": "bottom",
+    "yshift": -3,
+    "font": {"size": 12, "color": "token:--ink-3"},
+}
+"""Whose clock it is, beside the upper axis."""
 _VALUE: dict[str, Any] = {
     "x": 1,
     "xanchor": "right",

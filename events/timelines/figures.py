@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
+from typing import Any
 
 from events.majority import majority
 from events.rows import Bins, CapacityBins, DegradationRow, Fleet, Lanes
@@ -20,10 +21,12 @@ from events.timelines.questions import MOST_LANES, Question, questions_band
 from events.timelines.reporters import reporters_band
 from events.timelines.states import (
     Bar,
+    PageOf,
     bars_of,
     breakers_band,
     fleet_times,
     majority_bars,
+    no_page,
     standing,
     state_band,
     times_table,
@@ -149,6 +152,7 @@ def timeline(
     earlier: tuple[Earlier, Earlier, Earlier] | None = None,
     untold: Mapping[str, str] = NOTHING_UNTOLD,
     notes: Mapping[str, str] = NOTHING_UNTOLD,
+    page_of: PageOf = no_page,
 ) -> Chart:
     """Everything that went on in one window, band under band, so that one glance down a moment tells the story.
 
@@ -156,34 +160,44 @@ def timeline(
     what people did, `questions` what was put to them, `earlier` what to compare with. What `choice` leaves out is not
     drawn; a band of lanes none of which has what is looked for in its name is left out whole. What it pins stands on
     top, the bands below in its order. Of a band in `untold` only the words why are; `notes` stand beside others.
+    `page_of` says where the label of a breaker leads.
     """
     start, end = lanes.start, lanes.end
     fleet = choice.fleet(_fleet(lanes))
     then = earlier or (None, None, None)
     bands = [
         capacity_band(choice.capacity(capacity.since(began)), earlier=then[2]),
-        breakers_band(fleet),
+        breakers_band(fleet, page_of),
         failures_band(failures.since(began), by=by, earlier=then[0]),
         rejections_band(rejections.since(began), earlier=then[1]),
         fallbacks_band([row for row in degradations if choice.holds("fallbacks", row.operation)], start=start, end=end),
     ]
     if questions is not None:
-        kept = [one for one in questions if choice.match.casefold() in f"{one.name} {one.what}".casefold()]
-        bands.append(questions_band(kept, start=start, end=end))
+        bands.append(questions_band(_matching(questions, choice), start=start, end=end))
     if isinstance(lanes, Fleet):
         bands.append(reporters_band(lanes.presences, start=start, end=end))
     if marks is not None:
         bands.append(marks_band(_without_lanes(marks, questions, choice), start=start, end=end))
-    times = fleet_times(fleet)
-    has_breakers = choice.has_band("breakers") or bool(choice.pinned("breakers"))
     return compose(
         arranged([_told(band, untold, notes) for band in bands if _is_shown(band, choice)], choice),
         start=start,
         end=end,
+        has_top_axis=True,
         began=began,
-        times=sum(times.values(), TimeInState()) if has_breakers else None,
-        more=[times_table(times, "Breaker")] if has_breakers else [],
+        **_times_of(fleet, choice),
     )
+
+
+def _times_of(fleet: Fleet, choice: Choice) -> dict[str, Any]:
+    """How long breakers were in each state, where they are drawn."""
+    if not choice.has_band("breakers") and not choice.pinned("breakers"):
+        return {}
+    times = fleet_times(fleet)
+    return {"times": sum(times.values(), TimeInState()), "more": [times_table(times, "Breaker")]}
+
+
+def _matching(questions: Sequence[Question], choice: Choice) -> list[Question]:
+    return [one for one in questions if choice.match.casefold() in f"{one.name} {one.what}".casefold()]
 
 
 def _told(band: Band, untold: Mapping[str, str], notes: Mapping[str, str]) -> Band:

@@ -62,7 +62,7 @@ def questions_band(questions: Sequence[Question], *, start: datetime, end: datet
     return Band(
         key="escalations",
         title=TITLE if len(drawn) == len(questions) else shown,
-        lanes=tuple(Lane(name=one.name, value=_value(one, end)) for one in drawn),
+        lanes=tuple(Lane(name=one.name, value=_value(one, end), href=one.href) for one in drawn),
         traces=tuple(trace for kind in _MARKERS for trace in _bars(kind, drawn, start, end)),
         table=_table(questions, end),
         caption=_caption(questions),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
@@ -260,11 +260,24 @@ def fleet_times(fleet: Fleet) -> dict[str, TimeInState]:
     return {name: time_in_state(segments, end=fleet.end) for name, segments in fleet.items()}
 
 
-def breakers_band(fleet: Fleet) -> Band:
+PageOf = Callable[[str], str]
+"""The address of the page about a breaker."""
+
+
+def no_page(breaker: str) -> str:
+    """For a figure that stands alone."""
+    del breaker
+    return ""
+
+
+def breakers_band(fleet: Fleet, page_of: PageOf = no_page) -> Band:
     """One lane per breaker: what most of the fleet was in. What stands at its right is exact, whatever is drawn."""
     drawn = in_bins(fleet)
     rows = [
-        (Lane(name=name, value=standing(segments)), majority_bars(name, drawn[name], fleet.end))
+        (
+            Lane(name=name, value=standing(segments), href=page_of(name)),
+            majority_bars(name, drawn[name], fleet.end),
+        )
         for name, segments in fleet.items()
     ]
     return state_band(

@@ -13,7 +13,7 @@ from typing import Any
 from django.utils import timezone
 
 from events.drawing import tick_moments
-from events.timelines.charts import AT, to_ms
+from events.timelines.charts import AT, beside, to_ms
 from events.wording import clock_text
 
 _STEP = timedelta(hours=12)
@@ -53,7 +53,11 @@ def _labelled(figure: dict[str, Any], start: datetime, end: datetime) -> dict[st
         "tickvals": [to_ms(at) for at, _ in found],
         "ticktext": [words for _, words in found],
     }
-    changed = {"xaxis": layout["xaxis"] | axis, "hovermode": "closest", "meta": {"is_clock_changed": True}}
+    changed = {
+        "xaxis": layout["xaxis"] | axis,
+        "hovermode": "closest",
+        "meta": layout["meta"] | {"is_clock_changed": True},
+    }
     return {"data": [_with_words(trace, end) for trace in figure["data"]], "layout": layout | changed}
 
 
@@ -87,8 +91,10 @@ def on_clock(figure: dict[str, Any], ahead: timedelta) -> dict[str, Any]:
         for note in layout.get("annotations", ())
     ]
     ticks = {"tickvals": _each(axis["tickvals"], ahead_ms)} if "tickvals" in axis else {}
+    below = {**axis, **ticks, "range": [_later(text, ahead) for text in axis["range"]]}
     moved = {
-        "xaxis": {**axis, **ticks, "range": [_later(text, ahead) for text in axis["range"]]},
+        "xaxis": below,
+        **({"xaxis2": beside(below)} if "xaxis2" in layout else {}),
         "annotations": notes,
         "meta": {**layout.get("meta", {}), "ahead_ms": ahead_ms},
     }

@@ -73,10 +73,12 @@
     shade.setAttribute("aria-hidden", "true");
     Object.assign(shade.style, { left: `${host.offsetLeft}px`, top: `${host.offsetTop}px`, width: `${host.clientWidth}px`, height: `${host.clientHeight}px` });
     const line = element("i", "", shade);
-    line.style.left = `${l + ((ms - from) / (to - from)) * width}px`;
+    const x = l + ((ms - from) / (to - from)) * width;
+    line.style.left = `${x}px`;
     if (host.clientWidth < NARROW_PX) return;
     const head = element("b", "", shade);
     head.textContent = clock(ms);
+    head.style.left = `${x}px`;
     for (const { top, words } of placed(values, heights(host, host.clientHeight))) {
       const value = element("span", "", shade);
       value.textContent = words;

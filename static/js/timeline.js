@@ -81,13 +81,38 @@
       const text = one.name === "label" && one.text.length > 19 ? `${one.text.slice(0, 18)}…` : one.text;
       return { ...one, text, xshift: -NARROW.l };
     });
-    return { ...layout, width, annotations, margin: { ...layout.margin, ...NARROW }, xaxis: { ...layout.xaxis, nticks: 4 } };
+    const few = ["xaxis", "xaxis2"].filter((axis) => layout[axis]).map((axis) => [axis, { ...layout[axis], nticks: 4 }]);
+    return { ...layout, width, annotations, margin: { ...layout.margin, ...NARROW }, ...Object.fromEntries(few) };
   }
 
-  // Beside the marks of people's acts there is no room for words there; the popover and the table have them.
-  function unworded(data, width) {
-    if (width >= NARROW_PX) return data;
-    return data.map((one) => (one.mode === "markers+text" ? { ...one, mode: "markers" } : one));
+  const NOTHING = { type: "scatter", mode: "markers", x: [null], y: [null], xaxis: "x2", yaxis: "y", hoverinfo: "skip" };
+
+  // Plotly draws an axis only where something lies on it. Where it is narrow there is no room for words beside the marks
+  // of people's acts; the popover and the table have them.
+  function drawable(data, { xaxis2: above }, width) {
+    const whole = above ? [...data, NOTHING] : data;
+    if (width >= NARROW_PX) return whole;
+    return whole.map((one) => (one.mode === "markers+text" ? { ...one, mode: "markers" } : one));
+  }
+
+  // Labels that lead to a page lie as links over those that are drawn, so that the keyboard finds them, too.
+  function lead(host, layout) {
+    const { l, t, b } = layout.margin;
+    const held = host.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    host.querySelector(".leads")?.remove();
+    const place = Object.assign(document.createElement("div"), { className: "leads" });
+    for (const [axis, pages] of Object.entries(layout.meta?.leads ?? {})) {
+      const { domain, categoryarray: names } = layout[axis.replace("y", "yaxis")];
+      names.forEach((name, at) => {
+        if (!pages[name]) return;
+        const link = Object.assign(document.createElement("a"), { href: pages[name], textContent: name });
+        const down = 1 - domain[1] + ((domain[1] - domain[0]) * (at + 0.5)) / names.length;
+        Object.assign(link.style, { top: `${t + down * (layout.height - t - b)}px`, maxWidth: `${l - 8}px` });
+        place.append(link);
+      });
+    }
+    if (place.childElementCount) host.append(place);
+    if (held) [...place.children].find((link) => link.getAttribute("href") === held)?.focus({ preventScroll: true });
   }
 
   // -- where the reader's clock changes, each label says what it showed at that moment ---------------------------------
@@ -95,20 +120,29 @@
 
   const aheadOf = (ms) => Date.parse(`${new Intl.DateTimeFormat("sv-SE", { timeZone: ops.zone, dateStyle: "short", timeStyle: "medium" }).format(ms).replace(" ", "T")}Z`) - Math.floor(ms / 1000) * 1000;
 
+  // The axes of time, below and, in a tall figure, above, show the same.
+  function both(layout, said) {
+    const axes = ["xaxis", "xaxis2"].filter((axis) => layout[axis]);
+    return Object.fromEntries(axes.flatMap((axis) => Object.entries(said).map(([name, value]) => [`${axis}.${name}`, value])));
+  }
+
+  const ticked = (layout, tickvals, ticktext) => both(layout, { tickmode: "array", tickvals, ticktext });
+  const ranged = (layout, range) => both(layout, { range: [...range] });
+
   // The axis is `aheadMs` ahead of true time all along; ticks are round on the clock of their own moment.
-  function ticksIn([from, to], aheadMs) {
+  function ticksIn(layout, [from, to], aheadMs) {
     const step = STEPS_MS.find((one) => (to - from) / one <= 8) ?? STEPS_MS.at(-1);
-    const ticks = { "xaxis.tickmode": "array", "xaxis.tickvals": [], "xaxis.ticktext": [] };
+    const [vals, words] = [[], []];
     for (let at = Math.ceil(from / step) * step - step; at <= to; at += step) {
       const late = (((aheadMs - aheadOf(at - aheadMs) + step / 2) % step) + step) % step - step / 2;
       const place = at + late; // the least way to what is round on the clock of then; an hour left out has no such moment
       const isRound = (place - aheadMs + aheadOf(place - aheadMs)) % step === 0;
-      if (place < from || place > to || !isRound || ticks["xaxis.tickvals"].at(-1) === place) continue;
+      if (place < from || place > to || !isRound || vals.at(-1) === place) continue;
       const text = ops.clock(place - aheadMs);
-      ticks["xaxis.tickvals"].push(place);
-      ticks["xaxis.ticktext"].push(step < 86_400_000 ? text.slice(0, 5) : ops.day(place - aheadMs).slice(5));
+      vals.push(place);
+      words.push(step < 86_400_000 ? text.slice(0, 5) : ops.day(place - aheadMs).slice(5));
     }
-    return ticks;
+    return ticked(layout, vals, words);
   }
 
   // What the inks of stacked bars stand for, where the page has a place for it.
@@ -206,18 +240,20 @@
       const width = this.host.clientWidth;
       const { data, layout } = resolved(this.answer.figure, tokens());
       // The window moves on with every refresh, so plotly alone would take the reader's zoom for outdated.
-      if (this.isZoomed) layout.xaxis.range = [...this.host.layout.xaxis.range];
+      if (this.isZoomed) for (const axis of [layout.xaxis, layout.xaxis2]) if (axis) axis.range = [...this.host.layout.xaxis.range];
       const isFirst = !this.isDrawn();
       if (isFirst) {
         // From here on it is plotly's, and so is what is said of it: no refresh may morph them.
         const said = document.querySelectorAll(`[data-caption="${this.host.id}"], [data-times="${this.host.id}"]`);
         for (const one of [this.host, ...said]) one.dataset.keep = "";
-        this.host.replaceChildren();
       }
-      await library.react(this.host, unworded(data, width), fitted(layout, width), CONFIG);
+      const shown = fitted(layout, width);
+      lead(this.host, shown);
+      if (isFirst) this.host.querySelector("[data-still]")?.remove();
+      await library.react(this.host, drawable(data, layout, width), shown, CONFIG);
       if (isFirst) this.listen();
       if (this.isZoomed) await this.relabel();
-      this.host.setAttribute("aria-hidden", "true"); // the caption and the table say the same
+      this.host.querySelector(".plot-container").setAttribute("aria-hidden", "true"); // the caption and the table say the same
       this.host.dispatchEvent(new CustomEvent("ops:drawn", { bubbles: true }));
     }
 
@@ -245,13 +281,13 @@
     // Plotly makes its own ticks for a zoom, except where they have to be words.
     async relabel() {
       const { is_clock_changed: isClockChanged, ahead_ms: aheadMs } = this.host.layout.meta;
-      if (isClockChanged) await (await load()).relayout(this.host, ticksIn(this.range(), aheadMs));
+      if (isClockChanged) await (await load()).relayout(this.host, ticksIn(this.host.layout, this.range(), aheadMs));
     }
 
     async zoomOut() {
       const library = await load();
       const { range, tickvals, ticktext } = this.answer.figure.layout.xaxis;
-      await library.relayout(this.host, { "xaxis.range": [...range], ...(tickvals && { "xaxis.tickvals": tickvals, "xaxis.ticktext": ticktext }) });
+      await library.relayout(this.host, { ...ranged(this.host.layout, range), ...(tickvals && ticked(this.host.layout, tickvals, ticktext)) });
       this.isZoomed = false;
       this.showReset();
       this.tellZoom();
@@ -283,7 +319,7 @@
       if (length >= last - first) return this.zoomOut();
       const start = Math.min(Math.max(from, first), last - length);
       const range = [start, start + length].map((ms) => new Date(ms).toISOString().replace("T", " ").replace("Z", ""));
-      await (await load()).relayout(this.host, { "xaxis.range": range });
+      await (await load()).relayout(this.host, ranged(this.host.layout, range));
     }
 
     // Every change that is drawn, in the order of time: where a state followed on another, and what somebody did.

@@ -130,7 +130,7 @@ def test_a_drag_over_the_counts_of_causes_is_their_new_range(visit: Visit) -> No
 def test_one_moment_is_read_across_all_lanes_by_pointer_and_by_keys(visit: Visit) -> None:
     page = visit("/timelines?range=15m")
     drawn(page)
-    expect(page.locator("#figure")).to_have_attribute("aria-hidden", "true")
+    expect(page.locator("#figure .plot-container")).to_have_attribute("aria-hidden", "true")
     box = page.locator("#figure .nsewdrag").first.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] - 3, box["y"] + 10)
@@ -314,6 +314,20 @@ def test_the_figure_is_there_before_plotly_and_without_it(visit: Visit) -> None:
     assert after is not None
     assert abs(before["height"] - after["height"]) < 2, "nothing below it moves when plotly takes over"
     expect(page.locator("[data-still]")).to_have_count(0)
+
+
+def test_the_label_of_a_lane_is_a_link_that_keeps_the_focus_when_plotly_takes_over(visit: Visit) -> None:
+    page = visit("/timelines?range=15m")
+    lead = page.locator("#figure").get_by_role("link", name="search_web", exact=True)
+    lead.focus()
+    drawn(page)
+    expect(page.locator("#figure .leads")).to_have_count(1)
+    expect(lead).to_be_focused()
+    page.get_by_role("button", name="Zoom in").click()
+    both = "['xaxis', 'xaxis2'].map((axis) => String(document.getElementById('figure').layout[axis].range))"
+    page.wait_for_function(f"new Set({both}).size === 1")
+    lead.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("search_web")
 
 
 def test_where_plotly_cannot_be_had_the_drawing_stays_and_lives(visit: Visit, stage: Stage) -> None:

@@ -222,6 +222,15 @@ def test_of_several_those_that_ended_meanwhile_hold_nobody_back() -> None:
 
 
 @pytest.mark.usefixtures("now")
+def test_where_nothing_is_to_be_aborted_the_form_asks_for_nothing() -> None:
+    going("over")
+    ended("over", RunStatus.SUCCEEDED, at=1)
+    page = signed_in(Role.OPERATOR).get("/runs/over/abort").content.decode()
+    assert "It has ended: there is nothing to abort." in page
+    assert 'name="reason"' not in page
+    assert '<button class="button" data-kind="primary">' not in page
+
+
 def test_many_are_typed() -> None:
     names = [f"run-{number}" for number in range(51)]
     going(*names)

@@ -12,11 +12,15 @@ import pytest
 from events.capacity.detection import look
 from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
+from events.failures.rows import Sample, Seen
+from events.moments import to_us
+from events.window import Window
 from recovery_ops.control.roles import Role
+from recovery_ops.control.views.brushing import counts_of
 from recovery_ops.rules.facts import Exhausted, RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus, StopReason
 from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
-from tests.events.seeding import NOW, Story, failed, heartbeat
+from tests.events.seeding import NOW, Story, ago, failed, heartbeat
 from tests.events.test_capacity import storm
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
@@ -207,6 +211,14 @@ def test_failures_over_time_are_bars_and_rows_that_lead_to_their_range() -> None
     for href, count in rows:
         told = text_of(signed_in().get(f"/failures{unescape(href)}"))
         assert f"{count} failed attempt" in told, "the range of a bar holds what the bar shows"
+
+
+def test_a_failure_that_was_told_before_anybody_was_known_to_be_there_is_drawn_where_it_was() -> None:
+    """Old facts may come late; the list has them, and the drawing says no other thing."""
+    window = Window(start=ago(3600), end=NOW, began=ago(60))
+    early = Seen(fact_id=1, at_us=to_us(ago(1800)), fingerprint="f00d", run="", values={})
+    counts = counts_of(Sample(seen=[early], is_cut=False, since=window.start), window, 4)
+    assert counts == [None, None, 1, 0]
 
 
 def test_bars_show_what_is_chosen_and_nothing_where_nobody_was() -> None:

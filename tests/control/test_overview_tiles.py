@@ -7,11 +7,13 @@ import re
 import pytest
 from django.test import Client
 
+from events.capacity.detection import look
 from events.queries.trends import Ranges, trend_of_moments
 from recovery_ops.control.models import FailureCase, NotifyLook, SeenFailure
 from recovery_ops.rules.words import Category, State
 from tests.control.visiting import signed_in
-from tests.events.seeding import Story, ago, counted, failed, heartbeat, moved
+from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
+from tests.events.test_capacity import storm
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -29,6 +31,16 @@ def tiles(client: Client, path: str = "/?range=1h") -> dict[str, tuple[str, str]
 
 def fleet() -> Story:
     return Story().tell(heartbeat(), at=7300).tell(heartbeat(runs_in_flight=2), counted(13), at=5)
+
+
+def test_an_outage_stands_above_the_breaker_that_tries_whether_it_is_over() -> None:
+    storm(Story(), since=200, until=1).store()
+    story = fleet().tell(moved(State.OPEN), at=100).tell(moved(State.OPEN, breaker="crm"), at=90)
+    story.tell(moved(State.HALF_OPEN, before=State.OPEN, breaker="crm"), at=20).store()
+    look("dev", NOW)
+    page = signed_in().get("/").content.decode()
+    places = [page.index(words) for words in (">search_web is open on", "is overloaded</a>", ">crm is half_open on")]
+    assert places == sorted(places)
 
 
 def test_each_figure_has_what_came_of_it_and_a_link_to_what_it_counts() -> None:

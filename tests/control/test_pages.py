@@ -283,7 +283,7 @@ def test_the_server_draws_what_a_breaker_was_in_and_says_it_as_the_figure_does()
     page = client.get("/breakers/search_web?range=1h").content.decode()
     figure = client.get("/breakers/search_web/figure?range=1h").json()
     panel = page.partition('id="states"')[2].partition("</section>")[0]
-    lanes = [unescape(name) for name in re.findall(r'<div class="lane"><span>([^<]+)</span>', panel)]
+    lanes = [unescape(name) for name in re.findall(r'<div class="lane"><span aria-hidden="true">([^<]+)</span>', panel)]
     drawn = {name for trace in figure["figure"]["data"] for name in trace.get("y", ())}
     assert {plain(name) for name in lanes} == drawn
     assert lanes[:2] == ["Desired", "Observed, majority"]

@@ -80,6 +80,19 @@ def test_the_band_is_as_long_as_the_outage_and_the_list_says_the_same() -> None:
     assert f"CE-{number} helios / large</text>" in page
 
 
+def test_by_operation_the_outage_has_a_lane_that_leads_to_it_and_lies_behind_each_other_lane() -> None:
+    number = outage()
+    ran(since=500, until=100)
+    first, *others = ladder.by_operation(known(), NOW).rows
+    assert (first.label, first.value, first.href) == (f"CE-{number} helios / large", "over", f"/capacity/{number}")
+    for row in (first, *others):
+        [band] = ET.fromstring(row.drawing).findall(".//rect[@class='h4']" if row is first else "g/rect")
+        assert (band.attrib["x"], band.attrib["width"]) == ("25%", "25%")
+    page = signed_in(Role.VIEWER).get("/runs/mine?tab=timeline").content.decode()
+    assert f'<a href="/capacity/{number}">CE-{number} helios / large</a>' in page
+    assert "a backend that it called was short of capacity" in page
+
+
 def test_an_outage_that_was_there_before_begins_with_the_run() -> None:
     outage()
     ran(since=350, until=320)

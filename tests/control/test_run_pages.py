@@ -90,7 +90,7 @@ def test_the_ladder_is_drawn_and_read_as_a_list() -> None:
     steps = re.findall(r'<li data-key="step-.*?</li>', page, flags=re.S)
     assert len(steps) == 4
     assert "+10 s" in steps[1]
-    assert "0.41 USD" in page
+    assert "$0.41" in page
 
 
 def test_a_run_leads_to_those_beside_it_in_the_list_it_was_opened_from() -> None:

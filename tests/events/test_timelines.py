@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from events.majority import majority
 from events.rows import Bins, CapacityBins, DegradationRow, Lanes, Segment, Transition
+from events.stills import still_of
 from events.timelines import (
     Bar,
     Chart,
@@ -465,3 +466,25 @@ def test_the_most_bars_we_draw_travel_in_fifty_kilobytes() -> None:
     chart = day_of(49)
     assert len(drawn(chart)) == 2000
     assert len(gzip.compress(json.dumps(chart.figure, separators=(",", ":")).encode())) <= 50_000
+
+
+def test_the_hours_stand_at_both_ends_of_a_tall_figure_and_move_together() -> None:
+    layout = everything().figure["layout"]
+    assert layout["xaxis2"]["range"] == layout["xaxis"]["range"]
+    assert (layout["xaxis2"]["side"], layout["xaxis2"]["matches"]) == ("top", "x")
+    assert [note["text"] for note in layout["annotations"] if note["name"] == "zone"] == ["UTC"]
+    assert still_of(everything()).zone == "UTC"
+    assert "xaxis2" not in CHARTS["breakers"].figure["layout"], "a small one has them once"
+
+
+def test_the_label_of_a_breaker_leads_to_its_page() -> None:
+    chart = timeline(
+        ALL_STATES,
+        capacity=capacity(),
+        failures=bins({}),
+        rejections=bins({}),
+        degradations=[],
+        page_of=lambda name: f"/breakers/{name}",
+    )
+    assert chart.figure["layout"]["meta"]["leads"]["y2"]["search_web"] == "/breakers/search_web"
+    assert {row.label: row.href for row in still_of(chart).rows}["search_web"] == "/breakers/search_web"

@@ -86,6 +86,12 @@ class Row:
         return status_of(self.agent)
 
     @property
+    def held_back(self) -> int:
+        """How many of its own ceilings hold back what it applied; `obeys` names the first of them."""
+        is_applied = self.apply is ApplyStatus.APPLIED and self.agent.retired_at is None
+        return len(self.agent.clamped) if is_applied else 0
+
+    @property
     def mark(self) -> str:
         """The mark of its standing."""
         return _MARKS[self.apply]

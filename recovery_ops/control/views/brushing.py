@@ -61,14 +61,17 @@ def histogram_of(request: HttpRequest, sample: Sample, window: Window) -> Histog
 
 
 def counts_of(sample: Sample, window: Window, number: int) -> list[int | None]:
-    """Failures in each of so many equal parts of the window; None where they were not read, or nobody was there."""
+    """Failures in each of so many equal parts of the window; None where they were not read, or nobody was there.
+
+    Who told of a failure before anybody was known to be there sent old facts: what was told is known.
+    """
     start_us, length_us = to_us(window.start), max(1, to_us(window.end) - to_us(window.start))
     counts = [0] * number
     for one in sample.seen:
         counts[max(0, min(number - 1, (one.at_us - start_us) * number // length_us))] += 1
     known_from = max(sample.since, window.began or window.start)
     unknown = max(0, min(number, (to_us(known_from) - start_us) * number // length_us))
-    return [None] * unknown + list(counts[unknown:])
+    return [count if count or place >= unknown else None for place, count in enumerate(counts)]
 
 
 def _href(request: HttpRequest, start: datetime, end: datetime) -> str:

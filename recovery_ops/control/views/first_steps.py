@@ -66,13 +66,14 @@ def steps_of(due: Sequence[Due], *, is_connected: bool) -> list[Step]:
 
 
 def still_to_do(due: Sequence[Due]) -> Mapping[str, object]:
-    """The steps of an environment in which agents report, for the overview; nothing once all are taken."""
+    """What is left to do in an environment in which agents report, for the overview; nothing once all are taken."""
     steps = steps_of(due, is_connected=True)
-    return {} if all(step.is_done for step in steps) else _told(steps)
+    left = [step for step in steps if not step.is_done]
+    return {**_told(steps), "steps": left} if left else {}
 
 
 def _told(steps: Sequence[Step]) -> Mapping[str, object]:
-    return {"steps": steps, "steps_done": sum(step.is_done for step in steps)}
+    return {"steps": steps, "steps_done": sum(step.is_done for step in steps), "steps_all": len(steps)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

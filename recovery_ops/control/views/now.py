@@ -76,6 +76,9 @@ def items_now(
     held = {one.scope.operation: one for one in standing.overrides if one.mode is State.FORCED_OPEN}
     named = {name for row in outages for name in row.names}
     breached = [row for row in escalations if row.is_breached]
+    blocking: dict[bool, list[Item]] = {False: [], True: []}
+    for row in numbers.breakers_blocking:
+        blocking[row.worst is State.HALF_OPEN].append(_blocking(row, held.get(row.name)))
     found = [
         *map(_escalation, breached[:_MOST_LATE]),
         *map(_held_act, standing.held_acts),
@@ -83,10 +86,11 @@ def items_now(
         *map(_late, late[:_MOST_ACTS]),
         *_incomplete(standing.applying(numbers.fleet, standing.revision)),
         *_refusing(numbers.fleet),
-        *(_blocking(row, held.get(row.name)) for row in numbers.breakers_blocking),
+        *blocking[False],
         *_halted(standing),
         *map(_outage, outages),
         *(_capacity(one) for one in numbers.capacity if one.name not in named),
+        *blocking[True],
         *_stuck(numbers, standing),
         *_back(of_kind(due, REGRESSED)),
         *_new(new_lately(due, standing.now)),

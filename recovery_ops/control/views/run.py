@@ -306,8 +306,8 @@ def _facts(story: RunStory, standing: Standing, now: datetime) -> Iterator[tuple
         yield "Turns", f"{numbers['turns']:,.0f}"
     if "input_tokens" in numbers or "output_tokens" in numbers:
         yield "Tokens", f"{numbers.get('input_tokens', 0):,.0f} in, {numbers.get('output_tokens', 0):,.0f} out"
-    if "cost_usd" in numbers:
-        yield "Cost", f"{numbers['cost_usd']:,.2f} USD"
+    if cost := dollars(numbers.get("cost_usd")):
+        yield "Cost", cost
     if story.policy:
         yield "Policy", story.policy
 

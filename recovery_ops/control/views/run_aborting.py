@@ -57,8 +57,10 @@ class _Aborting(ChosenRuns[RunsForm]):
 
     @property
     def hint(self) -> str:
-        is_over = all(one.ended is not None for one in self.stories)
-        return "It has ended: there is nothing to abort." if is_over and len(self.stories) == 1 else ""
+        if any(one.ended is None for one in self.stories):
+            return ""
+        have = "It has" if len(self.stories) == 1 else "All of them have"
+        return f"{have} ended: there is nothing to abort."
 
     def more(self) -> Mapping[str, Any]:
         reporting = reporting_in(self.environment, self.stories, self.now)
@@ -68,6 +70,7 @@ class _Aborting(ChosenRuns[RunsForm]):
         return {
             "lines": lines[:_NAMED],
             "others": len(lines) - _NAMED,
+            "is_over": not going,
             "impact": [
                 (f"{count_text(len(going), 'run').split()[-1]} under way", len(going)),
                 (count_text(len(instances), "instance").split()[-1], len(instances)),
