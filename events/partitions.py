@@ -195,6 +195,15 @@ def facts_at(moments: Mapping[int, int]) -> QuerySet[Fact]:
     return Fact.objects.filter(pk__in=list(moments), at_us__gte=min(times, default=0), at_us__lte=max(times, default=0))
 
 
+def newest_number() -> int:
+    """The number of the newest fact; on PostgreSQL of one that may be being stored. One query."""
+    if not is_partitioned():
+        return Fact.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT last_value FROM events_fact_number")
+        return int(cursor.fetchone()[0])
+
+
 def forget_ids(before_us: int, step_rows: int, may_go_on: Callable[[], bool]) -> None:
     """Forget which facts there were before this moment, in steps; resent after that, they are new."""
     count = step_rows

@@ -15,11 +15,14 @@ from events.cardinality import give_way
 from events.models import Agent
 from events.recoveries.summing import sum_days
 from events.retention import sweep_facts
+from events.runs.days import note_days
 
 logger = logging.getLogger(__name__)
 
 SWEEP_S = 60.0
 """A sweep ends after this long and leaves the rest to the next one."""
+NOTES_S = 30.0
+"""Likewise of noting the days of runs."""
 PAUSE_S = 0.03
 """Between steps the lock is free for so long. SQLite's waiters do not queue: at first they nap for up to 25 ms before
 they look again, later for longer, and in a shorter pause they would hardly ever get it."""
@@ -66,6 +69,18 @@ def sum_recoveries() -> int:
     """Sum up what became of the runs of the last days; return how many days. Meant to run every minute or two."""
     now = timezone.now()
     return sum(sum_days(environment, now) for environment in _environments())
+
+
+@shared_task(name="events.tasks.note_days_of_runs")
+def note_days_of_runs() -> None:
+    """Note of which days runs have facts, where these lie in days. Meant to run every few minutes."""
+    end_at = time.monotonic() + NOTES_S
+
+    def may_go_on() -> bool:
+        time.sleep(PAUSE_S)
+        return time.monotonic() < end_at
+
+    note_days(timezone.now(), may_go_on=may_go_on)
 
 
 def _environments() -> list[str]:

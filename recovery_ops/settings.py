@@ -375,6 +375,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 300.0,
         "options": {"expires": 300.0},
     },
+    "note days of runs": {"task": "events.tasks.note_days_of_runs", "schedule": 600.0, "options": {"expires": 600.0}},
     "sum recoveries": {"task": "events.tasks.sum_recoveries", "schedule": 60.0, "options": {"expires": 60.0}},
 }
 if DEAD_MAN_URL:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db import connection
 from django.db.models import Count, Max, Q, TextField
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast
@@ -22,7 +21,7 @@ from events.models import Fact
 from events.moments import from_us, to_us
 from events.queries.sums import FAILED
 from events.runs.asking import LASTS_US
-from events.runs.stored import IS_INDEXED
+from events.runs.stored import facts_among
 from recovery_ops.rules.facts import CallsCounted, FailureClassified, RunFinished
 from recovery_ops.rules.words import RunStatus
 from recovery_ops.wire import names
@@ -97,8 +96,8 @@ def causes_met(environment: str, ends: Iterable[RunEnd], *, grouping: Grouping =
     named = list(dict.fromkeys(one.run for one in ended))
     since_us = min((to_us(one.at) for one in ended), default=0) - LASTS_US
     for begin in range(0, len(named), _RUNS_AT_ONCE):
-        some = Fact.objects.filter(environment=environment, run__in=named[begin : begin + _RUNS_AT_ONCE], event=FAILED)
-        some = some.filter(at_us__gte=since_us).extra(where=[IS_INDEXED[connection.vendor]])  # noqa: S610  (a constant)
+        some = facts_among(environment, named[begin : begin + _RUNS_AT_ONCE])
+        some = some.filter(event=FAILED, at_us__gte=since_us)
         marked = some.annotate(mark=KeyTextTransform(_FINGERPRINT, "attributes")).order_by()
         for run, *kind in marked.values_list("run", *KINDS).distinct():
             found.setdefault(run, set()).add(cause_of(grouping, *kind))

@@ -7,15 +7,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from django.db import connection
 from django.db.models import Max
 from django.db.models.fields.json import KeyTextTransform
 
 from events.failures.rows import Field, Seen
-from events.models import Fact
 from events.recoveries.summing import ENDED_BADLY, ENDED_WELL
 from events.runs.asking import LASTS_US
-from events.runs.stored import IS_INDEXED
+from events.runs.stored import facts_among
 from recovery_ops.rules.facts import DegradationStarted, Escalated, FallbackActivated, ModelFallback, RunFinished
 from recovery_ops.wire import names
 
@@ -132,7 +130,6 @@ def _ends(environment: str, runs: Sequence[str], since_us: int) -> Iterator[tupl
     events = (_FINISHED, _ASKED, *sorted(_SECOND_BEST))
     for start in range(0, len(runs), _AT_ONCE):
         some = runs[start : start + _AT_ONCE]
-        facts = Fact.objects.filter(environment=environment, run__in=some, at_us__gte=since_us, event__in=events)
-        said = facts.extra(where=[IS_INDEXED[connection.vendor]]).order_by()  # noqa: S610  (a constant)
+        said = facts_among(environment, some).filter(at_us__gte=since_us, event__in=events).order_by()
         kinds = said.annotate(status=KeyTextTransform(_STATUS, "attributes"))
         yield from kinds.values_list("run", "event", "operation", "status").annotate(last=Max("at_us"))

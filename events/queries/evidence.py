@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import orjson
+from django.utils import timezone
 
 from events.models import Fact
-from events.moments import US_PER_S
+from events.moments import US_PER_S, to_us
 from events.queries.readings import MOVED, Attributes, number_or_none, text_of
 from events.queries.sums import FAILED
 from events.queries.transitions import moves_of, transition_of
@@ -20,6 +21,8 @@ from recovery_ops.wire import names
 MOST = 20
 REACH = timedelta(minutes=15)
 """So far back failures are read: a window that counts by time is rarely longer."""
+_LATELY = timedelta(days=8)
+"""Where a move is looked for first: in what the widest range of the pages shows, and the days that are made ahead."""
 _MORE = Attributes(BreakerStateChanged, "wait_s")
 
 
@@ -36,9 +39,13 @@ class Evidence:
 
 
 def evidence_of(environment: str, fact_id: int) -> Evidence | None:
-    """None where this is no move of the environment. Three queries; index `fact_by_breaker`."""
-    found = Fact.objects.filter(pk=fact_id)  # by nothing else, or PostgreSQL takes another index where a day is small
-    stored = found.first()
+    """None where this is no move of the environment. Three queries, four where it is older; index `fact_by_breaker`.
+
+    What the clock says changes how it is found, never what: a number tells no day, and most that are asked for are new.
+    """
+    # By nothing else but days, or PostgreSQL takes another index where a day is small.
+    found = Fact.objects.filter(pk=fact_id)
+    stored = found.filter(at_us__gte=to_us(timezone.now() - _LATELY)).first() or found.first()
     if stored is None or (stored.environment, stored.event) != (environment, MOVED):
         return None
     move = next(moves_of(found.filter(at_us=stored.at_us)))  # only now it is known of which day it is

@@ -10,6 +10,7 @@ from django.db.models.functions import Coalesce
 
 from events.models import BreakerState, Fact
 from events.moments import from_us, to_us
+from events.partitions import newest_number
 from events.queries.breakers import instance_state
 from events.queries.readings import text_of, whole_or_none
 from events.queries.sums import FAILED
@@ -71,12 +72,14 @@ def failures_of(environment: str, agent_id: int, *, now: datetime, limit: int = 
     return [failure_row(fact) for fact in newest[:limit]]
 
 
-def last_events_of(agent_id: int, *, limit: int = 50) -> list[InstanceEvent]:
-    """What it told last among the newest facts of all instances, but for what it tells all the time. Two queries."""
-    last = Fact.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
-    newest = Fact.objects.filter(agent_id=agent_id, id__gt=last - EVENTS_READ)
+def last_events_of(agent_id: int, *, last_seen: datetime, limit: int = 50) -> list[InstanceEvent]:
+    """What it told last, in the day before it was heard last, among the newest facts of all instances, but for what it
+    tells all the time. Two queries.
+    """
+    newest = Fact.objects.filter(agent_id=agent_id, id__gt=newest_number() - EVENTS_READ)
+    lately = newest.filter(at_us__gte=to_us(last_seen - LATELY))
     columns = ("id", "at_us", "event", "severity", "operation", "category", "run", "body")
-    found = newest.exclude(event__in=_ROUTINE).order_by("-id").values_list(*columns)[:limit]
+    found = lately.exclude(event__in=_ROUTINE).order_by("-id").values_list(*columns)[:limit]
     return [InstanceEvent(fact_id, from_us(at_us), *rest) for fact_id, at_us, *rest in found]
 
 

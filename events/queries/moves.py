@@ -13,6 +13,7 @@ from django.db.models.functions import Cast, JSONObject
 
 from events.models import LANE_MINUTES, BreakerState, Fact, InstanceMoves
 from events.moments import MINUTE_S, US_PER_S, Grid, bin_width_s, to_us
+from events.partitions import is_partitioned
 from events.queries.lives import Life
 from events.queries.readings import MOVED, state_or_none
 from events.queries.sums import widest
@@ -141,14 +142,16 @@ def _before(reading: Reading, left: Mapping[Pair, Left], *, wants_causes: bool) 
         else:
             found[pair] = Point(life.born_us, State.CLOSED)
             asked.append(row.id)  # it moved after the window: the state that is kept is not the window's
-    for earlier in _newest_before(reading, asked):
-        pair, point = (earlier.agent_id, earlier.breaker), _point(earlier)
+    newest = _newest_before_of_days if is_partitioned() else _newest_before
+    for pair, point in newest(reading, asked, wants_causes=wants_causes):
         if pair not in left or point.state is found[pair].state:  # else a move between the two was lost
             found[pair] = point
     return found
 
 
-def _newest_before(reading: Reading, ids: list[int]) -> Iterator[Move]:
+def _newest_before(
+    reading: Reading, ids: list[int], *, wants_causes: bool, since_us: int | None = None
+) -> Iterator[tuple[Pair, Point]]:
     """The last move before the window of each of these pairs; index `fact_by_breaker`, walked backwards. One query.
 
     The fact comes whole out of where it is found: to look for it by its number, PostgreSQL would go through every day.
@@ -160,13 +163,63 @@ def _newest_before(reading: Reading, ids: list[int]) -> Iterator[Move]:
         agent_id=OuterRef("agent_id"),
         at_us__lt=to_us(reading.start),
     )
+    if since_us is not None:
+        earlier = earlier.filter(at_us__gte=since_us)
     whole = JSONObject(id="id", at_us="at_us", state="state", written=Cast("attributes", TextField()))
     newest = earlier.order_by("-at_us", "-sequence_number").annotate(whole=whole).values("whole")[:1]
     rows = BreakerState.objects.filter(id__in=ids).annotate(newest=Subquery(newest))
     columns = ("agent_id", "agent__service", "agent__instance", "breaker", "newest")
     for agent_id, service, instance, breaker, found in rows.values_list(*columns):
         if found is not None:
-            yield Move(agent_id=agent_id, service=service, instance=instance, breaker=breaker, **found)
+            move = Move(agent_id=agent_id, service=service, instance=instance, breaker=breaker, **found)
+            yield (agent_id, breaker), _point(move)
+
+
+def _newest_before_of_days(reading: Reading, ids: list[int], *, wants_causes: bool) -> Iterator[tuple[Pair, Point]]:
+    """The same where facts lie in days: when each pair moved last, the sums of moves know, but for the part of a span
+    before the window. Up to three queries; index `instance_moves_once`.
+    """
+    if not ids:
+        return
+    span_us = max(LANE_MINUTES) * MINUTE_S * US_PER_S
+    border_us = to_us(reading.start) // span_us * span_us
+    last = _last_before(reading, ids, border_us // span_us)
+    if border_us < to_us(reading.start):
+        for pair, point in _newest_before(reading, ids, wants_causes=wants_causes, since_us=border_us):
+            last.pop(pair, None)
+            yield pair, point
+    if not wants_causes:
+        for pair, one in last.items():
+            yield pair, Point(one >> 3, _STATES[one & 7])
+        return
+    moments = {(*pair, one >> 3) for pair, one in last.items()}
+    moved = Fact.objects.filter(
+        environment=reading.environment,
+        event=MOVED,
+        breaker__in={breaker for _, breaker in last},
+        at_us__in=sorted({at_us for *_, at_us in moments}),
+    )
+    moves = moves_of(moved.order_by("at_us", "sequence_number", "id")) if last else ()
+    newest = {  # the last of one moment stays
+        (move.agent_id, move.breaker): move for move in moves if (move.agent_id, move.breaker, move.at_us) in moments
+    }
+    for pair, move in newest.items():
+        yield pair, _point(move)
+
+
+def _last_before(reading: Reading, ids: list[int], span: int) -> dict[Pair, int]:
+    """The last move of each of these pairs before a span, as `InstanceMoves` has it. One query."""
+    summed = InstanceMoves.objects.filter(
+        environment=reading.environment,
+        breaker=OuterRef("breaker"),
+        minutes=max(LANE_MINUTES),
+        span__lt=span,
+        agent_id=OuterRef("agent_id"),
+    )
+    newest = Subquery(summed.order_by("-span").values("last")[:1])
+    rows = BreakerState.objects.filter(id__in=ids).annotate(last=newest)
+    found = rows.values_list("agent_id", "breaker", "last")
+    return {(agent_id, breaker): last for agent_id, breaker, last in found if last is not None}
 
 
 def _binned(reading: Reading, most: int) -> tuple[int, dict[Pair, list[Point]]] | None:

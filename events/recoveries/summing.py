@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db import connection
 from django.db.models import F, Sum
 
 from events.models import Fact, SpanSum, View
@@ -16,7 +15,7 @@ from events.moments import US_PER_S, to_us
 from events.queries.beginnings import first_sign_of_life
 from events.queries.sums import FAILED
 from events.recoveries.models import RecoveryDay
-from events.runs.stored import IS_INDEXED
+from events.runs.stored import facts_among
 from recovery_ops.rules.facts import Escalated, RunFinished
 from recovery_ops.rules.words import RunStatus
 from recovery_ops.wire import names
@@ -181,8 +180,7 @@ def _number(value: object) -> float | None:
 
 def _met(environment: str, runs: Sequence[str]) -> _Met:
     """One query; index `fact_by_run`."""
-    facts = Fact.objects.filter(environment=environment, run__in=runs, event__in=(FAILED, _ASKED))
-    told = facts.extra(where=[IS_INDEXED[connection.vendor]])  # noqa: S610  (a constant)
+    told = facts_among(environment, runs).filter(event__in=(FAILED, _ASKED))
     causes: dict[str, set[Cause]] = {}
     asked = set()
     for run, event, operation, category in told.values_list("run", "event", "operation", "category").distinct():

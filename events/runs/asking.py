@@ -15,6 +15,7 @@ from events.failures.asking import cause_of
 from events.failures.grouping import AS_SENT, Grouping
 from events.models import Fact
 from events.moments import US_PER_S, to_us
+from events.partitions import is_partitioned
 from events.queries.fleet import fleet
 from events.queries.sums import capacity_name
 from events.runs.going import Reporting
@@ -101,13 +102,15 @@ def count_naming(environment: str, show: Show, start_us: int, end_us: int, *, mo
 
 
 def run_of(environment: str, run: str) -> RunStory | None:
-    """One run; None for one of which nothing is known. Two queries.
+    """One run; None for one of which nothing is known. Two queries, three or four where it is not known by then.
 
     Index: `fact_by_run`. What the clock says changes how it is found, never what.
     """
     lately_us = to_us(timezone.now()) - LASTS_US
-    since_us = 0 if begun_before(environment, [run], lately_us) else lately_us
+    since_us = begun_before(environment, [run], lately_us).get(run, lately_us)
     found = _facts_of(environment, [run], since_us, first=FACTS_OF_ONE + 1, newest=1)[run]
+    if not found and is_partitioned():  # what came late, or is so old that its days are forgotten
+        found = _facts_of(environment, [run], 0, first=FACTS_OF_ONE + 1, newest=1)[run]
     is_cut = len(found) > FACTS_OF_ONE
     # Of a longer one the last is told, too: it is how it ended, if it did.
     return tell(run, [*found[:FACTS_OF_ONE], found[-1]] if is_cut else found, is_cut=is_cut) if found else None
@@ -353,8 +356,12 @@ def stories_of(environment: str, ids: Sequence[str], since_us: int = 0, *, in_wo
 def _parted(environment: str, ids: Sequence[str], since_us: int) -> list[tuple[Sequence[str], int]]:
     """These runs, and since when each is read: those of which there is anything from before that moment whole."""
     # Also a run that says when it began: it may have been entered before, and gone on after days.
-    before = begun_before(environment, ids, since_us) if since_us > 0 else set()
-    return [([run for run in ids if run not in before], since_us), ([run for run in ids if run in before], 0)]
+    before = begun_before(environment, ids, since_us) if since_us > 0 else {}
+    whole_since_us = min(before.values(), default=0)
+    return [
+        ([run for run in ids if run not in before], since_us),
+        ([run for run in ids if run in before], whole_since_us),
+    ]
 
 
 def _facts_of(

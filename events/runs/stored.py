@@ -13,7 +13,9 @@ from django.db.models import QuerySet
 
 from events.models import Fact
 from events.moments import from_us
+from events.partitions import is_partitioned
 from events.queries.readings import category_or_none
+from events.runs.days import begun_by
 from events.runs.rows import RunFact
 from events.runs.story import TOLD
 
@@ -51,27 +53,48 @@ def facts_of(
             yield run, _fact(*columns)
 
 
-def begun_before(environment: str, runs: Sequence[str], us: int) -> set[str]:
-    """Those of these runs of which there is a fact from before a moment. A query for each 2,000; `fact_by_run`."""
-    found: set[str] = set()
-    is_indexed = IS_INDEXED[connection.vendor]
+def begun_before(environment: str, runs: Sequence[str], us: int) -> dict[str, int]:
+    """Those of these runs of which there is a fact from before a moment, and a moment before which none is.
+
+    On PostgreSQL a run that began later in the day of that moment may be among them. A query for each 2,000, two where
+    it is not noted of which days they are; primary key, `fact_by_run`.
+    """
+    found: dict[str, int] = {}
     for begin in range(0, len(runs), _NAMED_AT_ONCE):
         some = list(runs[begin : begin + _NAMED_AT_ONCE])
-        if connection.vendor == "postgresql":
-            earlier = f"SELECT FROM events_fact WHERE environment = %s AND run = r.name AND {is_indexed} AND at_us < %s"
-            statement = f"SELECT r.name FROM unnest(%s::text[]) AS r(name), LATERAL ({earlier} LIMIT 1) o"
-            values: list[Any] = [some, environment, us]
-        else:
-            among = ", ".join(["%s"] * len(some))
-            statement = (
-                f"SELECT DISTINCT run FROM events_fact WHERE environment = %s AND run IN ({among})"
-                f" AND {is_indexed} AND at_us < %s"
-            )
-            values = [environment, *some, us]
-        with connection.cursor() as cursor:
-            cursor.execute(statement, values)
-            found.update(run for (run,) in cursor.fetchall())
+        noted = begun_by(environment, some, us) if is_partitioned() else None
+        found |= dict.fromkeys(_asked_each_day(environment, some, us), 0) if noted is None else noted
     return found
+
+
+def _asked_each_day(environment: str, runs: Sequence[str], us: int) -> list[str]:
+    """Those of these runs of which there is a fact from before a moment."""
+    is_indexed = IS_INDEXED[connection.vendor]
+    if connection.vendor == "postgresql":
+        earlier = f"SELECT FROM events_fact WHERE environment = %s AND run = r.name AND {is_indexed} AND at_us < %s"
+        statement = f"SELECT r.name FROM unnest(%s::text[]) AS r(name), LATERAL ({earlier} LIMIT 1) o"
+        values: list[Any] = [list(runs), environment, us]
+    else:
+        among = ", ".join(["%s"] * len(runs))
+        statement = (
+            f"SELECT DISTINCT run FROM events_fact WHERE environment = %s AND run IN ({among})"
+            f" AND {is_indexed} AND at_us < %s"
+        )
+        values = [environment, *runs, us]
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return [run for (run,) in cursor.fetchall()]
+
+
+def facts_among(environment: str, runs: Sequence[str]) -> QuerySet[Fact]:
+    """All facts of these runs, in no order; `fact_by_run`."""
+    if connection.vendor != "postgresql":
+        found = Fact.objects.filter(environment=environment, run__in=runs)
+        return found.extra(where=[IS_INDEXED[connection.vendor]])  # noqa: S610  (a constant)
+    # Of runs that stand in the statement PostgreSQL would reckon for each how frequent it is, and in each day anew.
+    among = "run = ANY(ARRAY(SELECT unnest(%s::text[])))"
+    found = Fact.objects.filter(environment=environment)
+    return found.extra(where=[IS_INDEXED[connection.vendor], among], params=[list(runs)])  # noqa: S610  (constants)
 
 
 def facts_of_run(environment: str, run: str) -> QuerySet[Fact]:

@@ -187,7 +187,7 @@ def _of_instances(place: Place) -> Iterator[_Asked]:
         yield "breakers of one instance", partial(breakers_in, agent.id, now=now)
         yield "failures of one instance", partial(failures_of, environment, agent.id, now=now)
         yield "revisions of one instance", partial(revisions_of, environment, agent.id, now=now)
-        yield "last events of one instance", partial(last_events_of, agent.id)
+        yield "last events of one instance", partial(last_events_of, agent.id, last_seen=agent.last_seen)
         yield "runs of one instance", partial(runs_of, environment, agent.id, now=now)
         yield "breakers of one instance as they are kept", partial(standing_in, agent.id)
         yield "how one instance stood", partial(instance_over_time, agent, start=now - _ROLLOUT, end=now)

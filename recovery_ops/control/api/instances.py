@@ -66,7 +66,7 @@ class Instance(Api):
                     "run": one.run,
                     "body": one.body,
                 }
-                for one in last_events_of(agent.id)
+                for one in last_events_of(agent.id, last_seen=agent.last_seen)
             ],
         }
         return Response({"environment": here} | told)

@@ -64,7 +64,7 @@ def agent_settings(request: HttpRequest, *, environment: str) -> HttpResponse:
         "failures": failures_of(environment, agent.id, now=now),
         "revisions": revisions,
         "figure": states_figure(agent, window, now),
-        "events": last_events_of(agent.id),
+        "events": last_events_of(agent.id, last_seen=agent.last_seen),
         "events_read": EVENTS_READ,
         "silence_s": settings.UNREACHABLE_AFTER_S,
         "window": window,
