@@ -138,9 +138,9 @@ def runs(
     (else the end of the range).
 
     `most` are on a page (else `PAGE`), and whichever was named in the same microsecond as the last of them; of `read`
-    facts. Not `in_words`, they are told in brief (`InBrief`). `besides` are left out. `operation` and `breaker` are those of a failure, `fingerprint` the
-    name of its cause, which `grouping` says of each; with `struck` the failure is one of those that an outage of these
-    parts is made of. Indexes: `fact_by_event`, `fact_by_run`.
+    facts. Not `in_words`, they are told in brief (`InBrief`). `besides` are left out. `operation` and `breaker` are
+    those of a failure, `fingerprint` the name of its cause, which `grouping` says of each; with `struck` the
+    failure is one of those that an outage of these parts is made of. Indexes: `fact_by_event`, `fact_by_run`.
     """
     wanted = _Wanted.asked(show, operation, breaker, fingerprint, grouping, struck, narrow)
     until_us = min(to_us(end), before_us) if before_us is not None else to_us(end)
