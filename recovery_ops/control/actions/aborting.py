@@ -144,9 +144,7 @@ def story_to_end(environment: str, run: str) -> RunStory:
     return story
 
 
-def _attempt(
-    verb: str, asked: Asked, about: str, is_told_by: Callable[[AuditEntry], bool] | None = None
-) -> Attempt:
+def _attempt(verb: str, asked: Asked, about: str, is_told_by: Callable[[AuditEntry], bool] | None = None) -> Attempt:
     return Attempt.of(verb, "abort", Scope(), asked, about=about[:NAME_CHARS], is_told_by=is_told_by)
 
 
