@@ -30,6 +30,7 @@ KINDS = {
     NDJSON: "application/x-ndjson",
 }
 """The kinds of files of rows, each with its type."""
+MARKDOWN_TYPE = "text/markdown; charset=utf-8"
 _BEGINS_A_FORMULA = (
     "=",
     "+",
@@ -125,12 +126,17 @@ class _Written:
 def markdown_answer(
     request: HttpRequest, name: str, title: str, lines: Iterable[str], tables: Iterable[Table]
 ) -> HttpResponse:
+    """A page as a Markdown file."""
+    return _file(markdown_of(title, lines, tables, address=address_of(request)), f"{name}.md", MARKDOWN_TYPE)
+
+
+def markdown_of(title: str, lines: Iterable[str], tables: Iterable[Table], *, address: str) -> str:
     """A page as Markdown: its title, its sentences, its tables, and where it can be seen."""
-    parts = [f"# {_escaped(title)}", *(f"- {_escaped(line)}" for line in lines), "", f"<{address_of(request)}>", ""]
+    parts = [f"# {_escaped(title)}", *(f"- {_escaped(line)}" for line in lines), "", f"<{address}>", ""]
     for table in tables:
         if table.rows:
             parts += [f"## {_escaped(table.title)}", "", *_markdown(table), ""]
-    return _file("\n".join(parts), f"{name}.md", "text/markdown; charset=utf-8")
+    return "\n".join(parts)
 
 
 def _markdown(table: Table) -> Iterable[str]:
