@@ -145,9 +145,7 @@ def runs(
     wanted = _Wanted.asked(show, operation, breaker, fingerprint, grouping, struck, narrow)
     until_us = min(to_us(end), before_us) if before_us is not None else to_us(end)
     most = PAGE if most is None else most
-    found = _found(environment, wanted, to_us(start), until_us, most, read)
-    if besides:
-        found = replace(found, runs=[run for run in found.runs if run not in besides])
+    found = _found(environment, wanted, to_us(start), until_us, most, read, besides)
     narrow = narrow.beside_failures if show is Show.TROUBLED else narrow
     in_brief = InBrief(to_us(now or end), narrow.is_of_backends)
     reporting = reporting_now(environment, now or end) if narrow.is_of_going else frozenset()
@@ -218,7 +216,13 @@ def _with_ties(newest: Mapping[str, int], runs: Sequence[str], count: int) -> in
 
 
 def _found(
-    environment: str, wanted: _Wanted, start_us: int, until_us: int, most: int, read: int | None = None
+    environment: str,
+    wanted: _Wanted,
+    start_us: int,
+    until_us: int,
+    most: int,
+    read: int | None = None,
+    besides: Collection[str] = (),
 ) -> _Found:
     """The runs that are named in [start, until): enough for a page, or all that the facts which are read name."""
     found = _Found((), {}, None)
@@ -231,7 +235,7 @@ def _found(
         newest: dict[str, int] = {}
         for run, at_us in named:
             newest.setdefault(run, at_us)
-        runs = list(newest)
+        runs = [run for run in newest if run not in besides] if besides else list(newest)
         if wanted.show is Show.RUNNING and named:
             ended = _ended_since(environment, named[-1][1])
             runs = [run for run in runs if run not in ended]
