@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from html import escape
-from io import StringIO
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -31,6 +30,7 @@ KINDS = {
     NDJSON: "application/x-ndjson",
 }
 """The kinds of files of rows, each with its type."""
+MARKDOWN_TYPE = "text/markdown; charset=utf-8"
 _BEGINS_A_FORMULA = (
     "=",
     "+",
@@ -44,6 +44,8 @@ _BEGINS_A_FORMULA = (
     "\uff20",
 )  # the last four: full-width
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
+
+_NUMBERS = frozenset({int, float})
 
 T = TypeVar("T", bound=HttpResponseBase)
 Cell = object
@@ -103,24 +105,38 @@ def csv_answer(name: str, columns: Sequence[Cell], rows: Iterable[Sequence[Cell]
 
 
 def _lines_of_csv(columns: Sequence[Cell], rows: Iterable[Sequence[Cell]]) -> Iterator[str]:
-    written = StringIO()
+    written = _Written()
     lines = csv.writer(written)
     for row in chain([columns], rows):
-        lines.writerow(map(csv_cell, row))
-        yield written.getvalue()
-        written.seek(0)
-        written.truncate()
+        # Numbers and nothing are written as they are; for so many cells the way there costs more than the look.
+        lines.writerow([one if one is None or type(one) in _NUMBERS else csv_cell(one) for one in row])
+        yield written.line
+
+
+class _Written:
+    """Where a line of CSV is written to."""
+
+    line = ""
+
+    def write(self, line: str) -> None:
+        """Keep it until the next one."""
+        self.line = line
 
 
 def markdown_answer(
     request: HttpRequest, name: str, title: str, lines: Iterable[str], tables: Iterable[Table]
 ) -> HttpResponse:
+    """A page as a Markdown file."""
+    return _file(markdown_of(title, lines, tables, address=address_of(request)), f"{name}.md", MARKDOWN_TYPE)
+
+
+def markdown_of(title: str, lines: Iterable[str], tables: Iterable[Table], *, address: str) -> str:
     """A page as Markdown: its title, its sentences, its tables, and where it can be seen."""
-    parts = [f"# {_escaped(title)}", *(f"- {_escaped(line)}" for line in lines), "", f"<{address_of(request)}>", ""]
+    parts = [f"# {_escaped(title)}", *(f"- {_escaped(line)}" for line in lines), "", f"<{address}>", ""]
     for table in tables:
         if table.rows:
             parts += [f"## {_escaped(table.title)}", "", *_markdown(table), ""]
-    return _file("\n".join(parts), f"{name}.md", "text/markdown; charset=utf-8")
+    return "\n".join(parts)
 
 
 def _markdown(table: Table) -> Iterable[str]:
@@ -132,14 +148,14 @@ def _markdown(table: Table) -> Iterable[str]:
 
 def csv_cell(value: Cell) -> str | int | float:
     """A cell that is read as what it is: a text that a spreadsheet would run stands behind an apostrophe."""
-    if type(value) is str and value[:1].isalnum() and value.isprintable():
+    if type(value) is str and (not value or (value[0].isalnum() and value.isprintable())):
         return value
     plain = _plain(value)
     if plain is None:
         return ""
     if isinstance(plain, bool):
         return "yes" if plain else "no"
-    if not isinstance(plain, str):
+    if not isinstance(plain, str) or isinstance(value, datetime):
         return plain
     line = " ⏎ ".join(plain.splitlines())  # a row is a line: who reads files line by line sees no other one
     return f"'{line}" if plain.lstrip(" ").startswith(_BEGINS_A_FORMULA) else line
@@ -150,7 +166,8 @@ def _plain(value: Cell) -> str | int | float | None:
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        at = value if value.tzinfo is UTC else value.astimezone(UTC)
+        return f"{at.isoformat(timespec='milliseconds')[: -len('+00:00')]}Z"
     if isinstance(value, timedelta):
         return value.total_seconds()
     return str(value)

@@ -235,6 +235,15 @@ def providers_of(environment: str, *, now: datetime) -> dict[str, tuple[str, ...
     return _providers(_named(environment, now).values_list("subject", "provider"))
 
 
+def served_by(environment: str, provider: str, *, now: datetime) -> Sequence[QuerySet[Any, str]]:
+    """The breakers whose calls of the last day named this provider, and the operations behind those that somebody
+    reports now. No query: they are conditions of another one.
+    """
+    named = _named(environment, now).filter(provider=provider).values_list("subject", flat=True)
+    standing = _standing(environment, now).filter(agent__last_seen_us__gte=silent_since_us(now), breaker__in=named)
+    return named, standing.exclude(operation="").values_list("operation", flat=True).distinct()
+
+
 def _named(environment: str, now: datetime) -> QuerySet[SpanSum]:
     first = to_us(now - _DAY) // US_PER_S // MINUTE_S // _DAY_SPAN_MINUTES
     last = to_us(now) // US_PER_S // MINUTE_S // _DAY_SPAN_MINUTES

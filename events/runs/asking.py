@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -18,6 +18,7 @@ from events.moments import US_PER_S, to_us
 from events.partitions import is_partitioned
 from events.queries.fleet import fleet
 from events.queries.sums import capacity_name
+from events.runs.brief import InBrief, tell_in_brief
 from events.runs.going import Reporting
 from events.runs.narrowing import Narrow
 from events.runs.rows import RunFact, RunStory
@@ -133,21 +134,23 @@ def runs(
     read: int | None = None,
     now: datetime | None = None,
     in_words: bool = True,
+    besides: Collection[str] = (),
 ) -> Runs:
     """Runs that a fact in [start, end) names. Three to five queries, three more where `narrow` keeps few: `LOOKED` runs
     are told at most, and the next page goes on behind them. One more where it is narrowed by how they go on at `now`
     (else the end of the range).
 
     `most` are on a page (else `PAGE`), and whichever was named in the same microsecond as the last of them; of `read`
-    facts. `in_words` is as in `tell`. `operation` and `breaker` are those of a failure, `fingerprint` the
-    name of its cause, which `grouping` says of each; with `struck` the failure is one of those that an outage of these
-    parts is made of. Indexes: `fact_by_event`, `fact_by_run`.
+    facts. Not `in_words`, they are told in brief (`InBrief`). `besides` are left out. `operation` and `breaker` are
+    those of a failure, `fingerprint` the name of its cause, which `grouping` says of each; with `struck` the
+    failure is one of those that an outage of these parts is made of. Indexes: `fact_by_event`, `fact_by_run`.
     """
     wanted = _Wanted.asked(show, operation, breaker, fingerprint, grouping, struck, narrow)
     until_us = min(to_us(end), before_us) if before_us is not None else to_us(end)
     most = PAGE if most is None else most
-    found = _found(environment, wanted, to_us(start), until_us, most, read)
+    found = _found(environment, wanted, to_us(start), until_us, most, read, besides)
     narrow = narrow.beside_failures if show is Show.TROUBLED else narrow
+    in_brief = InBrief(to_us(now or end), narrow.is_of_backends)
     reporting = reporting_now(environment, now or end) if narrow.is_of_going else frozenset()
     # A narrower list is told in two rounds at most; where it took more questions to know what is asked for, in one.
     most_first = max(most, PAGE) if struck is None else max(most, LOOKED)
@@ -156,10 +159,10 @@ def runs(
         upto = _with_ties(found.newest, found.runs, at + most if narrow.is_any else LOOKED if at else most_first)
         page = found.runs[at:upto]
         since_us = min(found.newest[run] for run in page) - LASTS_US
-        stories = stories_of(environment, page, since_us, in_words=in_words)
+        stories = stories_of(environment, page, since_us, in_brief=None if in_words else in_brief)
         told = [one for one in stories if not _was_shown(one, before_us, show)]
         looked += [one for one in told if show is not Show.RUNNING or one.ended is None]
-        rows = [one for one in looked if narrow.keeps(one, now or end, reporting)]
+        rows = looked if narrow.is_any else [one for one in looked if narrow.keeps(one, now or end, reporting)]
         at = upto
     if not narrow.is_any and len(rows) > most:
         rows = rows[: _with_ties(found.newest, [one.run for one in rows], most)]
@@ -216,7 +219,13 @@ def _with_ties(newest: Mapping[str, int], runs: Sequence[str], count: int) -> in
 
 
 def _found(
-    environment: str, wanted: _Wanted, start_us: int, until_us: int, most: int, read: int | None = None
+    environment: str,
+    wanted: _Wanted,
+    start_us: int,
+    until_us: int,
+    most: int,
+    read: int | None = None,
+    besides: Collection[str] = (),
 ) -> _Found:
     """The runs that are named in [start, until): enough for a page, or all that the facts which are read name."""
     found = _Found((), {}, None)
@@ -229,7 +238,7 @@ def _found(
         newest: dict[str, int] = {}
         for run, at_us in named:
             newest.setdefault(run, at_us)
-        runs = list(newest)
+        runs = [run for run in newest if run not in besides] if besides else list(newest)
         if wanted.show is Show.RUNNING and named:
             ended = _ended_since(environment, named[-1][1])
             runs = [run for run in runs if run not in ended]
@@ -325,8 +334,9 @@ def _naming(
     columns = named.annotate(mark=mark).order_by("-at_us", "-id").values_list("run", "at_us", *said_of)
     read = list(columns[:most])
     rest_us = read[-1][1] if len(read) == most else None
-    is_any = wanted.is_any
-    return [(run, at_us) for run, at_us, *said in read if run and (is_any or wanted.of(at_us, *said))], rest_us
+    if wanted.is_any:
+        return [one for one in read if one[0]], rest_us
+    return [(run, at_us) for run, at_us, *said in read if run and wanted.of(at_us, *said)], rest_us
 
 
 def _ended_since(environment: str, since_us: int) -> set[str]:
@@ -335,21 +345,29 @@ def _ended_since(environment: str, since_us: int) -> set[str]:
     return set(over.order_by("at_us").values_list("run", flat=True)[: 2 * READ])
 
 
-def stories_of(environment: str, ids: Sequence[str], since_us: int = 0, *, in_words: bool = True) -> list[RunStory]:
+def stories_of(
+    environment: str,
+    ids: Sequence[str],
+    since_us: int = 0,
+    *,
+    in_brief: InBrief | None = None,
+) -> list[RunStory]:
     """The stories of these runs, in this order, by their first and their newest facts.
 
     A query for each `AT_ONCE` runs, and with `since_us` one, or two where one of them has facts from before. The facts
-    of so many runs are held at once.
+    of so many runs are held at once. Told `in_brief` they cost a fifth, and take up to four queries for each `AT_ONCE`.
     """
     most = FIRST_OF_LISTED + NEWEST_OF_LISTED
     stories: dict[str, RunStory] = {}
     for some, from_us in _parted(environment, ids, since_us):
         for begin in range(0, len(some), AT_ONCE):
             page = some[begin : begin + AT_ONCE]
+            if in_brief is not None:
+                ends = {"first": FIRST_OF_LISTED, "newest": NEWEST_OF_LISTED}
+                stories |= {one.run: one for one in tell_in_brief(environment, page, from_us, in_brief, **ends)}
+                continue
             found = _facts_of(environment, page, from_us, first=FIRST_OF_LISTED, newest=NEWEST_OF_LISTED)
-            stories |= {
-                run: tell(run, told, is_cut=len(told) == most, in_words=in_words) for run, told in found.items() if told
-            }
+            stories |= {run: tell(run, told, is_cut=len(told) == most) for run, told in found.items() if told}
     return [stories[run] for run in ids if run in stories]
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
 from events.queries.readings import number_or_none, text_of
+from events.queries.sums import capacity_name
 from events.rows import DERIVED_WORDS
-from events.runs.rows import RUNGS, RunFact, Wait, level_of
+from events.runs.rows import RUNGS, RunFact, RunStory, Wait, level_of
 from recovery_ops.rules import facts
 from recovery_ops.rules.words import Category, Rung, RunStatus
 from recovery_ops.wire import names
@@ -57,6 +58,8 @@ class Counted:
 
     @property
     def rung(self) -> Rung | None:
+        if not self.lasting:
+            return RUNGS[self.level - 1] if self.level else None
         stayed = (level_of(rung) for rung, at in self.lasting if self.ended is None or at < self.ended)
         level = max([self.level, *stayed])
         return RUNGS[level - 1] if level else None
@@ -69,6 +72,30 @@ class Counted:
         if fact.said.get(names.DERIVED_FROM) in DERIVED_WORDS and fact.event != _RETRY:  # which has no line of its own
             self.derived += 1
 
+    def story(self, run: str, began: datetime, **told: Any) -> RunStory:
+        """The run as it was counted; `began` is its first fact, `told` what else is known of it."""
+        return RunStory(
+            run=run,
+            name=self.name,
+            started=self.started or began,
+            is_start_known=self.started is not None,
+            ended=self.ended,
+            status=self.status,
+            rung=self.rung,
+            failures=dict(self.failures if len(self.failures) < 2 else self.failures.most_common()),
+            retries=self.retries,
+            waited_s=self.waited_s,
+            waits=tuple(self.waits.values()),
+            stood_in=self.stood_in,
+            gave_up=tuple(self.gave_up),
+            questions=self.questions,
+            numbers=self.numbers,
+            fingerprints=tuple(self.fingerprints),
+            derived_steps=self.derived,
+            last_failed=self.last_failed,
+            **told,
+        )
+
     def reach(self, rung: Rung, fact: RunFact) -> None:
         """It climbed to this rung at least, and does not wait for this operation any more."""
         self.level = max(self.level, level_of(rung))
@@ -78,6 +105,11 @@ class Counted:
         """It climbed to this rung, and stays there; what is told behind its end does not count."""
         self.lasting.append((rung, fact.at))
         self.waits.pop(fact.operation or fact.breaker, None)
+
+
+def models_of(backends: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """The providers and models of these pairs, as "helios / large"."""
+    return tuple(filter(None, (capacity_name(provider, model, "") for provider, model in backends)))
 
 
 def _run_started(found: Counted, fact: RunFact) -> None:

@@ -73,6 +73,11 @@ class Narrow(Narrowed):
         """Whether it takes who reports now to know which runs are asked for."""
         return self.status in _OF_GOING
 
+    @property
+    def is_of_backends(self) -> bool:
+        """Whether it takes what a run called to know that."""
+        return bool(self.model or self.provider)
+
     def keeps(self, story: RunStory, now: datetime, reporting: Reporting) -> bool:
         """Whether a run is one of those that are asked for; `reporting` is looked at where it `is_of_going`."""
         return (

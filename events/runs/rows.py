@@ -138,7 +138,7 @@ class RunStory:
     status: RunStatus | None
     """What it said of itself at its end."""
     pieces: Sequence[Piece]
-    """These, `steps` and `moves` are empty where it was not told in words."""
+    """These, `steps` and `moves` are empty where it was told in brief, as are `backends` and `is_foreground`."""
     steps: Sequence[Step]
     moves: Sequence[tuple[datetime, str]]
     """Breakers that moved while it ran, for the marks over the ladder."""

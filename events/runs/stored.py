@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import orjson
 from django.db import connection
@@ -29,6 +29,13 @@ _COLUMNS = (
 )
 _ID = 1 + _COLUMNS.index("id")
 """Where a fact's number stands behind the run."""
+_IN_BRIEF = (
+    *("at_us", "sequence_number", "id", "event", "operation", "breaker", "category", "source", "agent_id"),
+    "attributes",
+)
+_BACKEND = ("provider", "model")
+_FEW = 64
+"""A run of so many facts is read whole, which is quicker than to look for its ends, and cut then."""
 # The words stand in the statement itself: SQLite uses a partial index only for a condition it can read. And without
 # `likely` it would look for all runs after '' in the index, instead of for these.
 IS_INDEXED = {"sqlite": "likely(run > '')", "postgresql": "run > ''"}
@@ -51,6 +58,108 @@ def facts_of(
         rows = _facts_of(environment, runs[begin : begin + AT_ONCE], first, newest, since_us)
         for run, *columns in sorted(rows):  # by run and in order, as their first columns are
             yield run, _fact(*columns)
+
+
+class BriefFact(NamedTuple):
+    """A fact of a run as it lies in the store. They are read as bare tuples of this shape: of many, each name costs."""
+
+    place: int
+    """Of its run, among those that were asked for."""
+    at_us: int
+    sequence_number: int
+    fact_id: int
+    event: str
+    operation: str
+    breaker: str
+    category: str
+    source: str
+    agent: int
+    attributes: str
+    provider: str = ""
+    """This and the model are left out where nobody asks for them."""
+    model: str = ""
+
+
+class Teller(NamedTuple):
+    """Who told a fact."""
+
+    service: str
+    instance: str
+    version: str
+
+
+def briefs_of(
+    environment: str,
+    runs: Sequence[str],
+    *,
+    first: int,
+    newest: int,
+    since_us: int = 0,
+    has_backends: bool = False,
+) -> tuple[Sequence[Sequence[Any]], dict[int, Teller]]:
+    """The same of at most `AT_ONCE` runs as `facts_of`, as rows (`BriefFact`) that are in order; and who told them.
+
+    Two queries; on SQLite three, and one more where some run has more than `_FEW` facts. Index: `fact_by_run`.
+    """
+    if not runs:
+        return [], {}
+    with connection.cursor() as cursor:
+
+        def read(statement: str, values: Sequence[Any]) -> list[Any]:
+            cursor.execute(statement, values)
+            found: list[Any] = cursor.fetchall()
+            return found
+
+        asked = _Asked(read, environment, since_us, (*_IN_BRIEF, *_BACKEND) if has_backends else _IN_BRIEF)
+        is_postgres = connection.vendor == "postgresql"
+        rows = (_ends_in_brief if is_postgres else _short_and_long)(asked, list(enumerate(runs)), first, newest)
+        rows.sort()  # by run and in order, as their first columns are
+        agents = list({row[_AGENT] for row in rows})
+        among = ", ".join(["%s"] * len(agents))
+        named = read(f"SELECT id, service, instance, version FROM events_agent WHERE id IN ({among})", agents)
+    return rows, {number: Teller(*names) for number, *names in named}
+
+
+_AGENT = BriefFact._fields.index("agent")
+
+
+class _Asked(NamedTuple):
+    """What is asked of runs: where, since when, and which columns of their facts."""
+
+    read: Callable[[str, Sequence[Any]], list[Any]]
+    environment: str
+    since_us: int
+    columns: Sequence[str]
+
+
+def _short_and_long(asked: _Asked, named: Sequence[tuple[int, str]], first: int, newest: int) -> list[Any]:
+    """For SQLite: runs of few facts in one go along the index, the others by their ends."""
+    of_run = f"environment = %s AND at_us >= %s AND run = r.value AND {IS_INDEXED['sqlite']}"
+    counted = f"SELECT count(*) FROM (SELECT 1 FROM events_fact WHERE {of_run} LIMIT {_FEW + 1})"
+    of = [asked.environment, asked.since_us, orjson.dumps([run for _, run in named]).decode()]
+    counts = asked.read(f"SELECT r.key, ({counted}) FROM json_each(%s) r", of)
+    long = {place for place, count in counts if count > _FEW}
+    short = orjson.dumps([None if place in long else run for place, run in named]).decode()
+    columns = ", ".join(f"f.{column}" for column in asked.columns)
+    told = f"f.event IN ({', '.join(map(repr, TOLD))})"
+    whole = f"SELECT r.key, {columns} FROM json_each(%s) r CROSS JOIN events_fact f WHERE {of_run} AND {told}"
+    rows = asked.read(whole, [short, asked.environment, asked.since_us])
+    return rows + _ends_in_brief(asked, [named[place] for place in sorted(long)], first, newest)
+
+
+def _ends_in_brief(asked: _Asked, named: Sequence[tuple[int, str]], first: int, newest: int) -> list[Any]:
+    """Rows of these runs by their ends, each once; `named` are their places and names."""
+    if not named:
+        return []
+    is_postgres = connection.vendor == "postgresql"
+    ends = [end for end in (("ASC", first), ("DESC", newest)) if end[1]]
+    runs = [run for _, run in named]
+    found, values = (_of_all if is_postgres else _of_each)(asked.environment, asked.since_us, runs, ends)
+    # As text: on PostgreSQL it is JSON of its own type.
+    columns = ", ".join(f"f.{one}{'::text' * (is_postgres and one == 'attributes')}" for one in asked.columns)
+    place_of = {run: place for place, run in named}
+    rows = asked.read(f"SELECT f.run, {columns} FROM {found}", values)
+    return list({row[_ID]: (place_of[row[0]], *row[1:]) for row in rows}.values())
 
 
 def begun_before(environment: str, runs: Sequence[str], us: int) -> dict[str, int]:

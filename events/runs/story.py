@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from events.queries.readings import number_or_none, text_of, whole_or_none
-from events.queries.sums import capacity_name
 from events.rows import Derivation
-from events.runs.counting import Counted, said
+from events.runs.counting import Counted, models_of, said
 from events.runs.rows import Backend, Kind, Piece, RunFact, RunStory, Step
 from events.wording import category_text, count_text, lasted_text, span_text
 from recovery_ops.rules import facts
@@ -19,53 +18,31 @@ from recovery_ops.wire import names
 _SHORTEST = timedelta(milliseconds=1)
 
 
-def tell(run: str, told: Sequence[RunFact], *, is_cut: bool = False, in_words: bool = True) -> RunStory:
-    """The story of a run out of its facts in order; there is at least one.
-
-    Not `in_words`, it has no `pieces`, `steps` and `moves`, and costs a third.
-    """
+def tell(run: str, told: Sequence[RunFact], *, is_cut: bool = False) -> RunStory:
+    """The story of a run out of its facts in order; there is at least one."""
     counted, teller = Counted(), _Teller()
     for fact in told:
         counted.count(fact)
     teller.ended, teller.status = counted.ended, counted.status
-    if in_words:
-        for fact in told:
-            handler = _HANDLERS.get(fact.event)
-            if handler is not None:
-                handler(teller, fact)
+    for fact in told:
+        handler = _HANDLERS.get(fact.event)
+        if handler is not None:
+            handler(teller, fact)
     first = told[0]
     named = next((fact for fact in told if fact.source), first)
-    return RunStory(
-        run=run,
-        name=counted.name,
+    return counted.story(
+        run,
+        first.at,
         service=first.service,
         instance=first.instance,
         version=first.version,
         source=named.source,
         is_foreground=named.is_foreground,
         policy=text_of(first.said.get(names.POLICY_VERSION)),
-        started=counted.started or first.at,
-        is_start_known=counted.started is not None,
-        ended=counted.ended,
-        status=counted.status,
         pieces=tuple(teller.finished(told[-1].at)),
         steps=tuple(teller.steps),
         moves=tuple(teller.moves),
-        rung=counted.rung,
-        failures=dict(counted.failures.most_common()),
-        retries=counted.retries,
-        waited_s=counted.waited_s,
-        waits=tuple(counted.waits.values()),
-        stood_in=counted.stood_in,
-        gave_up=tuple(counted.gave_up),
-        questions=counted.questions,
-        numbers=counted.numbers,
-        fingerprints=tuple(counted.fingerprints),
-        derived_steps=counted.derived,
-        last_failed=counted.last_failed,
-        models=tuple(
-            filter(None, (capacity_name(*pair, "") for pair in {(one.provider, one.model): 0 for one in told}))
-        ),
+        models=models_of({(one.provider, one.model): 0 for one in told}),
         backends=_backends_of(told),
         is_cut=is_cut,
     )

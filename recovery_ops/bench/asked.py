@@ -11,15 +11,17 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from html import unescape
 from statistics import median, quantiles
 from typing import Any
 
+from recovery_ops.bench import yardstick
 from recovery_ops.cycles import look_for_cycles_less_often
 
 ROUNDS = 7
 UPDATES = 20
+EXPORTS = 3
 WEEK = timedelta(days=7)
 
 
@@ -71,18 +73,28 @@ def _updated(client: Any, page: str, path: str, compress: Callable[..., bytes]) 
 
 
 def exported(environment: str = "dev") -> dict[str, float]:
-    """How many runs of a week are written out as CSV, as an export writes them, and in how many seconds."""
-    from django.http import QueryDict
+    """How many runs of a week are written out as CSV, as an export writes them, in how many seconds of processor time
+    (the quickest of several rounds), and how fast this machine is meanwhile (`yardstick`).
+    """
     from django.utils import timezone
+
+    now = timezone.now()
+    look_for_cycles_less_often()
+    rounds = [_written_out(environment, now) for _ in range(EXPORTS)]
+    return {"rows": rounds[0][0], "cpu_s": min(took_s for _, took_s in rounds), "share": yardstick.measured().share}
+
+
+def _written_out(environment: str, now: datetime) -> tuple[int, float]:
+    from django.http import QueryDict
 
     from events.exports import CSV, pieces_of
     from recovery_ops.control.exporting.lists import Wish
     from recovery_ops.control.exporting.runs import RunsFile
 
-    now, found, rows = timezone.now(), RunsFile(), 0
-    given = QueryDict("show=all")
+    found, rows = RunsFile(), 0
+    given = QueryDict("show=troubled")
     wish = Wish(environment=environment, given=given, start=now - WEEK, end=now, user_id=None, now=now)
-    began = time.perf_counter()
+    began_s = time.process_time()
 
     def every() -> Iterator[Any]:
         nonlocal rows
@@ -92,7 +104,7 @@ def exported(environment: str = "dev") -> dict[str, float]:
 
     for _ in pieces_of(CSV, found.columns, every(), only=(), address=""):
         pass
-    return {"rows": rows, "took_s": time.perf_counter() - began}
+    return rows, time.process_time() - began_s
 
 
 def links(path: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from recovery_ops.cli.words import DONE, REFUSED, Asking, Say, add_paging, say_rows
+from recovery_ops.cli.words import DONE, REFUSED, Asking, Fetching, Say, add_paging, keep_file, say_rows
 
 _PATH = "/api/v1/escalations"
 _SEVERITIES = ("high", "normal", "low")
@@ -48,6 +48,10 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
     shown.add_argument("--provider", help="only about calls that this provider serves")
     shown.add_argument("--step", help="only those whose chain has come so far: 0, 1 …")
     words.add_parser("show", help="one question with its story").add_argument("number", type=int)
+    told = words.add_parser("post-mortem", help="what a question was, whom it reached, who did what, what is agreed")
+    told.add_argument("number", type=int)
+    told.add_argument("--json", action="store_true", help="for programs, instead of Markdown")
+    told.add_argument("--to", dest="file", metavar="FILE", help="where it is kept; none may be there (said here)")
     for word, brief in _ACTS.items():
         one = words.add_parser(word, help=brief)
         one.add_argument("numbers", type=int, nargs="+", metavar="number")
@@ -69,12 +73,14 @@ def add_words(verbs: Any, seconds: Callable[[str], float]) -> None:
             one.add_argument("--text", required=word == "edit", help="what the run is told")
 
 
-def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
+def run(console: Fetching, options: argparse.Namespace, say: Say) -> int:
     """Carry out one of the words."""
     if options.word == "list":
         return _list(console, options, say)
     if options.word == "show":
         return _show(console, options, say)
+    if options.word == "post-mortem":
+        return _post_mortem(console, options, say)
     return _act(console, options, say)
 
 
@@ -104,6 +110,14 @@ def _show(console: Asking, options: argparse.Namespace, say: Say) -> int:
         say(f"  {_asked_when(step)}")
     for note in found["story"]:
         say(f"  {note['at']} {note['by']} ({note['verb']}): {note['text']}")
+    return DONE
+
+
+def _post_mortem(console: Fetching, options: argparse.Namespace, say: Say) -> int:
+    path = f"{_PATH}/{options.number}/post-mortem{'' if options.json else '?as=md'}"
+    if options.file is not None:
+        return keep_file(console, path, options.file, say)
+    say(b"".join(console.pieces(path)).decode())
     return DONE
 
 

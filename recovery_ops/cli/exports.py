@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from recovery_ops.cli.words import DONE, REFUSED, Fetching, Say, add_paging, say_rows
+from recovery_ops.cli.words import DONE, Fetching, Say, add_paging, keep_file, say_rows
 
 _PATH = "/api/v1/exports"
 _LISTS = ("audit", "escalations", "runs")
@@ -46,7 +45,7 @@ def run(console: Fetching, options: argparse.Namespace, say: Say) -> int:
         say_rows(console, _PATH, "exports", options, lambda one: [_line(one)], say, nothing="You asked for none.")
         return DONE
     if options.word == "fetch":
-        return _fetch(console, options, say)
+        return keep_file(console, f"{_PATH}/{options.number}/file", options.file, say)
     if options.word == "show":
         say(_line(console.ask("GET", f"{_PATH}/{options.number}")["export"]))
         return DONE
@@ -58,19 +57,6 @@ def run(console: Fetching, options: argparse.Namespace, say: Say) -> int:
     body = reason | {name: value for name, value in said.items() if value}
     done = console.ask("POST", _PATH, body | ({"dry_run": True} if options.dry_run else {}))
     say(f"{'Nothing was changed. It would be: ' if done['dry_run'] else ''}{_line(done['export'])}")
-    return DONE
-
-
-def _fetch(console: Fetching, options: argparse.Namespace, say: Say) -> int:
-    target = Path(options.file)
-    if target.exists():
-        say(f"{target} is there already: choose another name.")
-        return REFUSED
-    pieces = console.pieces(f"{_PATH}/{options.number}/file")
-    first = next(pieces, b"")  # what is refused leaves no empty file behind
-    with target.open("xb") as file:
-        size_bytes = file.write(first) + sum(file.write(piece) for piece in pieces)
-    say(f"{target}: {size_bytes:,} bytes")
     return DONE
 
 

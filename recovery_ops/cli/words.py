@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 DONE, REFUSED, NO_ANSWER, NOT_APPLIED, WAITS = 0, 1, 3, 4, 5
@@ -31,6 +32,20 @@ class Fetching(Asking, Protocol):
 
     def pieces(self, path: str) -> Iterator[bytes]:
         """What it answers with, piece by piece: a file. Raises Refusal."""
+
+
+def keep_file(console: Fetching, path: str, name: str, say: Say) -> int:
+    """Keep what the console answers as a file of this name, which may not be there yet. Raises Refusal."""
+    target = Path(name)
+    if target.exists():
+        say(f"{target} is there already: choose another name.")
+        return REFUSED
+    pieces = console.pieces(path)
+    first = next(pieces, b"")  # what is refused leaves no empty file behind
+    with target.open("xb") as file:
+        size_bytes = file.write(first) + sum(file.write(piece) for piece in pieces)
+    say(f"{target}: {size_bytes:,} bytes")
+    return DONE
 
 
 def every(console: Asking, path: str, name: str) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ from recovery_ops import cli
 from recovery_ops.control import desired
 from recovery_ops.control.aborted import abort_told
 from recovery_ops.control.actions import Refused
-from recovery_ops.control.actions.aborting import abort_run, withdraw_abort
+from recovery_ops.control.actions.aborting import abort_run, abort_runs, withdraw_abort
 from recovery_ops.control.models import AuditEntry, RunAbort
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import RunFinished, RunStarted
@@ -77,6 +77,18 @@ def test_asked_for_twice_it_is_one_wish_and_a_trial_writes_nothing() -> None:
     first, again = aborted(), aborted(by=person(name="ben"))
     assert (again.was_already, again.object.by, again.revision) == (True, "ana", first.revision)
     assert RunAbort.objects.count() == 1
+
+
+def test_a_key_stands_for_the_runs_that_were_meant_and_not_for_how_many_they_were() -> None:
+    going("run-1", "run-2", "run-3")
+    first = abort_runs(**asked(runs=["run-1", "run-2"], reason=WHY, key="k-1"))
+    ended("run-2", RunStatus.CANCELLED, at=10)
+    again = abort_runs(**asked(runs=["run-2", "run-1"], reason=WHY, key="k-1"))
+    assert (again.was_already, again.revision) == (True, first.revision)
+    assert [one.run for one in again.object] == ["run-1", "run-2"]
+    with pytest.raises(Refused, match="used for another change"):
+        abort_runs(**asked(runs=["run-1", "run-3"], reason=WHY, key="k-1"))
+    assert not RunAbort.objects.filter(run="run-3").exists()
 
 
 def test_what_is_not_known_or_has_ended_is_refused() -> None:

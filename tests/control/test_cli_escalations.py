@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
@@ -78,3 +81,18 @@ def test_a_queue_is_read_and_cleared(operator: Operator) -> None:
     assert operator.run("escalations", "resolve", str(first), "999", *WHY) == cli.REFUSED
     assert "ESC-999: refused. There is no escalation ESC-999 in dev." in operator.said
     assert Escalation.objects.filter(resolved_at=None).count() == 1
+
+
+def test_a_post_mortem_is_said_or_kept(operator: Operator, tmp_path: Path) -> None:
+    number, file = question(), tmp_path / "post-mortem.md"
+    assert operator.run("escalations", "post-mortem", str(number)) == cli.DONE
+    said = "\n".join(operator.said)
+    assert said.startswith(f"# Post-mortem of ESC-{number}: charge")
+    assert operator.run("escalations", "post-mortem", str(number), "--to", str(file)) == cli.DONE
+    assert file.read_text().startswith(f"# Post-mortem of ESC-{number}: charge")
+    assert operator.run("escalations", "post-mortem", str(number), "--to", str(file)) == cli.REFUSED
+    assert operator.run("escalations", "post-mortem", str(number), "--json") == cli.DONE
+    assert json.loads("\n".join(operator.said))["number"] == number
+    missing = tmp_path / "none.md"
+    assert operator.run("escalations", "post-mortem", "999999", "--to", str(missing)) == cli.REFUSED
+    assert not missing.exists()

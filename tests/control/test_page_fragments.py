@@ -6,6 +6,7 @@ import json
 import re
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from django.db import connection
@@ -49,6 +50,14 @@ FRAGMENTS = {
     "capacity": "/capacity",
     "escalations": "/escalations",
 }
+
+
+NARROWED_LISTS = {
+    "question of a provider": "provider=helios",
+    "question at a step": "step=1",
+    "question of a provider at a step": "provider=helios&step=1",
+}
+"""Lists of the queue that other tables narrow, by what a question that was opened from them is called."""
 
 
 @pytest.mark.parametrize(("part", "path"), FRAGMENTS.items())
@@ -118,6 +127,9 @@ def test_pages_ask_no_more_than_is_written_down_however_large_the_fleet_is() -> 
     many = {name: asked_of(client, path) for name, path in PAGES.items()}
     question = asked_question()
     few["question"] = many["question"] = asked_of(client, question)
+    for name, listed in NARROWED_LISTS.items():
+        few[name] = many[name] = asked_of(client, f"{question}?{urlencode({'list': listed})}")
+        few[f"list: {name}"] = many[f"list: {name}"] = asked_of(client, f"/escalations?{listed}")
     few["post-mortem"] = many["post-mortem"] = asked_of(client, f"{question}/post-mortem")
     few["issuer"] = many["issuer"] = asked_of(signed_in(Role.ADMIN, "eve"), "/settings/access/issuer")
     assert many == few, "the number of queries grows with the fleet"

@@ -142,3 +142,25 @@ def test_the_question_and_the_outage_lead_to_it() -> None:
     told = client.get(f"/escalations/{one.pk}/post-mortem?format=json").json()
     assert told["capacity_events"] == [f"CE-{event.pk}"]
     assert any(line.startswith(f"Beside it: CE-{event.pk}, ") for line in told["impact"])
+
+
+def test_a_program_is_told_what_the_page_tells_as_json_and_as_markdown(one: Escalation) -> None:
+    client, path = signed_in(), f"/escalations/{one.pk}/post-mortem"
+    page = client.get(f"{path}?format=json").json()
+    told = client.get(f"/api/v1{path}").json()
+    assert (told["environment"], told["number"]) == ("dev", one.pk)
+    assert told["post_mortem"] == {name: value for name, value in page.items() if name != "address"}
+    text = client.get(f"/api/v1{path}?as=md")
+    assert text["Content-Type"] == "text/markdown; charset=utf-8"
+    said = client.get(f"{path}?format=md").content.decode()
+    assert text.content.decode().splitlines() == said.splitlines()
+    refused = client.get(f"/api/v1{path}?as=pdf")
+    assert (refused.status_code, refused.json()["fields"]) == (400, {"as": "is json or md"})
+    assert client.get("/api/v1/escalations/999999/post-mortem").status_code == 404
+
+
+def test_of_what_was_merged_a_program_is_told_the_whole() -> None:
+    part, whole = questions("charge", "refund", category=Category.TIMEOUT)
+    respond("merge", **asked(number=part.pk, into=whole.pk, reason=REASON))
+    told = signed_in().get(f"/api/v1/escalations/{part.pk}/post-mortem").json()
+    assert told["number"] == whole.pk

@@ -10,21 +10,25 @@ from django.db import connection
 from django.http import QueryDict
 from django.test.utils import CaptureQueriesContext
 
-from events.runs import asking
+from events.models import Fact
+from events.moments import to_us
+from events.runs import asking, stored
 from events.runs.asking import Show, runs
+from events.runs.brief import InBrief
 from events.runs.going import Goes, how_it_goes
 from events.runs.rows import RunStory
 from recovery_ops.control.exporting.lists import Wish
 from recovery_ops.control.exporting.runs import RunsFile
-from recovery_ops.rules.facts import Escalated, Fact, RunStarted
+from recovery_ops.rules.facts import Escalated, RunStarted
+from recovery_ops.rules.facts import Fact as Told
 from recovery_ops.rules.words import Category, Rung, RunStatus
-from tests.events.seeding import NOW, ago, failed
+from tests.events.seeding import NOW, Story, ago, failed
 from tests.events.test_runs import CLIMB, SEARCH, ended, page, retry, tell_run
 
 pytestmark = pytest.mark.django_db
 
-_START: list[tuple[float, Fact]] = [(600, RunStarted())]
-_COURSES: dict[str, list[tuple[float, Fact]]] = {
+_START: list[tuple[float, Told]] = [(600, RunStarted())]
+_COURSES: dict[str, list[tuple[float, Told]]] = {
     "climb": CLIMB,
     "waiting": [*_START, (20, failed()), (10, retry(2, 60.0))],
     "waited": [*_START, (50, failed()), (45, retry(2, 3.0)), (30, failed(attempt=2))],
@@ -44,6 +48,12 @@ def told() -> None:
         tell_run(run, facts)
 
 
+def told_in_brief(story: RunStory) -> RunStory:
+    """What is told of the same run in brief."""
+    waits = tuple(wait for wait in story.waits if wait.until > NOW)
+    return replace(story, pieces=(), steps=(), moves=(), backends=(), is_foreground=False, waits=waits)
+
+
 @pytest.mark.usefixtures("told")
 def test_what_is_counted_is_what_the_words_say() -> None:
     in_words = {one.run: one for one in page().rows}
@@ -51,7 +61,7 @@ def test_what_is_counted_is_what_the_words_say() -> None:
     assert set(counted) == set(_COURSES)
     for run, story in in_words.items():
         assert story.steps
-        assert replace(story, pieces=(), steps=(), moves=()) == counted[run]
+        assert told_in_brief(story) == counted[run]
         drawn = {piece.rung for piece in story.pieces}
         assert story.rung == max(drawn, key=list(Rung).index, default=None)
 
@@ -95,9 +105,9 @@ def test_a_file_tells_no_run_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     stories_of = asking.stories_of
 
-    def noted(environment: str, ids: list[str], *args: int, in_words: bool) -> list[RunStory]:
+    def noted(environment: str, ids: list[str], *args: int, in_brief: InBrief) -> list[RunStory]:
         read.extend(ids)
-        return stories_of(environment, ids, *args, in_words=in_words)
+        return stories_of(environment, ids, *args, in_brief=in_brief)
 
     monkeypatch.setattr(asking, "stories_of", noted)
     given = QueryDict(f"show={Show.TROUBLED}")
@@ -105,3 +115,47 @@ def test_a_file_tells_no_run_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row[0] for batch in RunsFile().batches(wish) for row in batch.rows]
     assert rows == [one.run for one in pages]
     assert sorted(read) == sorted(map(str, rows))
+
+
+CAUSE, DELAY = "recovery.failure.fingerprint", "recovery.retry.delay"
+
+
+def hostile(run: str, *said: object) -> None:
+    """Failures and retries with these attributes, newest last."""
+    for place, attributes in enumerate(said):
+        fact = retry(2, 60.0) if DELAY in str(attributes) else failed(fingerprint="rec1:0123")
+        Story().tell(fact, at=100 - place, run=run).store()
+        newest = Fact.objects.filter(run=run).order_by("-at_us")[:1].get()
+        Fact.objects.filter(pk=newest.pk).update(attributes=attributes)
+
+
+@pytest.mark.usefixtures("engine")
+def test_attributes_that_only_look_like_what_is_looked_for_are_read() -> None:
+    hostile(
+        "run-1",
+        {"x": {CAUSE: "inner"}, CAUSE: "rec1:a"},
+        {"recovery.message": f'"{CAUSE}":"said"', CAUSE: 'rec1:é"b'},
+        {CAUSE: 7},
+        [{CAUSE: "listed"}],
+        {"x": [{DELAY: 900}], DELAY: 1.5},
+        {DELAY: "12"},
+        {DELAY: 1e2, "recovery.derived_from": "exception"},
+        {DELAY: 50},
+    )
+    [in_words] = asking.stories_of("dev", ["run-1"])
+    [in_brief] = asking.stories_of("dev", ["run-1"], in_brief=InBrief(to_us(NOW), has_models=True))
+    assert (in_brief.fingerprints, in_brief.waited_s) == (in_words.fingerprints, in_words.waited_s)
+    assert (list(in_words.fingerprints), in_words.waited_s) == (["rec1:a", 'rec1:é"b'], 151.5)
+    assert told_in_brief(in_words) == in_brief
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("length", [stored._FEW // 2, 2 * stored._FEW])
+def test_a_long_run_and_a_short_one_are_told_in_brief_by_the_same_facts(length: int) -> None:
+    names = ("a", "b")
+    for run in names:
+        tell_run(run, [*_START, *((500 - at, failed(Category.TIMEOUT, f"tool-{at % 3}")) for at in range(length))])
+    in_words = asking.stories_of("dev", names)
+    in_brief = asking.stories_of("dev", names, in_brief=InBrief(to_us(NOW), has_models=True))
+    assert [told_in_brief(one) for one in in_words] == in_brief
+    assert all(one.is_cut for one in in_brief)

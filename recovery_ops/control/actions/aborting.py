@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from hashlib import sha256
 from typing import Required, Unpack
 
 from django.db.models import QuerySet
@@ -62,7 +63,12 @@ def abort_runs(**asked: Unpack[AbortingMany]) -> Done[Sequence[RunAbort]]:
 
     Raises Refused: 403, 400 by field, 409 where nothing is left to abort.
     """
-    attempt = _attempt(ABORTED, asked, count_text(len(asked["runs"]), "run"))
+    wanted = _digest(asked["runs"])
+
+    def is_told_by(entry: AuditEntry) -> bool:
+        return (entry.after or {}).get("asked") == wanted
+
+    attempt = _attempt(ABORTED, asked, count_text(len(asked["runs"]), "run"), is_told_by)
     with attempt.noted():
         attempt.check()
         going = [one for one in stories_of(attempt.environment, list(asked["runs"])) if one.ended is None]
@@ -73,7 +79,8 @@ def abort_runs(**asked: Unpack[AbortingMany]) -> Done[Sequence[RunAbort]]:
             if not made:
                 detail = "All of them have ended, or are to end already: there is nothing to abort."
                 raise Refused("ended", detail, status=STALE, fields={"runs": "have ended"})
-            after = {"ids": [one.pk for one in made], "runs": [one.run for one in made], "abort_at": revision}
+            runs = [one.run for one in made]
+            after = {"ids": [one.pk for one in made], "runs": runs, "asked": wanted, "abort_at": revision}
             return Step(object=made, revision=revision, after=after)
 
         return carry_out(attempt, write, recall=_all_recalled)
@@ -137,8 +144,13 @@ def story_to_end(environment: str, run: str) -> RunStory:
     return story
 
 
-def _attempt(verb: str, asked: Asked, about: str) -> Attempt:
-    return Attempt.of(verb, "abort", Scope(), asked, about=about[:NAME_CHARS])
+def _attempt(verb: str, asked: Asked, about: str, is_told_by: Callable[[AuditEntry], bool] | None = None) -> Attempt:
+    return Attempt.of(verb, "abort", Scope(), asked, about=about[:NAME_CHARS], is_told_by=is_told_by)
+
+
+def _digest(runs: Sequence[str]) -> str:
+    """Which runs a wish was about, also those that had ended by then: in any order, each counted once."""
+    return sha256("\n".join(sorted(set(runs))).encode()).hexdigest()
 
 
 def _told(one: RunAbort) -> dict[str, object]:

@@ -7,10 +7,13 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
+from django.http import HttpResponse
+from django.urls import reverse
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response as Answer
 
+from events.exports import JSON, MARKDOWN, MARKDOWN_TYPE
 from recovery_ops.control import documents
 from recovery_ops.control.actions import Done, checks
 from recovery_ops.control.actions.escalations import RESPONSES, faults_of, respond
@@ -23,8 +26,9 @@ from recovery_ops.control.escalations import asking
 from recovery_ops.control.escalations.learning import follow_ups_of
 from recovery_ops.control.models import Escalation as EscalationRecord
 from recovery_ops.control.notify.chains import plan_of, who_is_at
-from recovery_ops.control.notify.narrowing import STEPS, looked_up
+from recovery_ops.control.notify.narrowing import STEPS, narrowed_down
 from recovery_ops.control.refusals import UNKNOWN, Refused
+from recovery_ops.control.views.postmortem import post_mortem_of
 from recovery_ops.rules.chains import GOES_ON
 from recovery_ops.rules.escalation_terms import SEVERITIES
 
@@ -103,7 +107,7 @@ class Escalations(Api):
             raise Refused("invalid", "age is a span like 90m, 4h or 3d.", fields={"age": "is no span"})
         if narrowed.step and narrowed.step not in STEPS:
             raise Refused("invalid", "step is a number from 0 to 20.", fields={"step": "is from 0 to 20"})
-        narrowed, _ = looked_up(narrowed, self.environment, now)
+        narrowed = narrowed_down(narrowed, self.environment, now)
         rows, cursor = asking.page_of(self.environment, tab, by=me, now=now, narrowed=narrowed, after=after, most=limit)
         return Answer(
             {
@@ -147,8 +151,7 @@ class Escalation(Api):
     def get(self, request: Request, number: int) -> Answer:
         one = asking.find(self.environment, number)
         if one is None:
-            detail = f"There is no escalation ESC-{number} in {self.environment}."
-            raise Refused("unknown_escalation", detail, status=UNKNOWN)
+            raise _missing(self.environment, number)
         now, story = timezone.now(), asking.story_of(one)
         return Answer(
             {
@@ -160,6 +163,37 @@ class Escalation(Api):
             },
             headers={"ETag": f'"{one.version}"'},
         )
+
+
+class PostMortem(Api):
+    """`GET /api/v1/escalations/<number>/post-mortem`: what the page of the same name tells of a question.
+
+    `as=md` answers it as Markdown. What was merged is told by the whole.
+    """
+
+    asks = {"as": "json, or md for Markdown (json)"}
+
+    def get(self, request: Request, number: int) -> Answer | HttpResponse:
+        kind = request.query_params.get("as", JSON)
+        if kind not in (JSON, MARKDOWN):
+            raise Refused("invalid", "as is json or md.", fields={"as": "is json or md"})
+        found = asking.find_with_story(self.environment, number)
+        if found is not None and found[0].merged_into_id is not None:
+            found = asking.find_with_story(self.environment, found[0].merged_into_id)
+        if found is None:
+            raise _missing(self.environment, number)
+        one, story, _ = found
+        told = post_mortem_of(one, story, timezone.now())
+        if kind == JSON:
+            return Answer({"environment": self.environment, "number": one.pk, "post_mortem": told.document()})
+        address = request.build_absolute_uri(reverse("escalation-post-mortem", args=[one.pk]))
+        answer = HttpResponse(told.markdown(address), content_type=MARKDOWN_TYPE)
+        answer["Cache-Control"] = "no-store"
+        return answer
+
+
+def _missing(environment: str, number: int) -> Refused:
+    return Refused("unknown_escalation", f"There is no escalation ESC-{number} in {environment}.", status=UNKNOWN)
 
 
 class Respond(Api):

@@ -100,6 +100,9 @@ urlpatterns: list[URLPattern] = [
         )
         for verb, view in escalations.RESPOND.items()
     ),
+    path(
+        "escalations/<number:number>/post-mortem", escalations.PostMortem.as_view(), name="api-escalation-post-mortem"
+    ),
     path("escalations/<number:number>/star", escalations.Star.as_view(), name="api-escalation-star"),
     path("escalations/<number:number>/follow-ups", escalations.FollowUps.as_view(), name="api-escalation-follow-ups"),
     path(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -121,7 +121,7 @@ class Narrowed:
     provider: str = ""
     step: str = ""
     q: str = ""
-    operations: frozenset[str] = frozenset()
+    operations: Sequence[Iterable[str]] = ()
     numbers: frozenset[int] = frozenset()
 
     @staticmethod
@@ -169,7 +169,10 @@ class Narrowed:
         if (age := age_of(self.age)) is not None:
             found = found.filter(opened_at__lte=now - age)
         if self.provider:
-            found = found.filter(operation__in=self.operations)
+            served = Q(pk__in=[])
+            for names in self.operations:
+                served |= Q(operation__in=names)
+            found = found.filter(served)
         if self.step:
             found = found.filter(pk__in=self.numbers)
         if self.q:

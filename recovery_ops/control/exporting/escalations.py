@@ -9,7 +9,7 @@ from recovery_ops.control.cursors import BadCursor, Place, place_of
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.escalations.asking import EscalationRow
 from recovery_ops.control.exporting.lists import Batch, Cells, FileList, Wish
-from recovery_ops.control.notify.narrowing import looked_up
+from recovery_ops.control.notify.narrowing import narrowed_down
 
 _AT_ONCE = 1_000
 
@@ -70,7 +70,7 @@ def tab_of(wish: Wish) -> str:
 
 def narrowed_of(wish: Wish) -> asking.Narrowed:
     """What narrows the tab; a severity that there is none of narrows nothing, as on the page."""
-    return looked_up(asked_of(wish), wish.environment, wish.now)[0]
+    return narrowed_down(asked_of(wish), wish.environment, wish.now)
 
 
 def asked_of(wish: Wish) -> asking.Narrowed:

@@ -21,9 +21,11 @@ from recovery_ops.control.exporting.lists import Batch, Cells, FileList, Wish
 from recovery_ops.control.failures import grouping_of
 from recovery_ops.control.standings import reporting_in, standing_of
 
-_AT_ONCE = 2_000
+_AT_ONCE = 4_000
 _FAILURES_READ = 20_000
-"""Of fewer, most of the runs that they name would be named again by the next, and told twice."""
+"""Of fewer, most of the runs that they name would be named again by the next."""
+_REMEMBERED = 20_000
+"""So many runs at least are known to stand in the file without being told again; others are told, and left out."""
 _NUMBER_DIGITS = 15
 _WORD_CHARS = 401
 """The name of a cause that was split is that long at most."""
@@ -64,6 +66,8 @@ class RunsFile(FileList):
         show, asked = show_of(wish.given), asked_of(wish.environment, wish.given)
         start_us, end_us = _span(wish)
         before_us = before_of(wish.given)
+        reporting: Reporting | None = None
+        told, told_before = set[str](), set[str]()
         while True:
             until_us = end_us if before_us is None else before_us
             found = runs(
@@ -75,12 +79,17 @@ class RunsFile(FileList):
                 read=_FAILURES_READ if show is Show.TROUBLED else READ,
                 now=wish.now,
                 in_words=False,
+                besides=told | told_before,
                 **asked,
             )
-            reporting = reporting_in(wish.environment, found.rows, wish.now)
+            if reporting is None and any(one.ended is None for one in found.rows):
+                reporting = reporting_in(wish.environment, found.rows, wish.now)
+            told.update(one.run for one in found.rows)
+            if len(told) >= _REMEMBERED:
+                told, told_before = set(), told
             rest_us = start_us if found.older_us is None else found.older_us
             looked = count_naming(wish.environment, show, rest_us, until_us)
-            yield Batch([_cells(story, wish.now, reporting) for story in found.rows], looked)
+            yield Batch([_cells(story, wish.now, reporting or ()) for story in found.rows], looked)
             if found.older_us is None:
                 return
             before_us = found.older_us

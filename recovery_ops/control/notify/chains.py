@@ -132,13 +132,18 @@ def turns_of(notes: Iterable[EscalationNote]) -> list[Turn]:
     return [Turn(note.at.timestamp(), _verb(note), note.chain_s or 0.0) for note in notes]
 
 
-def plan_of(one: Escalation, notes: Sequence[EscalationNote], now: datetime) -> Plan:
-    """Who was asked, and who will be if nobody takes it. Two queries.
+def plan_of(
+    one: Escalation,
+    notes: Sequence[EscalationNote],
+    now: datetime,
+    chains: Mapping[str, EscalationChain] | None = None,
+) -> Plan:
+    """Who was asked, and who will be if nobody takes it. Two queries, one where the chains are known.
 
     Who was asked since the question was put to this queue stays asked, whatever became of the chain; the rest goes by
     the chain as it is now (docs/decisions/0037).
     """
-    chain = chain_for(one.queue, chains_of(one.environment))
+    chain = chain_for(one.queue, chains_of(one.environment) if chains is None else chains)
     until = (one.resolved_at or now).timestamp()
     turns = turns_of(sorted(notes, key=lambda note: (note.at, note.pk)))
     clock = clock_at(turns, until, chain.since.timestamp() if chain else 0.0)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
-from events.queries.breakers import providers_of, reported
+from events.queries.breakers import served_by
 from recovery_ops.control.escalations.asking import RESOLVED_FOR, Narrowed
-from recovery_ops.control.models import Escalation
-from recovery_ops.control.notify.chains import Reached, reached_by
+from recovery_ops.control.models import Escalation, EscalationChain, EscalationNote
+from recovery_ops.control.notify.chains import Reached, chain_for, chains_of, reached_by, turns_of
+from recovery_ops.rules.chains import clock_at, parse_steps
 
 LOOKED_THROUGH = 1_000
 """The newest questions of which the step is looked at."""
@@ -21,23 +23,61 @@ STEPS = tuple(str(number) for number in range(21))
 def looked_up(narrowed: Narrowed, environment: str, now: datetime) -> tuple[Narrowed, Mapping[int, Reached]]:
     """The same with what was looked up for it, and how far the chains have come that were looked at.
 
-    No query without `provider` and `step`; two for the one, four for the other.
+    No query without `step`, four with it.
     """
-    reached: Mapping[int, Reached] = {}
-    if narrowed.provider:
-        served = operations_of(environment, narrowed.provider, now=now)
-        narrowed = replace(narrowed, operations=served)
-    if narrowed.step:
-        kept = Q(resolved_at=None) | Q(resolved_at__gte=now - RESOLVED_FOR)
-        every = Escalation.objects.filter(kept, environment=environment).order_by("-pk")
-        reached = reached_by(list(narrowed.without("step").within(every, now)[:LOOKED_THROUGH]), now)
-        numbers = frozenset(number for number, one in reached.items() if str(one.step) == narrowed.step)
-        narrowed = replace(narrowed, numbers=numbers)
-    return narrowed, reached
+    narrowed = _served(narrowed, environment, now)
+    if not narrowed.step:
+        return narrowed, {}
+    reached = reached_by(list(_looked_through(narrowed, environment, now)), now)
+    return _at_step(narrowed, {number: one.step for number, one in reached.items()}), reached
 
 
-def operations_of(environment: str, provider: str, *, now: datetime) -> frozenset[str]:
-    """The operations behind breakers whose calls of the last day named this provider. Two queries."""
-    served = {name for name, said in providers_of(environment, now=now).items() if provider in said}
-    known = reported(environment, now=now)
-    return frozenset(served).union(*(known[name].operations for name in served if name in known))
+def narrowed_down(
+    narrowed: Narrowed, environment: str, now: datetime, chains: Mapping[str, EscalationChain] | None = None
+) -> Narrowed:
+    """The same for who shows no chains. No query without `step`; with it one, and one for the `chains` if not given."""
+    narrowed = _served(narrowed, environment, now)
+    if not narrowed.step:
+        return narrowed
+    chains = chains_of(environment) if chains is None else chains
+    return _at_step(narrowed, _steps_due(_looked_through(narrowed, environment, now), chains, now))
+
+
+def _served(narrowed: Narrowed, environment: str, now: datetime) -> Narrowed:
+    if not narrowed.provider:
+        return narrowed
+    return replace(narrowed, operations=served_by(environment, narrowed.provider, now=now))
+
+
+def _looked_through(narrowed: Narrowed, environment: str, now: datetime) -> QuerySet[Escalation]:
+    kept = Q(resolved_at=None) | Q(resolved_at__gte=now - RESOLVED_FOR)
+    every = Escalation.objects.filter(kept, environment=environment).order_by("-pk")
+    return narrowed.without("step").within(every, now)[:LOOKED_THROUGH]
+
+
+def _at_step(narrowed: Narrowed, steps: Mapping[int, int]) -> Narrowed:
+    numbers = frozenset(number for number, step in steps.items() if str(step) == narrowed.step)
+    return replace(narrowed, numbers=numbers)
+
+
+def _steps_due(found: QuerySet[Escalation], chains: Mapping[str, EscalationChain], now: datetime) -> dict[int, int]:
+    """How many steps of its chain were due, of each of these by its number; those whose queue has none are left out.
+    One query.
+    """
+    told = Escalation.objects.filter(pk__in=found.values("pk")).order_by("notes__at", "notes__pk")
+    of_note = ("at", "verb", "by", "text", "chain_s")
+    ends, stories = dict[int, tuple[str, datetime | None]](), defaultdict[int, list[EscalationNote]](list)
+    for number, queue, resolved_at, *said in told.values_list(
+        "pk", "queue", "resolved_at", *(f"notes__{name}" for name in of_note)
+    ):
+        ends[number] = (queue, resolved_at)
+        if said[0] is not None:  # it has none else
+            stories[number].append(EscalationNote(**dict(zip(of_note, said, strict=True))))
+    due = {}
+    for number, (queue, resolved_at) in ends.items():
+        chain = chain_for(queue, chains)
+        if chain is not None and chain.is_on:
+            until = (resolved_at or now).timestamp()
+            clock = clock_at(turns_of(stories[number]), until, chain.since.timestamp())
+            due[number] = sum(step.after_s <= clock.ran_s for step in parse_steps(chain.steps)[0])
+    return due

@@ -19,7 +19,7 @@ from recovery_ops.control.escalations.learning import KINDS, follow_ups_of, of_k
 from recovery_ops.control.escalations.presence import BEAT_S, looking_at
 from recovery_ops.control.escalations.terms import then_of
 from recovery_ops.control.models import Escalation
-from recovery_ops.control.notify.chains import plan_of
+from recovery_ops.control.notify.chains import chains_of, plan_of
 from recovery_ops.control.views.asked_about import failures_of, outages_of, paragraph_of
 from recovery_ops.control.views.chain_strip import chain_strip
 from recovery_ops.control.views.learning import follow_up_form
@@ -49,8 +49,9 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
     failures = failures_of(one, until=now)
     cause = fingerprint_about(one, failures)
     is_oldest_first = request.GET.get("order") == "oldest"
-    listed = [str(name) for name in numbers_in(request, environment, list_of(request), now)]
-    plan = plan_of(one, story, now)
+    chains = chains_of(environment)
+    listed = [str(name) for name in numbers_in(request, environment, list_of(request), now, chains)]
+    plan = plan_of(one, story, now, chains)
     ran = stories_of(environment, one.runs[:_RUNS_SHOWN])
     context = {
         "now": now,

@@ -19,7 +19,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from events.capacity.rows import CapacityEventRow
-from events.exports import JSON, MARKDOWN, is_asked, json_answer, markdown_answer
+from events.exports import JSON, MARKDOWN, is_asked, json_answer, markdown_answer, markdown_of
 from events.pages import render_page
 from events.rows import FailureRow
 from events.timelines import Table
@@ -91,11 +91,19 @@ class PostMortem:
         """Markdown, or the same as JSON where `format=json` asks for it."""
         name = f"post-mortem {self.row.one}"
         if is_asked(request, JSON):
-            return json_answer(request, name, self._document())
-        facts = [f"{word}: {value}" for word, value in self.facts]
-        return markdown_answer(request, name, self.title, [self.paragraph, *facts, *self.impact], self.tables)
+            return json_answer(request, name, self.document())
+        return markdown_answer(request, name, self.title, self._lines, self.tables)
 
-    def _document(self) -> dict[str, Any]:
+    def markdown(self, address: str) -> str:
+        """The same as text; `address` says where it can be seen."""
+        return markdown_of(self.title, self._lines, self.tables, address=address)
+
+    @property
+    def _lines(self) -> list[str]:
+        return [self.paragraph, *(f"{word}: {value}" for word, value in self.facts), *self.impact]
+
+    def document(self) -> dict[str, Any]:
+        """The same for programs."""
         return {
             "title": self.title,
             "summary": self.paragraph,

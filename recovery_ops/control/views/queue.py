@@ -20,7 +20,8 @@ from recovery_ops.control.escalations.asking import EscalationRow
 from recovery_ops.control.escalations.terms import then_of
 from recovery_ops.control.exporting.escalations import EscalationsFile, asked_of, tab_of
 from recovery_ops.control.exporting.lists import rows_at_once, wish_in
-from recovery_ops.control.notify.narrowing import STEPS, looked_up
+from recovery_ops.control.models import EscalationChain
+from recovery_ops.control.notify.narrowing import STEPS, looked_up, narrowed_down
 from recovery_ops.control.views.neighbours import from_here
 from recovery_ops.control.views.nothing import no_escalation
 from recovery_ops.control.views.paging import from_the_start, page, place_asked
@@ -84,14 +85,16 @@ def escalations(request: HttpRequest, *, environment: str) -> HttpResponse:
     return render_page(request, "control/escalations", context)
 
 
-def numbers_in(request: HttpRequest, environment: str, asked_for: str, now: datetime) -> list[int]:
-    """The numbers of the first page that the list with this query has, in its order. One query, more where it narrows
-    by provider or step.
+def numbers_in(
+    request: HttpRequest, environment: str, asked_for: str, now: datetime, chains: Mapping[str, EscalationChain]
+) -> list[int]:
+    """The numbers of the first page that the list with this query has, in its order. One query, two where it narrows
+    by step.
     """
     asked = copy(request)
     asked.GET = query = QueryDict(asked_for)
     tab = query.get("tab", "open")
-    narrowed, _ = looked_up(asking.Narrowed.of(query).as_shown, environment, now)
+    narrowed = narrowed_down(asking.Narrowed.of(query).as_shown, environment, now, chains)
     of_tab = tab if tab in asking.TABS else "open"
     rows, cursor = asking.page_of(environment, of_tab, by=request.user.pk, now=now, most=PAGE, narrowed=narrowed)
     columns = columns_of(asked, environment, is_whole=not cursor)

@@ -25,7 +25,7 @@ from recovery_ops.control.labels import LABELS_CHARS
 from recovery_ops.control.models import Escalation
 from recovery_ops.control.models.escalations import ANSWER_CHARS
 from recovery_ops.control.notify.chains import EVERY_QUEUE, chain_for, chains_of, coming_of, names_of, preview
-from recovery_ops.control.notify.narrowing import looked_up
+from recovery_ops.control.notify.narrowing import narrowed_down
 from recovery_ops.control.notify.people import called, names_of_responders
 from recovery_ops.control.refusals import STALE
 from recovery_ops.control.views.answers import STILL_TYPED, changed
@@ -172,7 +172,7 @@ def _every(request: HttpRequest, environment: str, query: str) -> list[int]:
     asked = QueryDict(query[:_QUERY_CHARS])
     tab = asked.get("tab", "open")
     now = timezone.now()
-    narrowed, _ = looked_up(asking.Narrowed.of(asked).as_shown, environment, now)
+    narrowed = narrowed_down(asking.Narrowed.of(asked).as_shown, environment, now)
     rows, _ = asking.page_of(
         environment,
         tab if tab in asking.TABS else "open",
