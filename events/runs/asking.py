@@ -139,10 +139,9 @@ def runs(
     """Runs that a fact in [start, end) names. Three to five queries, three more where `narrow` keeps few: `LOOKED` runs
     are told at most, and the next page goes on behind them; one more where it is narrowed by how they go on at `now`.
 
-    `most` are on a page (else `PAGE`), and whichever was named in the same microsecond as the last of them; of `read`
-    facts. Not `in_words`, they are told in brief (`InBrief`). `besides` are left out. `operation`, `breaker` and
-    `fingerprint` are of a failure, `grouping` says its cause; with `struck` it is one of those that an outage of these
-    parts is made of. `now` is the end of the range, if not said. Indexes: `fact_by_event`, `fact_by_run`.
+    `most` are on a page, and whichever was named in the same microsecond as the last of them; of `read` facts. Not
+    `in_words`, they are told in brief (`InBrief`). `besides` are left out. `operation`, `breaker` and `fingerprint` are
+    of a failure, that with `struck` an outage of these parts is made of. Indexes: `fact_by_event`, `fact_by_run`.
     """
     wanted = _Wanted.asked(show, operation, breaker, fingerprint, grouping, struck, narrow)
     until_us = min(to_us(end), before_us) if before_us is not None else to_us(end)
