@@ -77,12 +77,6 @@ class LiveDoor:
         except TimeoutError:  # the client takes nothing any more
             logger.info("a live stream was let go: its client does not read")
 
-    @property
-    def newest(self) -> int | None:
-        """The newest fact that streams of this process were told of; None before the first of them."""
-        snapshot = self._pulse.newest
-        return None if snapshot is None else snapshot["fact"]
-
     def close(self) -> None:
         """End every stream within milliseconds. Called when the server begins to end, on its event loop."""
         self._pulse.close()

@@ -70,12 +70,6 @@ async function follow() {
 
 function accept(port) {
   port.onmessage = ({ data }) => {
-    if (data.has !== undefined) {
-      // The first page says what it has; one that comes while others follow may have been made before the last pulse.
-      if (!lastId) lastId = data.has;
-      else if (lastId !== data.has) port.postMessage({ kind: "pulse" });
-      return;
-    }
     if (data === "bye") tabs.delete(port);
     else tabs.set(port, data === "visible");
     if (!isWatched()) following?.abort();

@@ -218,7 +218,6 @@
     const port = globalThis.SharedWorker ? new SharedWorker(url).port : new Worker(url);
     const tellSight = () => port.postMessage(document.hidden ? "hidden" : "visible");
     port.onmessage = hear;
-    port.postMessage({ has: document.body.dataset.fact }); // what is no newer than the page is no news to it
     tellSight();
     document.addEventListener("visibilitychange", () => {
       tellSight();

@@ -13,20 +13,10 @@ from recovery_ops.rules.words import Category, State, Trigger
 from tests.browser.stage import Stage
 from tests.browser.virtual import VIRTUAL, weight_of
 from tests.events.seeding import failed, heartbeat, moved
-from tests.processes import Server, eventually
+from tests.processes import Server
 
 PATIENCE_MS = 15_000
 MARKED = "window.isStillThisPage === true"
-LISTENING = """
-window.heard = new Set();
-window.SharedWorker = class extends SharedWorker {
-  constructor(url) {
-    super(url);
-    this.port.addEventListener("message", ({ data }) => heard.add(data.kind));
-  }
-};
-"""
-"""Keeps what the stream tells a page."""
 
 Visit = Callable[..., Page]
 
@@ -61,26 +51,6 @@ def test_the_navigation_counts_what_does_not_flow(stage: Stage, visit: Visit) ->
     expect(count).to_have_text(f"not flowing: {already + 1}", timeout=PATIENCE_MS)
     move(stage, "nav.counted", State.CLOSED)
     expect(count).to_have_text(f"not flowing: {already}", timeout=PATIENCE_MS)
-
-
-def test_a_page_that_has_the_newest_fact_is_not_asked_for_again(browser: Browser, tmp_path: Path) -> None:
-    with Server(tmp_path / "data") as server, browser.new_context() as context:
-        stage = Stage(server, tmp_path / "data").open_doors()
-        stage.tell(heartbeat(), moved(State.CLOSED, breaker="search_web"))
-        context.add_init_script(LISTENING)
-        page = stage.sign_in(context)
-        eventually(
-            lambda: bool(page.evaluate("heard.has('pulse')")), what="the pulse"
-        )  # so the server knows the newest fact
-        asked: list[str] = []
-        page.on("request", lambda one: asked.append(one.url) if one.headers.get("x-fragment") == "breaker" else None)
-        page.goto(f"{server.url}/breakers/search_web")
-        eventually(lambda: bool(page.evaluate("heard.has('alive')")), what="the alive")
-        # In its first second a page asks for nothing, whatever it is told.
-        eventually(lambda: bool(page.evaluate("performance.now() > 2500")), what="that it would have asked")
-        assert asked == []
-        stage.tell(moved(State.OPEN, before=State.CLOSED, breaker="search_web", trigger=Trigger.FAILURE_RATE))
-        expect(page.get_by_role("heading", level=1)).to_contain_text("open", timeout=PATIENCE_MS)
 
 
 def test_focus_selection_and_open_menus_survive(stage: Stage, visit: Visit) -> None:

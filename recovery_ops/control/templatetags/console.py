@@ -33,7 +33,6 @@ from events.wording import (
     span_text,
     zone_word,
 )
-from recovery_ops.control.newest import newest_of
 from recovery_ops.control.preferences import Preferences, preferences_of
 from recovery_ops.rules.escalation_terms import HIGH
 from recovery_ops.rules.words import State
@@ -190,13 +189,6 @@ def _now(context: Mapping[str, Any]) -> datetime:
 def now_ms(context: Mapping[str, Any]) -> int:
     """The server's clock in milliseconds since the epoch, for the script that ticks."""
     return round(_now(context).timestamp() * 1000)
-
-
-@register.simple_tag(takes_context=True)
-def newest_fact(context: Mapping[str, Any]) -> str:
-    """The newest fact that is surely in the page, for the script that follows; empty where that is not known."""
-    request = context.get("request")
-    return "" if request is None else newest_of(request)
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
