@@ -19,8 +19,6 @@ from django.conf import settings
 
 from recovery_ops.cycles import look_for_cycles_less_often
 
-READY = b"ready"
-
 
 class ReaderConfig(AppConfig):
     """The models alone, because modules name them; without what the server has beside them."""
@@ -39,7 +37,7 @@ def main(handles: Sequence[str]) -> None:
         SECRET_KEY=lanes[0].recv_bytes().decode(), INSTALLED_APPS=["events.reader.ReaderConfig"], USE_TZ=True
     )
     django.setup()
-    from events.readers import answer  # here, because models want a Django that is set up
+    from events.readers import READY, answer  # here, because models want a Django that is set up
 
     look_for_cycles_less_often()
     lanes[0].send_bytes(READY)

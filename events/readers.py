@@ -17,32 +17,33 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from operator import attrgetter
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 from django.conf import settings
 
-from events.bodies import Room, inflate
-from events.cleaning import cleaner_for
-from events.ingest import WAIT_S
+from events.bodies import Room, Share, inflate
+from events.cleaning import Cleaner, cleaner_for
 from events.masking import cleaner_of
-from events.reader import READY
 from events.reading import read_log_records
 from events.records import AgentName, Intake, Refused, Row
 from events.sent import Encoding
 from events.trouble import TroubleLog
 from recovery_ops.rules.classification import ClassificationRule
+from recovery_ops.rules.knobs import Problem
 from recovery_ops.rules.masking_rules import masking_document, parse_masking
 
 logger = logging.getLogger(__name__)
 
+COMMAND = ("-m", "events.reader")
 LEAST_BYTES = {False: 2**15, True: 2**12}
 """Smaller bodies, by whether they are compressed, are read where they are: asking somebody would cost as much."""
 MOST_BYTES = 2**22
@@ -51,24 +52,30 @@ CROWDED = 20
 CROWDED_WITHIN_S = 5.0
 """So often two had to be read at once, within this time, before a process is started for it."""
 LOOK_S = 1.0
+STARTING_LOOK_S = 0.1
 IDLE_S = 60.0
 """After so long without work the process ends; the next two large requests start it again."""
 START_WITHIN_S = 30.0
-ANSWER_WITHIN_S = WAIT_S
-"""Who waits for longer was told to send again."""
+ANSWER_WITHIN_S = 4.0
+"""It takes a fraction of a second; who waited in vain has time left to be read here (`ingest.WAIT_S`)."""
 START_AGAIN_S = 30.0
 """After it was lost, none is started for so long."""
 _EXCEPTION = b"exception."
 """How the attributes of an exception begin."""
-_columns = attrgetter(
+_COLUMNS = (
     *("environment", "uid", "event", "at_us", "received_us", "stated_us", "sequence_number", "severity"),
     *("operation", "breaker", "source", "is_foreground", "run", "category", "state", "provider", "model", "region"),
     *("trace_id", "span_id", "attributes_json", "body"),
 )
+_columns = attrgetter(*_COLUMNS)
 """The columns of a row, in their order, up to its agent."""
 
 
 # -- what both processes say to each other -----------------------------------------------------------------------------
+
+READY = repr((_COLUMNS, [one.name for one in fields(Row)], sys.version_info[:3], marshal.version)).encode()
+"""What the process says when it reads. It is started from the files as they are then; where an upgrade was laid over
+those of a server that runs, it would tell rows in another shape."""
 
 
 class Asked(NamedTuple):
@@ -80,6 +87,8 @@ class Asked(NamedTuple):
     environment: str
     received_us: int
     key_prefix: str
+    most_bytes: int
+    """The largest body, inflated."""
 
 
 def answer(task: bytes, body: bytes) -> bytes:
@@ -87,26 +96,28 @@ def answer(task: bytes, body: bytes) -> bytes:
 
     Whatever is wrong with a request is told where it is read again, with all that belongs to it.
     """
-    encoding, coding, environment, received_us, key_prefix, masking = marshal.loads(task)  # noqa: S302  # nosec B302
+    *told, masking = marshal.loads(task)  # noqa: S302  # nosec B302  # our own parent
+    asked = Asked(*told)
     try:
+        body = _inflated(body, asked)
         intake = read_log_records(
-            Encoding(encoding),
-            _inflated(body, coding),
-            environment=environment,
-            received_us=received_us,
-            key_prefix=key_prefix,
+            Encoding(asked.encoding),
+            body,
+            environment=asked.environment,
+            received_us=asked.received_us,
+            key_prefix=asked.key_prefix,
             rules=_no_rules,
-            cleaner=cleaner_for(parse_masking(orjson.loads(masking) if masking else None, "masking", [])),
+            cleaner=_cleaner(masking),
         )
-        return _packed(intake)
+        return _packed(intake, len(body))
     except Exception:  # a request that is broken, too large, or needs a policy; or a fault of ours
         return b""
 
 
-def _inflated(body: bytes, coding: str) -> bytes:
-    if coding:
+def _inflated(body: bytes, asked: Asked) -> bytes:
+    if asked.coding:
         with Room(2 * MOST_BYTES).share() as share:
-            body = inflate(body, coding, share, most_bytes=MOST_BYTES)
+            body = inflate(body, asked.coding, share, most_bytes=min(asked.most_bytes, MOST_BYTES))
     if _EXCEPTION in body:
         raise LookupError("the rules of a policy are in the database")
     return body
@@ -116,20 +127,28 @@ def _no_rules() -> tuple[ClassificationRule, ...]:
     raise LookupError("the rules of a policy are in the database")
 
 
-def _packed(intake: Intake) -> bytes:
-    """Raises ValueError for what cannot be told in plain values."""
+def _cleaner(masking: bytes) -> Cleaner:
+    problems: list[Problem] = []
+    cleaner = cleaner_for(parse_masking(orjson.loads(masking) if masking else None, "masking", problems))
+    if problems:
+        raise ValueError(f"what is hidden cannot be read: {problems}")
+    return cleaner
+
+
+def _packed(intake: Intake, size: int) -> bytes:
+    """What was read of a body of so many bytes. Raises ValueError for what cannot be told in plain values."""
     places: dict[AgentName, int] = {}
     agents = [places.setdefault(row.agent, len(places)) for row in intake.rows]
     names = [tuple(name) for name in places]
     attributes = [row.attributes for row in intake.rows]
     refused = [(one.reason, one.content, one.encoding and one.encoding.value) for one in intake.refused]
     rows = (names, agents, list(map(_columns, intake.rows)), attributes)
-    return marshal.dumps((rows, refused, intake.ignored, dict(intake.warnings)))
+    return marshal.dumps((size, (rows, refused, intake.ignored, dict(intake.warnings))))
 
 
-def _unpack(told: bytes, intake: Intake) -> None:
+def _unpack(told: Sequence[Any], intake: Intake) -> None:
     """Put what was told into an intake that is otherwise what was asked."""
-    (names, agents, rows, attributes), refused, intake.ignored, warnings = marshal.loads(told)  # noqa: S302  # nosec B302
+    (names, agents, rows, attributes), refused, intake.ignored, warnings = told
     known = [AgentName(*name) for name in names]
     intake.rows = [
         Row(*columns, known[agent], given)  # type: ignore[call-arg]  # it takes the star for more than it is
@@ -153,7 +172,7 @@ class _Reader:
         pairs = [Pipe() for _ in range(lanes)]
         theirs = [pair[1].fileno() for pair in pairs]
         self._process = subprocess.Popen(  # our own command
-            [sys.executable, "-m", "events.reader", *map(str, theirs)],
+            [sys.executable, *COMMAND, *map(str, theirs)],
             cwd=Path(__file__).resolve().parent.parent,
             stdin=subprocess.DEVNULL,
             pass_fds=theirs,
@@ -167,17 +186,26 @@ class _Reader:
         self._used_at = time.monotonic()
         self.is_lost = False
 
-    def get_ready(self) -> None:
-        """Wait until it reads. Raises Lost."""
+    def get_ready(self, is_over: threading.Event) -> bool:
+        """Wait until it reads; False where it is over before. Raises Lost."""
         first = self._lanes[0]
+        self.is_lost = True
+        give_up_at = time.monotonic() + START_WITHIN_S
         try:
             first.send_bytes(settings.SECRET_KEY.encode())
-            if not first.poll(START_WITHIN_S) or first.recv_bytes() != READY:
-                raise Lost(f"it was not ready within {START_WITHIN_S:g} s")
+            while not first.poll(STARTING_LOOK_S):
+                if is_over.is_set():
+                    return False
+                if time.monotonic() > give_up_at:
+                    raise Lost(f"it was not ready within {START_WITHIN_S:g} s")
+            if first.recv_bytes() != READY:
+                raise Lost("it is of another version than this server: restart that one")
         except (EOFError, OSError) as error:
             raise Lost("it ended while it started") from error
+        self.is_lost = False
         for lane in self._lanes:
             self._free.put(lane)
+        return True
 
     def ask(self, task: bytes, body: bytes) -> bytes | None:
         """Its answer; None where all lanes are taken. Raises Lost."""
@@ -239,36 +267,46 @@ class Readers:
         """Have a process started, if there is none and may be one; `ready` is set when it reads."""
         with self._lock:
             if self._is_allowed and self._thread is None and not self._is_over.is_set():
-                self._thread = threading.Thread(target=self._keep, name="reader", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._keep, name="reader", daemon=True)
+                thread.start()  # it waits for the lock before it leaves
+                self._thread = thread
 
-    def read_logs(self, asked: Asked, body: bytes) -> Intake | None:
-        """What a request holds; None where it has to be read here."""
+    def read_logs(self, asked: Asked, body: bytes, share: Share) -> Intake | None:
+        """What a request holds; None where it has to be read here. Raises BodyRefused where there is no room for it."""
         reader = self._reader
-        if reader is None or not (LEAST_BYTES[bool(asked.coding)] <= len(body) <= MOST_BYTES):
+        if reader is None or not _is_large(asked, body):
             return None
         cleaner = cleaner_of(asked.environment)
         masking = orjson.dumps(masking_document(cleaner.masking)) if cleaner.masking else b""
-        try:
-            told = reader.ask(marshal.dumps((asked.encoding.value, *asked[1:], masking)), body)
-        except Lost:
-            return None
-        if not told:
-            return None
         intake = Intake(asked.environment, asked.received_us, asked.key_prefix, cleaner=cleaner)
         intake.encoding = asked.encoding
-        _unpack(told, intake)
+        try:
+            told = reader.ask(marshal.dumps((asked.encoding.value, *asked[1:], masking)), body)
+            if not told:
+                return None
+            size, content = marshal.loads(told)  # noqa: S302  # nosec B302  # our own child
+            share.take(size if asked.coding else 0)
+            _unpack(content, intake)
+        except Lost:
+            return None
+        except (ValueError, TypeError, LookupError, EOFError) as error:
+            reader.is_lost = True
+            self._troubles.note("what was read beside cannot be understood", error)
+            return None
         return intake
 
     @contextmanager
-    def counted(self) -> Iterator[None]:
-        """Count who reads at the same time; have a process started where that is often more than one."""
+    def counted(self, asked: Asked, body: bytes) -> Iterator[None]:
+        """Count who reads large requests at the same time; have a process started where that is often more than one."""
+        if not _is_large(asked, body):
+            yield
+            return
         with self._lock:
             self._reading += 1
             is_wanted = self._reading > 1 and self._thread is None and self._is_often(time.monotonic())
-        if is_wanted:
-            self.start()
         try:
+            if is_wanted:
+                self.start()
             yield
         finally:
             with self._lock:
@@ -292,7 +330,8 @@ class Readers:
         reader = None
         try:
             reader = _Reader(self._lanes)
-            reader.get_ready()
+            if not reader.get_ready(self._is_over):
+                return
             self._reader = reader
             self.ready.set()
             while not self._is_over.wait(LOOK_S) and reader.is_wanted(time.monotonic()):
@@ -310,3 +349,7 @@ class Readers:
             with self._lock:
                 self._crowded_at.clear()
                 self._thread = None
+
+
+def _is_large(asked: Asked, body: bytes) -> bool:
+    return LEAST_BYTES[bool(asked.coding)] <= len(body) <= MOST_BYTES

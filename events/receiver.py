@@ -158,13 +158,13 @@ class Receiver:
 
     def _read(self, request: _Request, key: AgentKey, body: bytes, share: Share, received_us: int) -> Intake:
         """What a body holds. On a thread of its own. Raises Malformed with the inflated content."""
-        with self.readers.counted():
-            if request.signal is Signal.LOGS:
-                asked = Asked(request.encoding, request.coding, key.environment, received_us, key.prefix)
-                found = self.readers.read_logs(asked, body)
-                if found is not None:
-                    return found
+        if request.signal is not Signal.LOGS:
             return self._read_here(request, key, body, share, received_us)
+        place = key.environment, received_us, key.prefix
+        asked = Asked(request.encoding, request.coding, *place, self._most_bytes)
+        with self.readers.counted(asked, body):
+            found = self.readers.read_logs(asked, body, share)
+            return self._read_here(request, key, body, share, received_us) if found is None else found
 
     def _read_here(self, request: _Request, key: AgentKey, body: bytes, share: Share, received_us: int) -> Intake:
         if request.coding:

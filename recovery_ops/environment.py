@@ -45,6 +45,11 @@ def number(name: str, *, default: int, least: int, most: int) -> int:
     raise Misconfigured(name, f"is {value!r}; it has to be a whole number from {least} to {most}")
 
 
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def words(name: str) -> list[str]:
     """Read a list separated by commas or spaces."""
     return os.environ.get(name, "").replace(",", " ").split()

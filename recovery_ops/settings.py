@@ -164,7 +164,7 @@ DATABASES = {
 }
 OTLP_READS_BESIDE = environment.flag(
     "RECOVERY_OPS_READ_BESIDE",
-    default=DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3" and (os.cpu_count() or 1) > 1,
+    default=DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3" and environment.cores() > 1,
 )
 """Whether a process of its own may read large requests: where one process does all else, and has a core to spare."""
 # What sign-in counts and remembers (wrong tries, codes that were used): in the process where there is only one, else

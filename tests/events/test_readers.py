@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,10 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from events import readers, receiver
+from events.bodies import BodyRefused, Room
 from events.cleaning import PLAIN, Cleaner
 from events.models import Fact
 from events.readers import Asked, Readers
 from events.reading import read_log_records
+from events.records import Intake
 from events.sent import Encoding
 from recovery_ops.rules.masking_rules import Masking, MaskRule
 from tests.events.posting import Door, protobuf, record, request, value
@@ -56,8 +59,15 @@ def beside(any_size: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Readers]
     found.close()
 
 
-def asked(encoding: Encoding = Encoding.PROTOBUF, coding: str = "gzip", environment: str = "dev") -> Asked:
-    return Asked(encoding, coding, environment, NOW_US, "prefix")
+def asked(
+    encoding: Encoding = Encoding.PROTOBUF, coding: str = "gzip", environment: str = "dev", most_bytes: int = 2**26
+) -> Asked:
+    return Asked(encoding, coding, environment, NOW_US, "prefix", most_bytes)
+
+
+def read(beside: Readers, asked: Asked, content: bytes) -> Intake | None:
+    with Room(2**27).share() as share:
+        return beside.read_logs(asked, content, share)
 
 
 def body(*records: dict[str, Any]) -> bytes:
@@ -95,7 +105,7 @@ def test_what_is_read_beside_is_what_is_read_here(
     beside: Readers, drawn: dict[str, Any], coding: str, encoding: Encoding, environment: str
 ) -> None:
     plain = protobuf(drawn) if encoding is Encoding.PROTOBUF else json.dumps(drawn).encode()
-    found = beside.read_logs(asked(encoding, coding, environment), CODINGS[coding](plain))
+    found = read(beside, asked(encoding, coding, environment), CODINGS[coding](plain))
     if b"exception." in plain:
         assert found is None, "a policy says what such a failure is"
         return
@@ -125,8 +135,61 @@ def test_what_is_read_beside_is_what_is_read_here(
     ids=["not inflated", "not read", "needs a policy", "too large when inflated", "too large"],
 )
 def test_what_cannot_be_read_beside_is_left_to_whoever_asks(beside: Readers, content: bytes) -> None:
-    assert beside.read_logs(asked(), content) is None
-    assert beside.read_logs(asked(), body()) is not None, "and the next one is read"
+    assert read(beside, asked(), content) is None
+    assert read(beside, asked(), body()) is not None, "and the next one is read"
+
+
+def test_a_body_that_is_larger_than_may_be_is_left_to_be_refused(beside: Readers) -> None:
+    content = body(*[record() for _ in range(20)])
+    assert read(beside, asked(most_bytes=len(gzip.decompress(content)) - 1), content) is None
+    assert read(beside, asked(most_bytes=len(gzip.decompress(content))), content) is not None
+
+
+def test_what_was_inflated_beside_is_held_here(beside: Readers) -> None:
+    content = body(*[record() for _ in range(20)])
+    size = len(gzip.decompress(content))
+    room = Room(2 * size - 1)
+    with room.share() as share:
+        assert beside.read_logs(asked(), content, share) is not None
+        assert room.held_bytes == size
+        with room.share() as another, pytest.raises(BodyRefused, match="holds as many requests as it may"):
+            beside.read_logs(asked(), content, another)
+    assert room.held_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("raise SystemExit", "it ended while it started"),
+        (
+            "lane = Connection(int(sys.argv[1])); lane.recv_bytes(); lane.send_bytes(b'old'); lane.recv_bytes()",
+            "restart",
+        ),
+    ],
+    ids=["ends", "is of another version"],
+)
+def test_a_process_that_cannot_be_used_costs_nothing(
+    command: str, said: str, any_size: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    imports = "import sys; from multiprocessing.connection import Connection"
+    monkeypatch.setattr(readers, "COMMAND", ("-c", f"{imports}; {command}"))
+    wanted = Readers(2, is_allowed=True)
+    wanted.start()
+    eventually(lambda: said in caplog.text, what="that it is said")
+    assert read(wanted, asked(), body()) is None
+    began = time.monotonic()
+    wanted.close()
+    assert time.monotonic() - began < readers.ANSWER_WITHIN_S, "nobody has a lane that would have to be waited for"
+
+
+def test_the_end_does_not_wait_for_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "COMMAND", ("-c", "import time; time.sleep(600)"))
+    wanted = Readers(2, is_allowed=True)
+    wanted.start()
+    began = time.monotonic()
+    wanted.close()
+    assert time.monotonic() - began < readers.ANSWER_WITHIN_S
+    assert not wanted.ready.is_set()
 
 
 def pid_of(beside: Readers) -> int:
@@ -149,13 +212,13 @@ def test_a_process_that_is_lost_costs_no_request(
     monkeypatch.setattr(readers, "START_AGAIN_S", 0.0)
     pid = pid_of(beside)
     os.kill(pid, harm)
-    assert beside.read_logs(asked(), body()) is None
+    assert read(beside, asked(), body()) is None
     eventually(lambda: not beside.ready.is_set(), what="that it is lost is seen")
     eventually(lambda: not Path(f"/proc/{pid}").exists(), what="its end")
     assert "is lost; they are read here" in caplog.text
-    assert beside.read_logs(asked(), body()) is None
+    assert read(beside, asked(), body()) is None
     eventually(lambda: _started(beside), what="that another one reads")
-    assert beside.read_logs(asked(), body()) is not None
+    assert read(beside, asked(), body()) is not None
 
 
 def _started(beside: Readers) -> bool:
@@ -166,7 +229,7 @@ def _started(beside: Readers) -> bool:
 @needs_proc
 def test_told_to_end_it_goes_on_for_what_its_parent_finishes(beside: Readers) -> None:
     os.kill(pid_of(beside), signal.SIGTERM)
-    assert beside.read_logs(asked(), body()) is not None
+    assert read(beside, asked(), body()) is not None
 
 
 @needs_proc
@@ -204,15 +267,15 @@ def test_nobody_is_asked_where_none_may_be_started() -> None:
     forbidden = Readers(2, is_allowed=False)
     forbidden.start()
     crowd(forbidden)
-    assert forbidden.read_logs(asked(), body()) is None
+    assert read(forbidden, asked(), body()) is None
     forbidden.close()
 
 
 def test_a_process_is_started_when_two_are_often_read_at_once(any_size: None) -> None:
     wanted = Readers(2, is_allowed=True)
-    with wanted.counted(), wanted.counted():
+    with wanted.counted(asked(), body()), wanted.counted(asked(), body()):
         pass
-    assert wanted.read_logs(asked(), body()) is None, "once is not often"
+    assert read(wanted, asked(), body()) is None, "once is not often"
     crowd(wanted)
     assert wanted.ready.wait(PATIENCE_S)
     wanted.close()
@@ -222,7 +285,7 @@ def test_a_process_is_started_when_two_are_often_read_at_once(any_size: None) ->
 def crowd(wanted: Readers) -> None:
     """So many at once that it is worth a process."""
     for _ in range(readers.CROWDED):
-        with wanted.counted(), wanted.counted():
+        with wanted.counted(asked(), body()), wanted.counted(asked(), body()):
             pass
 
 
