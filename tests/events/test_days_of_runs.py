@@ -13,6 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from events import partitions
+from events.models import Fact
+from events.moments import to_us
 from events.queries.evidence import evidence_of
 from events.queries.fleet_lanes import fleet_lanes
 from events.queries.lanes import segments
@@ -158,6 +160,19 @@ def test_what_stood_before_a_window_is_told_however_long_it_stood(engine: str, s
     # A window of the past, after which it moved: its state is not the one that stands.
     past = {"start": ago(12 * DAY_S), "end": ago(10 * DAY_S), "now": NOW}
     assert [one.state for one in segments("dev", breaker=name, **past)[name]["a-1"]] == [State.OPEN]  # type: ignore[arg-type]
+    assert [one.state for one in fleet_lanes("dev", **past)[name]] == [State.OPEN]  # type: ignore[arg-type]
+
+
+@on_postgres
+def test_a_state_is_told_by_the_sums_where_the_fact_of_its_move_is_gone(engine: str) -> None:
+    story = Story()
+    for at, left, entered in _moves_before():
+        story.tell(moved(entered, before=left), at=at).store()
+    name = transitions("dev", start=ago(30 * DAY_S), end=NOW)[0].breaker
+    Fact.objects.filter(at_us=to_us(ago(20 * DAY_S))).delete()
+    past = {"start": ago(12 * DAY_S), "end": ago(10 * DAY_S), "now": NOW}
+    (one,) = segments("dev", breaker=name, **past)[name]["a-1"]  # type: ignore[arg-type]
+    assert (one.state, one.cause) == (State.OPEN, None)
     assert [one.state for one in fleet_lanes("dev", **past)[name]] == [State.OPEN]  # type: ignore[arg-type]
 
 
