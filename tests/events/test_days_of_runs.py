@@ -137,6 +137,15 @@ def test_a_run_whose_days_are_forgotten_is_still_found_by_what_is_kept_of_it(eng
     assert (found.questions, found.is_start_known) == (1, False)
 
 
+def test_of_runs_whose_days_are_forgotten_a_list_asks_each_day(engine: str) -> None:
+    asked = Escalated(queue="policy", reason="policy_denied", escalation_id="e-1", message="May it?")
+    Story().tell(asked, at=130 * DAY_S, run="old").tell(asked, at=120 * DAY_S, run="old").store()
+    note_days(timezone.now())
+    sweep_facts(timezone.now())
+    (one,) = runs("dev", show=Show.ASKED, start=ago(125 * DAY_S), end=ago(115 * DAY_S)).rows
+    assert (one.questions, one.started) == (2, ago(130 * DAY_S))
+
+
 # -- what stood before a window ---------------------------------------------------------------------------------------
 
 
