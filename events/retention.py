@@ -30,7 +30,7 @@ from events.models import (
     SpanSum,
 )
 from events.records import LOG
-from events.runs.days import forget_days
+from events.runs import days as days_of_runs
 from recovery_ops.wire import names
 
 USUAL = timedelta(days=90)
@@ -117,7 +117,7 @@ def sweep_facts(
             for table in partitions.tables_before(before_us):
                 swept += _delete_facts(table, (environment, event, before_us, before_us), sweep)
     partitions.forget_ids(micros(now - USUAL), STEP_ROWS, may_go_on)
-    forget_days(micros(now - USUAL), STEP_ROWS, may_go_on)
+    days_of_runs.forget_days(micros(now - days_of_runs.KEEP), STEP_ROWS, may_go_on)
     for old in _old_sums(environments, micros(now - KEEP_SUMS) // _MINUTE_US):
         _delete(old, sweep)
     _delete(Quarantine.objects.filter(received_us__lt=micros(now - KEEP_QUARANTINE)), sweep)

@@ -16,7 +16,7 @@ from events.capacity.models import CapacityEvent
 from events.capacity.moves import moves_of, opened_in
 from events.capacity.reach import FOLLOWED_S, failures_of
 from events.moments import US_PER_S, to_us
-from events.queries.readings import Attributes, number_or_none
+from events.queries.readings import Attributes, length_s_or_none, number_or_none
 from events.runs.rows import RunFact
 from events.runs.stored import facts_of
 from recovery_ops.rules.facts import Escalated, RetryScheduled, RunFinished
@@ -108,11 +108,11 @@ def _waits_until(word: RunFact, operations: Collection[str]) -> int:
     if word.operation not in operations:
         return 0
     if word.event == _RETRY:
-        wait_s = number_or_none(_DELAY.of(word.said)["delay_s"])
+        wait_s = length_s_or_none(_DELAY.of(word.said)["delay_s"])
     elif word.event == _ASKED:
         said = _QUESTION.of(word.said)
         # Without a ticket nobody waits for the answer: the run goes on, or has failed.
-        wait_s = number_or_none(said["deadline_s"]) if said["escalation_id"] else None
+        wait_s = length_s_or_none(said["deadline_s"]) if said["escalation_id"] else None
     else:
         wait_s = None
     return 0 if wait_s is None else to_us(word.at) + int((wait_s + GRACE_S) * US_PER_S)

@@ -13,6 +13,7 @@ from django.db.models import F, Q, QuerySet
 
 from events.models import Agent
 from events.moments import US_PER_S, Span, from_us, to_us, united
+from events.queries.readings import length_s_or_none
 from events.rows import AgentRow, Presence
 
 FORGOTTEN_AFTER = timedelta(hours=24)
@@ -78,7 +79,7 @@ def agent_row(agent: Agent, now: datetime) -> AgentRow:
         last_seen=from_us(agent.last_seen_us),
         is_reachable=not has_ended(agent) and agent.last_seen_us >= silent_since_us(now),
         heartbeat_age_s=None if agent.heartbeat_us is None else max(0.0, (now_us - agent.heartbeat_us) / US_PER_S),
-        uptime_s=agent.uptime_s,
+        uptime_s=length_s_or_none(agent.uptime_s) or 0.0,
         revision=agent.revision,
         config_hash=agent.config_hash,
         applied_at=None if agent.applied_us is None else from_us(agent.applied_us),

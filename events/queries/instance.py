@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce
 
 from events.models import BreakerState, Fact
 from events.moments import from_us, to_us
-from events.partitions import newest_number
+from events.partitions import BEHIND_DAYS, is_partitioned, newest_number
 from events.queries.breakers import instance_state
 from events.queries.readings import text_of, whole_or_none
 from events.queries.sums import FAILED
@@ -31,6 +31,8 @@ READ = 2_000
 EVENTS_READ = 5_000
 """So many of the newest facts of all kinds and instances are."""
 LATELY = timedelta(hours=24)
+_TOLD_LATE = timedelta(days=BEHIND_DAYS)
+"""So much later an outbox may bring what an instance told."""
 _ROUTINE = [names.EVENTS[kind].name for kind in (InstanceHeartbeat, CallsCounted, SettingsInForce)]
 _STARTED = names.EVENTS[RunStarted].name
 _APPLIED = names.EVENTS[DesiredStateApplied].name
@@ -73,11 +75,14 @@ def failures_of(environment: str, agent_id: int, *, now: datetime, limit: int = 
 
 
 def last_events_of(agent_id: int, *, last_seen: datetime, limit: int = 50) -> list[InstanceEvent]:
-    """What it told last, in the day before it was heard last, among the newest facts of all instances, but for what it
-    tells all the time. Two queries.
+    """What it told last, also late, among the newest facts of all instances, but for what it tells all the time. Two
+    queries.
+
+    On PostgreSQL of the eight days before it was heard last: by their numbers alone, each day that is kept would be
+    asked.
     """
     newest = Fact.objects.filter(agent_id=agent_id, id__gt=newest_number() - EVENTS_READ)
-    lately = newest.filter(at_us__gte=to_us(last_seen - LATELY))
+    lately = newest.filter(at_us__gte=to_us(last_seen - _TOLD_LATE)) if is_partitioned() else newest
     columns = ("id", "at_us", "event", "severity", "operation", "category", "run", "body")
     found = lately.exclude(event__in=_ROUTINE).order_by("-id").values_list(*columns)[:limit]
     return [InstanceEvent(fact_id, from_us(at_us), *rest) for fact_id, at_us, *rest in found]

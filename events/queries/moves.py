@@ -203,8 +203,8 @@ def _newest_before_of_days(reading: Reading, ids: list[int], *, wants_causes: bo
     newest = {  # the last of one moment stays
         (move.agent_id, move.breaker): move for move in moves if (move.agent_id, move.breaker, move.at_us) in moments
     }
-    for pair, move in newest.items():
-        yield pair, _point(move)
+    for pair, one in last.items():  # a fact may be gone of which the sum stands
+        yield pair, _point(newest[pair]) if pair in newest else Point(one >> 3, _STATES[one & 7])
 
 
 def _last_before(reading: Reading, ids: list[int], span: int) -> dict[Pair, int]:

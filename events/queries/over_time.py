@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce
 from events.models import INSTANCE_EVENTS, Fact
 from events.moments import US_PER_S, Span, from_us, to_us, united
 from events.queries.fleet import STOPPED
-from events.queries.readings import number_or_none, text_of
+from events.queries.readings import length_s_or_none, text_of
 from events.retention import KEEP
 from events.rows import AgentRow
 from recovery_ops.rules.facts import GateClosed, InstanceHeartbeat, WaitHeartbeat
@@ -101,7 +101,7 @@ def _beat(at_us: int, said: Any, grace_us: int) -> _Beat:
     said = said if isinstance(said, dict) else {}
 
     def number(field: str) -> float:
-        return number_or_none(said.get(names.attribute_of(InstanceHeartbeat, field))) or 0.0
+        return length_s_or_none(said.get(names.attribute_of(InstanceHeartbeat, field))) or 0.0
 
     word = text_of(said.get(names.attribute_of(InstanceHeartbeat, "status"))) or "running"
     # Who speaks seldom is not silent between two words.
@@ -141,7 +141,7 @@ def _wait(at_us: int, event: str, operation: str, said: Any) -> tuple[str, int, 
     said = said if isinstance(said, dict) else {}
 
     def us(kind: type[Any], field: str) -> int:
-        return int(min(number_or_none(said.get(names.attribute_of(kind, field))) or 0.0, 86_400.0) * US_PER_S)
+        return int(min(length_s_or_none(said.get(names.attribute_of(kind, field))) or 0.0, 86_400.0) * US_PER_S)
 
     named = operation or "a run"
     if event == _GATE_CLOSED:

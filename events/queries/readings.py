@@ -14,6 +14,8 @@ _CATEGORIES = {category.value: category for category in Category}
 _STATES = {state.value: state for state in State}
 _TRIGGERS = {trigger.value: trigger for trigger in Trigger}
 
+LONGEST_S = 10 * 365 * 86_400.0
+"""Nothing that is told here lasts for longer, and a moment so far from another can still be told."""
 MOVED = names.EVENTS[BreakerStateChanged].name
 """The stored event of a breaker's move."""
 
@@ -38,6 +40,12 @@ def number_or_none(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
+
+
+def length_s_or_none(value: object) -> float | None:
+    """A length of time in seconds, none below 0 and none beyond `LONGEST_S`: anybody may say any number."""
+    number = number_or_none(value)
+    return None if number is None else min(LONGEST_S, max(0.0, number))
 
 
 def number_in(stored: object) -> float | None:

@@ -105,7 +105,8 @@ def count_naming(environment: str, show: Show, start_us: int, end_us: int, *, mo
 def run_of(environment: str, run: str) -> RunStory | None:
     """One run; None for one of which nothing is known. Two queries, three or four where it is not known by then.
 
-    Index: `fact_by_run`. What the clock says changes how it is found, never what.
+    Index: `fact_by_run`. On PostgreSQL what came more than two days late of a run that has newer facts is told from the
+    next time on that days of runs are noted; one of which there is nothing else is looked for in every day.
     """
     lately_us = to_us(timezone.now()) - LASTS_US
     since_us = begun_before(environment, [run], lately_us).get(run, lately_us)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from events.moments import US_PER_S, from_us
-from events.queries.readings import category_or_none, number_or_none, text_of
+from events.queries.readings import category_or_none, length_s_or_none, text_of
 from events.runs.counting import Counted, models_of
 from events.runs.rows import RunFact, RunStory, Wait
 from events.runs.stored import BriefFact, Teller, briefs_of
@@ -146,8 +146,8 @@ def _is_flat(attributes: str) -> bool:
 def _delay_in(attributes: str) -> float:
     found = _DELAYS(attributes)
     if found is not None and _is_flat(attributes):
-        return float(found[1])
-    return number_or_none(_said(attributes).get(_DELAY)) or 0.0
+        return length_s_or_none(float(found[1])) or 0.0
+    return length_s_or_none(_said(attributes).get(_DELAY)) or 0.0
 
 
 def _text_in(attributes: str, name: str) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
-from events.queries.readings import number_or_none, text_of
+from events.queries.readings import length_s_or_none, number_or_none, text_of
 from events.queries.sums import capacity_name
 from events.rows import DERIVED_WORDS
 from events.runs.rows import RUNGS, RunFact, RunStory, Wait, level_of
@@ -137,7 +137,7 @@ def _failed(found: Counted, fact: RunFact) -> None:
 
 def _retry(found: Counted, fact: RunFact) -> None:
     found.retries += 1
-    delay_s = number_or_none(said(fact, "delay_s")) or 0.0
+    delay_s = length_s_or_none(said(fact, "delay_s")) or 0.0
     if delay_s:
         found.waited_s += delay_s
         found.reach(Rung.RETRY, fact)

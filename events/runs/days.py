@@ -8,14 +8,17 @@ reaches over all days, has none of this.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import connection, transaction
+from django.utils import timezone
 
 from events.failures.asking import settled_number
 from events.moments import US_PER_S, to_us
 from events.partitions import is_partitioned
 
+KEEP = timedelta(days=90)
+"""So long after its last fact a run is known; some facts are kept for longer, and are looked for in each day."""
 STEP = 20_000
 """So many facts are looked through in one transaction."""
 _DAY_US = 86_400 * US_PER_S
@@ -68,8 +71,10 @@ def forget_days(before_us: int, step_rows: int, may_go_on: Callable[[], bool]) -
 def begun_by(environment: str, runs: Sequence[str], us: int) -> dict[str, int] | None:
     """Those of these runs that have facts of the day of this moment or earlier ones, and when their first day began.
 
-    None where it is not noted that far. One query; the primary key.
+    None where it is not noted that far, or may be forgotten. One query; the primary key.
     """
+    if us < to_us(timezone.now() - KEEP):
+        return None
     with connection.cursor() as cursor:
         cursor.execute(_ASK, [environment, list(runs), us // _DAY_US])
         rows = cursor.fetchall()

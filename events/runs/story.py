@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from events.queries.readings import number_or_none, text_of, whole_or_none
+from events.queries.readings import length_s_or_none, text_of, whole_or_none
 from events.rows import Derivation
 from events.runs.counting import Counted, models_of, said
 from events.runs.rows import Backend, Kind, Piece, RunFact, RunStory, Step
@@ -117,11 +117,11 @@ def _run_finished(teller: _Teller, fact: RunFact) -> None:
 
 
 def _failed(teller: _Teller, fact: RunFact) -> None:
-    lasted_s = number_or_none(said(fact, "duration_s")) or 0.0
+    lasted_s = length_s_or_none(said(fact, "duration_s")) or 0.0
     what = category_text(fact.category or Category.UNKNOWN)
     attempt = whole_or_none(said(fact, "attempt"))
     title = f"attempt {attempt} failed: {what}" if attempt else f"failed: {what}"
-    asked_s = number_or_none(said(fact, "retry_after_s"))
+    asked_s = length_s_or_none(said(fact, "retry_after_s"))
     detail = [lasted_text(lasted_s) if lasted_s else "", f"Retry-After {span_text(asked_s)}" if asked_s else ""]
     detail.append(text_of(said(fact, "message")))
     teller.add(fact, Rung.RETRY, Kind.FAILED, f"{fact.operation} {title}", lasted_s=lasted_s)
@@ -144,7 +144,7 @@ _ADJUSTED = {
 
 
 def _retry(teller: _Teller, fact: RunFact) -> None:
-    delay_s = number_or_none(said(fact, "delay_s")) or 0.0
+    delay_s = length_s_or_none(said(fact, "delay_s")) or 0.0
     if delay_s:
         words = f"{fact.operation} waits {lasted_text(delay_s)}"
         end = fact.at + timedelta(seconds=delay_s)
@@ -179,7 +179,7 @@ def _amend(teller: _Teller, fact: RunFact, words: str) -> None:
 
 def _succeeded(teller: _Teller, fact: RunFact) -> None:
     attempt = whole_or_none(said(fact, "attempt"))
-    lasted_s = number_or_none(said(fact, "duration_s")) or 0.0
+    lasted_s = length_s_or_none(said(fact, "duration_s")) or 0.0
     title = f"attempt {attempt} succeeded" if attempt else "succeeded"
     teller.add(fact, Rung.RETRY, Kind.SUCCEEDED, f"{fact.operation} {title}", lasted_s=lasted_s)
     teller.step(fact, "closed", title, lasted_text(lasted_s) if lasted_s else "")
@@ -212,7 +212,7 @@ def _reduced(teller: _Teller, fact: RunFact) -> None:
 def _asked(teller: _Teller, fact: RunFact) -> None:
     queue = text_of(said(fact, "queue")) or "a person"
     teller.add(fact, Rung.ASK, Kind.ASKED, f"asks {queue}", lasted_s=None)
-    deadline_s = number_or_none(said(fact, "deadline_s"))
+    deadline_s = length_s_or_none(said(fact, "deadline_s"))
     detail = [text_of(said(fact, "reason")).replace("_", " "), text_of(said(fact, "message"))]
     detail.append(f"answer within {span_text(deadline_s)}" if deadline_s else "")
     teller.step(fact, "unknown", f"rung 4, asked a person: {queue}", "; ".join(filter(None, detail)))

@@ -54,6 +54,7 @@ from recovery_ops.cli.words import (
     Unconfirmed,
     add_paging,
     every,
+    plain,
 )
 
 __all__ = ["DONE", "NOT_APPLIED", "NO_ANSWER", "REFUSED", "WAITS", "Console", "NoAnswer", "Problem", "main"]
@@ -143,7 +144,7 @@ def main(
         _parser(environ).error("no key: set RECOVERY_OPS_KEY, or give --key; `manage.py key create` makes one")
     console = Console(options.url, options.key)
     try:
-        code = _carried_out(console, options, say, sleep, ask)
+        code = _carried_out(console, options, lambda text: say(plain(text)), sleep, ask)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -152,13 +153,13 @@ def main(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except (policies.Unreadable, Unconfirmed) as error:
-        print(error, file=sys.stderr)
+        print(plain(error), file=sys.stderr)
         return REFUSED
     except Problem as problem:
-        print(problem, file=sys.stderr)
+        print(plain(problem), file=sys.stderr)
         return REFUSED
     except NoAnswer as error:
-        print(error, file=sys.stderr)
+        print(plain(error), file=sys.stderr)
         return NO_ANSWER
 
 

@@ -16,8 +16,15 @@ PAGE = 200
 
 Say = Callable[[str], None]
 
+_CONTROLS = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+
 Ask = Callable[[str], str]
 """Puts a question to whoever sits at the terminal and returns what they typed."""
+
+
+def plain(text: object) -> str:
+    """As text without what steers a terminal: agents and people may have written it. Lines and tabs stay."""
+    return str(text).translate(_CONTROLS)
 
 
 class Asking(Protocol):

@@ -104,7 +104,7 @@
     for (const [axis, pages] of Object.entries(layout.meta?.leads ?? {})) {
       const { domain, categoryarray: names } = layout[axis.replace("y", "yaxis")];
       names.forEach((name, at) => {
-        if (!pages[name]) return;
+        if (!Object.hasOwn(pages, name)) return; // a name may be `constructor`
         const link = Object.assign(document.createElement("a"), { href: pages[name], textContent: name });
         const down = 1 - domain[1] + ((domain[1] - domain[0]) * (at + 0.5)) / names.length;
         Object.assign(link.style, { top: `${t + down * (layout.height - t - b)}px`, maxWidth: `${l - 8}px` });

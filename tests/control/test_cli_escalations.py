@@ -83,6 +83,16 @@ def test_a_queue_is_read_and_cleared(operator: Operator) -> None:
     assert Escalation.objects.filter(resolved_at=None).count() == 1
 
 
+def test_what_agents_wrote_does_not_steer_the_terminal(operator: Operator) -> None:
+    number = question()
+    Escalation.objects.filter(pk=number).update(message="May\x1b]0;owned\x07 it be\x9b2J?\r")
+    for word in ("show", "post-mortem"):
+        assert operator.run("escalations", word, str(number)) == cli.DONE
+        said = "\n".join(operator.said)
+        assert "May]0;owned it be2J?" in said.replace("\\", "")
+        assert not {*said} & {"\x1b", "\x07", "\r", "\x9b"}
+
+
 def test_a_post_mortem_is_said_or_kept(operator: Operator, tmp_path: Path) -> None:
     number, file = question(), tmp_path / "post-mortem.md"
     assert operator.run("escalations", "post-mortem", str(number)) == cli.DONE

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from events.models import Fact
 from events.moments import to_us
+from events.queries.readings import LONGEST_S
 from events.runs import asking, stored
 from events.runs.asking import Show, runs
 from events.runs.brief import InBrief
@@ -23,7 +24,7 @@ from recovery_ops.rules.facts import Escalated, RunStarted
 from recovery_ops.rules.facts import Fact as Told
 from recovery_ops.rules.words import Category, Rung, RunStatus
 from tests.events.seeding import NOW, Story, ago, failed
-from tests.events.test_runs import CLIMB, SEARCH, ended, page, retry, tell_run
+from tests.events.test_runs import CLIMB, SEARCH, ended, known, page, retry, tell_run
 
 pytestmark = pytest.mark.django_db
 
@@ -147,6 +148,16 @@ def test_attributes_that_only_look_like_what_is_looked_for_are_read() -> None:
     assert (in_brief.fingerprints, in_brief.waited_s) == (in_words.fingerprints, in_words.waited_s)
     assert (list(in_words.fingerprints), in_words.waited_s) == (["rec1:a", 'rec1:é"b'], 151.5)
     assert told_in_brief(in_words) == in_brief
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("delay_s", [3e11, 1e308, -3e11, -1e308])
+def test_a_wait_that_nobody_can_mean_breaks_no_list(delay_s: float) -> None:
+    hostile("run-1", {DELAY: delay_s}, {CAUSE: "rec1:a"}, {DELAY: delay_s, "recovery.derived_from": "exception"})
+    in_words, in_brief = page(), page(in_words=False)
+    assert [told_in_brief(one) for one in in_words.rows] == in_brief.rows
+    assert 0.0 <= in_brief.rows[0].waited_s <= 2 * LONGEST_S
+    assert known() == in_words.rows[0]
 
 
 @pytest.mark.usefixtures("engine")

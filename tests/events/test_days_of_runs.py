@@ -13,6 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from events import partitions
+from events.models import Fact
+from events.moments import to_us
 from events.queries.evidence import evidence_of
 from events.queries.fleet_lanes import fleet_lanes
 from events.queries.lanes import segments
@@ -135,6 +137,15 @@ def test_a_run_whose_days_are_forgotten_is_still_found_by_what_is_kept_of_it(eng
     assert (found.questions, found.is_start_known) == (1, False)
 
 
+def test_of_runs_whose_days_are_forgotten_a_list_asks_each_day(engine: str) -> None:
+    asked = Escalated(queue="policy", reason="policy_denied", escalation_id="e-1", message="May it?")
+    Story().tell(asked, at=130 * DAY_S, run="old").tell(asked, at=120 * DAY_S, run="old").store()
+    note_days(timezone.now())
+    sweep_facts(timezone.now())
+    (one,) = runs("dev", show=Show.ASKED, start=ago(125 * DAY_S), end=ago(115 * DAY_S)).rows
+    assert (one.questions, one.started) == (2, ago(130 * DAY_S))
+
+
 # -- what stood before a window ---------------------------------------------------------------------------------------
 
 
@@ -158,6 +169,19 @@ def test_what_stood_before_a_window_is_told_however_long_it_stood(engine: str, s
     # A window of the past, after which it moved: its state is not the one that stands.
     past = {"start": ago(12 * DAY_S), "end": ago(10 * DAY_S), "now": NOW}
     assert [one.state for one in segments("dev", breaker=name, **past)[name]["a-1"]] == [State.OPEN]  # type: ignore[arg-type]
+    assert [one.state for one in fleet_lanes("dev", **past)[name]] == [State.OPEN]  # type: ignore[arg-type]
+
+
+@on_postgres
+def test_a_state_is_told_by_the_sums_where_the_fact_of_its_move_is_gone(engine: str) -> None:
+    story = Story()
+    for at, left, entered in _moves_before():
+        story.tell(moved(entered, before=left), at=at).store()
+    name = transitions("dev", start=ago(30 * DAY_S), end=NOW)[0].breaker
+    Fact.objects.filter(at_us=to_us(ago(20 * DAY_S))).delete()
+    past = {"start": ago(12 * DAY_S), "end": ago(10 * DAY_S), "now": NOW}
+    (one,) = segments("dev", breaker=name, **past)[name]["a-1"]  # type: ignore[arg-type]
+    assert (one.state, one.cause) == (State.OPEN, None)
     assert [one.state for one in fleet_lanes("dev", **past)[name]] == [State.OPEN]  # type: ignore[arg-type]
 
 

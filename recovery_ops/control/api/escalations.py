@@ -24,6 +24,7 @@ from recovery_ops.control.api.runbooks import day_in
 from recovery_ops.control.documents import escalations as documents_escalations
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.escalations.learning import follow_ups_of
+from recovery_ops.control.escalations.merging import whole_of
 from recovery_ops.control.models import Escalation as EscalationRecord
 from recovery_ops.control.notify.chains import plan_of, who_is_at
 from recovery_ops.control.notify.narrowing import STEPS, narrowed_down
@@ -179,7 +180,7 @@ class PostMortem(Api):
             raise Refused("invalid", "as is json or md.", fields={"as": "is json or md"})
         found = asking.find_with_story(self.environment, number)
         if found is not None and found[0].merged_into_id is not None:
-            found = asking.find_with_story(self.environment, found[0].merged_into_id)
+            found = asking.find_with_story(self.environment, whole_of(found[0]).pk)
         if found is None:
             raise _missing(self.environment, number)
         one, story, _ = found

@@ -37,6 +37,15 @@ def carry(one: Escalation, into: Escalation) -> None:
     into.save(update_fields=["occurrences", "seen_at", "runs", "instances", "saved_runs", "version"])
 
 
+def whole_of(one: Escalation) -> Escalation:
+    """The question that all of this became in the end; itself where it was not merged. A query for each merging."""
+    seen = {one.pk}
+    while (into := one.merged_into) is not None and into.pk not in seen:
+        seen.add(into.pk)
+        one = into
+    return one
+
+
 def give_back(one: Escalation) -> Iterator[Escalation]:
     """Take what one brought out of all that it was merged into, and write those; nothing where it was merged into none.
 
