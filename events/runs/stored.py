@@ -214,7 +214,8 @@ def facts_of_run(environment: str, run: str) -> QuerySet[Fact]:
 
 def is_told_of(environment: str, run: str) -> bool:
     """Whether any fact names this run. One query; `fact_by_run`."""
-    return facts_of_run(environment, run).exists()
+    # In order, because PostgreSQL would look for just one in any index that begins with the environment.
+    return bool(facts_of_run(environment, run).order_by("at_us").values_list("at_us")[:1])
 
 
 def _facts_of(
