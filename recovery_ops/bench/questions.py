@@ -18,7 +18,15 @@ from events.failures.mixing import mixes
 from events.failures.unknown import unknown_causes
 from events.queries.backends import known_backends
 from events.queries.beginnings import first_sign_of_life
-from events.queries.breakers import counts_among, providers_of, reported, standing_among, standing_of, states_of
+from events.queries.breakers import (
+    counts_among,
+    providers_of,
+    reported,
+    served_by,
+    standing_among,
+    standing_of,
+    states_of,
+)
 from events.queries.counted import calls_through, counted, in_flight
 from events.queries.evidence import evidence_of
 from events.queries.instance import breakers_in, failures_of, last_events_of, revisions_of, runs_of, standing_in
@@ -181,6 +189,7 @@ def _of_instances(place: Place) -> Iterator[_Asked]:
     yield "retired instances", lambda: queries.retired(environment, now=now)
     yield "backends to keep to", lambda: known_backends(environment, now=now)
     yield "providers of breakers", lambda: providers_of(environment, now=now)
+    yield "what a provider serves", lambda: [list(one) for one in served_by(environment, "helios", now=now)]
     yield "calls let through", lambda: calls_through(environment, ids, start=now - _ROLLOUT, end=now)
     for agent in agents[:1]:
         yield "one instance", partial(queries.agent_named, environment, agent.service, agent.instance, now=now)

@@ -17,6 +17,7 @@ from recovery_ops.control import desired
 from recovery_ops.control.models import AuditEntry, Override, PolicyRelease, Reset
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import DesiredStateApplied
+from recovery_ops.rules.words import State
 from tests.control.visiting import (
     ACTS,
     HOSTILE,
@@ -29,7 +30,7 @@ from tests.control.visiting import (
     text_of,
     troubled_fleet,
 )
-from tests.events.seeding import NOW, Story, heartbeat
+from tests.events.seeding import NOW, Story, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 LEVERS = ("trip", "named", "bulk", "shed", "counts", "triage", "annotate")
@@ -144,6 +145,22 @@ def test_a_breaker_whose_instances_are_silent_is_unknown_and_not_closed() -> Non
     troubled_fleet(2)
     said = text_of(signed_in().get("/breakers/calm"))
     assert "unknown 1" in said
+
+
+def test_breakers_of_which_nobody_reports_are_not_said_to_flow() -> None:
+    story = Story()
+    for number in range(2):
+        story.tell(heartbeat(), moved(State.CLOSED, breaker=f"b-{number}"), at=900, instance=f"r-{number}")
+    story.store()
+    client = signed_in()
+    assert "What the 2 breakers do is not known: nobody that has them reports." in text_of(client.get("/breakers"))
+    back = Story()
+    back.tell(heartbeat(), at=1, instance="r-0")
+    back.store()
+    said = text_of(client.get("/breakers"))
+    assert "0 of 2 are not flowing. Of 1 it is not known: nobody that has it reports." in said
+    troubled_fleet()
+    assert "search_web is open on 1 of 3" in text_of(client.get("/breakers"))
 
 
 def test_a_breaker_that_nobody_reported_is_not_found() -> None:

@@ -49,12 +49,18 @@ def asked(rows: Sequence[EscalationRow], now: datetime) -> str:
 def breakers(rows: Sequence[BreakerRow]) -> str:
     """How many do not flow, and why the worst ones do not."""
     blocking = [row for row in rows if not row.is_flowing]
+    dark = sum(row.worst is None for row in rows)
     held = [row for row in rows if row.is_flowing and any(row.counts.get(state) for state in OVERRIDES)]
-    if not blocking and not held:
+    if not blocking and not held and not dark:
         return f"{_all(len(rows), 'breaker', 'flows', 'flow')}." if rows else ""
+    if dark == len(rows):
+        they = "the one breaker does" if dark == 1 else f"the {dark:,} breakers do"
+        return f"What {they} is not known: nobody that has {_verb(dark, 'it', 'them')} reports."
     head = f"{len(blocking)} of {len(rows)} {'is' if len(blocking) == 1 else 'are'} not flowing."
     overridden = [f"{row.name} is {_HELD[row.worst]} by a person" for row in held[:_MOST_NAMED] if row.worst in _HELD]
-    return " ".join([head, *_blocking(blocking), *([_sentence(overridden)] if overridden else [])])
+    unknown = f"Of {dark} it is not known: nobody that has {_verb(dark, 'it', 'them')} reports." if dark else ""
+    said = [head, *_blocking(blocking), *([_sentence(overridden)] if overridden else []), unknown]
+    return " ".join(filter(None, said))
 
 
 def breaker(row: BreakerRow, override: Override | None, by: str = "") -> str:
