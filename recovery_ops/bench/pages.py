@@ -142,7 +142,7 @@ def _of_server(asked: dict[str, Any], wanted: dict[str, str], scale: Scale) -> l
 
 def _of_export(rows: int, cpu_s: float, share: float) -> Report:
     """The list with the dearest rows: a run is counted from up to sixteen facts."""
-    report = Report("pages: export, rows a second of processor time")
+    report = Report("pages: export (rows a second of processor time)")
     aim = AIM_EXPORT_ROWS / AIM_EXPORT_S * share
     note = f"{rows:,} rows; {AIM_EXPORT_ROWS:,} in {AIM_EXPORT_S} s on a machine {1 / share:.2f} × as fast"
     report.figures.append(Figure("runs as CSV", rows / cpu_s, "rows/s", aim=aim, note=note))
