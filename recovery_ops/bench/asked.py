@@ -19,14 +19,16 @@ from typing import Any
 from recovery_ops.bench import yardstick
 from recovery_ops.cycles import look_for_cycles_less_often
 
-ROUNDS = 7
-UPDATES = 20
-EXPORTS = 3
+ROUNDS, UPDATES, EXPORTS = 7, 20, 3
+"""How often each is done for the sake of its time …"""
+HASTY = "--hasty"
+FEWEST = 2
+"""… and how often at most where somebody wants to know all else."""
 WEEK = timedelta(days=7)
 
 
-def measure(paths: list[str]) -> dict[str, dict[str, float]]:
-    """For each path: queries, median milliseconds of several rounds, bytes as production compresses them."""
+def measure(paths: list[str], most: int = UPDATES) -> dict[str, dict[str, float]]:
+    """For each path: queries, median milliseconds of several rounds, `most` of them, bytes as production compresses."""
     import brotli  # type: ignore[import-untyped]  # it ships no types
     from django.db import connection  # only once Django is set up
     from django.test.utils import CaptureQueriesContext
@@ -37,7 +39,7 @@ def measure(paths: list[str]) -> dict[str, dict[str, float]]:
         answer = client.get(path)  # what is read once is read now
         look_for_cycles_less_often()  # as the server does
         times = []
-        for _ in range(ROUNDS):
+        for _ in range(min(most, ROUNDS)):
             began = time.perf_counter()
             client.get(path)
             times.append(1000 * (time.perf_counter() - began))
@@ -47,11 +49,11 @@ def measure(paths: list[str]) -> dict[str, dict[str, float]]:
             raise RuntimeError(f"{path} answers {answer.status_code}")
         size = len(brotli.compress(answer.content, quality=5))
         found[path] = {"queries": len(asked), "server_ms": median(times), "html_bytes": size}
-        found[path] |= _updated(client, answer.content.decode(), path, brotli.compress)
+        found[path] |= _updated(client, answer.content.decode(), path, brotli.compress, most)
     return found
 
 
-def _updated(client: Any, page: str, path: str, compress: Callable[..., bytes]) -> dict[str, float]:
+def _updated(client: Any, page: str, path: str, compress: Callable[..., bytes], most: int) -> dict[str, float]:
     """What one update of a page costs, all of its live parts together: the 95th percentile of the milliseconds that
     the server takes, and compressed bytes. Empty of a page that does not live.
     """
@@ -64,7 +66,7 @@ def _updated(client: Any, page: str, path: str, compress: Callable[..., bytes]) 
     if not parts:
         return {}
     times, size = [], 0
-    for _ in range(UPDATES):
+    for _ in range(min(most, UPDATES)):
         began = time.perf_counter()
         answers = [client.get(url, headers={"X-Fragment": name}) for name, url in parts]
         times.append(1000 * (time.perf_counter() - began))
@@ -72,7 +74,7 @@ def _updated(client: Any, page: str, path: str, compress: Callable[..., bytes]) 
     return {"update_ms": quantiles(times, n=20)[-1], "update_bytes": size}
 
 
-def exported(environment: str = "dev") -> dict[str, float]:
+def exported(most: int = EXPORTS, environment: str = "dev") -> dict[str, float]:
     """How many runs of a week are written out as CSV, as an export writes them, in how many seconds of processor time
     (the quickest of several rounds), and how fast this machine is meanwhile (`yardstick`).
     """
@@ -80,7 +82,7 @@ def exported(environment: str = "dev") -> dict[str, float]:
 
     now = timezone.now()
     look_for_cycles_less_often()
-    rounds = [_written_out(environment, now) for _ in range(EXPORTS)]
+    rounds = [_written_out(environment, now) for _ in range(min(most, EXPORTS))]
     return {"rows": rounds[0][0], "cpu_s": min(took_s for _, took_s in rounds), "share": yardstick.measured().share}
 
 
@@ -124,15 +126,20 @@ def _signed_in() -> Any:
 
 
 def main(paths: list[str]) -> None:
-    """Measure these; a path that ends in `*` stands for the page of its list's first row."""
+    """Measure these; a path that ends in `*` stands for the page of its list's first row. `--hasty` before them all is
+    for whoever wants no times.
+    """
     import django
+
+    most = FEWEST if paths[:1] == [HASTY] else UPDATES
+    paths = paths[1:] if most == FEWEST else paths
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "recovery_ops.settings")
     django.setup()
     resolved = {path: path if not path.endswith("*") else "".join(links(path[:-1])) for path in paths}
-    measured = measure([path for path in resolved.values() if path])
+    measured = measure([path for path in resolved.values() if path], most)
     found = {asked: {"path": path, **measured.get(path, {})} for asked, path in resolved.items()}
-    print(json.dumps({"pages": found, "exported": exported()}))
+    print(json.dumps({"pages": found, "exported": exported(most)}))
 
 
 if __name__ == "__main__":
