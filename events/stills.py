@@ -44,6 +44,11 @@ class Still:
     zone: str = ""
     """Whose clock it is, where the axis stands above the rows as well."""
 
+    @property
+    def is_linked(self) -> bool:
+        """Whether a key gets into it; where none does, it has to be scrolled by itself."""
+        return any(row.href for row in self.rows)
+
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
