@@ -15,6 +15,7 @@ from events import keys
 from recovery_ops.control.actions.escalations import respond
 from recovery_ops.control.models import Escalation
 from recovery_ops.control.models.notifying import Channel, EscalationChain
+from recovery_ops.control.notify.chains import EVERY_QUEUE
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
 from tests.control.cast import asked as of_ana
@@ -76,6 +77,23 @@ def test_questions_are_found_by_the_step_that_their_chain_has_reached(django_ass
     given = client.get("/escalations?step=1&format=csv").content.decode()
     assert str(one) in given
     assert str(two) not in given
+
+
+def test_a_queue_whose_own_chain_is_off_has_come_as_far_for_everybody_who_asks() -> None:
+    """The list went by the chain of every queue; programs, and acts on all that match, found no chain at all."""
+    keys.forget_keys()
+    [one] = questions("charge_card", category=Category.POLICY_DENIED)
+    off = chain(one.queue, 600)
+    EscalationChain.objects.filter(pk=off.pk).update(is_on=False)
+    at_once = [{**off.steps[0], "after_s": 0}]
+    row(EscalationChain, environment="dev", name=EVERY_QUEUE, is_on=True, steps=at_once, since=off.since)
+    client = signed_in(Role.RESPONDER)
+    assert f'data-key="escalation-{one.pk}"' in shown(client, "step=1")
+    answer = client.get("/escalations/act/resolve", {"matching": "step=1"})
+    assert f'value="{one.pk}"' in answer.content.decode()
+    program = Client(headers={"authorization": f"Bearer {keys.create_key('a', ['read'], 'dev')[1]}"})
+    found = program.get("/api/v1/escalations?step=1").json()["escalations"]
+    assert [each["number"] for each in found] == [one.pk]
 
 
 def test_what_hides_everything_is_named_beside_a_step() -> None:

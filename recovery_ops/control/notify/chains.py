@@ -205,16 +205,35 @@ def _coming(steps: Sequence[ChainStep], after_s: float, names: Mapping[int, str]
 
 def _standing_of(found: Sequence[Escalation], now: datetime) -> Mapping[int, tuple[Sequence[ChainStep], ChainClock]]:
     """The steps of the chain of each and how it stands, for those whose queue has one that is on. Two queries."""
-    chains = {name: one for name, one in chains_of(found[0].environment).items() if one.is_on} if found else {}
-    stories = _stories(found) if chains else {}
+    chains = chains_of(found[0].environment) if found else {}
+    stories = _stories(found) if any(one.is_on for one in chains.values()) else {}
+    return standing_by(chains, {one.pk: (one.queue, one.resolved_at) for one in found}, stories, now)
+
+
+def standing_by(
+    chains: Mapping[str, EscalationChain],
+    found: Mapping[int, tuple[str, datetime | None]],
+    stories: Mapping[int, Sequence[EscalationNote]],
+    now: datetime,
+) -> Mapping[int, tuple[Sequence[ChainStep], ChainClock]]:
+    """The same of what was read: of each question its queue and when it was resolved, and its story. No query.
+
+    A chain that is off is none: then the one of every queue holds.
+    """
+    running = {name: one for name, one in chains.items() if one.is_on}
     standing = {}
-    for one in found:
-        chain = chain_for(one.queue, chains)
+    for number, (queue, resolved_at) in found.items():
+        chain = chain_for(queue, running)
         if chain is not None:
-            until = (one.resolved_at or now).timestamp()
-            clock = clock_at(turns_of(stories.get(one.pk, [])), until, chain.since.timestamp())
-            standing[one.pk] = (parse_steps(chain.steps)[0], clock)
+            until = (resolved_at or now).timestamp()
+            clock = clock_at(turns_of(stories.get(number, [])), until, chain.since.timestamp())
+            standing[number] = (parse_steps(chain.steps)[0], clock)
     return standing
+
+
+def due_of(steps: Sequence[ChainStep], clock: ChainClock) -> int:
+    """How many of these steps were due."""
+    return sum(step.after_s <= clock.ran_s for step in steps)
 
 
 class Reached(NamedTuple):
@@ -236,10 +255,9 @@ def reached_by(found: Sequence[Escalation], now: datetime) -> dict[int, Reached]
             continue
         steps, clock = standing[one.pk]
         coming = next((step for step in steps if step.after_s > clock.ran_s), None)
-        due = sum(step.after_s <= clock.ran_s for step in steps)
         runs = clock.is_running and one.resolved_at is None and coming is not None
         reached[one.pk] = Reached(
-            step=due,
+            step=due_of(steps, clock),
             steps=len(steps),
             who=who_of(coming, names) if runs and coming is not None else "",
             at=now + timedelta(seconds=coming.after_s - clock.ran_s) if runs and coming is not None else None,

@@ -12,8 +12,7 @@ from django.db.models import Q, QuerySet
 from events.queries.breakers import served_by
 from recovery_ops.control.escalations.asking import RESOLVED_FOR, Narrowed
 from recovery_ops.control.models import Escalation, EscalationChain, EscalationNote
-from recovery_ops.control.notify.chains import Reached, chain_for, chains_of, reached_by, turns_of
-from recovery_ops.rules.chains import clock_at, parse_steps
+from recovery_ops.control.notify.chains import Reached, chains_of, due_of, reached_by, standing_by
 
 LOOKED_THROUGH = 1_000
 """The newest questions of which the step is looked at."""
@@ -73,11 +72,5 @@ def _steps_due(found: QuerySet[Escalation], chains: Mapping[str, EscalationChain
         ends[number] = (queue, resolved_at)
         if said[0] is not None:  # it has none else
             stories[number].append(EscalationNote(**dict(zip(of_note, said, strict=True))))
-    due = {}
-    for number, (queue, resolved_at) in ends.items():
-        chain = chain_for(queue, chains)
-        if chain is not None and chain.is_on:
-            until = (resolved_at or now).timestamp()
-            clock = clock_at(turns_of(stories[number]), until, chain.since.timestamp())
-            due[number] = sum(step.after_s <= clock.ran_s for step in parse_steps(chain.steps)[0])
-    return due
+    standing = standing_by(chains, ends, stories, now)
+    return {number: due_of(steps, clock) for number, (steps, clock) in standing.items()}
