@@ -194,8 +194,10 @@ def _install(lock: Path, python: Path) -> None:
     if python == Path(sys.executable) and find_spec("pip") is None:
         # an earlier start was killed between making .venv and giving it pip
         subprocess.run([sys.executable, "-m", "ensurepip"], check=False, stdout=subprocess.DEVNULL)
-    options = ["--require-hashes", "--no-input", "--disable-pip-version-check", "--progress-bar=off", "-r", str(lock)]
-    command = [str(python), "-m", "pip", "install", *options]
+    # Of a package with extras that another one asks for, pip takes the newest, and then misses its hash: pypa/pip#9644.
+    # A lock names everything, so nothing is looked for.
+    options = ["--no-deps", "--require-hashes", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]
+    command = [str(python), "-m", "pip", "install", *options, "-r", str(lock)]
     output: list[str] = []
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
@@ -234,7 +236,7 @@ def _say_what_is_missing(lock: Path) -> None:
     if missing:
         raise CannotPrepare(
             f"The active environment ({sys.prefix}) lacks {', '.join(missing)}. Either\n"
-            f"  {sys.executable} -m pip install --require-hashes -r {lock}\n"
+            f"  {sys.executable} -m pip install --no-deps --require-hashes -r {lock}\n"
             f"or leave it (deactivate) and run the same command again: it then makes {VENV}."
         )
 

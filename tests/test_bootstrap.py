@@ -72,18 +72,19 @@ class Checkout:
         return running
 
 
-def make_wheel(folder: Path, version: str) -> Path:
-    """Write the package as a wheel, by hand."""
-    info = f"django-{version}.dist-info"
+def make_wheel(folder: Path, version: str, name: str = "django", needs: str = "") -> Path:
+    """Write a package as a wheel, by hand."""
+    info = f"{name}-{version}.dist-info"
+    asked = f"Requires-Dist: {needs}\n" if needs else ""
     files = {
-        "django/__init__.py": "",
-        "django/core/__init__.py": "",
-        "django/core/management.py": DJANGO,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: django\nVersion: {version}\n",
+        f"{name}/__init__.py": "",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nProvides-Extra: more\n{asked}",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
+    if name == "django":
+        files |= {"django/core/__init__.py": "", "django/core/management.py": DJANGO}
     record = [f"{name},sha256={digest(text)},{len(text)}" for name, text in files.items()] + [f"{info}/RECORD,,"]
-    path = folder / f"django-{version}-py3-none-any.whl"
+    path = folder / f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in {**files, f"{info}/RECORD": "\n".join(record)}.items():
             archive.writestr(zipfile.ZipInfo(name), text)  # without a date: the same version is the same bytes
@@ -128,6 +129,24 @@ def test_a_new_lock_installs_again(checkout: Checkout) -> None:
     assert [path.name for path in installed] == ["django-2.0.dist-info"]
     checkout.lock("1.0")  # back to an older commit: what is installed counts, not what once was
     assert "Installing" in checkout.start("check").text
+
+
+def test_a_newer_version_of_what_is_locked_changes_nothing(checkout: Checkout) -> None:
+    """Also where another package asks for it with extras, of which pip looks past the lock: pypa/pip#9644."""
+    wheels = [
+        make_wheel(checkout.wheels, "1.0", "asking", needs="asked[more]>=1"),
+        make_wheel(checkout.wheels, "1.0", "asked"),
+        make_wheel(checkout.wheels, "1.0"),
+    ]
+    make_wheel(checkout.wheels, "1.1", "asked")
+    pins = [
+        f"{path.name.partition('-')[0]}==1.0 \\\n    --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+        for path in wheels
+    ]
+    (checkout.root / "recovery_ops" / "locks" / "server.txt").write_text("".join(pins))
+    assert "Installing 3 packages" in checkout.start("check").text
+    installed = (checkout.root / ".venv").glob("lib/python*/site-packages/ask*.dist-info")
+    assert sorted(path.name for path in installed) == ["asked-1.0.dist-info", "asking-1.0.dist-info"]
 
 
 def test_it_runs_from_anywhere(made: Checkout, tmp_path: Path) -> None:
@@ -186,7 +205,8 @@ def test_an_active_environment_is_left_alone(checkout: Checkout, tmp_path: Path)
     with checkout.run("check", python=other / "bin" / "python") as running:
         assert running.wait() == 1
     assert f"The active environment ({other}) lacks django." in running.text
-    assert f"{other}/bin/python -m pip install --require-hashes -r {checkout.root}/recovery_ops/locks/" in running.text
+    locks = f"{checkout.root}/recovery_ops/locks/"
+    assert f"{other}/bin/python -m pip install --no-deps --require-hashes -r {locks}" in running.text
     assert not (checkout.root / ".venv").exists()
 
 

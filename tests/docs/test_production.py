@@ -86,7 +86,7 @@ def test_the_environment_is_one_that_is_read(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_container_installs_what_is_locked() -> None:
-    assert "--require-hashes -r recovery_ops/locks/server.txt" in CONTAINER
+    assert "--no-deps --require-hashes -r recovery_ops/locks/server.txt" in CONTAINER
     assert (ROOT / "recovery_ops" / "locks" / "server.txt").exists()
 
 
