@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
-from django.db.models import Count, F, IntegerField, Q, QuerySet, Sum, Value
+from django.db.models import CharField, Count, F, IntegerField, Q, QuerySet, Sum, Value
 from django.db.models.expressions import Combinable
 
 from events.models import VIEWS, Fact, MinuteSum, SpanSum, View
@@ -72,6 +72,7 @@ class _Row(NamedTuple):
 
 _KEPT = _Row._fields[1:6]
 _BACKEND = ("provider", "model")
+_REFUSED = Q(fallbacks__gt=0) | Q(rejections__gt=0)
 _DAY_S, _DAY_SPAN_MINUTES, _BEFORE = 86_400, 120, -1
 
 
@@ -139,7 +140,8 @@ def sums_per_bin(
     has_successes: bool = False,
     of_calls: Mapping[str, str] | None = None,
 ) -> Sums:
-    """Everything the sums know of a window. Two queries; index `span_sum_once`, of a breaker `…_by_subject`.
+    """Everything the sums know of a window. Two queries; index `span_sum_once`, of a breaker `…_by_subject`, of a
+    service `span_sum_of_service`.
 
     `bin_s` is a multiple of 60; without it the width follows from the window. With `reporting`, what `reporting_spans`
     says of the window, it is one query less. What merely went well is read only where it `has_successes`, of one
@@ -186,37 +188,99 @@ def _sums_of_backend(
     of_calls: Mapping[str, str],
     called: frozenset[tuple[str, str]] | None = None,
 ) -> Sums:
-    """The calls to a provider or model, and what its breakers refused. One query, which finds who `called` it, too."""
+    """The calls to a provider or model, and what its breakers refused. One query, which finds who `called` it, too.
+
+    Indexes `span_sum_of_provider`, `span_sum_refused`. For a model whose provider is not said it asks for that first.
+    """
     backend = {name: value for name, value in of_calls.items() if name in _BACKEND}
     among = {name: value for name, value in of_calls.items() if name not in _BACKEND}
     if breaker is not None:
         among["subject"] = breaker
-    found, moment, minutes = _in_all_dimensions(environment, grid)
-    telling = (_TELLING & Q(**backend)) | Q(fallbacks__gt=0) | Q(rejections__gt=0)
-    told = _grouped(
-        found.filter(telling, **among), (F(moment) - _first(grid, minutes)) / (grid.bin_s // MINUTE_S // minutes)
-    )
+    part = _Part(environment, grid, among, backend, _providers_of(environment, grid, backend))
+    told: dict[View, list[_Row]] = {view: [] for view in (View.BACKEND, View.OPERATION, View.EACH)}
+    for view, *values in _parts(part, has_called=called is None):
+        told[View(view)].append(_Row(*values))
     if called is None:
-        first = min(grid.start_s, grid.end_s - _DAY_S) // MINUTE_S // _DAY_SPAN_MINUTES
-        last = (grid.end_s - 1) // MINUTE_S // _DAY_SPAN_MINUTES
-        kept = SpanSum.objects.filter(environment=environment, view=View.EACH, minutes=_DAY_SPAN_MINUTES)
-        kept = kept.filter(span__gte=first, span__lte=last, **among, **backend)
-        told = told.union(_grouped(kept, Value(_BEFORE, output_field=IntegerField())), all=True)
-    rows = [_Row(*values) for values in told]
-    if called is None:
-        called = frozenset((row.breaker, row.operation) for row in rows if row.bin == _BEFORE)
-    some = list(_behind([row for row in rows if row.bin != _BEFORE], backend, called))
-    return Sums(grid, unknown, dict.fromkeys(_VIEW_OF.values(), some), called)
-
-
-def _behind(rows: Iterable[_Row], backend: Mapping[str, str], called: frozenset[tuple[str, str]]) -> Iterable[_Row]:
-    """What names the backend, and what was refused or answered otherwise by those that called it."""
+        called = frozenset((row.breaker, row.operation) for row in told[View.EACH])
     breakers, operations = {breaker for breaker, _ in called}, {operation for _, operation in called}
-    for row in rows:
-        if all(getattr(row, name) == value for name, value in backend.items()):
-            yield row
-        elif row.breaker in breakers if row.breaker else row.operation in operations:
-            yield row._replace(failures=0, rate_limited=0, overloaded=0, calls=0, successes=0)
+    refused = [
+        row for row in told[View.OPERATION] if (row.breaker in breakers if row.breaker else row.operation in operations)
+    ]
+    rows = {View.CATEGORY: told[View.BACKEND], View.BACKEND: told[View.BACKEND], View.OPERATION: refused}
+    return Sums(grid, unknown, rows, called)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Which calls are meant: those `among` all, to a `backend`, which is one of these `providers`."""
+
+    environment: str
+    grid: Grid
+    among: Mapping[str, str]
+    backend: Mapping[str, str]
+    providers: Sequence[str]
+
+    def named(self, found: QuerySet[Any]) -> QuerySet[Any]:
+        """What names the backend; where somebody names the model alone, there is no provider to find it by."""
+        found = self.some(found).filter(**self.backend)
+        return found if "" in self.providers else found.filter(provider__gt="", provider__in=self.providers)
+
+    def some(self, found: QuerySet[Any]) -> QuerySet[Any]:
+        """Those `among` all. That there is a service is said as the indexes say it: SQLite concludes nothing."""
+        return found.filter(service__gt="", **self.among)
+
+
+def _providers_of(environment: str, grid: Grid, backend: Mapping[str, str]) -> list[str]:
+    """Whose the backend is, as the sums of the days around say: calls are found by their provider. One query, and none
+    where the provider is said.
+    """
+    if "provider" in backend:
+        return [backend["provider"]]
+    first, last = _days_around(grid)
+    found = SpanSum.objects.filter(environment=environment, view=View.BACKEND, minutes=_DAY_SPAN_MINUTES)
+    found = found.filter(span__gte=first, span__lte=last, **backend)
+    return sorted(set(found.order_by().values_list("provider", flat=True)))
+
+
+def _days_around(grid: Grid) -> tuple[int, int]:
+    """The first and the last of the longest spans in the window, or within the day before its end."""
+    first = min(grid.start_s, grid.end_s - _DAY_S) // MINUTE_S // _DAY_SPAN_MINUTES
+    return first, (grid.end_s - 1) // MINUTE_S // _DAY_SPAN_MINUTES
+
+
+def _parts(part: _Part, *, has_called: bool) -> Any:
+    """Calls and failures, and what was refused or answered otherwise, each in the dimensions that are shown, after the
+    view that tells of all calls; and with `has_called`, under `View.EACH`, who called.
+    """
+    found, moment, minutes = _in_all_dimensions(part.environment, part.grid)
+    named = part.named(found).filter(_TELLING)
+    told = _shown(named, View.BACKEND, _bin_of(moment, part.grid, minutes), "category", "provider", "model")
+    if "service" in part.among:
+        refused = part.some(found)
+    else:  # the view that keeps no service has fewer rows, and in wider spans
+        moment, minutes = "span", widest(VIEWS[View.OPERATION], part.grid.bin_s // MINUTE_S)
+        refused = _in_spans(part.environment, part.grid, minutes).filter(view=View.OPERATION, **part.among)
+    place = _bin_of(moment, part.grid, minutes)
+    others = [_shown(refused.filter(_REFUSED), View.OPERATION, place, "operation", "breaker")]
+    if has_called:
+        first, last = _days_around(part.grid)
+        kept = SpanSum.objects.filter(environment=part.environment, view=View.EACH, minutes=_DAY_SPAN_MINUTES)
+        kept = part.named(kept.filter(span__gte=first, span__lte=last))
+        before = Value(_BEFORE, output_field=IntegerField())
+        others.append(_shown(kept, View.EACH, before, "operation", "breaker", is_counted=False).distinct())
+    return told.union(*others, all=True)
+
+
+def _bin_of(moment: str, grid: Grid, minutes: int) -> Combinable:
+    return (F(moment) - _first(grid, minutes)) / (grid.bin_s // MINUTE_S // minutes)
+
+
+def _shown(found: QuerySet[Any], view: View, place: Combinable, *dimensions: str, is_counted: bool = True) -> Any:
+    """All measures, or zeros, by bin and by these dimensions; the others are empty."""
+    kept = {f"of_{name}": F(name) if name in dimensions else Value("", CharField()) for name in _KEPT}
+    sums = {f"all_{measure}": Sum(measure) if is_counted else Value(0) for measure in _MEASURES}
+    grouped = found.values(view_of=Value(view.value, CharField()), bin=place, **kept).annotate(**sums)
+    return grouped.order_by().values_list("view_of", "bin", *kept, *sums)
 
 
 def _sums(
@@ -258,6 +322,8 @@ def _rows_of_some(
     """All measures of one operation or one breaker, or of some calls."""
     found, moment, minutes = _in_all_dimensions(environment, grid)
     found = found.filter(telling, **(of_calls or {}))
+    if of_calls:
+        found = found.filter(service__gt="")  # as the index says it: SQLite does not conclude it
     if operation is not None:
         found = found.filter(operation=operation)
     if breaker is not None:

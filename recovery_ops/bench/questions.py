@@ -54,7 +54,12 @@ RANGES = {
 }
 _ROLLOUT = timedelta(minutes=30)
 """What the gate of a rollout compares."""
-_SOME_CALLS = {"provider": "helios", "service": "billing"}
+_SOME_CALLS = {
+    "some calls": {"provider": "helios", "service": "billing"},
+    "a provider's calls": {"provider": "helios"},
+    "a model's calls": {"model": "helios-large"},
+    "a service's calls": {"service": "billing"},
+}
 _WINDOWS_S = (300, 3_600, 86_400)
 
 
@@ -97,7 +102,8 @@ def _figures(place: Place, span: dict[str, Any]) -> Iterator[_Asked]:
     yield "instance lanes of one breaker", lambda: queries.segments(environment, **span, breaker=one, now=place.now)
     yield "fleet lanes of a service", lambda: queries.fleet_lanes(environment, **span, now=place.now, service="billing")
     yield "sums", lambda: queries.sums_per_bin(environment, **span)
-    yield "sums of some calls", lambda: queries.sums_per_bin(environment, **span, of_calls=_SOME_CALLS)
+    for which, of_calls in _SOME_CALLS.items():
+        yield f"sums of {which}", partial(queries.sums_per_bin, environment, **span, of_calls=of_calls)
     yield "sums of one breaker", lambda: queries.sums_per_bin(environment, **span, breaker=one)
     yield "failures per bin", lambda: queries.failures_per_bin(environment, **span)
     yield "failures per bin of one breaker", lambda: queries.failures_per_bin(environment, **span, breaker=one)

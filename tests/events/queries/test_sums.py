@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from events.queries import (
     rejections_per_bin,
     sums_per_bin,
 )
+from events.queries.sums import sums_earlier
 from recovery_ops.rules.facts import BreakerRejected, DegradationEnded, DegradationStarted, FallbackActivated
 from recovery_ops.rules.words import Category, Family, State
 from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
@@ -129,6 +131,72 @@ def test_a_bin_with_late_facts_is_known() -> None:
     Story().tell(failed(), at=3000, received=10).store()
     bins = failures_per_bin("dev", **HOUR)
     assert [bins.unknown[index] for index, count in enumerate(bins.total()) if count] == [False]
+
+
+KEPT_TO: list[tuple[dict[str, str], str | None, tuple[int, ...]]] = [
+    ({"provider": "helios"}, None, (5, 2, 3, 2, 10)),
+    ({"model": "large"}, None, (3, 0, 3, 1, 7)),
+    (
+        {"model": "small", "service": "billing"},
+        None,
+        (2, 2, 0, 1, 3),
+    ),
+    (
+        {"provider": "helios", "service": "research"},
+        None,
+        (3, 0, 3, 1, 7),
+    ),
+    (
+        {"provider": "helios", "model": "small"},
+        None,
+        (2, 2, 0, 1, 3),
+    ),
+    ({"provider": "helios"}, "write", (2, 2, 0, 1, 3)),
+    ({"provider": "selene"}, None, (1, 0, 1, 1, 0)),
+    ({"model": "alone"}, None, (1, 0, 1, 1, 0)),
+    ({"provider": "nobody"}, None, (0, 0, 0, 0, 0)),
+    ({"service": "billing"}, None, (2, 2, 0, 1, 3)),
+]
+"""Calls, the breaker that is looked at, and failures, 429, 529, fallbacks and rejections."""
+
+
+@pytest.mark.parametrize("length", [timedelta(hours=1), timedelta(hours=24), timedelta(days=7)])
+@pytest.mark.parametrize(("of_calls", "breaker", "expected"), KEPT_TO)
+@pytest.mark.django_db
+def test_what_is_kept_to_some_calls_is_told_alike_over_any_span(
+    length: timedelta, of_calls: dict[str, str], breaker: str | None, expected: tuple[int, ...]
+) -> None:
+    """What was refused or answered otherwise names no provider: it is of those who called it."""
+
+    def refused(operation: str, calls: int) -> BreakerRejected:
+        return BreakerRejected(operation=operation, breaker=operation, state=State.OPEN, count=calls)
+
+    story = Story()
+    for at in (601, 602, 1500):
+        story.tell(failed(operation="read", provider="helios", model="large", status_code=529), at=at)
+    for at in (603, 1501):
+        small = failed(Category.RATE_LIMITED, "write", provider="helios", model="small", status_code=429)
+        story.tell(small, at=at, service="billing")
+    story.tell(failed(operation="ask", provider="selene", model="one", status_code=529), at=700)
+    story.tell(failed(operation="guess", model="alone", status_code=529), at=700)
+    story.tell(FallbackActivated(operation="guess", fallback="cache", level=1), at=710)
+    story.tell(counted(50, operation="read", provider="helios", model="large"), at=605)
+    story.tell(refused("read", 7), FallbackActivated(operation="read", fallback="cache", level=1), at=620)
+    story.tell(
+        refused("write", 3), FallbackActivated(operation="write", fallback="cache", level=1), at=1510, service="billing"
+    )
+    story.tell(FallbackActivated(operation="ask", fallback="cache", level=1), at=710)
+    story.tell(refused("other", 100), FallbackActivated(operation="other", fallback="cache", level=1), at=630)
+    story.store()
+    with CaptureQueriesContext(connection) as asked:
+        sums = sums_per_bin("dev", start=NOW - length, end=NOW, of_calls=of_calls, breaker=breaker)
+    assert len(asked) == (2 if "provider" in of_calls or "model" not in of_calls else 3)
+    capacity = sums.capacity()
+    told = [sums.failures().series, capacity.rate_limited, capacity.overloaded]
+    told += [sums.fallbacks().series, sums.rejections().series]
+    assert tuple(sum(chain.from_iterable(one.values())) for one in told) == expected
+    before = sums_earlier("dev", sums, length, breaker=breaker, reporting=(), of_calls=of_calls)
+    assert sum(before.failures().total()) == 0
 
 
 def test_one_read_answers_for_everything(storm: Story) -> None:
