@@ -18,6 +18,7 @@ import redis
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from pytest_django import DjangoDbBlocker
 
+from recovery_ops.cycles import look_for_cycles_less_often
 from tests import services, stores
 from tests.processes import Server
 
@@ -26,6 +27,10 @@ _SKIPPED = "not on this machine: "
 # A loaded machine is slow now and then; that is not what examples are about.
 hypothesis.settings.register_profile("house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("house")
+
+
+look_for_cycles_less_often()
+"""What collecting eleven thousand tests makes is kept anyway: looking for cycles in it took a fifth of short tests."""
 
 
 _OF_WORDS_ALONE = {"rules", "wire", "docs"}
@@ -46,6 +51,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] not in _OF_WORDS_ALONE:
             item.add_marker(pytest.mark.flaky(reruns=2))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Leave alone what was collected."""
+    look_for_cycles_less_often()
 
 
 def _shares_with_its_module(item: pytest.Item) -> bool:
