@@ -58,10 +58,7 @@ class Ending:
 
 
 def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """What is wrong now, worst first; with `over=7d` or `30d`, what became of runs in so many days.
-
-    `kiosk=1` is the same for a screen on the wall.
-    """
+    """What is wrong now, worst first; with `over=7d` or `30d`, what became of runs; with `kiosk=1`, for the wall."""
     if request.GET.get("kiosk") == "1":
         return redirect("wallboard")
     now = timezone.now()
