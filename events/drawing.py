@@ -147,7 +147,7 @@ def heat_row(
         "img" if address is None else "group",
         f"{label}, {sum(values):,} in all",
         format_html_join("", "{}", cells),
-        not_yet(empty),
+        not_yet(min(empty, absent * width / 100)),
     )
 
 

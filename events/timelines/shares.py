@@ -174,7 +174,7 @@ def _caption(shares: Shares) -> str:
         return f"No attempt was counted{unknown_words(bins)}."
     starts = bins.starts()
     highest = shares.share(place) or 0.0
-    words = f"The highest share that failed per {bin_text(bins.bin_s)} is {share_text(highest)}"
+    words = f"The highest share of failures that count per {bin_text(bins.bin_s)} is {share_text(highest)}"
     words += f", at {clock_text(starts[place], today=starts[-1])}" if highest else ""
     words += f"; the limit is {share_text(shares.limit)}" if shares.limit is not None else "; no share is a limit"
     return f"{words}{_probed(shares)}{unknown_words(bins)}. Each instance judges its own calls."

@@ -289,6 +289,15 @@ def breakers_band(fleet: Fleet, page_of: PageOf = no_page) -> Band:
     )
 
 
+def _none_blocks(fleet: Fleet) -> str:
+    """That none is seen to block calls at the end, and of how many that is not known."""
+    dark = sum(segments[-1].worst is None for segments in fleet.values())
+    if dark == len(fleet):
+        return "What breakers do at the end of the range is not known: nobody who has them reports"
+    known = f", but of {count_text(dark, 'breaker')} nothing is known" if dark else ""
+    return f"No breaker blocks calls at the end of the range{known}"
+
+
 def _fleet_caption(fleet: Fleet, bin_s: int) -> str:
     if not fleet:
         return "No breaker was reported in this range."
@@ -301,7 +310,7 @@ def _fleet_caption(fleet: Fleet, bin_s: int) -> str:
         words = f"{count_text(len(now), 'breaker')} {verb} calls at the end of the range: {listing(now, most=3)}"
     elif was:
         verb = "was" if len(was) == 1 else "were"
-        words = f"No breaker blocks calls at the end of the range; {listing(was, most=3)} {verb} open before"
+        words = f"{_none_blocks(fleet)}; {listing(was, most=3)} {verb} open before"
     else:
         verb = "was" if len(fleet) == 1 else "were"
         words = f"{count_text(len(fleet), 'breaker')} {verb} reported, and none was open on most instances"

@@ -71,7 +71,9 @@ def due_in(
     new = SeenFailure.objects.filter(environment=environment, first_at__gt=min(since, now - NEW_FOR), first_at__lte=now)
     looked = NotifyLook.objects.filter(environment=environment, failures_at__gt=now - _LOOKED_WITHIN)
     open_since = Q(resolved_at=None) | Q(resolved_at__gte=since)
-    asked = Escalation.objects.filter(open_since, environment=environment, opened_at__gte=since, opened_at__lt=now)
+    asked = Escalation.objects.filter(
+        open_since, environment=environment, merged_into=None, opened_at__gte=since, opened_at__lt=now
+    )
     first, *others = (
         _told(end, HEAD, Value(now), ref="hash"),
         _told(keys.filter(expires_at__lt=now + KEYS_AHEAD), KEY, F("expires_at"), ref="prefix", name="name"),

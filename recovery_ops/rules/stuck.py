@@ -166,9 +166,9 @@ def _instances(count: int) -> str:
 
 
 def _exactly(seconds: float) -> str:
-    """`17 min 20 s`: a window whose beginning stands."""
+    """`17m 20s`, as the pages write it: a window whose beginning stands."""
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes and rest else f"{minutes} min" if minutes else f"{rest} s"
+    return f"{minutes}m {rest:02d}s" if minutes else f"{rest} s"
 
 
 def _span(seconds: float) -> str:

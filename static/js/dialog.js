@@ -11,8 +11,11 @@
     dialog.setAttribute("aria-labelledby", "act-title");
     ops.reveal();
     showEnd();
-    const first = dialog.querySelector("[aria-invalid=true], [data-problem]") ?? dialog.querySelector("[data-first]") ?? dialog.querySelector("[data-close]");
-    first?.focus();
+    const problem = dialog.querySelector("[aria-invalid=true], [data-problem]");
+    if (problem) return problem.focus();
+    // A long page is read from its beginning, wherever its buttons stand.
+    (dialog.querySelector("[data-first]") ?? dialog.querySelector("[data-close]"))?.focus({ preventScroll: true });
+    dialog.scrollTop = 0;
   }
 
   async function open(link) {

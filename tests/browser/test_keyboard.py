@@ -39,7 +39,9 @@ def test_the_palette_finds_opens_and_gives_the_focus_back(visit: Visit) -> None:
 def test_shortcuts_are_shown_and_can_be_turned_off_by_keyboard(visit: Visit) -> None:
     page = visit("/settings/you")
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
+    expect(dialog.get_by_role("heading", name="Everywhere")).to_be_in_viewport()
+    expect(dialog.get_by_text("Close")).to_be_in_viewport()
     page.keyboard.press("Escape")
     page.get_by_role("group", name="Shortcuts").get_by_role("radio", name="On").focus()
     page.keyboard.press("ArrowRight")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from events.models import Agent
+from events.moments import to_us
 from events.queries import workload
 from recovery_ops.control.models import AuditEntry, InstanceLabels
 from recovery_ops.control.roles import Role
@@ -54,6 +55,15 @@ def test_the_fleet_is_narrowed_on_the_page_in_files_and_for_programs_alike(query
     assert sorted(one["instance"] for one in told) == names
     found = Program("read").get(f"fleet?{query}")[1]["agents"]
     assert [one["instance"] for one in found] == names
+
+
+def test_what_silent_instances_obey_is_not_known() -> None:
+    fleet()
+    said = text_of(signed_in(Role.VIEWER).get("/agents"))
+    assert "of 3 1 unreachable Drifted or refused 0 of 3 not known of 1" in said
+    Agent.objects.update(last_seen_us=to_us(ago(600)))
+    said = text_of(signed_in(Role.VIEWER).get("/agents"))
+    assert "of 3 3 unreachable Drifted or refused – of 3 not known of 3" in said
 
 
 def test_people_label_an_instance_and_find_it_again_at_every_door() -> None:

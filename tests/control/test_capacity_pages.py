@@ -121,7 +121,7 @@ def test_who_waits_and_what_its_runs_used_is_told_or_that_it_is_not_known() -> N
     said = text_of(client.get(f"/capacity/{event.pk}"))
     assert "Runs waiting 1 run now" in said
     assert "Estimated tokens about 3,000, by the 1 of 3 runs that said so" in said
-    assert "Estimated cost about 0.7500 US dollars, by the 1 of 3 runs that said so" in said
+    assert "Estimated cost about $0.75, by the 1 of 3 runs that said so" in said
     assert "3 runs on 2 instances, 1 run waits" in text_of(client.get("/capacity"))
     found = client.get(f"/api/v1/capacity/events/{event.pk}").json()["event"]
     assert (found["runs_waiting"], found["estimated_tokens"], found["estimated_tokens_by_runs"]) == (1, 3000, 1)

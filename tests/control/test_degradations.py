@@ -166,7 +166,7 @@ def test_what_it_costs_is_told_where_runs_say_it() -> None:
     assert found().with_weaker.mean_usd == pytest.approx(0.02)
     assert found().without_weaker.mean_usd == pytest.approx(0.06)
     said = text_of(signed_in(Role.VIEWER).get("/degradations?range=1h"))
-    assert "Runs that got a weaker answer cost 0.0200 US dollars on average (1), the others 0.0600 (2)." in said
+    assert "Runs that got a weaker answer cost $0.0200 on average (1 run), the others $0.0600 (2 runs)." in said
 
 
 def test_the_page_the_export_and_the_overview_say_when_it_is_whole_again() -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.test import Client
 
 from events.capacity.detection import look
 from events.queries.trends import Ranges, trend_of_moments
-from recovery_ops.control.models import FailureCase, NotifyLook, SeenFailure
+from recovery_ops.control.models import Escalation, FailureCase, NotifyLook, SeenFailure
 from recovery_ops.rules.words import Category, State
-from tests.control.visiting import signed_in
+from tests.control.test_escalation_pages import questions
+from tests.control.visiting import signed_in, text_of
 from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
 from tests.events.test_capacity import storm
 
@@ -70,6 +72,42 @@ def test_each_figure_has_what_came_of_it_and_a_link_to_what_it_counts() -> None:
     assert told["Escalations"][0].startswith("0 not taken of 0 nobody is asked anything 0 asked in 1h")
     assert told["Runs waiting on capacity"][1] == "/runs?show=running&status=waiting_on_capacity&range=1h"
     assert told["Agents reporting"][0] == "1 of 1 2 runs in flight as many as 1h ago"
+
+
+def test_a_cause_that_is_new_and_back_is_one_cause() -> None:
+    fleet().store()
+    SeenFailure.objects.create(environment="dev", fingerprint="f-1", first_at=ago(50), last_at=ago(5))
+    NotifyLook.objects.create(environment="dev", failures_at=ago(5))
+    FailureCase.objects.create(
+        environment="dev", fingerprint="f-1", state=FailureCase.REGRESSED, decided_at=ago(30), decided_by="ana"
+    )
+    assert tiles(signed_in())["Failures new or back"][0].startswith("1 cause 1 back after being resolved 1 new in 1h")
+
+
+def test_the_next_deadline_is_the_soonest_whatever_matters_more() -> None:
+    fleet().store()
+    questions("one", category=Category.POLICY_DENIED)
+    [soon] = questions("two")
+    Escalation.objects.filter(pk=soon.pk).update(acknowledge_by=NOW + timedelta(minutes=3))
+    client = signed_in()
+    assert f"ESC-{soon.pk} is due in 3m 00s" in tiles(client)["Escalations"][0]
+    assert "2 questions wait for a person, the next deadline is in 3m 00s." in text_of(client.get("/"))
+
+
+def test_what_was_merged_into_another_question_is_not_counted_beside_it() -> None:
+    fleet().store()
+    [one] = questions("one")
+    [two] = questions("two")
+    Escalation.objects.update(opened_at=ago(100))
+    Escalation.objects.filter(pk=two.pk).update(
+        merged_into=one, resolution=Escalation.MERGED, resolved_at=NOW, resolved_by="ana"
+    )
+    assert " 1 asked in 1h" in tiles(signed_in())["Escalations"][0]
+
+
+def test_an_overview_for_a_screen_on_the_wall_is_the_wallboard() -> None:
+    answer = signed_in().get("/?kiosk=1")
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/wallboard")
 
 
 def test_a_cause_just_before_the_range_is_not_new_in_it() -> None:

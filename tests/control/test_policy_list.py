@@ -72,7 +72,7 @@ def test_what_runs_cost_is_of_those_that_told_it() -> None:
         cells = [re.sub(r"<[^>]+>", " ", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)]
         return " ".join(cells[9].split())
 
-    assert cost_of("search_web") == "$0.30 of 4 runs that told it"
+    assert cost_of("search_web") == "$0.30 of 4 runs"
     assert cost_of("charge") == "not told"
     assert cost_of("plan") == "–"
     by_cost = signed_in(Role.VIEWER).get("/policies?sort=-cost").content.decode()

@@ -135,7 +135,7 @@ def test_the_report_of_a_month_tells_what_failed_recovered_and_was_done() -> Non
     assert "Provider overloaded, nothing for us to do" in said
     assert "1 event, 5m 00s in all" in said
     assert "1 opened, 0 taken, 0 resolved by a person" in said
-    assert "Tripped 1 ana" in said
+    assert "Tripped breakers 1 ana" in said
 
 
 @pytest.mark.parametrize(

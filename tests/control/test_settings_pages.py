@@ -146,6 +146,9 @@ def test_looks_are_kept_without_script_and_forgotten_again(chosen: dict[str, str
     assert shown not in client.get("/breakers").content.decode()
     assert client.post("/look", chosen | {"next": "/breakers"}).headers["Location"] == "/breakers"
     assert shown in client.get("/breakers").content.decode()
+    [(name, value)] = chosen.items()
+    form = client.get("/settings/you").content.decode()
+    assert f'name="{name}" value="{value}" checked' in form or f"<option selected>{value}</option>" in form
     client.post("/look", dict.fromkeys(chosen, "UTC" if "zone" in chosen else ""))
     assert shown not in client.get("/breakers").content.decode()
 

@@ -120,6 +120,10 @@ def test_before_anybody_was_there_a_lane_is_empty_and_says_so() -> None:
         drawing.heat_row([0, 0, 3, 0], start=START, bin_s=300, unknown=[True] * 2 + [False] * 2, absent=2, label="x")
     )
     assert [cell.attrib["x"] for cell in row.findall("rect")] == ["50%", "75%"]
+    assert not row.findall("text"), "half of a row has room for the words, and none was said to be empty"
+    values = [0, 3] + [0] * 8
+    begun = parsed(drawing.heat_row(values, start=START, bin_s=60, absent=1, label="x", empty=0.19))
+    assert not begun.findall("text"), "the words would lie over the bin in which somebody came"
     nobody = MajoritySegment(
         breaker="b",
         state=None,

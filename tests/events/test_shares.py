@@ -59,7 +59,7 @@ def test_the_share_is_of_what_counts_for_a_breaker_and_unknown_where_nothing_did
     assert limit["y"] == [50.0, 50.0]
     assert band.value == "100 %"
     assert band.caption == (
-        f"The highest share that failed per minute is 100 %, at {START + timedelta(minutes=3):%H:%M:%S}; "
+        f"The highest share of failures that count per minute is 100 %, at {START + timedelta(minutes=3):%H:%M:%S}; "
         "the limit is 50 %. Each instance judges its own calls."
     )
 

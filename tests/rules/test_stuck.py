@@ -77,7 +77,7 @@ def test_the_sentence_names_what_does_not_count() -> None:
     seen = Seen(closed=3, attempts=150, failures={Category.RATE_LIMITED: 120, Category.INVALID_REQUEST: 20})
     [one] = findings(seen, BOUNDS)
     assert one.sentence == (
-        "140 of 150 attempts failed in the last 15 min, and none of these failures counts for the breaker: "
+        "140 of 150 attempts failed in the last 15m 00s, and none of these failures counts for the breaker: "
         "120 rate_limited, 20 invalid_request."
     )
 
@@ -85,7 +85,7 @@ def test_the_sentence_names_what_does_not_count() -> None:
 def test_failures_that_were_told_before_their_attempts_were_counted_are_not_made_fewer() -> None:
     [one] = findings(Seen(closed=1, attempts=30, window_s=1040.0, failures={Category.RATE_LIMITED: 35}), BOUNDS)
     assert one.sentence == (
-        "35 failures were told and 30 attempts counted so far in the last 17 min 20 s, and none of these failures "
+        "35 failures were told and 30 attempts counted so far in the last 17m 20s, and none of these failures "
         "counts for the breaker: 35 rate_limited."
     )
 

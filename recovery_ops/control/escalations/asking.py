@@ -203,6 +203,12 @@ def title_of(one: Escalation) -> str:
     return f"{whose_of(one.operation, one.service)}: {matter_of(one.reason, one.category)}"
 
 
+def next_due(rows: Iterable[EscalationRow]) -> EscalationRow | None:
+    """The one whose deadline comes next, or passed first, whatever matters more; None where no deadline runs."""
+    running = (row for row in rows if not row.one.is_defaulted)
+    return min(running, key=lambda row: (row.due, row.number), default=None)
+
+
 def rows_of(
     environment: str, tab: str, *, by: int | None, now: datetime, narrowed: Narrowed = _EVERYTHING
 ) -> list[EscalationRow]:

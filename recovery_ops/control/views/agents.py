@@ -369,20 +369,21 @@ def _reporting(rows: Sequence[Row], reporting: int) -> Tile:
 
 def _obeying(followers: Sequence[Row], revision: int) -> Iterator[Tile]:
     by_apply = {status: [row for row in followers if row.apply is status] for status in _ORDER}
-    pending = len(by_apply[ApplyStatus.PENDING])
+    pending, silent = len(by_apply[ApplyStatus.PENDING]), len(by_apply[ApplyStatus.UNREACHABLE])
+    missing = [f"{count} {word}" for count, word in ((pending, "pending"), (silent, "unreachable")) if count]
     off = [*by_apply[ApplyStatus.FAILED], *by_apply[ApplyStatus.DRIFTED]]
     yield Tile(
         title=f"On revision {revision}",
         figure=str(len(by_apply[ApplyStatus.APPLIED])),
         unit=f"of {len(followers)}",
-        detail=f"{pending} pending" if pending else "none pending",
+        detail=", ".join(missing) or "none pending",
         href=f"?{urlencode({'show': (ApplyStatus.PENDING if pending else ApplyStatus.APPLIED).value})}",
     )
     yield Tile(
         title="Drifted or refused",
-        figure=str(len(off)),
+        figure="–" if followers and silent == len(followers) else str(len(off)),
         unit=f"of {len(followers)}",
-        detail=_named(off) or "all run what they say",
+        detail=_named(off) or (f"not known of {silent}" if silent else "all run what they say"),
         href=f"?{urlencode({'show': (off[0].apply if off else ApplyStatus.DRIFTED).value})}",
     )
 

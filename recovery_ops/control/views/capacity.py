@@ -51,6 +51,7 @@ from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.facets import Facet, facets_of
 from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
 from recovery_ops.control.views.paging import from_the_start, page, place_asked
+from recovery_ops.control.views.run import dollars
 from recovery_ops.control.views.strip import Strip, capacity_rows, empty_share, twin_of
 from recovery_ops.control.views.tiles import Tile
 from recovery_ops.control.views.week import week_of
@@ -433,7 +434,7 @@ def _facts(row: CapacityEventRow) -> list[tuple[str, str]]:
         ("Answers by a fallback", f"{row.fallbacks:,}"),
         ("Runs waiting", count_text(row.waiting, "run") + " now" if row.waiting else "none now"),
         ("Estimated tokens", _estimate(row, "" if row.tokens is None else f"{row.tokens:,}", row.spent.tokens_runs)),
-        ("Estimated cost", _estimate(row, _dollars(row.cost_usd), row.spent.cost_runs)),
+        ("Estimated cost", _estimate(row, dollars(row.cost_usd), row.spent.cost_runs)),
     ]
     return told if row.is_read else told[:1]
 
@@ -449,12 +450,6 @@ def _standing(row: CapacityEventRow, environment: str, now: datetime) -> list[tu
         if one.worst is not None and not one.is_flowing
     ]
     return [("Breakers now", listing(told, most=4) or "all flow")]
-
-
-def _dollars(amount: float | None) -> str:
-    if amount is None:
-        return ""
-    return f"{amount:,.2f} US dollars" if amount >= 1 else f"{amount:.4f} US dollars"
 
 
 def _estimate(row: CapacityEventRow, amount: str, told: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from events.wording import share_text
+from events.wording import count_text, share_text
 from recovery_ops.control.templatetags.console import knob
 from recovery_ops.rules.policy import Knobs, OperationPolicy, Policy
 from recovery_ops.rules.scope import ANY, Place
@@ -38,9 +38,10 @@ def opens_at(knobs: Knobs) -> str:
     """`5 failures in a row, or 50 % failed of 20 calls, from 10 calls on`; `never` where it has no limit."""
     limits = []
     if knobs.consecutive_failures:
-        limits.append(f"{knobs.consecutive_failures} failures in a row")
+        limits.append(f"{count_text(knobs.consecutive_failures, 'failure')} in a row")
+    least = knobs.minimum_number_of_calls or 0
     unit = "calls" if knobs.sliding_window_type == "count_based" else "seconds"
-    window = f"{knobs.sliding_window_size} {unit}, from {knobs.minimum_number_of_calls} calls on"
+    window = f"{knobs.sliding_window_size} {unit}, from {count_text(least, 'call')} on"
     if knobs.failure_rate_threshold:
         limits.append(f"{share_text(knobs.failure_rate_threshold)} failed of {window}")
     if knobs.slow_call_rate_threshold:

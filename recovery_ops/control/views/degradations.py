@@ -16,6 +16,7 @@ from events.pages import render_page
 from events.window import PRESETS, Window, window_in
 from events.wording import clock_text, count_text, listing, span_text
 from recovery_ops.control.views.paging import page_of
+from recovery_ops.control.views.run import dollars
 
 MARKS = {Standing.REDUCED: "half_open", Standing.NOT_KNOWN: "unknown", Standing.WHOLE: "closed"}
 ROWS_MOST = 50
@@ -117,8 +118,8 @@ def _costs(found: Degradations) -> str:
     if weaker.mean_usd is None or others.mean_usd is None:
         return f"{least}What a weaker answer costs is not known: runs did not report their cost."
     return (
-        f"{least}Runs that got a weaker answer cost {weaker.mean_usd:.4f} US dollars on average ({weaker.runs:,}), "
-        f"the others {others.mean_usd:.4f} ({others.runs:,})."
+        f"{least}Runs that got a weaker answer cost {dollars(weaker.mean_usd)} on average "
+        f"({count_text(weaker.runs, 'run')}), the others {dollars(others.mean_usd)} ({count_text(others.runs, 'run')})."
     )
 
 

@@ -177,12 +177,13 @@ def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
     sample = looked.sample
     has_mixes = columns.shows("became")
     became = mixes(environment, sample.seen, [one.fingerprint for one in shown]) if has_mixes else {}
+    empty = None if shown else _empty(request, environment, window, everything, chosen, search, tab, now)
     context = {
         "now": now,
         "window": window,
         "presets": PRESETS,
-        "empty": None if shown else _empty(request, environment, window, everything, chosen, search, tab, now),
-        "sentence": _sentence(sample, matching, len(everything.seen)),
+        "empty": empty,
+        "sentence": _sentence(sample, matching, len(everything.seen), empty),
         "histogram": histogram_of(request, sample, window) if sample.seen else None,
         "cut": _cut_words(everything, window),
         "facets": _facets(request, looked),
@@ -437,9 +438,11 @@ def _title(one: Fingerprint) -> str:
     return one.message or category_text(one.category)
 
 
-def _sentence(sample: Sample, rows: Sequence[Fingerprint], total: int) -> str:
+def _sentence(sample: Sample, rows: Sequence[Fingerprint], total: int, empty: Empty | None) -> str:
     if not sample.seen and total:
         return f"None of {count_text(total, 'failed attempt')} in this range is asked for."
+    if not sample.seen and empty is not None and empty.why is Why.UNKNOWN:
+        return f"{empty.title}."
     if not sample.seen:
         return "No attempt failed in this range."
     fresh = [one for one in rows if one.course is Course.NEW]

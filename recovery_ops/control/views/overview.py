@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
@@ -57,7 +58,9 @@ class Ending:
 
 
 def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """What is wrong now, worst first; with `over=7d` or `30d`, what became of runs in so many days."""
+    """What is wrong now, worst first; with `over=7d` or `30d`, what became of runs; with `kiosk=1`, for the wall."""
+    if request.GET.get("kiosk") == "1":
+        return redirect("wallboard")
     now = timezone.now()
     if request.GET.get("over") in SPANS and Agent.objects.filter(environment=environment).exists():
         return looking_back(request, environment, now=now)

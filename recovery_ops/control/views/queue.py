@@ -187,10 +187,9 @@ def _sentence(rows: Sequence[EscalationRow] | None, counts: dict[str, int], now:
     late = sum(row.is_breached for row in rows)
     if late:
         return f"{taken}; {count_text(late, 'deadline has', 'deadlines have')} passed."
-    running = [row for row in rows if not row.one.is_defaulted]
-    if not running:
+    first = asking.next_due(rows)
+    if first is None:
         return f"{taken}. No deadline runs: what silence means was carried out."
-    first = min(running, key=lambda row: (row.due, row.number))
     left = span_text(int((first.due - now).total_seconds()))
     return f"{taken}. The next deadline is that of {first.one}, in {left}: then {_then(first)}."
 

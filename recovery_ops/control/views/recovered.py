@@ -5,7 +5,6 @@ Runs come from days that are summed up in the background, so that both are quick
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -39,6 +38,26 @@ _DEEDS_SHOWN = 12
 _OUTAGES_SHOWN = 10
 _CAUSE_COLUMNS = ("operation", "category", "failed attempts", "runs it met", "of them lost")
 _FIRST_MONTH = date(2020, 1, 1)
+_DONE_TO = {
+    "breaker": "breakers",
+    "capacity": "capacity events",
+    "chain": "chains",
+    "channel": "channels",
+    "escalation": "escalations",
+    "failure": "causes of failures",
+    "instance": "instances",
+    "proposal": "proposals",
+    "rule": "rules of notification",
+    "run": "runs",
+}
+"""What the deeds of an area are done to, where their words do not say it; of the others the area stands beside them."""
+_DONE_SO = {
+    "breaker.observe": "set breakers to observe",
+    "escalation.step": "asked a later step of escalations",
+    "failure.regress": "found causes of failures regressed",
+    "run.abort": "asked runs to end",
+    "run.withdraw": "let runs go on",
+}
 _OUTCOMES = (("closed", "recovered by themselves"), ("half_open", "with a person’s help"), ("open", "lost"))
 
 
@@ -264,18 +283,17 @@ def _deeds(environment: str, start: datetime, end: datetime) -> list[tuple[str, 
         by_name = counts.setdefault(verb, {})
         by_name[name] = by_name.get(name, 0) + 1
     found = sorted(counts.items(), key=lambda item: (-sum(item[1].values()), item[0]))
-    said = Counter(PAST.get(verb, "") for verb in counts)
-    return [
-        (_deed(verb, is_alone=said[PAST.get(verb, "")] == 1), sum(by.values()), ", ".join(sorted(by)))
-        for verb, by in found
-    ]
+    return [(_deed(verb), sum(by.values()), ", ".join(sorted(by))) for verb, by in found]
 
 
-def _deed(verb: str, *, is_alone: bool) -> str:
-    """What was done, in words; with what it was done to where the same is done to other things, too."""
+def _deed(verb: str) -> str:
+    """What was done, and to what: `tripped breakers`, `commented on escalations`."""
+    if verb in _DONE_SO:
+        return _DONE_SO[verb]
     if verb not in PAST:
         return verb.replace(".", " ").replace("_", " ")
-    return PAST[verb] if is_alone else f"{PAST[verb]} ({verb.partition('.')[0].replace('_', ' ')})"
+    area, said = verb.partition(".")[0], PAST[verb].rstrip(":")
+    return f"{said} {_DONE_TO[area]}" if area in _DONE_TO else f"{said} ({area.replace('_', ' ')})"
 
 
 def _longest(outages: Sequence[CapacityEventRow], now: datetime) -> list[CapacityEventRow]:

@@ -264,9 +264,9 @@ def _course(values: Sequence[float | None]) -> SafeString | str:
 
 
 def _sentence(found: Report, of: Asked) -> str:
-    total, since = found.total, f"Since {found.weeks[0].week:%d %B}"
+    total, since = found.total, f"Since {found.weeks[0].week.day} {found.weeks[0].week:%B}"
     if of.monday is not None:
-        since = f"In the week from {of.monday:%d %B %Y}"
+        since = f"In the week from {of.monday.day} {of.monday:%B %Y}"
     if not total.opened:
         asked = "nobody was asked anything"
     else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 
 from django.utils.safestring import SafeString
 
@@ -75,7 +76,7 @@ def boxes_of(weeks: Sequence[Span]) -> list[WeekBoxes]:
     ]
     found = []
     for key, title, boxes in told:
-        rows = [(f"{week.week:%d %b}", box) for week, box in boxes]
+        rows = [(_day(week.week), box) for week, box in boxes]
         if any(box is not None for _, box in rows):
             drawing = upright(rows, label=f"{title}, by week")
             found.append(WeekBoxes(key=key, title=title, drawing=drawing, rows=rows))
@@ -106,7 +107,7 @@ def runs_of(weeks: Sequence[Span]) -> Endings | None:
     """
     if len(weeks) < 2 or not any(week.troubled for week in weeks):
         return None
-    rows = [(f"{week.week:%d %b}", week.alone, week.helped, week.lost) for week in weeks]
+    rows = [(_day(week.week), week.alone, week.helped, week.lost) for week in weeks]
     bars = [(name, [count or 0 for count in counts]) for name, *counts in rows]
     drawing = stacked(bars, ("closed", "half_open", "open"), label="Runs that met trouble, by week")
     unknown = [name for name, alone, *_ in rows if alone is None]
@@ -150,6 +151,10 @@ def endings_of(weeks: Sequence[Span]) -> Endings | None:
     rows = []
     for week in weeks:
         kept = week.acknowledged_in_time
-        rows.append((f"{week.week:%d %b}", kept.kept, kept.of - kept.kept, week.opened - kept.of))
+        rows.append((_day(week.week), kept.kept, kept.of - kept.kept, week.opened - kept.of))
     bars = [(name, counts) for name, *counts in rows]
     return Endings(drawing=stacked(bars, ("closed", "open", "wait"), label="Questions by week"), rows=rows)
+
+
+def _day(day: date) -> str:
+    return f"{day.day} {day:%b}"

@@ -11,7 +11,7 @@ from events.rows import AgentRow, BreakerRow
 from events.wording import category_text, count_text, evidence_text, span_text
 from recovery_ops.control.applying import Applying
 from recovery_ops.control.desired import LivePolicy
-from recovery_ops.control.escalations.asking import EscalationRow
+from recovery_ops.control.escalations.asking import EscalationRow, next_due
 from recovery_ops.rules.intent import Override
 from recovery_ops.rules.policy import OperationPolicy
 from recovery_ops.rules.words import OVERRIDES, State
@@ -36,13 +36,13 @@ def asked(rows: Sequence[EscalationRow], now: datetime) -> str:
     """` 2 questions wait for a person, the next deadline is in 4m 47s.`; empty where nobody is asked anything."""
     if not rows:
         return ""
-    late = sum(row.is_breached for row in rows)
+    late, first = sum(row.is_breached for row in rows), next_due(rows)
     if late:
         when = f"{count_text(late, 'deadline has', 'deadlines have')} passed"
-    elif rows[0].one.is_defaulted:
+    elif first is None:
         when = "and no deadline runs"
     else:
-        when = f"the next deadline is in {span_text(int((rows[0].due - now).total_seconds()))}"
+        when = f"the next deadline is in {span_text(int((first.due - now).total_seconds()))}"
     return f" {count_text(len(rows), 'question waits', 'questions wait')} for a person, {when}."
 
 

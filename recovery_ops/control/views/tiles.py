@@ -19,7 +19,7 @@ from events.scoped import ANYBODY, Backend
 from events.window import Window
 from events.wording import count_text, listing, rate_text, span_text, state_word
 from recovery_ops.control.due import ASKED, LOOKED, NEW, REGRESSED, Due, is_cut, of_kind
-from recovery_ops.control.escalations.asking import EscalationRow
+from recovery_ops.control.escalations.asking import EscalationRow, next_due
 from recovery_ops.control.standings import runs_waiting_href
 
 UNKNOWN = "–"
@@ -153,18 +153,19 @@ def _waiting(numbers: OverviewNumbers, over: Over, now: datetime) -> Tile:
 
 
 def _causes(due: Sequence[Due], over: Over) -> Tile:
-    """Causes that were never seen before the range, and those that are back after they were resolved."""
+    """Causes that were never seen before the range, and those that are back after they were resolved; each once."""
     ranges, window = over.ranges, over.window
     back = of_kind(due, REGRESSED)
     known = of_kind(due, NEW)
     trend = trend_of_moments([one.at for one in known], ranges)
-    fresh = [one for one in known if window.start < one.at <= window.end]
+    fresh = {one.ref for one in known if window.start < one.at <= window.end}
+    causes = len(fresh | {one.ref for one in back})
     is_looked_for = bool(of_kind(due, LOOKED)) and not is_cut(due)
     both = trend_of_moments([one.at for one in (*known, *back)], ranges)
     return Tile(
         title="Failures new or back",
-        figure=f"{len(fresh) + len(back):,}" if is_looked_for or back else UNKNOWN,
-        unit="causes" if len(fresh) + len(back) != 1 else "cause",
+        figure=f"{causes:,}" if is_looked_for or back else UNKNOWN,
+        unit="causes" if causes != 1 else "cause",
         detail=f"{len(back):,} back after being resolved" if back else "none is back after being resolved",
         href=f"{reverse('failures')}{window.link}",
         spark=_spark(both) if is_looked_for else "",
@@ -173,15 +174,12 @@ def _causes(due: Sequence[Due], over: Over) -> Tile:
 
 
 def _escalations(rows: Sequence[EscalationRow], due: Sequence[Due], over: Over, now: datetime) -> Tile:
-    """How many questions nobody has taken, and what of them is due next."""
+    """How many questions nobody has taken, and which deadline comes next or passed first."""
     untaken = [row for row in rows if row.one.acknowledged_at is None]
-    detail = "nobody is asked anything"
-    if rows:
-        first = (untaken or rows)[0]
+    detail = "no deadline runs" if rows else "nobody is asked anything"
+    if first := next_due(rows):
         distance = span_text(int(abs((first.due - now).total_seconds())))
         detail = f"{first.one} is {distance} late" if first.is_breached else f"{first.one} is due in {distance}"
-        if first.one.is_defaulted:
-            detail = "no deadline runs"
     trend = trend_of_moments([one.at for one in of_kind(due, ASKED)], over.ranges)
     return Tile(
         title="Escalations",
