@@ -23,12 +23,13 @@ from events.wording import bin_text, clock_text, count_text
 from recovery_ops.control import audit as chain
 from recovery_ops.control.actions import PAST
 from recovery_ops.control.audit_asking import READ, Looked, conditions_in, entries_of, look
+from recovery_ops.control.audit_words import name_of, verb_of
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.exporting.audit import AuditFile
 from recovery_ops.control.exporting.lists import rows_at_once, wish_in
 from recovery_ops.control.models import EVERYWHERE, AuditEntry, AuditHead
-from recovery_ops.control.views.changes import href_of, name_of, verb_of
+from recovery_ops.control.views.changes import href_of
 from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
 from recovery_ops.control.views.nothing import no_entry

@@ -10,7 +10,7 @@ from itertools import groupby, islice
 from django.urls import reverse
 
 from events.deployments.asking import Deployment
-from recovery_ops.control.actions import PAST
+from recovery_ops.control.audit_words import ON_CAUSES, name_of, verb_of
 from recovery_ops.control.marks import version_href
 from recovery_ops.control.models import AuditEntry
 from recovery_ops.rules.scope import ANY
@@ -110,28 +110,12 @@ def change_of(entry: AuditEntry) -> Change:
     )
 
 
-def verb_of(entry: AuditEntry) -> str:
-    """What was done, as it reads after a name."""
-    return PAST.get(entry.verb, entry.verb.replace(".", " ").replace("_", " "))
-
-
-_ON_CAUSES = frozenset(
-    f"failure.{verb}"
-    for verb in (*("assign", "unassign", "archive", "resolve", "reopen", "regress", "return", "split", "note"),)
-)
-
-
-def name_of(entry: AuditEntry) -> str:
-    """What was changed, in a line of its own: a cause of failures goes by a digest, which would say nothing."""
-    return f"cause {entry.object}" if entry.verb in _ON_CAUSES else entry.object
-
-
 def href_of(entry: AuditEntry) -> str:
     """The page of what was changed."""
     kind, _, name = entry.object.partition("-")
     if kind == "ESC" and name.isdigit():
         return reverse("escalation", args=[int(name)])
-    if entry.verb in _ON_CAUSES:
+    if entry.verb in ON_CAUSES:
         return reverse("failure", args=[entry.object])
     if entry.object.startswith("run "):
         return reverse("run", args=[entry.object.removeprefix("run ")])
