@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString
 from events.drawing import stacked
 from events.empties import Empty, relaxed
 from events.exports import is_asked, rows_answer
+from events.failures.naming import Called, called_lately
 from events.moments import bin_width_s
 from events.pages import render_page
 from events.window import PARAMETERS, PRESETS, Window, window_in
@@ -23,7 +24,7 @@ from events.wording import bin_text, clock_text, count_text
 from recovery_ops.control import audit as chain
 from recovery_ops.control.actions import PAST
 from recovery_ops.control.audit_asking import READ, Looked, conditions_in, entries_of, look
-from recovery_ops.control.audit_words import name_of, verb_of
+from recovery_ops.control.audit_words import causes_in, name_of, verb_of
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.exporting.audit import AuditFile
@@ -103,12 +104,13 @@ def audit(request: HttpRequest, *, environment: str) -> HttpResponse:
     at_hand = _at_hand(environment, numbers, looked)
     shown = [at_hand[number] for number in numbers if number in at_hand]
     is_newest = before is None and window is None
+    called = called_lately(environment, causes_in(shown), now=now)
     ways = WaysBack(shown, Standing(place, now=now), grants.permissions(place))
     narrowing = narrowing_of(request, _filters(looked), {one.name: one.value for one in conditions})
     context = {
         "now": now,
         **({"window": window, "presets": PRESETS} if window is not None else {}),
-        "rows": [_row(entry, ways, is_here=environment == place) for entry in shown],
+        "rows": [_row(entry, ways, called, is_here=environment == place) for entry in shown],
         "badge": badge(numbers, at_hand, head, looked, is_newest=is_newest),
         "sentence": _sentence(environment, head),
         "narrowing": narrowing,
@@ -258,11 +260,11 @@ def badge(
     return Badge(words=f"verified, each of {len(numbers)} rows against the one before it")
 
 
-def _row(entry: AuditEntry, ways: WaysBack, *, is_here: bool) -> Row:
+def _row(entry: AuditEntry, ways: WaysBack, called: Mapping[str, Called], *, is_here: bool) -> Row:
     return Row(
         entry=entry,
         verb=verb_of(entry),
-        object=name_of(entry),
+        object=name_of(entry, called),
         href=href_of(entry),
         diff=list(diff_of(entry.before, entry.after)),
         back=ways.of(entry) if is_here else None,

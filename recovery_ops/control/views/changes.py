@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby, islice
+from types import MappingProxyType
 
 from django.urls import reverse
 
 from events.deployments.asking import Deployment
+from events.failures.naming import Called
 from recovery_ops.control.audit_words import ON_CAUSES, name_of, verb_of
 from recovery_ops.control.marks import version_href
 from recovery_ops.control.models import AuditEntry
@@ -61,12 +63,18 @@ def newest_entries(environment: str, *, head: str | None = None) -> list[AuditEn
     return found
 
 
-def what_changed(entries: Iterable[AuditEntry], deployed: Sequence[Deployment], *, now: datetime) -> list[Change]:
+def what_changed(
+    entries: Iterable[AuditEntry],
+    deployed: Sequence[Deployment],
+    *,
+    now: datetime,
+    called: Mapping[str, Called] = MappingProxyType({}),
+) -> list[Change]:
     """What was done and what was deployed in the last day, the newest first; neither takes all of the room."""
     told = [_deployed(one) for one in deployed[:_MOST_DEPLOYED]]
     if len(deployed) > len(told):
         told[-1] = replace(told[-1], others=len(deployed) - len(told))
-    done = changes_of(entries, now=now)[: MOST - len(told)]
+    done = changes_of(entries, now=now, called=called)[: MOST - len(told)]
     return sorted([*done, *told], key=lambda one: one.at, reverse=True)
 
 
@@ -84,11 +92,16 @@ def _deployed(one: Deployment) -> Change:
     )
 
 
-def changes_of(entries: Iterable[AuditEntry], *, now: datetime) -> list[Change]:
+def changes_of(entries: Iterable[AuditEntry], *, now: datetime, called: Mapping[str, Called]) -> list[Change]:
     """The entries of the last day as lines; what the console did by itself takes no place from what people did."""
-    lately = (entry for entry in entries if entry.at > now - LATELY)
+    lately = lately_in(entries, now)
     alike = (list(group) for _, group in groupby(lately, key=_told_with))
-    return [replace(change_of(group[0]), others=len(group) - 1) for group in islice(alike, MOST)]
+    return [replace(change_of(group[0], called), others=len(group) - 1) for group in islice(alike, MOST)]
+
+
+def lately_in(entries: Iterable[AuditEntry], now: datetime) -> list[AuditEntry]:
+    """The entries of the last day."""
+    return [entry for entry in entries if entry.at > now - LATELY]
 
 
 def _told_with(entry: AuditEntry) -> tuple[str, str] | int:
@@ -96,14 +109,14 @@ def _told_with(entry: AuditEntry) -> tuple[str, str] | int:
     return (entry.actor_name, entry.verb) if entry.actor_kind == "system" else entry.number
 
 
-def change_of(entry: AuditEntry) -> Change:
-    """One entry as a line."""
+def change_of(entry: AuditEntry, called: Mapping[str, Called] = MappingProxyType({})) -> Change:
+    """One entry as a line; `called` says how causes of failures are called."""
     return Change(
         key=entry.number,
         at=entry.at,
         by=entry.actor_name,
         verb=verb_of(entry),
-        object=name_of(entry),
+        object=name_of(entry, called),
         href=href_of(entry),
         reason=entry.reason,
         revision=entry.revision,
