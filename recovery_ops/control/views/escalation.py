@@ -61,6 +61,8 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
         "beside": neighbours_of(request, str(one.pk), listed, lambda name: reverse("escalation", args=[name])),
         "paragraph": paragraph_of(row, now),
         "then": then_of(one),
+        "withdrawn": next((note.text for note in story if note.verb == "withdraw"), "") if not one.is_open else "",
+        "abort": asking.abort_wish_of(one, now),
         "beat_s": BEAT_S,
         "story": of_kind(story, request.GET.get("kind", ""))[:: -1 if is_oldest_first else 1],
         "kinds": [("", "All", len(story)), *((name, word, len(of_kind(story, name))) for name, word in KINDS.items())],
