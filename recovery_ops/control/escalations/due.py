@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -11,10 +11,9 @@ from events.wording import span_text
 from recovery_ops.control import audit
 from recovery_ops.control.actions.attempt import bump
 from recovery_ops.control.actors import system
-from recovery_ops.control.desired import current_revision
+from recovery_ops.control.desired import ANSWERS_KEPT, current_revision
 from recovery_ops.control.escalations.terms import saved_runs_of, then_of
 from recovery_ops.control.models import Escalation, EscalationNote
-from recovery_ops.rules.escalations import LONGEST_DEADLINE_S
 
 BY = "deadline"
 
@@ -63,9 +62,9 @@ def _default(one: Escalation, now: datetime) -> Escalation:
 
 
 def _withdrawn_due(environment: str, now: datetime) -> QuerySet[Escalation]:
-    """What was withdrawn and has now passed its deadline. Index `escalation_by_end`."""
-    lately = now - timedelta(seconds=LONGEST_DEADLINE_S)
-    found = Escalation.objects.filter(environment=environment, resolved_at__gte=lately, resolve_by__lte=now)
+    """What was withdrawn and has now passed its deadline, as long as answers are kept. Index `escalation_by_end`."""
+    lately = now - ANSWERS_KEPT
+    found = Escalation.objects.filter(environment=environment, resolved_at__gt=lately, resolve_by__lte=now)
     return found.filter(resolution=Escalation.WITHDRAWN, default_done_at=None)
 
 
