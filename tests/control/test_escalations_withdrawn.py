@@ -13,7 +13,7 @@ from recovery_ops.control.escalations.asking import counts_of, rows_of
 from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.escalations.withdrawing import withdraw_called_off
-from recovery_ops.control.models import AuditEntry, Escalation
+from recovery_ops.control.models import AuditEntry, Escalation, RunAbort
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import RunFinished, RunStarted
@@ -32,6 +32,19 @@ def asks(ago_s: float, **more: Any) -> None:
     Story().tell(asked(**given), at=ago_s, run="run-1").store()
 
 
+def is_to_end(ago_s: float, *, withdrawn_s: float | None = None) -> None:
+    """Somebody wants the run to end; took that back so many seconds ago."""
+    RunAbort.objects.create(
+        environment="dev",
+        run="run-1",
+        reason="it pays twice",
+        by="ana",
+        at=NOW - timedelta(seconds=ago_s),
+        revision=1,
+        withdrawn_at=None if withdrawn_s is None else NOW - timedelta(seconds=withdrawn_s),
+    )
+
+
 def ends(ago_s: float, status: RunStatus = RunStatus.CANCELLED) -> None:
     Story().tell(RunFinished(status=status, duration_s=9.0), at=ago_s, run="run-1").store()
 
@@ -48,11 +61,12 @@ def look(after_s: float = 0) -> Escalation:
 def test_what_a_run_waited_for_that_was_called_off_is_asked_of_nobody_any_more() -> None:
     asks(100)
     assert look().is_open
+    is_to_end(60)
     ends(50)
     one = look(1)
     assert (one.resolution, one.resolved_by, one.revision) == ("withdrawn", "console", None)
-    said = one.notes.latest("pk").text
-    assert said.startswith("Its run was called off at 2026-11-21 14:25:28 UTC, as its agent says. Nobody waits")
+    words = "ana had its run called off, and it ended at 2026-11-21 14:25:28 UTC: “it pays twice”."
+    assert one.notes.latest("pk").text == f"{words} Nobody waits for an answer any more."
     assert AuditEntry.objects.latest("number").verb == "escalation.withdraw"
     assert counts_of("dev", by=None, now=NOW)["open"] == 0
     client = signed_in(Role.OPERATOR)
@@ -67,12 +81,26 @@ def test_what_a_run_waited_for_that_was_called_off_is_asked_of_nobody_any_more()
 @pytest.mark.parametrize("status", [RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.DEGRADED])
 def test_a_run_that_ended_otherwise_withdraws_nothing(status: RunStatus) -> None:
     asks(100)
+    is_to_end(60)
     ends(50, status)
     assert look().is_open
 
 
+@pytest.mark.parametrize("wish", [None, {"ago_s": 80, "withdrawn_s": 55}, {"ago_s": 49 * 3600}])
+def test_a_run_that_was_cancelled_with_its_process_may_come_back_for_its_answer(wish: dict[str, float] | None) -> None:
+    asks(100)
+    if wish is not None:
+        is_to_end(**wish)
+    ends(50)
+    one = look()
+    assert one.is_open, "nobody had it called off, or no more"
+    act("approve", one, reason="it is to be paid")
+    assert [(a.ticket, a.decision) for a in read("dev").answers] == [("t", "approved")]
+
+
 def test_what_waits_for_no_answer_stays_to_be_done() -> None:
     asks(100, escalation_id="")
+    is_to_end(60)
     ends(50)
     assert look().is_open
 
@@ -104,6 +132,7 @@ def test_a_wish_alone_ends_nothing_and_is_told_and_so_is_whose_it_was() -> None:
 
 
 def test_an_end_that_is_stored_before_the_question_withdraws_it_in_the_same_look() -> None:
+    is_to_end(60)
     ends(50)
     asks(100)
     assert look().resolution == "withdrawn"
@@ -111,6 +140,7 @@ def test_an_end_that_is_stored_before_the_question_withdraws_it_in_the_same_look
 
 def test_a_fact_that_comes_late_or_twice_brings_nothing_back() -> None:
     asks(100)
+    is_to_end(60)
     ends(50)
     look()
     asks(90)
@@ -121,6 +151,7 @@ def test_a_fact_that_comes_late_or_twice_brings_nothing_back() -> None:
 
 def test_a_run_that_is_begun_again_and_asks_the_same_is_answered() -> None:
     asks(100)
+    is_to_end(60, withdrawn_s=20)
     ends(50)
     first = look()
     asks(10, proposal="30 EUR")
@@ -135,6 +166,7 @@ def test_a_run_that_is_begun_again_and_asks_the_same_is_answered() -> None:
 def test_a_newer_question_that_is_stored_before_the_end_of_the_run_stays_open() -> None:
     asks(100)
     look()
+    is_to_end(60)
     asks(10)
     ends(50)
     assert look(1).is_open
@@ -147,6 +179,7 @@ def test_whoever_looks_for_the_answer_elsewhere_finds_at_its_deadline_what_silen
     default: str, decision: str
 ) -> None:
     asks(100, category=Category.OVERLOADED, default_action=default)
+    is_to_end(60)
     ends(50)
     look()
     assert read("dev").answers == ()

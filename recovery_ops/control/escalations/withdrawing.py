@@ -1,7 +1,9 @@
 """What a run waited for that was called off: nobody waits for the answer any more, so nobody is asked for it.
 
-Only an end that was seen counts, never the wish that a run ends. A newer fact that asks the same brings the question
-back (`opening`), and whoever looks for its answer elsewhere finds at its deadline what silence says (`due`).
+It takes both: somebody's wish that the run ends, and an end that was seen. A run that was cancelled because its
+process ended may be begun again, and finds the answer that it was given meanwhile. A newer fact that asks the same
+brings the question back (`opening`), and whoever looks for its answer elsewhere finds at its deadline what silence
+says (`due`).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from events.models import Fact
 from events.moments import from_us, to_us
 from recovery_ops.control import audit
 from recovery_ops.control.actors import system
+from recovery_ops.control.desired import ABORTS_KEPT
 from recovery_ops.control.escalations.merging import NAMED_MOST
 from recovery_ops.control.models import Escalation, EscalationNote, RunAbort
 from recovery_ops.control.models.bases import REASON_CHARS
@@ -32,16 +35,21 @@ _STATUS = names.attribute_of(RunFinished, "status")
 
 
 class CalledOff(NamedTuple):
-    """The newest end of a run that was called off: when that was, and in whose words."""
+    """The newest end of a run that somebody had called off: when that was, and the wish."""
 
     at: datetime
-    words: str
+    wish: RunAbort
+
+    @property
+    def words(self) -> str:
+        reason = self.wish.reason[:_REASON_CHARS]
+        return f"{self.wish.by} had its run called off, and it ended at {self.at:%Y-%m-%d %H:%M:%S} UTC: “{reason}”."
 
 
 def withdraw_called_off(environment: str, now: datetime) -> int:
     """Close what only runs wait for that were called off since they asked; return how many that was.
 
-    Two queries where a run waits for an answer, one where none does. A lost or doubled call changes nothing.
+    One query where no run waits for an answer, two or three where one does. A lost or doubled call changes nothing.
     """
     waiting = list(_waiting(environment))
     if not waiting:
@@ -98,28 +106,26 @@ def _end_of(one: Escalation, called_off: Mapping[str, CalledOff]) -> CalledOff |
 
 
 def _called_off(environment: str, asked: Collection[Escalation]) -> dict[str, CalledOff]:
-    """The newest end of each run that asked, of those that were called off since. Index `fact_by_run`."""
+    """The newest end of each run that asked, of those that were called off since. Two queries; index `fact_by_run`."""
     runs = {run for one in asked for run in one.runs if run}
     since_us = min(to_us(one.seen_at) for one in asked)
     facts = Fact.objects.filter(environment=environment, run__in=runs, event=_FINISHED, at_us__gte=since_us)
     ended = facts.annotate(status=KeyTextTransform(_STATUS, "attributes")).order_by("at_us", "id")
-    called_off = {
+    cancelled = {
         run: from_us(at_us)
         for run, at_us, status in ended.values_list("run", "at_us", "status")
         if status == RunStatus.CANCELLED.value
     }
-    if not called_off:
+    if not cancelled:
         return {}
-    wishes = RunAbort.objects.filter(environment=environment, run__in=called_off).order_by("at", "pk")
-    wished = {wish.run: wish for wish in wishes if wish.at <= called_off[wish.run]}
-    return {run: CalledOff(at, _words(wished.get(run), at)) for run, at in called_off.items()}
+    wishes = RunAbort.objects.filter(environment=environment, run__in=cancelled).order_by("at", "pk")
+    return {wish.run: CalledOff(cancelled[wish.run], wish) for wish in wishes if _holds(wish, cancelled[wish.run])}
 
 
-def _words(wish: RunAbort | None, at: datetime) -> str:
-    if wish is None:
-        return f"Its run was called off at {at:%Y-%m-%d %H:%M:%S} UTC, as its agent says."
-    reason = wish.reason[:_REASON_CHARS]
-    return f"{wish.by} had its run called off, and it ended at {at:%Y-%m-%d %H:%M:%S} UTC: “{reason}”."
+def _holds(wish: RunAbort, ended: datetime) -> bool:
+    """Whether a wish was in force at that end. Agents go by clocks of their own: it may seem to come a moment later."""
+    is_kept = wish.withdrawn_at is None or wish.withdrawn_at >= ended
+    return is_kept and wish.at > ended - ABORTS_KEPT
 
 
 def _withdrawn(one: Escalation, end: CalledOff, now: datetime) -> Escalation:
