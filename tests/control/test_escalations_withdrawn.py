@@ -159,6 +159,8 @@ def test_a_run_that_is_begun_again_and_asks_the_same_is_answered() -> None:
     assert (one.pk, one.proposal) == (first.pk, "30 EUR"), "it is asked as the run asks now"
     assert (one.is_open, one.resolution, one.notes.latest("pk").verb) == (True, "", "reopen")
     assert one.resolve_by == NOW + timedelta(seconds=1790)
+    [row] = rows_of("dev", "open", by=None, now=NOW)
+    assert row.last_note == "console: Its run was begun again, and asks the same.", "not that it ended"
     act("approve", one, reason="it is to be paid")
     assert [(a.ticket, a.decision) for a in read("dev").answers] == [("t", "approved")]
 

@@ -31,7 +31,7 @@ DUES = ("late", "soon")
 SOON = timedelta(minutes=15)
 NOBODY = "nobody"
 _PROPOSED_CHARS = 140
-_TOLD = ("note", "withdraw")
+_TOLD = ("note", "withdraw", "reopen")
 """What the list tells of a story."""
 _ENDS = ("resolve", "approve", "reject")
 """Acts whose words say what was done about it."""
