@@ -104,13 +104,12 @@ def audit(request: HttpRequest, *, environment: str) -> HttpResponse:
     at_hand = _at_hand(environment, numbers, looked)
     shown = [at_hand[number] for number in numbers if number in at_hand]
     is_newest = before is None and window is None
-    called = called_lately(environment, causes_in(shown), now=now)
     ways = WaysBack(shown, Standing(place, now=now), grants.permissions(place))
     narrowing = narrowing_of(request, _filters(looked), {one.name: one.value for one in conditions})
     context = {
         "now": now,
         **({"window": window, "presets": PRESETS} if window is not None else {}),
-        "rows": [_row(entry, ways, called, is_here=environment == place) for entry in shown],
+        "rows": _rows(environment, shown, ways, now, is_here=environment == place),
         "badge": badge(numbers, at_hand, head, looked, is_newest=is_newest),
         "sentence": _sentence(environment, head),
         "narrowing": narrowing,
@@ -258,6 +257,11 @@ def badge(
     if numbers[0] - numbers[-1] == len(numbers) - 1:
         return Badge(words=f"verified, rows {numbers[-1]} to {numbers[0]}")
     return Badge(words=f"verified, each of {len(numbers)} rows against the one before it")
+
+
+def _rows(environment: str, shown: Sequence[AuditEntry], ways: WaysBack, now: datetime, *, is_here: bool) -> list[Row]:
+    called = called_lately(environment, causes_in(shown), now=now)
+    return [_row(entry, ways, called, is_here=is_here) for entry in shown]
 
 
 def _row(entry: AuditEntry, ways: WaysBack, called: Mapping[str, Called], *, is_here: bool) -> Row:
