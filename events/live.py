@@ -21,7 +21,7 @@ from django.utils.crypto import constant_time_compare
 
 from events.pulse import Changes, Pulse, Snapshot, let_go
 
-__all__ = ["Changes", "LiveDoor", "Pulse", "Snapshot", "app", "close", "newest_fact"]
+__all__ = ["Changes", "LiveDoor", "Pulse", "Snapshot", "app", "close", "newest_fact", "tell_also"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -50,7 +50,7 @@ class Refused(Exception):
 
 
 class LiveDoor:
-    """Server-sent events for signed-in people: `pulse` with the newest fact's id whenever there are new ones.
+    """Server-sent events for signed-in people: `pulse` with the newest fact's id whenever something is new.
 
     Plain ASGI: an open stream costs a few KiB and no thread.
     """
@@ -127,10 +127,10 @@ async def _chunks(changes: Changes, last_id: str) -> AsyncGenerator[bytes]:
             continue
         except StopAsyncIteration:
             return
-        fact = snapshot["fact"]
-        if str(fact) != last_id:  # else a client that came back: it has seen this one
-            data = json.dumps({"fact": fact, "at": timezone.now().isoformat(timespec="milliseconds")})
-            yield f"event: pulse\nid: {fact}\ndata: {data}\n\n".encode()
+        state = "-".join(str(number) for number in snapshot.values())
+        if state != last_id:  # else a client that came back: it has seen this one
+            data = json.dumps({"fact": snapshot["fact"], "at": timezone.now().isoformat(timespec="milliseconds")})
+            yield f"event: pulse\nid: {state}\ndata: {data}\n\n".encode()
         last_id = ""
 
 
@@ -230,5 +230,25 @@ def newest_fact() -> Snapshot:
     return {"fact": newest or 0}
 
 
-app = LiveDoor(Pulse(newest_fact, INTERVAL_S))
+_also: list[Callable[[], Snapshot]] = []
+
+
+def tell_also(read: Callable[[], Snapshot]) -> None:
+    """Have open pages look again when one of these numbers changes, too: what people want is nothing that facts know.
+
+    Twice is once.
+    """
+    if read not in _also:
+        _also.append(read)
+
+
+def newest() -> Snapshot:
+    """The newest fact, and what else pages are to be told of."""
+    found = dict(newest_fact())
+    for read in _also:
+        found |= read()
+    return found
+
+
+app = LiveDoor(Pulse(newest, INTERVAL_S))
 close = app.close

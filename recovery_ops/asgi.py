@@ -24,6 +24,7 @@ _django = get_wsgi_application()  # sets Django up: everything below may import 
 
 from events import live, receiver
 from recovery_ops.control import stream
+from recovery_ops.control.escalations.asking import newest_line
 from recovery_ops.cycles import look_for_cycles_less_often
 from recovery_ops.doors import App, Receive, Scope, Send, WsgiDoor, answer
 from recovery_ops.logged import WithoutLinks
@@ -41,6 +42,8 @@ def _traced(app: App) -> App:
 
 
 _intake = _traced(receiver.app)
+# What a task puts to people comes with no newer fact: open pages are told of it, too.
+live.tell_also(newest_line)
 
 
 class Dispatcher:

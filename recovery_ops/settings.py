@@ -205,7 +205,7 @@ SESSION_COOKIE_NAME = f"{COOKIE_PREFIX}session"
 CSRF_COOKIE_NAME = f"{COOKIE_PREFIX}csrf"
 MESSAGE_STORAGE = "recovery_ops.control.notices.Notices"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TLS
-CSRF_FAILURE_VIEW = "recovery_ops.control.views.errors.forged"
+CSRF_FAILURE_VIEW = "recovery_ops.control.errors.forged"
 CSRF_COOKIE_HTTPONLY = True  # pages carry the token in their markup
 SESSION_COOKIE_AGE = SESSION_IDLE_S  # the middleware of `sign_in.sessions` says it anew while somebody is there
 # Local accounts, second factors and single sign-on are django-allauth's, behind addresses and pages of ours.

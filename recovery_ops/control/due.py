@@ -6,13 +6,14 @@ With it comes the hash at the end of the audit log, which tells whether what is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db.models import CharField, DateTimeField, Exists, F, Q, QuerySet, Value
 from django.db.models.functions import Cast
 
+from events.failures.naming import Called, called_lately
 from events.models import AgentKey, Fact
 from events.moments import to_us
 from events.queries.sums import FAILED as FAILURE
@@ -130,6 +131,14 @@ def of_kind(due: Iterable[Due], kind: str) -> list[Due]:
 def new_lately(due: Iterable[Due], now: datetime) -> list[Due]:
     """The causes of the last hour that were never seen before."""
     return [one for one in of_kind(due, NEW) if one.at > now - NEW_FOR]
+
+
+def called_in(due: Iterable[Due], environment: str, now: datetime, also: Collection[str] = ()) -> dict[str, Called]:
+    """What the causes are called that are back or new, and others. One query, none where there is no such cause."""
+    due = list(due)
+    back = {one.ref for one in of_kind(due, REGRESSED)}
+    new = {one.ref: one.at for one in new_lately(due, now)}
+    return called_lately(environment, back | set(also), now=now, came_first=new)
 
 
 def is_cut(due: Sequence[Due]) -> bool:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
 
 from events.capacity.models import CapacityEvent
 from events.cardinality import OTHER, Kind
+from events.failures.naming import called_lately
 from events.models import Agent, BreakerState, KnownName
 from events.runs.stored import is_told_of
 from recovery_ops.control.models import Escalation
@@ -80,7 +82,7 @@ class Group:
 
 
 def find(text: str, environment: str, grants: Grants) -> list[Group]:
-    """What fits the text, by kind; without text the pages and what may be done. At most nine queries."""
+    """What fits the text, by kind; without text the pages and what may be done. At most ten queries."""
     asked = text.strip()[:LONGEST]
     if not asked.isprintable():  # PostgreSQL takes no NUL
         return []
@@ -93,7 +95,7 @@ def find(text: str, environment: str, grants: Grants) -> list[Group]:
         ("Breakers", [_hit(name, "breaker", reverse("breaker", args=[name])) for name in breakers]),
         ("Operations", [_hit(name, "its policy", reverse("policy", args=[name])) for name in operations]),
         ("Agents", [_instance(*one) for one in instances]),
-        ("Failures", [_hit(name, "fingerprint", reverse("failure", args=[name])) for name in prints]),
+        ("Failures", list(_causes(prints, environment))),
         ("Do", list(_acts(asked, environment, grants, breakers))),
     ]
     return [Group(title=title, hits=hits) for title, hits in found if hits]
@@ -101,6 +103,13 @@ def find(text: str, environment: str, grants: Grants) -> list[Group]:
 
 def _hit(label: str, detail: str, href: str) -> Hit:
     return Hit(label=label, detail=detail, href=href)
+
+
+def _causes(prints: Sequence[str], environment: str) -> Iterator[Hit]:
+    called = called_lately(environment, prints, now=timezone.now())
+    for name in prints:
+        label, detail = (called[name].words, f"fingerprint {name}") if name in called else (name, "fingerprint")
+        yield _hit(label, detail, reverse("failure", args=[name]))
 
 
 def _instance(service: str, name: str) -> Hit:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 
-from recovery_ops.control.views.errors import is_of_programs, malformed, problem
+from recovery_ops.control.errors import is_of_programs, malformed, problem
 
 SAID = "It holds the character U+0000, which no name and no text may hold."
 _API = "/api/"

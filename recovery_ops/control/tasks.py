@@ -14,6 +14,7 @@ from recovery_ops.control.context import known_environments
 from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.made_up import is_held
 from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.escalations.withdrawing import withdraw_called_off
 from recovery_ops.control.exporting import job as exports
 from recovery_ops.control.models import HeldAct, LoadShed, Override
 from recovery_ops.control.notify.budgets import watch
@@ -87,7 +88,9 @@ def keep_escalations() -> int:
     """
     now = timezone.now()
     names = [name for name in known_environments() if not is_held(name, now)]
-    return sum(open_escalations(name, now) + keep_deadlines(name, now) for name in names)
+    return sum(
+        open_escalations(name, now) + withdraw_called_off(name, now) + keep_deadlines(name, now) for name in names
+    )
 
 
 @shared_task

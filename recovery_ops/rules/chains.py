@@ -25,7 +25,7 @@ _RUNS = frozenset({"expired", "returned"})
 _STANDS = frozenset({"acknowledge", "snooze"})
 GOES_ON = "step"
 """The verb with which somebody has a later step asked at once."""
-_ENDS = frozenset({"resolve", "approve", "reject", "merged", "closed"})
+_ENDS = frozenset({"resolve", "approve", "reject", "merged", "closed", "withdraw"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

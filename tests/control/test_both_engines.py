@@ -6,22 +6,31 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from events.failures.naming import called_lately
+from events.models import Fact
+from events.moments import from_us
 from events.window import Window
 from recovery_ops.control import actions
+from recovery_ops.control.actions.aborting import abort_run
 from recovery_ops.control.actions.annotations import annotate
 from recovery_ops.control.actions.replays import start_replay
 from recovery_ops.control.actions.shedding import shed
 from recovery_ops.control.audit import verify
+from recovery_ops.control.escalations.asking import rows_of
+from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.escalations.withdrawing import withdraw_called_off
 from recovery_ops.control.marks import marks_in
 from recovery_ops.control.models import PolicyProposal, PolicyRelease, Replay
 from recovery_ops.control.questions import questions_in
 from recovery_ops.control.replay import job
 from recovery_ops.control.roles import Role
-from tests.control.cast import SEARCH, asked, person
+from recovery_ops.rules.facts import Escalated, RunFinished, RunStarted
+from recovery_ops.rules.words import RunStatus
+from tests.control.cast import REASON, SEARCH, asked, person
 from tests.control.taping import Studio
 from tests.control.test_replay import BUILT_IN_DOCUMENT, call, policy
 from tests.events.conftest import engine
-from tests.events.seeding import NOW
+from tests.events.seeding import NOW, Story, failed
 
 __all__ = ["engine"]  # the fixture
 
@@ -80,3 +89,29 @@ def test_acts_of_every_table_are_marks(engine: str) -> None:
     assert {mark.word: mark.until for mark in found if mark.until} == {"freeze": window.end}
     assert "freeze" in {mark.word for mark in marks_in("dev", window, "search_web")}
     assert questions_in("dev", window, "search_web") == []
+
+
+def test_what_was_called_off_is_withdrawn_and_a_wish_is_told(engine: str) -> None:
+    question = Escalated(
+        operation="refund", queue="editors", reason="policy_denied", escalation_id="t", deadline_s=900.0
+    )
+    Story().tell(RunStarted(name="refund"), question, at=100, run="run-1").store()
+    open_escalations("dev", NOW)
+    before = NOW - timedelta(seconds=60)
+    abort_run(run="run-1", by=person(), environment="dev", reason=REASON, now=before)
+    assert [row.abort_by for row in rows_of("dev", "open", by=None, now=NOW)] == ["ana"]
+    Story().tell(RunFinished(status=RunStatus.CANCELLED, duration_s=9.0), at=30, run="run-1").store()
+    assert withdraw_called_off("dev", NOW) == 1
+    [row] = rows_of("dev", "resolved", by=None, now=NOW + timedelta(seconds=1))
+    assert row.last_note.startswith("console: ana had its run called off")
+
+
+def test_causes_are_called_by_what_they_say_by_either_way(engine: str) -> None:
+    story = Story().tell(failed(fingerprint="beef", message="no place left"), at=600)
+    story.tell(failed(fingerprint="f00d", message="read timed out"), at=60).store()
+    first = from_us(Fact.objects.earliest("at_us").at_us)
+    found = called_lately("dev", ["f00d", "nowhere"], now=NOW, came_first={"beef": first})
+    assert {name: one.message for name, one in found.items()} == {"f00d": "read timed out", "beef": "no place left"}
+    assert called_lately("dev", [], now=NOW, came_first={"beef": first}).keys() == {"beef"}
+    assert called_lately("dev", ["f00d"], now=NOW).keys() == {"f00d"}
+    assert called_lately("dev", [], now=NOW) == {}

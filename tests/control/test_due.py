@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from events.models import AgentKey
+from events.models import AgentKey, Fact
+from events.moments import from_us
 from recovery_ops.control.models import Escalation, FailureCase, SeenFailure
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
@@ -107,3 +108,28 @@ def test_the_overview_stays_within_its_questions_where_a_shortage_goes_on_for_ho
     client = signed_in(Role.VIEWER)
     client.get("/")
     assert asked_of(client, "/") <= 15
+
+
+def test_a_cause_that_is_back_or_new_goes_by_what_it_says_where_that_is_known() -> None:
+    story = Story().tell(heartbeat(), at=5)
+    story.tell(failed(Category.TIMEOUT, fingerprint="beef", message="Read timed out after 30 s"), at=60)
+    story.tell(failed(Category.RATE_LIMITED, fingerprint="f00d"), at=70)
+    story.tell(failed(Category.OVERLOADED, fingerprint="cafe", message="<img src=x> " + 30 * "again "), at=80).store()
+    a_case("f00d", reason="the gateway was mended")
+    a_case("gone")
+    first = Fact.objects.get(category=Category.TIMEOUT)
+    SeenFailure.objects.create(environment="dev", fingerprint="beef", first_at=from_us(first.at_us), last_at=NOW)
+    client = signed_in(Role.VIEWER)
+    for address in ("/", "/wallboard"):
+        said = text_of(client.get(address))
+        assert "Timeout “Read timed out after 30 s” was never seen before" in said
+        assert "Rate limited (429) of search_web is back after it was resolved" in said
+        assert "Cause gone is back" in said, "nothing is known of it but its name"
+        assert "f00d" not in said
+    second = Fact.objects.get(category=Category.OVERLOADED)
+    SeenFailure.objects.create(environment="dev", fingerprint="cafe", first_at=from_us(second.at_us), last_at=NOW)
+    shown = panel_of(client.get("/").content.decode(), "now")
+    assert "2 causes of failures were never seen before" in shown
+    assert "overloaded (529) “&lt;img src=x&gt; again" in shown
+    assert "timeout “Read timed out after 30 s”" in shown
+    assert "again…”" in shown or "again …”" in shown, "a long one is cut"

@@ -113,7 +113,9 @@ def test_a_cause_whose_name_has_line_ends_has_pages_too() -> None:
     client = signed_in()
     [link] = re.findall(r'href="(/failures/first[^"]*)"', client.get("/failures").content.decode())[:1]
     assert client.get(link).status_code == 200
-    assert "first line second" in text_of(client.get("/runs/run-7"))
+    of_run = client.get("/runs/run-7").content.decode()
+    assert f'<a href="{link.partition("?")[0]}" title="first line' in of_run, "it leads there by what it says"
+    assert "search_web attempt 1 failed: timeout</a>" in of_run
 
 
 def test_a_cause_without_a_fingerprint_says_so() -> None:

@@ -83,7 +83,7 @@ def test_pages_of_changes_lead_to_the_cause_that_a_line_is_about() -> None:
     act("resolve")
     for path in ("/", "/audit"):
         page = unescape(signed_in(Role.ADMIN).get(path).content.decode())
-        assert re.search(r'<a[^>]* href="/failures/one">cause one</a>', page), path
+        assert re.search(r'<a[^>]* href="/failures/one">cause timeout of search_web</a>', page), path
 
 
 def test_a_resolved_cause_is_back_as_regressed_when_it_fails_again() -> None:

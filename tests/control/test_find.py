@@ -8,8 +8,12 @@ from html import unescape
 import pytest
 
 from events.capacity.models import CapacityEvent
+from events.cardinality import Kind
+from events.models import KnownName
 from recovery_ops.control.roles import Role
+from recovery_ops.rules.words import Category
 from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
+from tests.events.seeding import Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -85,3 +89,13 @@ def test_the_wallboard_shows_the_worst_and_says_when_nothing_is_known() -> None:
     assert "search_web" in text_of(page)
     assert "<button" not in page.content.decode()
     assert "<form" not in page.content.decode()
+
+
+def test_a_cause_that_is_found_by_its_fingerprint_goes_by_what_it_says() -> None:
+    Story().tell(failed(Category.TIMEOUT, fingerprint="f00dbeef", message="Read <b>timed</b> out"), at=30).store()
+    for name in ("f00dbeef", "f00d-of-last-year"):
+        KnownName.objects.create(environment="dev", kind=Kind.FINGERPRINT.value, name=name, seen_day=1)
+    said = text_of(signed_in(Role.VIEWER).get("/find?q=f00d", headers={"x-fragment": "find-results"}))
+    assert "timeout “Read" in said
+    assert "fingerprint f00dbeef" in said
+    assert "f00d-of-last-year fingerprint" in said, "what is not known any more goes by its fingerprint"

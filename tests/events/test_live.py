@@ -8,6 +8,8 @@ import json
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
+from importlib import import_module
 from typing import Any
 from unittest import mock
 
@@ -19,7 +21,12 @@ from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.test import Client
 
+from events import live
 from events.live import LiveDoor, Pulse
+from events.pulse import let_go
+from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.rules.facts import Escalated
+from tests.events.seeding import NOW, Story
 
 NEVER_S = 3600.0
 
@@ -157,6 +164,40 @@ def test_a_browser_that_comes_back_is_not_told_what_it_knows(
             return (await browser.next_event())["id"]
 
     assert asyncio.run(follow()) == "2"
+
+
+def test_a_browser_hears_of_what_comes_with_no_newer_fact(signed_in: dict[str, str]) -> None:
+    numbers = {"fact": 7, "line": 1}
+
+    async def follow() -> list[dict[str, str]]:
+        async with connected(LiveDoor(Pulse(lambda: dict(numbers), 0.002)), signed_in) as browser:
+            events = [await browser.next_event()]
+            numbers["line"] = 2
+            return [*events, await browser.next_event()]
+
+    events = asyncio.run(follow())
+    assert [event["id"] for event in events] == ["7-1", "7-2"]
+    assert [json.loads(event["data"])["fact"] for event in events] == [7, 7]
+
+
+def test_a_question_that_a_task_puts_to_people_is_heard_of_without_a_newer_fact(signed_in: dict[str, str]) -> None:
+    import_module("recovery_ops.asgi")  # where the doors are put together
+    Story().tell(Escalated(operation="refund", queue="editors", reason="policy_denied"), at=30).store()
+
+    async def follow() -> list[dict[str, str]]:
+        async with connected(LiveDoor(Pulse(live.newest, 0.002)), signed_in) as browser:
+            events = [await browser.next_event()]
+            await asyncio.to_thread(_put, NOW)
+            return [*events, await browser.next_event()]
+
+    before, after = asyncio.run(follow())
+    assert json.loads(before["data"])["fact"] == json.loads(after["data"])["fact"] > 0
+    assert before["id"] != after["id"]
+
+
+def _put(now: datetime) -> None:
+    open_escalations("dev", now)
+    let_go()
 
 
 def test_silence_is_filled_with_heartbeats(facts: Facts, signed_in: dict[str, str], settings: Any) -> None:

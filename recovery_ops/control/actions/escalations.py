@@ -182,6 +182,8 @@ def _resolve(one: Escalation, attempt: Attempt, asked: Responding) -> str:
 
 
 def _reopen(one: Escalation, attempt: Attempt, asked: Responding) -> str:
+    if one.resolution == Escalation.WITHDRAWN:
+        raise Refused("called_off", "Its run was called off: it comes back when the run asks again.", status=STALE)
     if one.ticket:
         raise Refused("answered", "The run that waited has its answer; it cannot be taken back.", status=STALE)
     if Escalation.objects.filter(environment=one.environment, key=one.key, resolved_at=None).exists():

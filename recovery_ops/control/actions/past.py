@@ -125,6 +125,7 @@ PAST = {
     "failure.return": "brought back",
     "failure.regress": "found regressed",
     "escalation.default": "carried out the default of",
+    "escalation.withdraw": "withdrew",
     "channel.save": "set up",
     "channel.test": "tested",
     "channel.remove": "removed",

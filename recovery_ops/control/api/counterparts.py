@@ -217,7 +217,7 @@ NOT_ASKED_FOR: dict[str, str] = {
     **dict.fromkeys(
         (
             *("breaker.expire", "load.expire", "ramp.step", "ramp.halt", "ramp.finish", "request.expire"),
-            *("failure.return", "failure.regress", "escalation.default", "account.lock_out"),
+            *("failure.return", "failure.regress", "escalation.default", "escalation.withdraw", "account.lock_out"),
         ),
         _OF_THE_CONSOLE,
     ),

@@ -22,6 +22,7 @@ from recovery_ops.control.api.paging import asked_for, next_page, paged
 from recovery_ops.control.api.requests import WHY, Api, Takes
 from recovery_ops.control.api.runbooks import day_in
 from recovery_ops.control.documents import escalations as documents_escalations
+from recovery_ops.control.documents.post_mortems import post_mortem_of
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.escalations.learning import follow_ups_of
 from recovery_ops.control.escalations.merging import whole_of
@@ -29,7 +30,6 @@ from recovery_ops.control.models import Escalation as EscalationRecord
 from recovery_ops.control.notify.chains import plan_of, who_is_at
 from recovery_ops.control.notify.narrowing import STEPS, narrowed_down
 from recovery_ops.control.refusals import UNKNOWN, Refused
-from recovery_ops.control.views.postmortem import post_mortem_of
 from recovery_ops.rules.chains import GOES_ON
 from recovery_ops.rules.escalation_terms import SEVERITIES
 

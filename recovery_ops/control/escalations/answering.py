@@ -39,9 +39,10 @@ def answering(environment: str, *, start: datetime, end: datetime, now: datetime
         environment=environment, opened_at__gte=start, opened_at__lt=end, merged_into=None
     ).order_by("-opened_at")
     rows = list(
-        found.only("opened_at", "first_acknowledged_at", "resolved_at", "resolved_by", "resolve_by", "default_done_at")[
-            :READ_MOST
-        ]
+        found.only(
+            *("opened_at", "first_acknowledged_at", "resolved_at", "resolved_by", "resolution", "resolve_by"),
+            "default_done_at",
+        )[:READ_MOST]
     )
     taken, resolved = until_taken(rows), until_resolved(rows)
     return Answering(
@@ -49,13 +50,18 @@ def answering(environment: str, *, start: datetime, end: datetime, now: datetime
         taken=taken.count,
         resolved=resolved.count,
         late=sum((one.resolved_at or now) > one.resolve_by for one in rows),
-        unanswered=sum(one.default_done_at is not None and not is_by_person(one) for one in rows),
+        unanswered=sum(_is_silence(one) for one in rows),
         to_take=_median(taken),
         to_resolve=_median(resolved),
         held=held_for(rows),
         people=dict(Counter(one.resolved_by for one in rows if is_by_person(one)).most_common()),
         is_partial=len(rows) == READ_MOST,
     )
+
+
+def _is_silence(one: Escalation) -> bool:
+    """Whether it ended as silence says. What was withdrawn was to be answered by nobody."""
+    return one.default_done_at is not None and one.resolution != Escalation.WITHDRAWN and not is_by_person(one)
 
 
 def _median(times: Times) -> timedelta | None:

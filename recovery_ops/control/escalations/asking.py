@@ -9,14 +9,16 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db.models import Case, Count, F, IntegerField, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce, Concat, Least
 
 from events import queries
 from events.moments import from_us, to_us
 from events.narrowing import set_aside
 from recovery_ops.control.cursors import Place, cut
+from recovery_ops.control.desired import ABORTS_KEPT
 from recovery_ops.control.escalations.terms import asks_of, matter_of, whose_of
-from recovery_ops.control.models import Escalation, EscalationNote
+from recovery_ops.control.models import Escalation, EscalationNote, RunAbort
 from recovery_ops.rules.escalation_terms import SEVERITIES
 from recovery_ops.rules.escalations import QUESTION, REASONS
 
@@ -29,6 +31,8 @@ DUES = ("late", "soon")
 SOON = timedelta(minutes=15)
 NOBODY = "nobody"
 _PROPOSED_CHARS = 140
+_TOLD = ("note", "withdraw", "reopen")
+"""What the list tells of a story."""
 _ENDS = ("resolve", "approve", "reject")
 """Acts whose words say what was done about it."""
 
@@ -63,6 +67,8 @@ class EscalationRow:
     notes: int
     last_note: str = ""
     """`ana: the vendor knows`, where it was read."""
+    abort_by: str = ""
+    """Who wants the run to end that waits for the answer, where it was read; it is not known yet to have ended."""
 
     @property
     def number(self) -> int:
@@ -239,11 +245,31 @@ def page_of(
     else:
         since = now if after is None else from_us(abs(int(after[0])))
         ordered, place = _most_urgent_first(found, since, after), _place_in_open(since)
-    said = EscalationNote.objects.filter(escalation=OuterRef("pk"), verb="note").order_by("-at", "-pk")
+    said = EscalationNote.objects.filter(escalation=OuterRef("pk"), verb__in=_TOLD).order_by("-at", "-pk")
     newest = Subquery(said.values(said=Concat("by", Value(": "), "text"))[:1])
     counted = ordered.annotate(note_count=Count("notes", filter=Q(notes__verb="note")), last_note=newest)
+    counted = counted.annotate(first_run=KT("runs__0")).annotate(abort_by=Subquery(_wishes(environment, now)))
     read, cursor = cut(list(counted[: most + 1]), place, most)
-    return [row_of(one, now, notes=one.note_count, last_note=one.last_note or "") for one in read], cursor
+    return [_row_in_list(one, now) for one in read], cursor
+
+
+def _wishes(environment: str, now: datetime) -> QuerySet[RunAbort, Any]:
+    """Who wants the run to end that waits for an answer. Index `run_abort_history`."""
+    held = RunAbort.objects.filter(environment=environment, run=OuterRef("first_run"), withdrawn_at=None)
+    return held.filter(at__gt=now - ABORTS_KEPT).order_by("-at").values("by")[:1]
+
+
+def _row_in_list(one: Any, now: datetime) -> EscalationRow:
+    wish = one.abort_by or "" if one.ticket and one.is_open else ""
+    return replace(row_of(one, now, notes=one.note_count, last_note=one.last_note or ""), abort_by=wish)
+
+
+def abort_wish_of(one: Escalation, now: datetime) -> RunAbort | None:
+    """The wish that the run ends which waits for the answer. One query; none where no run waits."""
+    if not one.ticket or not one.is_open or not one.runs:
+        return None
+    held = RunAbort.objects.filter(environment=one.environment, run=one.runs[0], withdrawn_at=None)
+    return held.filter(at__gt=now - ABORTS_KEPT).order_by("-at").first()
 
 
 def count_of(environment: str, tab: str, *, by: int | None, now: datetime, narrowed: Narrowed = _EVERYTHING) -> int:
@@ -368,6 +394,15 @@ def find_with_story(environment: str, number: int) -> Told | None:
     bare = Escalation.objects.annotate(has_breaker=queries.is_named(environment, OuterRef("operation")))
     one = bare.filter(environment=environment, pk=number).first()
     return None if one is None else Told(one, story, one.has_breaker)
+
+
+def newest_line() -> Mapping[str, int]:
+    """The number of the newest line of any story: what is put to people, and what becomes of it, writes one.
+
+    One step in the primary key.
+    """
+    newest = EscalationNote.objects.order_by("-pk").values_list("pk", flat=True).first()
+    return {"line": newest or 0}
 
 
 def story_of(one: Escalation) -> Sequence[EscalationNote]:

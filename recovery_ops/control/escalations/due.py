@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from events.wording import span_text
 from recovery_ops.control import audit
 from recovery_ops.control.actions.attempt import bump
 from recovery_ops.control.actors import system
-from recovery_ops.control.desired import current_revision
+from recovery_ops.control.desired import ANSWERS_KEPT, current_revision
 from recovery_ops.control.escalations.terms import saved_runs_of, then_of
 from recovery_ops.control.models import Escalation, EscalationNote
 
@@ -26,6 +27,7 @@ def keep_deadlines(environment: str, now: datetime) -> int:
             *(_default(one, now) for one in waiting.filter(resolve_by__lte=now, default_done_at=None)),
             *(_taken_back(one, now) for one in waiting.exclude(acknowledged_at=None) if _is_let_lie(one, now)),
             *(_back(one, now) for one in waiting.filter(snoozed_until__lte=now)),
+            *(_said_by_silence(one, now) for one in _withdrawn_due(environment, now)),
         ]
     return len(due)
 
@@ -56,6 +58,21 @@ def _default(one: Escalation, now: datetime) -> Escalation:
     audit.append(one.environment, deed, by=system(BY), at=now)
     if one.ticket:
         bump(one.environment, now)
+    return one
+
+
+def _withdrawn_due(environment: str, now: datetime) -> QuerySet[Escalation]:
+    """What was withdrawn and has now passed its deadline, as long as answers are kept. Index `escalation_by_end`."""
+    lately = now - ANSWERS_KEPT
+    found = Escalation.objects.filter(environment=environment, resolved_at__gt=lately, resolve_by__lte=now)
+    return found.filter(resolution=Escalation.WITHDRAWN, default_done_at=None)
+
+
+def _said_by_silence(one: Escalation, now: datetime) -> Escalation:
+    """Its run waits no more, but another process may look for its answer: it finds what it would have found."""
+    one.default_done_at, one.revision = now, current_revision(one.environment) + 1
+    one.save(update_fields=["default_done_at", "revision"])
+    bump(one.environment, now)
     return one
 
 

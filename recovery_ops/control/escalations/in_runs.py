@@ -24,8 +24,9 @@ _OUTCOMES = {
     Escalation.REJECTED: "rejected",
     Escalation.DONE: "resolved",
     Escalation.ABORTED: "aborted",
+    Escalation.WITHDRAWN: "nobody was to answer it any more",
 }
-_MARKS = {Escalation.REJECTED: "open", Escalation.ABORTED: "open"}
+_MARKS = {Escalation.WITHDRAWN: "unknown", Escalation.REJECTED: "open", Escalation.ABORTED: "open"}
 _VERBS = ("approve", "reject", "resolve")
 """Whose note says why it was decided so."""
 
@@ -92,7 +93,7 @@ def _settled_at(one: Escalation) -> datetime | None:
 
 def _is_silence(one: Escalation) -> bool:
     """Whether nobody decided, up to the deadline."""
-    return _decided(one).resolved_by in ("", DEADLINE)
+    return _decided(one).resolved_by in ("", DEADLINE) or _decided(one).resolution == Escalation.WITHDRAWN
 
 
 def _reasons(decided: Iterable[Escalation]) -> Mapping[int, str]:
@@ -113,9 +114,7 @@ def _line(asked: Escalation, at: datetime, reasons: Mapping[int, str]) -> Answer
         fact_id=-asked.pk,  # no fact tells it
         at=at,
         mark="unknown" if not one.resolution else _MARKS.get(one.resolution, "closed"),
-        title=f"rung 4, nobody answered in time: {then_of(one)}"
-        if is_silence
-        else f"rung 4, {one.resolved_by} answered: {outcome}",
+        title=_title(one, outcome, is_silence=is_silence),
         operation=asked.operation,
         detail="; ".join(filter(None, detail)),
         number=one.pk,
@@ -127,6 +126,13 @@ def _line(asked: Escalation, at: datetime, reasons: Mapping[int, str]) -> Answer
         answer=one.answer,
         changed=lines_of_text(one.proposal, one.answer) if one.resolution == Escalation.EDITED else (),
     )
+
+
+def _title(one: Escalation, outcome: str, *, is_silence: bool) -> str:
+    if one.resolution == Escalation.WITHDRAWN:
+        return f"rung 4, the run was called off: {outcome}"
+    said = f"nobody answered in time: {then_of(one)}" if is_silence else f"{one.resolved_by} answered: {outcome}"
+    return f"rung 4, {said}"
 
 
 def _until(piece: Piece, asked: Escalation | None) -> Piece:

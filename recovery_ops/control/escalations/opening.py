@@ -16,6 +16,7 @@ from events.queries.readings import Attributes, number_or_none, text_of
 from recovery_ops.control import audit
 from recovery_ops.control.escalations.merging import NAMED_MOST, Merged, merged_into_open, named
 from recovery_ops.control.escalations.terms import asks_of, saved_runs_of, terms_now
+from recovery_ops.control.escalations.withdrawing import ask_anew, is_back
 from recovery_ops.control.models import Escalation, EscalationNote, EscalationSource
 from recovery_ops.control.models.bases import NAME_CHARS, REASON_CHARS
 from recovery_ops.control.models.escalations import ANSWER_CHARS, MESSAGE_CHARS
@@ -82,6 +83,8 @@ def _take(environment: str, facts: Sequence[Fact], terms: Mapping[str, Terms], n
             escalation = _opened(fact, question, terms, now)
             notes.append(_first_note(escalation))
         else:
+            if is_back(held, from_us(fact.at_us)):
+                _ask_anew(held, fact, question, terms, now)
             escalation = _asked_again(held, fact)
         sources.append(
             EscalationSource(environment=environment, uid=fact.uid, escalation=escalation, at=from_us(fact.at_us))
@@ -205,6 +208,22 @@ def _opened(fact: Fact, question: dict[str, Any], table: Mapping[str, Terms], no
         acknowledge_by=min(now + timedelta(seconds=terms.acknowledge_in_s), resolve_by),
         resolve_by=resolve_by,
         default_action=default_action,
+    )
+
+
+def _ask_anew(
+    held: Escalation, fact: Fact, question: dict[str, Any], table: Mapping[str, Terms], now: datetime
+) -> None:
+    """What was withdrawn is asked by a run that was begun again: as it asks now, and for as long as it waits now."""
+    kind = kind_of(question["reason"], fact.category)
+    terms = table[kind]
+    ask_anew(
+        held,
+        max(now, from_us(fact.at_us) + _allowed(question["deadline_s"], terms)),
+        now,
+        message=question["message"],
+        proposal=question["proposal"],
+        default_action=default_of(question["default_action"], kind, terms, waits=True),
     )
 
 

@@ -39,6 +39,9 @@ class Escalation(models.Model):
     ABORTED = "aborted"
     """What silence decides about a run that was stopped: it stays so; what it has saved stays, too (`saved_runs`)."""
 
+    WITHDRAWN = "withdrawn"
+    """Of a run that waited and was called off: nobody is to answer it. A newer fact brings it back."""
+
     environment = environment_field()
     key = models.CharField(max_length=32, help_text="A digest of what makes two facts ask the same question.")
     ticket = name_field()
@@ -160,7 +163,7 @@ class Escalation(models.Model):
         """What the run that waits is told."""
         return Answer(
             ticket=self.ticket,
-            decision=self.resolution,
+            decision=self.ends_by_default if self.resolution == self.WITHDRAWN else self.resolution,
             text=self.answer,
             by=self.resolved_by,
             service=self.service,
@@ -206,6 +209,7 @@ _DID = {
     "returned": "brought it back",
     "snooze": "put it off",
     "step": "asked a later step",
+    "withdraw": "withdrew it",
 }
 
 

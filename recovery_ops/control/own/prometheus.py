@@ -9,8 +9,8 @@ from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 
+from recovery_ops.control.errors import problem
 from recovery_ops.control.own.readings import Reading, readings
-from recovery_ops.control.views.errors import problem
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})

@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString
 from events.drawing import stacked
 from events.empties import Empty, relaxed
 from events.exports import is_asked, rows_answer
+from events.failures.naming import Called, called_lately
 from events.moments import bin_width_s
 from events.pages import render_page
 from events.window import PARAMETERS, PRESETS, Window, window_in
@@ -23,12 +24,13 @@ from events.wording import bin_text, clock_text, count_text
 from recovery_ops.control import audit as chain
 from recovery_ops.control.actions import PAST
 from recovery_ops.control.audit_asking import READ, Looked, conditions_in, entries_of, look
+from recovery_ops.control.audit_words import causes_in, name_of, verb_of
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.exporting.audit import AuditFile
 from recovery_ops.control.exporting.lists import rows_at_once, wish_in
 from recovery_ops.control.models import EVERYWHERE, AuditEntry, AuditHead
-from recovery_ops.control.views.changes import href_of, name_of, verb_of
+from recovery_ops.control.views.changes import href_of
 from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
 from recovery_ops.control.views.nothing import no_entry
@@ -107,7 +109,7 @@ def audit(request: HttpRequest, *, environment: str) -> HttpResponse:
     context = {
         "now": now,
         **({"window": window, "presets": PRESETS} if window is not None else {}),
-        "rows": [_row(entry, ways, is_here=environment == place) for entry in shown],
+        "rows": _rows(environment, shown, ways, now, is_here=environment == place),
         "badge": badge(numbers, at_hand, head, looked, is_newest=is_newest),
         "sentence": _sentence(environment, head),
         "narrowing": narrowing,
@@ -257,11 +259,16 @@ def badge(
     return Badge(words=f"verified, each of {len(numbers)} rows against the one before it")
 
 
-def _row(entry: AuditEntry, ways: WaysBack, *, is_here: bool) -> Row:
+def _rows(environment: str, shown: Sequence[AuditEntry], ways: WaysBack, now: datetime, *, is_here: bool) -> list[Row]:
+    called = called_lately(environment, causes_in(shown), now=now)
+    return [_row(entry, ways, called, is_here=is_here) for entry in shown]
+
+
+def _row(entry: AuditEntry, ways: WaysBack, called: Mapping[str, Called], *, is_here: bool) -> Row:
     return Row(
         entry=entry,
         verb=verb_of(entry),
-        object=name_of(entry),
+        object=name_of(entry, called),
         href=href_of(entry),
         diff=list(diff_of(entry.before, entry.after)),
         back=ways.of(entry) if is_here else None,

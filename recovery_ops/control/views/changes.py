@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby, islice
+from types import MappingProxyType
 
 from django.urls import reverse
 
 from events.deployments.asking import Deployment
-from recovery_ops.control.actions import PAST
+from events.failures.naming import Called
+from recovery_ops.control.audit_words import ON_CAUSES, name_of, verb_of
 from recovery_ops.control.marks import version_href
 from recovery_ops.control.models import AuditEntry
 from recovery_ops.rules.scope import ANY
@@ -61,12 +63,18 @@ def newest_entries(environment: str, *, head: str | None = None) -> list[AuditEn
     return found
 
 
-def what_changed(entries: Iterable[AuditEntry], deployed: Sequence[Deployment], *, now: datetime) -> list[Change]:
+def what_changed(
+    entries: Iterable[AuditEntry],
+    deployed: Sequence[Deployment],
+    *,
+    now: datetime,
+    called: Mapping[str, Called] = MappingProxyType({}),
+) -> list[Change]:
     """What was done and what was deployed in the last day, the newest first; neither takes all of the room."""
     told = [_deployed(one) for one in deployed[:_MOST_DEPLOYED]]
     if len(deployed) > len(told):
         told[-1] = replace(told[-1], others=len(deployed) - len(told))
-    done = changes_of(entries, now=now)[: MOST - len(told)]
+    done = changes_of(entries, now=now, called=called)[: MOST - len(told)]
     return sorted([*done, *told], key=lambda one: one.at, reverse=True)
 
 
@@ -84,11 +92,16 @@ def _deployed(one: Deployment) -> Change:
     )
 
 
-def changes_of(entries: Iterable[AuditEntry], *, now: datetime) -> list[Change]:
+def changes_of(entries: Iterable[AuditEntry], *, now: datetime, called: Mapping[str, Called]) -> list[Change]:
     """The entries of the last day as lines; what the console did by itself takes no place from what people did."""
-    lately = (entry for entry in entries if entry.at > now - LATELY)
+    lately = lately_in(entries, now)
     alike = (list(group) for _, group in groupby(lately, key=_told_with))
-    return [replace(change_of(group[0]), others=len(group) - 1) for group in islice(alike, MOST)]
+    return [replace(change_of(group[0], called), others=len(group) - 1) for group in islice(alike, MOST)]
+
+
+def lately_in(entries: Iterable[AuditEntry], now: datetime) -> list[AuditEntry]:
+    """The entries of the last day."""
+    return [entry for entry in entries if entry.at > now - LATELY]
 
 
 def _told_with(entry: AuditEntry) -> tuple[str, str] | int:
@@ -96,34 +109,18 @@ def _told_with(entry: AuditEntry) -> tuple[str, str] | int:
     return (entry.actor_name, entry.verb) if entry.actor_kind == "system" else entry.number
 
 
-def change_of(entry: AuditEntry) -> Change:
-    """One entry as a line."""
+def change_of(entry: AuditEntry, called: Mapping[str, Called] = MappingProxyType({})) -> Change:
+    """One entry as a line; `called` says how causes of failures are called."""
     return Change(
         key=entry.number,
         at=entry.at,
         by=entry.actor_name,
         verb=verb_of(entry),
-        object=name_of(entry),
+        object=name_of(entry, called),
         href=href_of(entry),
         reason=entry.reason,
         revision=entry.revision,
     )
-
-
-def verb_of(entry: AuditEntry) -> str:
-    """What was done, as it reads after a name."""
-    return PAST.get(entry.verb, entry.verb.replace(".", " ").replace("_", " "))
-
-
-_ON_CAUSES = frozenset(
-    f"failure.{verb}"
-    for verb in (*("assign", "unassign", "archive", "resolve", "reopen", "regress", "return", "split", "note"),)
-)
-
-
-def name_of(entry: AuditEntry) -> str:
-    """What was changed, in a line of its own: a cause of failures goes by a digest, which would say nothing."""
-    return f"cause {entry.object}" if entry.verb in _ON_CAUSES else entry.object
 
 
 def href_of(entry: AuditEntry) -> str:
@@ -131,7 +128,7 @@ def href_of(entry: AuditEntry) -> str:
     kind, _, name = entry.object.partition("-")
     if kind == "ESC" and name.isdigit():
         return reverse("escalation", args=[int(name)])
-    if entry.verb in _ON_CAUSES:
+    if entry.verb in ON_CAUSES:
         return reverse("failure", args=[entry.object])
     if entry.object.startswith("run "):
         return reverse("run", args=[entry.object.removeprefix("run ")])

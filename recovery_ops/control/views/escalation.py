@@ -14,18 +14,19 @@ from events.pages import fragment_of, render_page
 from events.runs.asking import stories_of
 from events.runs.ladder import small
 from recovery_ops.control.context import actor_of
+from recovery_ops.control.documents.post_mortems import post_mortem_of
 from recovery_ops.control.escalations import asking
+from recovery_ops.control.escalations.asked_about import failures_of, outages_of, paragraph_of
 from recovery_ops.control.escalations.learning import KINDS, follow_ups_of, of_kind
 from recovery_ops.control.escalations.presence import BEAT_S, looking_at
 from recovery_ops.control.escalations.terms import then_of
 from recovery_ops.control.models import Escalation
 from recovery_ops.control.notify.chains import chains_of, plan_of
-from recovery_ops.control.views.asked_about import failures_of, outages_of, paragraph_of
 from recovery_ops.control.views.chain_strip import chain_strip
 from recovery_ops.control.views.learning import follow_up_form
 from recovery_ops.control.views.linked import cause_href, fingerprint_about
 from recovery_ops.control.views.neighbours import list_of, neighbours_of
-from recovery_ops.control.views.postmortem import post_mortem_of
+from recovery_ops.control.views.postmortem import file_answer
 from recovery_ops.control.views.queue import numbers_in
 from recovery_ops.control.views.responding import found_by, missing
 from recovery_ops.control.views.runbooks import steps_on
@@ -44,7 +45,7 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
     if one.merged_into_id is not None:
         return _to_whole(request, one)
     if is_asked(request, MARKDOWN, JSON):
-        return post_mortem_of(one, story, now).answer(request)
+        return file_answer(request, post_mortem_of(one, story, now))
     row = asking.row_of(one, now)
     failures = failures_of(one, until=now)
     cause = fingerprint_about(one, failures)
@@ -60,6 +61,8 @@ def escalation(request: HttpRequest, *, environment: str, number: int) -> HttpRe
         "beside": neighbours_of(request, str(one.pk), listed, lambda name: reverse("escalation", args=[name])),
         "paragraph": paragraph_of(row, now),
         "then": then_of(one),
+        "withdrawn": next((note.text for note in story if note.verb == "withdraw"), "") if not one.is_open else "",
+        "abort": asking.abort_wish_of(one, now),
         "beat_s": BEAT_S,
         "story": of_kind(story, request.GET.get("kind", ""))[:: -1 if is_oldest_first else 1],
         "kinds": [("", "All", len(story)), *((name, word, len(of_kind(story, name))) for name, word in KINDS.items())],

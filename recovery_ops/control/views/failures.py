@@ -29,6 +29,7 @@ from events.failures.asking import (
 )
 from events.failures.grouping import SPLIT_FIELDS, Grouping
 from events.failures.mixing import NO_RUNS, RUNS_EACH, Mix, mixes
+from events.failures.naming import title_of
 from events.failures.rows import PLACE, Course, Field, Fingerprint, Sample
 from events.narrowing import one_of
 from events.pages import render_page
@@ -279,7 +280,7 @@ _BECAME = (
 """Pattern and words of each ending, in their order."""
 _COURSES = (Course.NEW, Course.RISING, Course.ONGOING, Course.FALLING, Course.QUIET)
 _HEADS: tuple[Column[Fingerprint], ...] = (
-    Column(name="what", word="What failed", key=lambda one: _title(one).lower(), is_fixed=True),
+    Column(name="what", word="What failed", key=lambda one: title_of(one.category, one.message).lower(), is_fixed=True),
     Column(name="course", word="Course", key=lambda one: _COURSES.index(one.course)),
     Column(name="count", word="Failures", key=lambda one: one.count, is_number=True, is_most_first=True),
     Column(name="trend", word="Trend"),
@@ -341,7 +342,7 @@ def failure(request: HttpRequest, *, environment: str, fingerprint: str) -> Http
         "window": window,
         "presets": PRESETS,
         "found": found,
-        "title": _title(found),
+        "title": title_of(found.category, found.message),
         "family": FAMILY_OF[found.category].value.replace("_", " "),
         "sentence": _telling(found, part, window),
         "cut": _cut_words(sample, window),
@@ -420,7 +421,7 @@ def _row(one: Fingerprint, looked: _Looked, mix: Mix) -> Row:
     return Row(
         found=one,
         href=f"{reverse('failure', args=[one.fingerprint])}{looked.window.link}",
-        title=_title(one),
+        title=title_of(one.category, one.message),
         change=change,
         trend=drawing.spark(one.bins),
         mix=mix,
@@ -431,11 +432,6 @@ def _row(one: Fingerprint, looked: _Looked, mix: Mix) -> Row:
         question=looked.questions.about(one),
         notes=looked.notes.get(one.fingerprint, 0),
     )
-
-
-def _title(one: Fingerprint) -> str:
-    """What it says, or what it is where it says nothing."""
-    return one.message or category_text(one.category)
 
 
 def _sentence(sample: Sample, rows: Sequence[Fingerprint], total: int, empty: Empty | None) -> str:
@@ -451,7 +447,7 @@ def _sentence(sample: Sample, rows: Sequence[Fingerprint], total: int, empty: Em
     parts += [f"{len(rising)} rising"] if rising else []
     causes = f"{count_text(len(sample.seen), 'failed attempt')} of {count_text(len(rows), 'cause')}"
     course = f", {listing(parts)}" if parts else ""
-    most = f" Most often: {_title(rows[0])[:120]}" if rows else ""
+    most = f" Most often: {title_of(rows[0].category, rows[0].message)[:120]}" if rows else ""
     return f"{causes}{course}.{most}"
 
 

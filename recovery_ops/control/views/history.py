@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from events.rows import Transition
 from events.wording import cause_sentence, count_text, state_word
+from recovery_ops.control.audit_words import verb_of
 from recovery_ops.control.models import AuditEntry
-from recovery_ops.control.views.changes import verb_of
 
 MOST = 60
 TOGETHER = timedelta(seconds=60)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
+from events.failures.naming import Called, called_lately
 from events.wording import count_text, listing
 from recovery_ops.control.actions import Done, notifying
 from recovery_ops.control.context import actor_of
@@ -80,12 +81,13 @@ def notifications(request: HttpRequest, *, environment: str) -> HttpResponse:
     rules = list(_live(NotificationRule, environment).select_related("channel").order_by("name"))
     held = held_by(rules, now)
     names = names_of(environment)
+    called = called_lately(environment, {name for one in rules for name in one.causes}, now=now)
     newest = Delivery.objects.filter(environment=environment).select_related("channel").order_by("-pk")
     context = {
         "now": now,
         "channels": channels,
         "snoozes": snooze_lines(environment, now),
-        "rules": [_rule_line(one, held.get(one.pk), now) for one in rules],
+        "rules": [_rule_line(one, held.get(one.pk), called, now) for one in rules],
         "chains": [_chain_line(one, names, now) for one in _live(EscalationChain, environment).order_by("name")],
         "deliveries": lines_of(list(newest[:_SHOWN])),
         "kinds": KIND_WORDS.items(),
@@ -329,7 +331,7 @@ def _sentence(channels: Sequence[ChannelLine], rules: int) -> str:
     return f"{told}{late}{lost}."
 
 
-def _rule_line(one: NotificationRule, held: int | None, now: datetime) -> RuleLine:
+def _rule_line(one: NotificationRule, held: int | None, called: Mapping[str, Called], now: datetime) -> RuleLine:
     what = "a cause" if one.causes else "an operation"
     words = {
         "failures_many": f"{one.failures:,} failures of {what} in {count_text(one.within_min, 'minute')}",
@@ -338,7 +340,8 @@ def _rule_line(one: NotificationRule, held: int | None, now: datetime) -> RuleLi
     tells = [words.get(name, BRIEFLY[name]) for name in TRIGGERS if name in one.triggers]
     about = [f"operation {one.operation}"] if one.operation not in ("", "*") else []
     about += [f"queue {one.queue}"] if one.queue not in ("", "*") else []
-    about += [f"{'cause' if len(one.causes) == 1 else 'causes'} {listing(one.causes, most=3)}"] if one.causes else []
+    causes = [called[name].words if name in called else name for name in one.causes]
+    about += [f"{'cause' if len(causes) == 1 else 'causes'} {listing(causes, most=3)}"] if causes else []
     about += [f"provider {listing(one.providers, most=3)}"] if one.providers else []
     about += [f"from {one.least_severity}"] if one.least_severity != "info" else []
     quiet = "never"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from django.urls import reverse
 from django.utils import timezone
 
 from events.capacity.rows import OWNER_WORDS, CapacityEventRow, Owner
+from events.failures.naming import Called, cause_title, cause_words
 from events.overview_rows import CapacityNow, OverviewNumbers
 from events.rows import AgentRow, BreakerRow, DegradationRow
 from events.wording import count_text, evidence_text, listing, rate_text, span_text
@@ -33,7 +35,6 @@ _MOST_ACTS = 3
 _MOST_STUCK = 3
 _MOST_BACK = 3
 _MOST_NAMED = 3
-_NAME_CHARS = 40
 _OUTAGE_WORDS = {
     Owner.PROVIDER: "is overloaded",
     Owner.QUOTA: "is limiting our rate",
@@ -70,9 +71,10 @@ def items_now(
     escalations: Sequence[EscalationRow] = (),
     outages: Sequence[CapacityEventRow] = (),
     due: Sequence[Due] = (),
+    called: Mapping[str, Called] = MappingProxyType({}),
     late: Sequence[Obeyed] = (),
 ) -> list[Item]:
-    """At most ten items, in the order in which a person should look at them."""
+    """At most ten items, in the order in which a person should look at them; `called` says how causes are called."""
     held = {one.scope.operation: one for one in standing.overrides if one.mode is State.FORCED_OPEN}
     named = {name for row in outages for name in row.names}
     breached = [row for row in escalations if row.is_breached]
@@ -92,8 +94,8 @@ def items_now(
         *(_capacity(one) for one in numbers.capacity if one.name not in named),
         *blocking[True],
         *_stuck(numbers, standing),
-        *_back(of_kind(due, REGRESSED)),
-        *_new(new_lately(due, standing.now)),
+        *_back(of_kind(due, REGRESSED), called),
+        *_new(new_lately(due, standing.now), called),
         *(_escalation(row) for row in escalations if not row.is_breached),
         *_degraded(numbers.degraded),
         *_silent(numbers.silent),
@@ -215,13 +217,13 @@ def _stuck(numbers: OverviewNumbers, standing: Standing) -> Iterator[Item]:
         )
 
 
-def _back(causes: Sequence[Due]) -> Iterator[Item]:
+def _back(causes: Sequence[Due], called: Mapping[str, Called]) -> Iterator[Item]:
     """Causes of failures that somebody called resolved, and that failed again; the newest first."""
     for one in causes[: -_MOST_BACK - 1 : -1]:
         yield Item(
             key=f"back-{one.ref}",
             state="open",
-            title=f"Cause {_named(one.ref)} is back after it was resolved",
+            title=f"{cause_title(one.ref, called.get(one.ref))} is back after it was resolved",
             detail=f"{one.by}: {one.why}" if one.why else one.by,
             href=reverse("failure", args=[one.ref]),
         )
@@ -236,15 +238,13 @@ def _back(causes: Sequence[Due]) -> Iterator[Item]:
         )
 
 
-def _named(cause: str) -> str:
-    return cause if len(cause) <= _NAME_CHARS else f"{cause[:_NAME_CHARS]}…"
-
-
-def _new(causes: Sequence[Due]) -> Iterator[Item]:
+def _new(causes: Sequence[Due], called: Mapping[str, Called]) -> Iterator[Item]:
     """Causes that nobody had seen before, as one line: a release often brings several."""
+    names = [cause_words(one.ref, called.get(one.ref)) for one in causes]
     if len(causes) == 1:
         [one] = causes
-        title, href = f"Cause {_named(one.ref)} was never seen before", reverse("failure", args=[one.ref])
+        name = cause_title(one.ref, called.get(one.ref))
+        title, href = f"{name} was never seen before", reverse("failure", args=[one.ref])
     else:
         title, href = f"{count_text(len(causes), 'cause')} of failures were never seen before", reverse("failures")
     if causes:
@@ -252,7 +252,7 @@ def _new(causes: Sequence[Due]) -> Iterator[Item]:
             key="new-causes",
             state="half_open",
             title=title,
-            detail="" if len(causes) == 1 else listing([_named(one.ref) for one in causes], most=_MOST_NAMED),
+            detail="" if len(causes) == 1 else listing(names, most=_MOST_NAMED),
             href=href,
             since=causes[0].at,
             since_word="ago",

@@ -9,8 +9,8 @@ from django.db.models import Q
 from django.http import HttpRequest
 
 from events.rows import FailureRow
+from recovery_ops.control.audit_words import verb_of
 from recovery_ops.control.models import AuditEntry
-from recovery_ops.control.views.changes import verb_of
 
 LOGGED_MOST = 100
 _EVERYTHING = "*"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +16,7 @@ from events import queries
 from events.capacity.asking import events_going_on
 from events.capacity.rows import CapacityEventRow
 from events.deployments.asking import deployments
+from events.failures.naming import Called
 from events.models import Agent
 from events.overview_rows import OverviewNumbers
 from events.pages import fragment_of, render_page
@@ -23,12 +24,13 @@ from events.scoped import Backend
 from events.window import PRESETS, window_in
 from events.wording import bins_text
 from recovery_ops.control.actions import words_of
+from recovery_ops.control.audit_words import causes_in
 from recovery_ops.control.desired_standing import Standing
-from recovery_ops.control.due import BEGINS_FOR, KEY, NOTICES, SNOOZE, Due, due_in, head_in
+from recovery_ops.control.due import BEGINS_FOR, KEY, NOTICES, SNOOZE, Due, called_in, due_in, head_in
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.answers import see_other
-from recovery_ops.control.views.changes import LATELY, newest_entries, what_changed
+from recovery_ops.control.views.changes import LATELY, lately_in, newest_entries, what_changed
 from recovery_ops.control.views.first_steps import first_run, still_to_do
 from recovery_ops.control.views.now import Item, items_now
 from recovery_ops.control.views.recovered import SPAN_WORDS, SPANS, looking_back
@@ -76,6 +78,8 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
     standing = Standing(environment, now=now, head=head_in(due))
     outages = events_going_on(environment, now=now)
     waiting = asking.rows_of(environment, "open", by=None, now=now)
+    entries = newest_entries(environment, head=standing.head)
+    called = called_in(due, environment, now, also=causes_in(lately_in(entries, now)))
     told = queries.sentence(environment, now, numbers=numbers, outages=outages)
     context = {
         "now": now,
@@ -93,14 +97,15 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
             now=now,
             backend=backend,
         ),
-        "items": (items := _items(numbers, standing, waiting, outages, due)),
+        "items": (items := _items(numbers, standing, waiting, outages, due, called)),
         "last_trouble": None if items else queries.last_trouble(environment, now=now),
         "calm": sentences.calm(numbers),
         "is_known": numbers.agents_reporting > 0,
         "changes": what_changed(
-            newest_entries(environment, head=standing.head),
+            entries,
             deployments(environment, start=now - LATELY, end=now),
             now=now,
+            called=called,
         ),
         "expiring": sorted([*endings(standing, before=now + SOON), *endings_due(due)], key=lambda one: one.expires_at),
     }
@@ -113,11 +118,12 @@ def _items(
     waiting: Sequence[asking.EscalationRow],
     outages: Sequence[CapacityEventRow],
     due: Sequence[Due],
+    called: Mapping[str, Called],
 ) -> list[Item]:
     """What needs a person now; what somebody asked for is read only while somebody is behind."""
     is_behind = standing.applying(numbers.fleet, standing.revision).waits_for_reachable
     late = standing.late(numbers.fleet) if is_behind else []
-    return items_now(numbers, standing, escalations=waiting, outages=outages, due=due, late=late)
+    return items_now(numbers, standing, escalations=waiting, outages=outages, due=due, called=called, late=late)
 
 
 def strip(request: HttpRequest, *, environment: str) -> HttpResponse:

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.http import HttpRequest, QueryDict
 
+from events.failures.naming import called_lately, cause_title
 from events.failures.rows import Field
 from events.wording import count_text
 from recovery_ops.control.actions.notifying_checks import CAUSES_MOST, FINGERPRINT_CHARS
@@ -37,7 +38,8 @@ def begun_from(request: HttpRequest, environment: str, now: datetime) -> Begun |
     """What the address says a new rule is to be about; None where it says nothing."""
     causes = [one[:FINGERPRINT_CHARS] for one in request.GET.getlist("cause") if one.strip()][:CAUSES_MOST]
     if causes:
-        words = {"name": _named(f"Cause {causes[0]}"), "triggers": _OF_KNOWN, "causes": causes}
+        name = cause_title(causes[0], called_lately(environment, causes[:1], now=now).get(causes[0]))
+        words = {"name": _named(name), "triggers": _OF_KNOWN, "causes": causes}
         return Begun(words=words, note="It is about this cause alone.")
     if "failures" in request.GET:
         return _of_search(request, environment, request.GET["failures"][:_QUERY_CHARS], now)

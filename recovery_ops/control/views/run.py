@@ -46,6 +46,7 @@ TABS = {
     "attributes": "Attributes",
     "audit": "Audit",
 }
+_ALIKE_MOST = 5
 _AROUND = timedelta(minutes=2)
 _LOOKED_THROUGH = 500
 
@@ -158,8 +159,19 @@ def _ladder(page: _Page) -> Mapping[str, Any]:
             (step, offset_of(step.at - page.story.started), page.asked.by_fact.get(step.fact_id))
             for step in page.story.steps
         ],
+        "alike": _alike(page.story),
         "not_taken": list(_not_taken(page.story)),
     }
+
+
+def _alike(story: RunStory) -> list[tuple[str, str]]:
+    """The causes that it met, each with what its last failure of it was."""
+    said = {
+        step.fingerprint: f"{step.operation} {step.title}{f': {step.detail}' if step.detail else ''}"
+        for step in story.steps
+        if step.fingerprint
+    }
+    return [(name, said.get(name, "")) for name in story.fingerprints[:_ALIKE_MOST]]
 
 
 def _climb(story: RunStory, now: datetime) -> Climb:

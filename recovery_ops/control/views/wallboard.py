@@ -24,7 +24,7 @@ from events.queries.overview import USUAL
 from events.window import Window
 from recovery_ops.control.context import origin_of
 from recovery_ops.control.desired_standing import Standing
-from recovery_ops.control.due import due_in, head_in
+from recovery_ops.control.due import called_in, due_in, head_in
 from recovery_ops.control.escalations import asking
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.answers import see_other
@@ -51,7 +51,9 @@ def wallboard(
     window = Window(start=now - USUAL, end=now, name="6h")
     due = due_in(environment, now=now, since=window.start)
     standing = Standing(environment, now=now, head=head_in(due))
-    items = items_now(numbers, standing, escalations=waiting, outages=outages, due=due)
+    items = items_now(
+        numbers, standing, escalations=waiting, outages=outages, due=due, called=called_in(due, environment, now)
+    )
     told = queries.sentence(environment, now, numbers=numbers, outages=outages)
     context = {
         "now": now,

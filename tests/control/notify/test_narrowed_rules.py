@@ -50,9 +50,9 @@ def test_many_failures_of_a_named_cause_are_told_and_of_no_other() -> None:
     rule(channel(), "failures_many", failures=5, within_min=2, causes=["f00d"])
     for number in range(6):
         Story().tell(failed(fingerprint="f00d"), failed(fingerprint="other"), at=number).store()
-    assert told() == ["Cause f00d failed 6 times in 2 minutes"]
+    assert told() == ["Overloaded (529) of search_web failed 6 times in 2 minutes"]
     assert told(NOW + timedelta(seconds=30)) == []
-    assert told(NOW + timedelta(minutes=3)) == ["Cause f00d fails less often again"]
+    assert told(NOW + timedelta(minutes=3)) == ["Overloaded (529) of search_web fails less often again"]
 
 
 def test_the_parts_of_a_merged_cause_count_as_one() -> None:
@@ -61,7 +61,7 @@ def test_the_parts_of_a_merged_cause_count_as_one() -> None:
         Story().tell(failed(fingerprint="f00d"), failed(fingerprint="beef"), at=number).store()
     assert told() == []
     merge_failures(**asked(by=person(Role.RESPONDER), fingerprints=["f00d", "beef"]))
-    assert told() == ["Cause f00d failed 6 times in 2 minutes"]
+    assert told() == ["Overloaded (529) of search_web failed 6 times in 2 minutes"]
 
 
 def test_a_cause_that_others_drown_has_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,11 +69,11 @@ def test_a_cause_that_others_drown_has_not_ended(monkeypatch: pytest.MonkeyPatch
     rule(channel(), "failures_many", failures=5, within_min=5, causes=["mine"])
     for number in range(6):
         Story().tell(failed(fingerprint="mine"), at=60 + number).store()
-    assert told() == ["Cause mine failed 6 times in 5 minutes"]
+    assert told() == ["Overloaded (529) of search_web failed 6 times in 5 minutes"]
     for number in range(25):
         Story().tell(failed(fingerprint="other"), at=-number / 10).store()
     assert told(NOW + timedelta(seconds=10)) == []
-    assert told(NOW + timedelta(minutes=7)) == ["Cause mine fails less often again"]
+    assert told(NOW + timedelta(minutes=7)) == ["Overloaded (529) of search_web fails less often again"]
 
 
 @pytest.mark.parametrize("length", [290, 350])
@@ -82,7 +82,7 @@ def test_a_cause_with_a_long_name_is_told_once_and_its_end_once(length: int) -> 
     rule(channel(), "failures_many", failures=5, within_min=2, causes=[name])
     for number in range(6):
         Story().tell(failed(fingerprint=name), at=number).store()
-    assert [one.startswith("Cause xxx") for one in told()] == [True]
+    assert told() == ["Overloaded (529) of search_web failed 6 times in 2 minutes"]
     for second in (10, 70):
         assert told(NOW + timedelta(seconds=second)) == []
     assert len(told(NOW + timedelta(minutes=3))) == 1
@@ -204,7 +204,8 @@ def test_a_rule_begins_on_the_page_of_a_cause() -> None:
     Story().tell(failed(fingerprint="f00d"), at=30).store()
     assert f"{NEW}?cause=f00d" in client.get("/failures/f00d").content.decode()
     form = client.get(f"{NEW}?cause=f00d").content.decode()
-    assert "Cause f00d" in form
+    assert "Overloaded (529) of search_web" in form
+    assert "Cause nowhere" in client.get(f"{NEW}?cause=nowhere").content.decode()
     assert "It is about this cause alone." in form
     saved = new_rule(client, name="Cause f00d", triggers=["regressed"], causes="f00d", channel=str(to.pk))
     assert saved.status_code == 303

@@ -337,7 +337,7 @@ def test_what_is_back_is_looked_up_in_the_newest_failures_alone(monkeypatch: pyt
     assert newest_marked("dev", ["known", "nowhere"], **read)["known"].operation == "pay"
     monkeypatch.setattr("events.failures.asking.READ", 8)
     assert newest_marked("dev", ["known"], **read) == {}
-    assert told(NOW + timedelta(seconds=86)) == ["Back again: a run: known"], "told all the same, by its name"
+    assert told(NOW + timedelta(seconds=86)) == ["Back again: cause known"], "told all the same, by its name"
 
 
 def test_n_in_t_begins_and_ends() -> None:

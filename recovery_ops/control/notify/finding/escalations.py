@@ -18,7 +18,7 @@ from recovery_ops.rules.escalation_terms import HIGH, LOW, NORMAL
 from recovery_ops.rules.telling import Phase, Severity
 
 OPENS = ("opened", "reopen", "expired", "returned", "escalate")
-ENDS = ("resolve", "approve", "reject", "default")
+ENDS = ("resolve", "approve", "reject", "default", "withdraw")
 TAKES = ("acknowledge",)
 SHARES = (50, 80, 100)
 _SEVERITIES = {LOW: Severity.INFO, NORMAL: Severity.WARNING, HIGH: Severity.CRITICAL}

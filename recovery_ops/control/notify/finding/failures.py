@@ -15,6 +15,7 @@ from django.urls import reverse
 from events.cardinality import Kind
 from events.failures.asking import counts_lately, named_marks, newest_marked
 from events.failures.grouping import Grouping
+from events.failures.naming import Called, called_lately, cause_title
 from events.models import KnownName, MinuteSum
 from events.moments import from_us
 from events.wording import count_text
@@ -88,7 +89,7 @@ def _resolved_too_soon(look: Look) -> Iterator[Occurrence]:
     named = newest_marked(look.environment, names, start=look.since, end=look.now) if cases else {}
     for case in cases:
         mark = named.get(case.fingerprint)
-        operation, category = (mark.operation, mark.category) if mark else ("", case.fingerprint)
+        operation, category = (mark.operation, mark.category) if mark else ("", "")
         found = _kind("regressed", case.fingerprint, operation, category, case.decided_at, case.decided_at)
         text = f"It was resolved. {case.reason} Fingerprint {case.fingerprint}."
         yield replace(found, event=f"{case.fingerprint}:resolved:{case.version}", text=text)
@@ -113,7 +114,7 @@ def _begin(look: Look) -> None:
 def _kind(
     trigger: str, fingerprint: str, operation: str, category: str, at: datetime, before: datetime | None = None
 ) -> Occurrence:
-    what = f"{operation or 'a run'}: {category}"
+    what = f"{operation or 'a run'}: {category}" if category else f"cause {fingerprint}"
     title = f"Back again: {what}" if before else f"Never seen before: {what}"
     text = f"The last one was at {before:%Y-%m-%d %H:%M} UTC. " if before else ""
     return Occurrence(
@@ -146,13 +147,13 @@ def _many(look: Look) -> Iterator[Occurrence]:
             if counted.number < rule.failures:
                 continue
             if subject not in told:
-                yield _many_of(rule, name, look, counted, is_end=False)
+                yield _many_of(rule, name, look, counted, counting.called(rule), is_end=False)
             told.discard(subject)
         # Where more failed than is read, one that is not found may only have been drowned by the others.
         for subject in sorted(told) if not counting.is_cut(rule) else ():
             key = subject.split(" ", 2)[2]
             name = names.get(key, key)
-            yield _many_of(rule, name, look, counts.get(name, _Counted()), is_end=True)
+            yield _many_of(rule, name, look, counts.get(name, _Counted()), counting.called(rule), is_end=True)
 
 
 def _key(name: str) -> str:
@@ -188,6 +189,10 @@ class _Counting:
                 found[name] = _Counted(before.number + count, before.providers | ({provider} - {""}))
         return found
 
+    def called(self, rule: NotificationRule) -> Mapping[str, Called]:
+        """What the causes that it names are called. One query."""
+        return called_lately(self._look.environment, self.causes_of(rule), now=self._look.now)
+
     def _by_operation(self, minutes: int) -> Counter[tuple[str, str]]:
         if minutes not in self._sums:
             minute = int(self._look.now.timestamp()) // 60
@@ -222,9 +227,12 @@ def _failures(environment: str, start: int, end: int) -> Counter[tuple[str, str]
     return Counter({(operation, provider): total for operation, provider, total in rows})
 
 
-def _many_of(rule: NotificationRule, name: str, look: Look, counted: _Counted, *, is_end: bool) -> Occurrence:
+def _many_of(
+    rule: NotificationRule, name: str, look: Look, counted: _Counted, called: Mapping[str, Called], *, is_end: bool
+) -> Occurrence:
     span = count_text(rule.within_min, "minute")
-    what = f"Cause {name}" if rule.causes else name
+    what = cause_title(name, called.get(name)) if rule.causes else name
+    named = f" Fingerprint {name}." if name in called else ""
     fewer = f"{what} fails less often again"
     return Occurrence(
         kind="failures_fewer" if is_end else _MANY,
@@ -234,7 +242,7 @@ def _many_of(rule: NotificationRule, name: str, look: Look, counted: _Counted, *
         severity=Severity.WARNING,
         at=look.now,
         title=fewer if is_end else f"{what} failed {counted.number:,} times in {span}",
-        text=f"{counted.number:,} in the last {span}; the rule tells from {rule.failures:,}.",
+        text=f"{counted.number:,} in the last {span}; the rule tells from {rule.failures:,}.{named}",
         path=reverse("failure", args=[name]) if rule.causes else reverse("failures"),
         triggers=frozenset() if is_end else frozenset({_MANY}),
         operation="" if rule.causes else name,

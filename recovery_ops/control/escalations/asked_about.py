@@ -71,6 +71,8 @@ def paragraph_of(row: EscalationRow, now: datetime) -> str:
     least = "at least " if len(one.runs) >= NAMED_MOST else ""
     runs = f" in {least}{count_text(len(one.runs), 'run')}" if one.runs else ""
     asked = f"It was asked {times}{runs}, last at {clock_text(one.seen_at, today=now)} {zone_word(now)}."
+    if one.resolution == Escalation.WITHDRAWN:
+        return f"{what}{said}. {asked} Its run was called off: nobody waits for an answer any more."
     if not one.is_open:
         return f"{what}{said}. {asked}"
     waits = "A run waits for the answer. " if one.ticket else ""

@@ -1,0 +1,193 @@
+"""A run that waited for an answer and was called off: nobody is asked any more, whatever order its facts come in."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from recovery_ops.control.actions.aborting import abort_run
+from recovery_ops.control.desired import read
+from recovery_ops.control.escalations.asking import counts_of, rows_of
+from recovery_ops.control.escalations.due import keep_deadlines
+from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.escalations.withdrawing import withdraw_called_off
+from recovery_ops.control.models import AuditEntry, Escalation, RunAbort
+from recovery_ops.control.refusals import Refused
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import RunFinished, RunStarted
+from recovery_ops.rules.words import Category, RunStatus
+from tests.control.cast import person
+from tests.control.test_escalations import act, asked
+from tests.control.visiting import signed_in, text_of
+from tests.events.seeding import NOW, Story
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+
+def asks(ago_s: float, **more: Any) -> None:
+    """A run asks, and waits for 30 minutes."""
+    given: dict[str, Any] = {"escalation_id": "t", "deadline_s": 1800.0, "category": Category.POLICY_DENIED} | more
+    Story().tell(asked(**given), at=ago_s, run="run-1").store()
+
+
+def is_to_end(ago_s: float, *, withdrawn_s: float | None = None) -> None:
+    """Somebody wants the run to end; took that back so many seconds ago."""
+    RunAbort.objects.create(
+        environment="dev",
+        run="run-1",
+        reason="it pays twice",
+        by="ana",
+        at=NOW - timedelta(seconds=ago_s),
+        revision=1,
+        withdrawn_at=None if withdrawn_s is None else NOW - timedelta(seconds=withdrawn_s),
+    )
+
+
+def ends(ago_s: float, status: RunStatus = RunStatus.CANCELLED) -> None:
+    Story().tell(RunFinished(status=status, duration_s=9.0), at=ago_s, run="run-1").store()
+
+
+def look(after_s: float = 0) -> Escalation:
+    """What the worker does each second."""
+    now = NOW + timedelta(seconds=after_s)
+    open_escalations("dev", now)
+    withdraw_called_off("dev", now)
+    keep_deadlines("dev", now)
+    return Escalation.objects.get()
+
+
+def test_what_a_run_waited_for_that_was_called_off_is_asked_of_nobody_any_more() -> None:
+    asks(100)
+    assert look().is_open
+    is_to_end(60)
+    ends(50)
+    one = look(1)
+    assert (one.resolution, one.resolved_by, one.revision) == ("withdrawn", "console", None)
+    words = "ana had its run called off, and it ended at 2026-11-21 14:25:28 UTC: “it pays twice”."
+    assert one.notes.latest("pk").text == f"{words} Nobody waits for an answer any more."
+    assert AuditEntry.objects.latest("number").verb == "escalation.withdraw"
+    assert counts_of("dev", by=None, now=NOW)["open"] == 0
+    client = signed_in(Role.OPERATOR)
+    assert "nobody waits for an answer any more" in text_of(client.get(f"/escalations/{one.pk}"))
+    assert "withdrawn" in text_of(client.get("/escalations?tab=resolved"))
+    with pytest.raises(Refused, match="comes back when the run asks again"):
+        act("reopen", one, reason="it is still to be decided")
+    notes = one.notes.count()
+    assert look(2).notes.count() == notes, "a second look does it once"
+
+
+@pytest.mark.parametrize("status", [RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.DEGRADED])
+def test_a_run_that_ended_otherwise_withdraws_nothing(status: RunStatus) -> None:
+    asks(100)
+    is_to_end(60)
+    ends(50, status)
+    assert look().is_open
+
+
+@pytest.mark.parametrize("wish", [None, {"ago_s": 80, "withdrawn_s": 55}, {"ago_s": 49 * 3600}])
+def test_a_run_that_was_cancelled_with_its_process_may_come_back_for_its_answer(wish: dict[str, float] | None) -> None:
+    asks(100)
+    if wish is not None:
+        is_to_end(**wish)
+    ends(50)
+    one = look()
+    assert one.is_open, "nobody had it called off, or no more"
+    act("approve", one, reason="it is to be paid")
+    assert [(a.ticket, a.decision) for a in read("dev").answers] == [("t", "approved")]
+
+
+def test_what_waits_for_no_answer_stays_to_be_done() -> None:
+    asks(100, escalation_id="")
+    is_to_end(60)
+    ends(50)
+    assert look().is_open
+
+
+def test_a_wish_alone_ends_nothing_and_is_told_and_so_is_whose_it_was() -> None:
+    Story().tell(RunStarted(name="refund"), at=200, run="run-1").store()
+    asks(100)
+    one = look()
+    client = signed_in(Role.OPERATOR, "ana")
+    assert "wants its run to end" not in text_of(client.get("/escalations"))
+    abort_run(
+        by=person(Role.OPERATOR, "ana"),
+        environment="dev",
+        run="run-1",
+        reason="it pays twice",
+        now=NOW - timedelta(seconds=60),
+    )
+    assert look().is_open
+    assert "ana wants its run to end" in text_of(client.get("/escalations"))
+    assert [row.abort_by for row in rows_of("dev", "open", by=None, now=NOW)] == ["ana"]
+    page = text_of(client.get(f"/escalations/{one.pk}"))
+    assert "ana wants its run to end" in page
+    assert "it pays twice" in page
+    ends(30)
+    assert look(1).resolution == "withdrawn"
+    page = text_of(client.get(f"/escalations/{one.pk}"))
+    assert "ana had its run called off" in page
+    assert "ana had its run called off" in text_of(client.get("/escalations?tab=resolved"))
+
+
+def test_an_end_that_is_stored_before_the_question_withdraws_it_in_the_same_look() -> None:
+    is_to_end(60)
+    ends(50)
+    asks(100)
+    assert look().resolution == "withdrawn"
+
+
+def test_a_fact_that_comes_late_or_twice_brings_nothing_back() -> None:
+    asks(100)
+    is_to_end(60)
+    ends(50)
+    look()
+    asks(90)
+    asks(90)
+    one = look(1)
+    assert (one.resolution, one.occurrences) == ("withdrawn", 3)
+
+
+def test_a_run_that_is_begun_again_and_asks_the_same_is_answered() -> None:
+    asks(100)
+    is_to_end(60, withdrawn_s=20)
+    ends(50)
+    first = look()
+    asks(10, proposal="30 EUR")
+    one = look(1)
+    assert (one.pk, one.proposal) == (first.pk, "30 EUR"), "it is asked as the run asks now"
+    assert (one.is_open, one.resolution, one.notes.latest("pk").verb) == (True, "", "reopen")
+    assert one.resolve_by == NOW + timedelta(seconds=1790)
+    [row] = rows_of("dev", "open", by=None, now=NOW)
+    assert row.last_note == "console: Its run was begun again, and asks the same.", "not that it ended"
+    act("approve", one, reason="it is to be paid")
+    assert [(a.ticket, a.decision) for a in read("dev").answers] == [("t", "approved")]
+
+
+def test_a_newer_question_that_is_stored_before_the_end_of_the_run_stays_open() -> None:
+    asks(100)
+    look()
+    is_to_end(60)
+    asks(10)
+    ends(50)
+    assert look(1).is_open
+    ends(5)
+    assert look(2).resolution == "withdrawn"
+
+
+@pytest.mark.parametrize(("default", "decision"), [("deny", "rejected"), ("allow", "approved")])
+def test_whoever_looks_for_the_answer_elsewhere_finds_at_its_deadline_what_silence_says(
+    default: str, decision: str
+) -> None:
+    asks(100, category=Category.OVERLOADED, default_action=default)
+    is_to_end(60)
+    ends(50)
+    look()
+    assert read("dev").answers == ()
+    assert look(1699).default_done_at is None
+    one = look(1701)
+    assert (one.resolution, one.is_open) == ("withdrawn", False)
+    assert [(a.ticket, a.decision) for a in read("dev").answers] == [("t", decision)]
+    asks(-1702, category=Category.OVERLOADED, default_action=default)
+    assert look(1710).resolution == "withdrawn", "it has its answer for good"
