@@ -14,8 +14,9 @@ from typing import Any
 
 from django.db.models import Q, QuerySet, Sum
 
-from events.models import VIEWS, MinuteSum, SpanSum, View
+from events.models import MinuteSum, SpanSum
 from events.moments import MINUTE_S, US_PER_S, to_us
+from events.sum_views import VIEWS, View
 from recovery_ops.rules.words import CAPACITY
 
 FACTOR_MOST = 1.5
@@ -57,7 +58,7 @@ class AmplificationRow:
     @property
     def extra(self) -> int:
         """Attempts beyond the first of each call; all those of what only ever stands in for something else."""
-        return _spent(self.calls, self.attempts, self.retries)
+        return spent_on_more(self.calls, self.attempts, self.retries)
 
     @property
     def place(self) -> tuple[int, int, str, str, int]:
@@ -133,7 +134,7 @@ def amplification(environment: str, *, start: datetime, end: datetime) -> Amplif
         for measure in _MEASURES:
             one[measure] += row[measure]
         refused += row["refused"] or 0
-    spent = {name: _spent(one["calls"], one["attempts"], one["retries"]) for name, one in counts.items()}
+    spent = {name: spent_on_more(one["calls"], one["attempts"], one["retries"]) for name, one in counts.items()}
     extra = sum(spent.values())
     rows = [
         AmplificationRow(
@@ -150,8 +151,9 @@ def amplification(environment: str, *, start: datetime, end: datetime) -> Amplif
     return Amplification(rows=tuple(rows), background_capacity_retries=refused)
 
 
-def _spent(calls: int, attempts: int, retries: int) -> int:
-    """Calls that were refused made no attempt, so attempts beyond calls alone would hide retries.
+def spent_on_more(calls: int, attempts: int, retries: int) -> int:
+    """The attempts beyond the first of each call. Calls that were refused made none, so attempts beyond calls alone
+    would hide retries.
 
     Senders that tell no retries one by one are taken at their word that every call made its attempt.
     """

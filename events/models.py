@@ -7,8 +7,6 @@ the models are there to read them. Moments of facts are whole microseconds since
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from django.db import models
 from django.db.models import Q
 
@@ -21,35 +19,6 @@ POSITION_BYTES = 32
 DEGRADATION_EVENTS = ("degradation_started", "degradation_ended")
 INSTANCE_EVENTS = ("instance_heartbeat", "gate_closed", "wait_heartbeat")
 """What tells how an instance stands, however little else it tells."""
-
-
-class View(StrEnum):
-    """Which dimensions a sum keeps."""
-
-    EACH = "each"
-    """All."""
-    CATEGORY = "category"
-    """The category alone; it has all counters."""
-    BACKEND = "backend"
-    """Provider and model; the operation where neither is known, and then only the counters of capacity errors."""
-    OPERATION = "operation"
-    """Operation and breaker, and of the counters `fallbacks` and `rejections`."""
-    EFFORT = "effort"
-    """Operation and source, of the counters `calls`, `attempts`, `failures`, `retries`; in `overloaded` those retries
-    after a capacity failure for which nobody waited."""
-    MOVE = "move"
-    """The breaker, and in `category` which state was left for which, as `closed>open`; `facts` counts the moves."""
-
-
-VIEWS: dict[View, tuple[int, ...]] = {
-    View.EACH: (5, 120),  # single minutes are `MinuteSum`
-    View.CATEGORY: (1, 5, 15, 120),
-    View.BACKEND: (1, 5, 15, 120),
-    View.OPERATION: (1, 5, 15, 120),
-    View.EFFORT: (5, 15, 120),
-    View.MOVE: (5, 15, 120),
-}
-"""The spans over which each view is summed up, in minutes: what the widths of bins are multiples of."""
 
 
 def _name() -> models.CharField[str, str]:
@@ -346,7 +315,7 @@ class MinuteSum(_Sum):
 
 
 class SpanSum(_Sum):
-    """A longer span, or fewer dimensions: see `VIEWS`. `operation` is empty in a view that does not keep it."""
+    """A longer span, or fewer dimensions: see `events.sum_views`. `operation` is empty in a view that does not keep it."""
 
     view = models.CharField(max_length=16, help_text="A word of `View`.")
     minutes = models.SmallIntegerField(help_text="How long the span is.")

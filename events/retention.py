@@ -18,7 +18,6 @@ from events import partitions
 from events.deployments.models import ServiceVersion
 from events.models import (
     LANE_MINUTES,
-    VIEWS,
     Agent,
     BreakerState,
     Degradation,
@@ -31,6 +30,7 @@ from events.models import (
 )
 from events.records import LOG
 from events.runs import days as days_of_runs
+from events.sum_views import VIEWS
 from recovery_ops.wire import names
 
 USUAL = timedelta(days=90)

@@ -432,7 +432,7 @@ class OperationRow:
     failures_per_min: float
     fallbacks_per_min: float
     attempts_per_call: float | None
-    """Amplification: attempts ÷ calls over the last hour."""
+    """Amplification: attempts ÷ calls that made one, over the last hour."""
     failure_rate: float | None
     """Failures ÷ attempts over the last hour."""
 

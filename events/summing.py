@@ -12,8 +12,9 @@ from functools import lru_cache
 from operator import add, mul
 from typing import Any, NamedTuple
 
-from events.models import LANE_MINUTES, VIEWS, View
+from events.models import LANE_MINUTES
 from events.rows import RANK
+from events.sum_views import VIEWS, View
 from recovery_ops.rules.words import CAPACITY, Category, State
 
 COUNTERS = (

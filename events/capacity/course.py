@@ -10,8 +10,9 @@ from typing import Any
 from django.db.models import F, Q, QuerySet, Sum
 
 from events.capacity.rows import CapacityEventRow
-from events.models import VIEWS, MinuteSum, SpanSum, View
+from events.models import MinuteSum, SpanSum
 from events.moments import MINUTE_S, US_PER_S, to_us
+from events.sum_views import VIEWS, View
 
 POINTS_MOST = 120
 

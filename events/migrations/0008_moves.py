@@ -6,7 +6,7 @@ from typing import Any
 from django.db import migrations
 
 from events.fold import left_by
-from events.models import View
+from events.sum_views import View
 from events.summing import COUNTERS, SpanName, dimensions_digest, over_spans
 
 _MINUTE_US = 60_000_000

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import migrations
 
-from events.models import View
+from events.sum_views import View
 from events.summing import COUNTERS, SpanName, SumName, dimensions_digest, over_spans
 
 _LONGEST = 120

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from events.models import Agent, SpanSum, View
+from events.models import Agent, SpanSum
 from events.moments import US_PER_S, to_us
+from events.sum_views import View
 
 _LATELY = timedelta(days=7)
 _SPAN_MINUTES = 120

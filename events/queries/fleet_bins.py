@@ -14,12 +14,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from events.majority import Change, majority_of
-from events.models import VIEWS, SpanSum, View
+from events.models import SpanSum
 from events.moments import MINUTE_S, US_PER_S, Grid, bin_width_s, to_us
 from events.queries.moves import Reading
 from events.queries.readings import state_or_none
 from events.queries.sums import widest
 from events.rows import RANK, Fleet
+from events.sum_views import VIEWS, View
 from recovery_ops.rules.words import State
 
 EXACT_MOVES = 1_000

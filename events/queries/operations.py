@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,16 +10,18 @@ from typing import Any
 
 from django.db.models import Case, QuerySet, Sum, Value, When
 
-from events.models import BreakerState, MinuteSum, SpanSum, View
+from events.amplification import spent_on_more
+from events.models import BreakerState, MinuteSum, SpanSum
 from events.moments import MINUTE_S, US_PER_S, to_us
 from events.rows import OperationRow
+from events.sum_views import View
 
 LISTED_MINUTES = 60
 RATE_MINUTES = 5
 SPAN_MINUTES = 5
 DAY_SPAN_MINUTES = 15
 _SPANS_A_DAY = 24 * 60 // DAY_SPAN_MINUTES
-_MEASURES = ("calls", "attempts", "failures", "fallbacks")
+_MEASURES = ("calls", "attempts", "failures", "fallbacks", "retries")
 
 
 @dataclass(slots=True)
@@ -29,6 +32,8 @@ class _Tally:
     foreground: set[str] = field(default_factory=set)
     hour: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_MEASURES, 0))
     recent: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_MEASURES, 0))
+    by_caller: dict[tuple[str, bool], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """The same of the hour, by source and whether somebody waits for it: as amplification is told."""
 
 
 def operations(environment: str, *, now: datetime) -> list[OperationRow]:
@@ -88,12 +93,14 @@ def _add(tally: _Tally, row: Mapping[str, Any]) -> None:
         tally.foreground.update({row["source"]} - {""})
     for measure in _MEASURES:
         tally.hour[measure] += row[measure]
+        tally.by_caller[row["source"], row["is_foreground"]][measure] += row[measure]
         if row["is_recent"]:
             tally.recent[measure] += row[measure]
 
 
 def _row(name: str, tally: _Tally, minutes: float) -> OperationRow:
-    calls, attempts = tally.hour["calls"], tally.hour["attempts"]
+    attempts = tally.hour["attempts"]
+    more = sum(spent_on_more(one["calls"], one["attempts"], one["retries"]) for one in tally.by_caller.values())
     return OperationRow(
         operation=name,
         breaker=tally.breaker or name,
@@ -103,6 +110,6 @@ def _row(name: str, tally: _Tally, minutes: float) -> OperationRow:
         calls_per_min=tally.recent["calls"] / minutes,
         failures_per_min=tally.recent["failures"] / minutes,
         fallbacks_per_min=tally.recent["fallbacks"] / minutes,
-        attempts_per_call=attempts / calls if calls else None,
+        attempts_per_call=attempts / (attempts - more) if attempts > more else None,
         failure_rate=min(1.0, tally.hour["failures"] / attempts) if attempts else None,
     )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from django.conf import settings
 from django.db.models import Q, QuerySet
 
-from events.models import VIEWS, SpanSum, View
+from events.models import SpanSum
 from events.moments import MINUTE_S, US_PER_S, from_us, to_us
 from events.overview_rows import CapacityNow, OverviewNumbers, Trend
 from events.queries.breakers import breakers
@@ -25,6 +25,7 @@ from events.queries.trouble import open_degradations
 from events.queries.waits import Retry, retries_said, waiting_in
 from events.rows import AgentRow, BreakerRow, DegradationRow
 from events.scoped import ANYBODY, Backend
+from events.sum_views import VIEWS, View
 from recovery_ops.rules.words import CAPACITY, FAMILY_OF, OVERRIDES, Category, Family, State
 
 USUAL = timedelta(hours=6)

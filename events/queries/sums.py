@@ -15,11 +15,12 @@ from typing import Any, Literal, NamedTuple
 from django.db.models import CharField, Count, F, IntegerField, Q, QuerySet, Sum, Value
 from django.db.models.expressions import Combinable
 
-from events.models import VIEWS, Fact, MinuteSum, SpanSum, View
+from events.models import Fact, MinuteSum, SpanSum
 from events.moments import MINUTE_S, US_PER_S, Grid, Span, bin_width_s
 from events.queries.fleet import reporting_spans
 from events.queries.readings import category_or_none
 from events.rows import Bins, CapacityBins
+from events.sum_views import VIEWS, View
 from recovery_ops.rules.facts import FailureClassified
 from recovery_ops.rules.words import FAMILY_OF, Category, Family
 from recovery_ops.wire import names

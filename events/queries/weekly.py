@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 
 from django.db.models import Sum
 
-from events.models import SpanSum, View
+from events.models import SpanSum
 from events.moments import MINUTE_S, US_PER_S, Grid, from_us
 from events.queries.fleet import reporting_spans
+from events.sum_views import View
 
 WEEKS = 4
 HOURS = 2

@@ -152,6 +152,17 @@ def test_when_all_is_well_it_says_since_when() -> None:
     assert "The last, of helios / large, ended 1h 58m 20s ago." in text_of(client.get("/capacity?range=15m"))
 
 
+def test_while_nobody_reports_nobody_knows_whether_an_outage_goes_on() -> None:
+    storm(Story(), since=7200, until=7100).store()
+    look_back("dev", NOW)
+    client = signed_in(Role.VIEWER)
+    assert "Whether an outage goes on is not known: nobody reports. The last, of helios" in text_of(
+        client.get("/capacity?range=6h")
+    )
+    Story().tell(heartbeat(), at=1).store()
+    assert "No outage or overload goes on. The last, of helios" in text_of(client.get("/capacity?range=6h"))
+
+
 def test_events_are_chosen_by_whose_they_are() -> None:
     outage()
     client = signed_in(Role.VIEWER)

@@ -70,7 +70,9 @@ def test_what_a_run_waited_for_that_was_called_off_is_asked_of_nobody_any_more()
     assert AuditEntry.objects.latest("number").verb == "escalation.withdraw"
     assert counts_of("dev", by=None, now=NOW)["open"] == 0
     client = signed_in(Role.OPERATOR)
-    assert "nobody waits for an answer any more" in text_of(client.get(f"/escalations/{one.pk}"))
+    page = text_of(client.get(f"/escalations/{one.pk}"))
+    assert "nobody waits for an answer any more" in page
+    assert "Reopen" not in page
     assert "withdrawn" in text_of(client.get("/escalations?tab=resolved"))
     with pytest.raises(Refused, match="comes back when the run asks again"):
         act("reopen", one, reason="it is still to be decided")

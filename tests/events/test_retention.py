@@ -11,7 +11,6 @@ from django.test.utils import CaptureQueriesContext
 from events import retention, verification
 from events.models import (
     LANE_MINUTES,
-    VIEWS,
     Agent,
     BreakerState,
     Degradation,
@@ -22,6 +21,7 @@ from events.models import (
     SpanSum,
 )
 from events.retention import KEEP, micros, sweep_facts
+from events.sum_views import VIEWS
 from events.summing import LaneMoves
 from events.tasks import sweep
 from recovery_ops.wire import names

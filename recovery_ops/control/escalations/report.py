@@ -13,9 +13,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from django.db.models import Count, F, Sum
 from django.db.models.functions import TruncDate
 
-from events.models import SpanSum, View
+from events.models import SpanSum
 from events.recoveries.models import RecoveryDay
 from events.recoveries.summing import DAY_S
+from events.sum_views import View
 from recovery_ops.control.escalations.terms import matter_of, whose_of
 from recovery_ops.control.escalations.timing import BY_ITSELF, Times, is_by_person, until_resolved, until_taken
 from recovery_ops.control.models import Escalation, EscalationNote

@@ -29,7 +29,7 @@ from events.capacity.narrowing import GOING_ON, OVER, Narrow
 from events.capacity.rows import OWNER_CHIPS, OWNER_WORDS, CapacityEventRow, going_on
 from events.empties import Empty, none_in, relaxed
 from events.exports import Cell, is_asked, rows_answer
-from events.moments import Span
+from events.moments import Span, to_us
 from events.narrowing import one_of
 from events.pages import fragment_of, render_page
 from events.queries.sums import Sums
@@ -103,6 +103,8 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
     reporting = queries.reporting_spans(environment, start=window.start, end=window.end)
     of_calls = {name: value for name, value in narrow.said.items() if name in NAMES}
     sums = queries.sums_per_bin(environment, start=window.start, end=window.end, reporting=reporting, of_calls=of_calls)
+    last = _newest_over(read, environment, now, bounds, holds_it=after is None and window.end >= now)
+    is_dark = window.end >= now and not any(until >= to_us(now) for _, until in reporting)
     context = {
         "now": now,
         "window": window,
@@ -110,9 +112,7 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
         "tiles": _tiles(environment, sums, found, window),
         "budgets": budget_rows(environment, now=now, open_alerts=open_burns),
         "burns": burns,
-        "sentence": _sentence(
-            found, _newest_over(read, environment, now, bounds, holds_it=after is None and window.end >= now), now
-        ),
+        "sentence": _sentence(found, last, now, is_dark=is_dark),
         "heat": None if is_week else _heat(sums, window),
         **_beside(sums, found, window, environment, now),
         "class_words": CLASSES,
@@ -341,15 +341,14 @@ def _newest_over(
     return newest_over(environment, now=now, bounds=bounds)
 
 
-def _sentence(rows: Sequence[CapacityEventRow], last: CapacityEventRow | None, now: datetime) -> str:
+def _sentence(rows: Sequence[CapacityEventRow], last: CapacityEventRow | None, now: datetime, *, is_dark: bool) -> str:
+    """What goes on, or ended last; `is_dark`: the range reaches until now, and nobody reports any more."""
     current = going_on(rows)
     if not current:
         if last is None:
             return "No outage or overload has been seen here."
-        return (
-            f"No outage or overload goes on. The last, of {last.name}, ended "
-            f"{span_text(int((now - last.last).total_seconds()))} ago."
-        )
+        none = "Whether an outage goes on is not known: nobody reports" if is_dark else "No outage or overload goes on"
+        return f"{none}. The last, of {last.name}, ended {span_text(int((now - last.last).total_seconds()))} ago."
     worst = max(current, key=lambda row: row.peak_per_min)
     others = f"; {count_text(len(current) - 1, 'other goes', 'others go')} on, too" if len(current) > 1 else ""
     return f"{_telling(worst, now)[:-1]}{others}."

@@ -42,6 +42,13 @@ _CHIPS = {
     Show.RUNNING: "Running",
     Show.ALL: "All",
 }
+_ORDERS = {
+    Show.TROUBLED: "the newest failure first",
+    Show.FAILED: "the newest end first",
+    Show.ASKED: "the newest question first",
+    Show.RUNNING: "the newest start first",
+    Show.ALL: "the newest start first",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +108,7 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
         "looked": len(found.looked),
         "narrowed": [(name, value, _without(request, name)) for name, value in narrowed.items() if value],
         "chip_word": _CHIPS[show].lower(),
+        "order": _ORDERS[show],
         "rows": [_row(story, now, reporting) for story in found.rows],
         "to_end": aborts_asked(environment, found.rows, now),
         "from_here": from_here(request.GET.urlencode() or f"show={show}"),

@@ -22,8 +22,14 @@ from events.queries import (
     sums_per_bin,
 )
 from events.queries.sums import sums_earlier
-from recovery_ops.rules.facts import BreakerRejected, DegradationEnded, DegradationStarted, FallbackActivated
-from recovery_ops.rules.words import Category, Family, State
+from recovery_ops.rules.facts import (
+    BreakerRejected,
+    DegradationEnded,
+    DegradationStarted,
+    FallbackActivated,
+    RetryScheduled,
+)
+from recovery_ops.rules.words import Category, DelaySource, Family, State
 from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
 
 HOUR: dict[str, Any] = {"start": ago(3600), "end": NOW}
@@ -245,9 +251,16 @@ def test_operations_say_how_they_are_called() -> None:
     story = Story().tell(heartbeat(), at=5)
     story.tell(counted(100, attempts=130), at=30, source="main_agent", is_foreground=True)
     story.tell(counted(100, attempts=100), at=1800, source="titles")
+    # Calls that a breaker refused made no attempt, and are none of those that take more than one.
+    story.tell(counted(60, operation="refused", attempts=50, successes=50), at=30)
+    again = RetryScheduled(
+        operation="refused", attempt=2, delay_s=1.0, delay_source=DelaySource.BACKOFF, category=Category.TIMEOUT
+    )
+    story.tell(*[again] * 10, at=30)
     story.tell(failed(), at=30, source="main_agent", is_foreground=True)
     story.tell(moved(State.OPEN, breaker="quiet"), at=90_000).store()
-    quiet, busy = operations("dev", now=NOW)
+    quiet, refused, busy = operations("dev", now=NOW)
+    assert refused.attempts_per_call == pytest.approx(1.25)
     assert (quiet.operation, quiet.breaker, quiet.attempts_per_call, quiet.failure_rate) == (
         "quiet",
         "quiet",
