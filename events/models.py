@@ -315,7 +315,7 @@ class MinuteSum(_Sum):
 
 
 class SpanSum(_Sum):
-    """A longer span, or fewer dimensions: see `events.sum_views`. `operation` is empty in a view that does not keep it."""
+    """A longer span, or fewer dimensions: `events.sum_views`. `operation` is empty in a view that does not keep it."""
 
     view = models.CharField(max_length=16, help_text="A word of `View`.")
     minutes = models.SmallIntegerField(help_text="How long the span is.")
