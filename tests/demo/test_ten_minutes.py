@@ -247,5 +247,5 @@ def the_report_tells_of_it() -> None:
     assert 0 < float(week["mtta_s"]) < float(week["mttr_s"]) < TEN_MINUTES_S
     month = text_of(visitor.get("/report/monthly"))
     assert "1 event, 2m 50s in all" in month
-    assert f"Took 7 {OPERATOR}" in month, "and what was done about it"
-    assert "Merged (escalation) 1" in month, "apart from events that were merged"
+    assert f"Took escalations 7 {OPERATOR}" in month, "and what was done about it"
+    assert "Merged escalations 1" in month, "apart from events that were merged"
