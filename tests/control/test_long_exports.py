@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 from datetime import timedelta
 from io import StringIO
@@ -18,6 +19,7 @@ from django.utils import timezone
 from events.keys import create_key
 from recovery_ops.control.actions.exports import MOST_UNFINISHED
 from recovery_ops.control.exporting import audit, escalations, job, runs
+from recovery_ops.control.jobs import NICE
 from recovery_ops.control.models import AuditEntry, Export, ExportPart, Replay, RoleGrant
 from recovery_ops.control.retention import KEEP_EXPORTS, sweep_exports
 from recovery_ops.control.roles import Role
@@ -240,7 +242,9 @@ def test_one_of_an_environment_waits_for_the_other_and_they_are_few() -> None:
 
 
 @pytest.mark.usefixtures("long")
-def test_the_worker_writes_it_in_a_process_of_its_own() -> None:
+def test_the_worker_writes_it_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    nicer: list[int] = []
+    monkeypatch.setattr(os, "nice", nicer.append)  # here it is the process of all tests
     client = changes(1)
     export = asked_for(client)
     with pytest.raises(CommandError):
@@ -249,6 +253,7 @@ def test_the_worker_writes_it_in_a_process_of_its_own() -> None:
     call_command("export", str(export.pk))
     export.refresh_from_db()
     assert (export.state, export.rows) == ("done", 2)
+    assert nicer == [NICE]
 
 
 def test_files_are_kept_for_a_time_and_few_of_them() -> None:

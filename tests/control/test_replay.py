@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -383,7 +384,10 @@ def test_it_tells_how_far_it_is_while_others_write(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(job, "BEAT_S", 0.0)
     monkeypatch.setattr("events.queries.recordings._PAGE", 1)
     monkeypatch.setattr(timezone, "now", somebody_writes)
+    nicer: list[int] = []
+    monkeypatch.setattr(os, "nice", nicer.append)  # here it is the process of all tests
     call_command("replay", str(made.pk))
+    assert nicer == [job.NICE]
     with connections["default"].cursor() as cursor:
         if connections["default"].vendor == "sqlite":
             cursor.execute("PRAGMA temp_store")
