@@ -105,12 +105,13 @@ def _short(capacity: Sequence[CapacityNow], now: datetime) -> list[str]:
 def _outage(row: CapacityEventRow, now: datetime) -> str:
     since = clock_text(row.started, today=now)
     told = {
-        Owner.PROVIDER: f"{row.name} has been overloaded since {since}",
-        Owner.QUOTA: f"{row.name} has been refusing us for our rate since {since}",
-        Owner.NETWORK: f"{row.name} has been out of reach since {since}",
-        Owner.UNREACHABLE: f"{row.name} has been out of reach since {since}",
+        Owner.PROVIDER: "been overloaded",
+        Owner.QUOTA: "been refusing us for our rate",
+        Owner.NETWORK: "been out of reach",
+        Owner.UNREACHABLE: "been out of reach",
     }
-    return told[row.owner]
+    who = f"{' and '.join(row.name.rsplit(', ', 1))} have" if len(row.names) > 1 else f"{row.name} has"
+    return f"{who} {told[row.owner]} since {since}"
 
 
 def _reached(row: CapacityEventRow) -> str:

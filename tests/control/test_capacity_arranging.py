@@ -86,7 +86,7 @@ def test_the_overview_tells_a_whole_and_not_its_parts_beside_it() -> None:
     client = signed_in(Role.RESPONDER)
     arrange(client, "merge", number=list(CapacityEvent.objects.values_list("pk", flat=True)))
     said = text_of(client.get("/"))
-    assert "atlas / large, helios / large has been overloaded" in said
+    assert "atlas / large and helios / large have been overloaded" in said
     assert "others too" not in said
     assert said.count("is overloaded") == 1
 
