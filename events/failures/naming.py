@@ -25,7 +25,6 @@ LOOKED_BACK = timedelta(days=7)
 MESSAGE_CHARS = 60
 _NAME_CHARS = 40
 _SOON = timedelta(seconds=1)
-_NOTHING: Mapping[str, datetime] = MappingProxyType({})
 _FINGERPRINT = names.attribute_of(FailureClassified, "fingerprint")
 _MESSAGE = names.attribute_of(FailureClassified, "message")
 

@@ -11,7 +11,7 @@ from recovery_ops.control.models import AuditEntry
 
 ON_CAUSES = frozenset(
     f"failure.{verb}"
-    for verb in (*("assign", "unassign", "archive", "resolve", "reopen", "regress", "return", "split", "note"),)
+    for verb in ("assign", "unassign", "archive", "resolve", "reopen", "regress", "return", "split", "note")
 )
 """Acts whose object is a cause of failures, by its fingerprint."""
 

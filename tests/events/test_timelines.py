@@ -249,15 +249,11 @@ def test_each_state_has_its_own_width_colour_and_pattern() -> None:
 def test_what_is_not_known_at_the_end_is_not_said_to_flow() -> None:
     opened = [(0, State.CLOSED), (0.2, State.OPEN), (0.5, None)]
     nobody = lanes_of({"search_web": {"a-0": opened}})
-    assert breaker_lanes(nobody).caption == (
-        "What breakers do at the end of the range is not known: nobody who has them reports; "
-        "search_web was open before."
-    )
+    dark = "What breakers do at the end of the range is not known: nobody who has them reports"
+    assert breaker_lanes(nobody).caption == f"{dark}; search_web was open before."
     some = lanes_of({"search_web": {"a-0": opened}, "crm.update": {"a-1": [(0, State.CLOSED)]}})
-    assert breaker_lanes(some).caption == (
-        "No breaker blocks calls at the end of the range, but of 1 breaker nothing is known; "
-        "search_web was open before."
-    )
+    none = "No breaker blocks calls at the end of the range, but of 1 breaker nothing is known"
+    assert breaker_lanes(some).caption == f"{none}; search_web was open before."
 
 
 def test_what_nobody_holds_is_no_state_of_its_own() -> None:
