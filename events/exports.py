@@ -150,12 +150,14 @@ def csv_cell(value: Cell) -> str | int | float:
     """A cell that is read as what it is: a text that a spreadsheet would run stands behind an apostrophe."""
     if type(value) is str and (not value or (value[0].isalnum() and value.isprintable())):
         return value
+    if type(value) is datetime:
+        return _moment(value)
     plain = _plain(value)
     if plain is None:
         return ""
     if isinstance(plain, bool):
         return "yes" if plain else "no"
-    if not isinstance(plain, str) or isinstance(value, datetime):
+    if not isinstance(plain, str):
         return plain
     line = " ⏎ ".join(plain.splitlines())  # a row is a line: who reads files line by line sees no other one
     return f"'{line}" if plain.lstrip(" ").startswith(_BEGINS_A_FORMULA) else line
@@ -166,11 +168,15 @@ def _plain(value: Cell) -> str | int | float | None:
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, datetime):
-        at = value if value.tzinfo is UTC else value.astimezone(UTC)
-        return f"{at.isoformat(timespec='milliseconds')[: -len('+00:00')]}Z"
+        return _moment(value)
     if isinstance(value, timedelta):
         return value.total_seconds()
     return str(value)
+
+
+def _moment(value: datetime) -> str:
+    at = value if value.tzinfo is UTC else value.astimezone(UTC)
+    return f"{at.isoformat(timespec='milliseconds')[: -len('+00:00')]}Z"
 
 
 def _escaped(text: str) -> str:

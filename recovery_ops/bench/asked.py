@@ -5,6 +5,8 @@ A process of its own, because it is Django with the settings of whoever starts i
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import re
@@ -12,12 +14,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from html import unescape
 from statistics import median, quantiles
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recovery_ops.bench import yardstick
 from recovery_ops.cycles import look_for_cycles_less_often
+
+if TYPE_CHECKING:
+    from recovery_ops.control.exporting.lists import FileList
 
 ROUNDS, UPDATES, EXPORTS = 7, 20, 3
 """How often each is done for the sake of its time …"""
@@ -25,6 +31,16 @@ HASTY = "--hasty"
 FEWEST = 2
 """… and how often at most where somebody wants to know all else."""
 WEEK = timedelta(days=7)
+LONG = {
+    "runs that met a failure": ("runs", "show=troubled"),
+    "all runs": ("runs", "show=all"),
+    "open questions": ("escalations", "tab=open"),
+    "answered questions": ("escalations", "tab=resolved"),
+    "audit log": ("audit", ""),
+}
+"""What may be too long for an answer, by the list that writes it and what it is asked for …"""
+SHORT = ("/breakers", "/agents", "/failures", "/capacity", "/failures/unclassified")
+"""… and lists that are always short enough."""
 
 
 def measure(paths: list[str], most: int = UPDATES) -> dict[str, dict[str, float]]:
@@ -74,28 +90,52 @@ def _updated(client: Any, page: str, path: str, compress: Callable[..., bytes], 
     return {"update_ms": quantiles(times, n=20)[-1], "update_bytes": size}
 
 
-def exported(most: int = EXPORTS, environment: str = "dev") -> dict[str, float]:
-    """How many runs of a week are written out as CSV, as an export writes them, in how many seconds of processor time
-    (the quickest of several rounds), and how fast this machine is meanwhile (`yardstick`).
+def exported(most: int = EXPORTS, environment: str = "dev") -> dict[str, Any]:
+    """How many rows every list writes out as CSV, in how many seconds of processor time (the quickest of several
+    rounds), by its name; and how fast this machine is meanwhile (`yardstick`).
+
+    The long lists as an export writes them, a week of runs; the others by their door, where a file is an answer.
     """
     from django.utils import timezone
 
-    now = timezone.now()
+    from recovery_ops.control.exporting.catalogue import LISTS
+
+    now, client = timezone.now(), _signed_in()
     look_for_cycles_less_often()
-    rounds = [_written_out(environment, now) for _ in range(min(most, EXPORTS))]
-    return {"rows": rounds[0][0], "cpu_s": min(took_s for _, took_s in rounds), "share": yardstick.measured().share}
+    written: dict[str, Callable[[], tuple[int, float]]] = {
+        label: partial(_written_out, LISTS[name], query, environment, now) for label, (name, query) in LONG.items()
+    }
+    answered = {path.strip("/").replace("/", " "): partial(_answered, client, path) for path in SHORT}
+    return {
+        "long": {name: _quickest(write, most) for name, write in written.items()},
+        "short": {name: _quickest(answer, most) for name, answer in answered.items()},
+        "share": yardstick.measured().share,
+    }
 
 
-def _written_out(environment: str, now: datetime) -> tuple[int, float]:
+def _quickest(write: Callable[[], tuple[int, float]], most: int) -> dict[str, float]:
+    rounds = [write() for _ in range(min(most, EXPORTS))]
+    return {"rows": rounds[0][0], "cpu_s": min(took_s for _, took_s in rounds)}
+
+
+def _answered(client: Any, path: str) -> tuple[int, float]:
+    began_s = time.process_time()
+    answer = client.get(path, {"format": "csv", "range": "7d"})
+    took_s = time.process_time() - began_s
+    if answer.status_code != 200:
+        raise RuntimeError(f"{path} as CSV answers {answer.status_code}")
+    return sum(1 for _ in csv.reader(io.StringIO(answer.content.decode("utf-8-sig")))) - 1, took_s
+
+
+def _written_out(found: FileList, query: str, environment: str, now: datetime) -> tuple[int, float]:
     from django.http import QueryDict
 
     from events.exports import CSV, pieces_of
     from recovery_ops.control.exporting.lists import Wish
-    from recovery_ops.control.exporting.runs import RunsFile
 
-    found, rows = RunsFile(), 0
-    given = QueryDict("show=troubled")
-    wish = Wish(environment=environment, given=given, start=now - WEEK, end=now, user_id=None, now=now)
+    start, end = (now - WEEK, now) if found.has_range else (None, None)
+    wish = Wish(environment=environment, given=QueryDict(query), start=start, end=end, user_id=None, now=now)
+    rows = 0
     began_s = time.process_time()
 
     def every() -> Iterator[Any]:

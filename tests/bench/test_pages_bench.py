@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recovery_ops.bench import pages
+from recovery_ops.bench.asked import LONG
 from recovery_ops.bench.figures import Report
 
 LIGHT = {name: pages.PAGES[name] for name in ("overview", "overview of a month", "failure", "timelines")}
@@ -18,7 +19,8 @@ def test_pages_keep_their_budgets_on_made_up_facts() -> None:
     found = {report.name.partition(" (")[0]: report for report in reports}
     assert list(found) == [
         *("pages: queries", "pages: server time", "pages: HTML"),
-        *("pages: server time of a live update, p95", "pages: live update", "pages: export"),
+        *("pages: server time of a live update, p95", "pages: live update"),
+        *("pages: export", "pages: export of a short list"),
         *(
             "pages: first load",
             "pages: largest paint",
@@ -31,8 +33,12 @@ def test_pages_keep_their_budgets_on_made_up_facts() -> None:
     drawn = found.pop("pages: largest figure")
     assert [one.what for one in drawn.figures] == ["timelines"]
     assert drawn.figures[0].value, "it came, and its size is known"
-    [export] = found.pop("pages: export").figures
-    assert export.value
+    exported, short = found.pop("pages: export").figures, found.pop("pages: export of a short list").figures
+    assert {one.what for one in exported} == set(LONG)
+    assert all(one.value or "too few to tell" in one.note for one in exported)
+    assert any(one.value for one in exported if one.what == "runs that met a failure")
+    assert [one.what for one in short] == ["breakers", "agents", "failures", "capacity", "failures unclassified"]
+    assert all(one.value for one in short)
     updates, updated = found.pop("pages: server time of a live update, p95"), found.pop("pages: live update")
     assert {one.what for one in updates.figures} == {one.what for one in updated.figures} >= {"overview", "timelines"}
     assert all(one.value for one in (*updates.figures, *updated.figures))

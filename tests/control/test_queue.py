@@ -9,11 +9,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.conf import settings
+from django.http import QueryDict
 from django.test import Client
 
 from events import keys
 from recovery_ops.control.actions.escalations import respond
-from recovery_ops.control.models import Escalation
+from recovery_ops.control.exporting.escalations import EscalationsFile
+from recovery_ops.control.exporting.lists import Wish
+from recovery_ops.control.models import Escalation, EscalationNote
 from recovery_ops.control.models.notifying import Channel, EscalationChain
 from recovery_ops.control.notify.chains import EVERY_QUEUE
 from recovery_ops.control.roles import Role
@@ -190,3 +193,14 @@ def test_one_goes_from_a_question_to_the_next_of_the_list_it_was_opened_from() -
     assert "of 3 in the list" in client.get(f"/escalations/{two.pk}?list=q%3D%2500&kind=moon").content.decode()
     nothing = text_of(client.get("/escalations/act/resolve?matching=q%3D%2500", follow=True))
     assert "Choose at least one escalation first." in nothing, "PostgreSQL answers the list with an error"
+
+
+def test_a_file_of_questions_asks_once_and_not_for_what_it_does_not_tell(django_assert_num_queries: Any) -> None:
+    made = questions("old", "new")
+    for one in made:
+        EscalationNote.objects.create(escalation=one, at=NOW, by="ana", verb="note", text="the vendor knows")
+    wish = Wish(environment="dev", given=QueryDict(""), start=None, end=None, user_id=None, now=NOW)
+    with django_assert_num_queries(1) as asked:
+        [batch] = EscalationsFile().batches(wish)
+    assert {cells[0] for cells in batch.rows} == {str(one) for one in made}
+    assert "escalationnote" not in asked.captured_queries[0]["sql"], "of many rows the notes are the dearest"

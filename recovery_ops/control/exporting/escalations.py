@@ -47,7 +47,14 @@ class EscalationsFile(FileList):
         after = _after(wish)
         while True:
             rows, cursor = asking.page_of(
-                wish.environment, tab, by=wish.user_id, now=wish.now, narrowed=narrowed, after=after, most=_AT_ONCE
+                wish.environment,
+                tab,
+                by=wish.user_id,
+                now=wish.now,
+                narrowed=narrowed,
+                after=after,
+                most=_AT_ONCE,
+                is_bare=True,
             )
             yield Batch([_cells(row) for row in rows], len(rows))
             if not cursor:
