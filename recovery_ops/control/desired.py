@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import Q
+
 from events.queries import fleet
 from events.rows import AgentRow
 from recovery_ops import wire
@@ -25,9 +27,10 @@ from recovery_ops.control.models import (
     Reset,
     Revision,
     RunAbort,
+    WorkPause,
 )
 from recovery_ops.rules.cohorts import WHOLE, Cohort, Spared
-from recovery_ops.rules.intent import Abort, Answer, Probe, Shed, winning_override
+from recovery_ops.rules.intent import Abort, Answer, Pause, Probe, Shed, winning_override
 from recovery_ops.rules.intent import Override as DesiredOverride
 from recovery_ops.rules.intent import Reset as DesiredReset
 from recovery_ops.rules.policy import BUILT_IN, document_of
@@ -101,9 +104,10 @@ class Canary:
         return self.cohort.holds(service=who.service, instance=who.instance, group=who.group or "")
 
 
-Reach = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...], bool]
-"""Which overrides, resets, answers, aborts and probes of a snapshot concern somebody, by their places in it, and
-whether they obey the canary."""
+Places = tuple[int, ...]
+Reach = tuple[Places, Places, Places, Places, Places, Places, bool]
+"""Which overrides, resets, answers, aborts, pauses and probes of a snapshot concern somebody, by their places in it,
+and whether they obey the canary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +121,7 @@ class Snapshot:
     resets: tuple[DesiredReset, ...] = ()
     answers: tuple[Answer, ...] = ()
     aborts: tuple[Abort, ...] = ()
+    pauses: tuple[Pause, ...] = ()
     probes: tuple[Probe, ...] = ()
     sheds: tuple[Shed, ...] = ()
     """The load that is shed, and what is to be, the earliest first."""
@@ -138,6 +143,9 @@ class Snapshot:
             tuple(index for index, one in enumerate(self.resets) if who.is_in(one.scope) and self._is_for(one, who)),
             tuple(index for index, one in enumerate(self.answers) if who.is_in(Scope(service=one.service))),
             tuple(index for index, one in enumerate(self.aborts) if who.is_in(Scope(service=one.service))),
+            tuple(
+                index for index, one in enumerate(self.pauses) if one.is_for(service=who.service, instance=who.instance)
+            ),
             tuple(index for index, one in enumerate(self.probes) if who.is_in(one.scope)),
             self.canary is not None and self.canary.is_for(who),
         )
@@ -147,7 +155,7 @@ class Snapshot:
 
         So it mostly is, and a thousand streams then need not be asked one by one who they are.
         """
-        if self.answers or self.aborts or self.canary is not None or self.spared or self.bands:
+        if self.answers or self.aborts or self.pauses or self.canary is not None or self.spared or self.bands:
             return None
         scopes = [one.scope for one in self.overrides]
         scopes += [one.scope for one in self.resets] + [one.scope for one in self.probes]
@@ -184,7 +192,7 @@ class Snapshot:
 
     def document(self, reach: Reach, *, issued_at: float) -> dict[str, Any]:
         """The document for those with this reach; `issued_at` in seconds since the epoch."""
-        overrides, resets, answers, aborts, probes, is_canary = reach
+        overrides, resets, answers, aborts, pauses, probes, is_canary = reach
         policy = self.canary.policy if is_canary and self.canary is not None else self.policy
         return wire.desired_document(
             environment=self.environment,
@@ -196,6 +204,7 @@ class Snapshot:
             issued_at=issued_at,
             answers=[self.answers[index] for index in answers],
             aborts=[self.aborts[index] for index in aborts],
+            pauses=[self.pauses[index] for index in pauses],
             probes=[self.probes[index] for index in probes],
             shed=self.sheds[0] if self.sheds else None,
             sheds_ahead=self.sheds[1:],
@@ -241,6 +250,7 @@ def _read(environment: str, revision: Revision | None) -> Snapshot:
         resets=tuple(one.as_desired() for one in resets),
         answers=_answers(environment, revision),
         aborts=_aborts(environment, revision.changed_at - ABORTS_KEPT),
+        pauses=_pauses(environment, revision.changed_at - EXPIRED_KEPT),
         probes=_probes(environment, revision.changed_at - PROBES_KEPT),
         sheds=_sheds(environment, revision.changed_at - EXPIRED_KEPT),
         canary=_canary(environment),
@@ -274,6 +284,11 @@ def _answers(environment: str, revision: Revision) -> tuple[Answer, ...]:
 def _aborts(environment: str, since: datetime) -> tuple[Abort, ...]:
     held = RunAbort.objects.filter(environment=environment, withdrawn_at=None, at__gt=since)
     return tuple(one.as_desired() for one in held.order_by("revision", "pk"))
+
+
+def _pauses(environment: str, since: datetime) -> tuple[Pause, ...]:
+    held = WorkPause.objects.live(environment).filter(Q(expires_at=None) | Q(expires_at__gt=since))
+    return tuple(one.as_desired() for one in held)
 
 
 def _probes(environment: str, since: datetime) -> tuple[Probe, ...]:

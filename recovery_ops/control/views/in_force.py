@@ -21,6 +21,7 @@ from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.fleet_filter import status_of
 from recovery_ops.control.in_force import InForce, Line, Part, in_force_of
 from recovery_ops.control.opamp.agents import is_client
+from recovery_ops.control.paused import Pauses
 from recovery_ops.control.views.agent_states import states_figure
 from recovery_ops.control.views.instance_runs import at_work
 
@@ -38,9 +39,10 @@ def agent_settings(request: HttpRequest, *, environment: str) -> HttpResponse:
     agent = queries.agent_named(environment, service, instance, now=now)
     if agent is None:
         raise Http404(f"No instance {service}/{instance} has ever reported in {environment}.")
-    window = window_in(request, environment, now=now)
+    window, pauses = window_in(request, environment, now=now), Pauses(environment, now)
+    told = {"pause": pauses.of(agent), "told": pauses.told(agent)}
     if one_of(request.GET, "tab", ("runs",)):
-        shown = {"now": now, "agent": agent, "window": window, "presets": PRESETS, "status": status_of(agent)}
+        shown = {"now": now, "agent": agent, "window": window, "presets": PRESETS, "status": status_of(agent), **told}
         context = {**shown, **at_work(environment, agent, window, now), "tab": "runs"}
         return render_page(request, "control/agent_settings", context)
     stated = queries.settings_in_force(agent.id)
@@ -70,6 +72,7 @@ def agent_settings(request: HttpRequest, *, environment: str) -> HttpResponse:
         "window": window,
         "presets": PRESETS,
         "status": status_of(agent),
+        **told,
         "labels": labels_of(environment, agent.service, agent.instance),
     }
     return render_page(request, "control/agent_settings", context)
