@@ -124,7 +124,7 @@ def test_a_key_stands_for_whom_and_how_long_it_was_used_for() -> None:
 def test_what_is_not_known_or_not_allowed_is_refused() -> None:
     beat("r-0")
     statuses = []
-    for more in (
+    wrong: list[dict[str, Any]] = [
         {"targets": [("research", "moon")]},
         {"targets": [("moon", "")]},
         {"by": person(Role.RESPONDER)},
@@ -132,7 +132,8 @@ def test_what_is_not_known_or_not_allowed_is_refused() -> None:
         {"expires_in_s": 90_000.0},
         {"targets": [("", "r-0")]},
         {"targets": []},
-    ):
+    ]
+    for more in wrong:
         with pytest.raises(Refused) as refusal:
             paused(**more)
         statuses.append(refusal.value.status)
@@ -283,7 +284,7 @@ def test_the_page_of_an_instance_tells_the_wish_apart_from_what_it_said() -> Non
     form = text_of(client.get(f"/agents/act/resume?agent={number}"))
     assert "that is resumed as a whole" in form
     assert client.post("/agents/act/resume", {"agent": number, "reason": "it moved, it moved"}).status_code == 409
-    assert client.post("/agents/act/resume", {"service": "research", "reason": "it moved, it moved"}).status_code == 303
+    assert client.post("/agents/act/resume", {"whole": "research", "reason": "it moved, it moved"}).status_code == 303
 
 
 @pytest.mark.usefixtures("now")

@@ -49,7 +49,7 @@ class PauseForm(ReasonForm):
 
 @require_http_methods(["GET", "POST"])
 def pause(request: HttpRequest, *, environment: str) -> HttpResponse:
-    """New work of the instances named by `agent` (a number, once or more), or of a whole `service`."""
+    """New work of the instances named by `agent` (a number, once or more), or all of a service, named by `whole`."""
     return _Pausing(request, environment).answer()
 
 
@@ -72,7 +72,7 @@ class _Asked:
         numbers = {int(one) for one in self.given.getlist("agent")[:TARGETS_MOST] if _is_number(one)}
         held = Agent.objects.filter(environment=environment, pk__in=numbers).order_by("service", "instance")
         self.agents: list[AgentRow] = [agent_row(one, self.now) for one in held]
-        self.services = [one for one in dict.fromkeys(self.given.getlist("service")) if one]
+        self.services = [one for one in dict.fromkeys(self.given.getlist("whole")) if one]
 
     @property
     def back(self) -> str:
