@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import DateTimeField, Q, Value
 
 from events.queries import fleet
 from events.rows import AgentRow
@@ -249,8 +249,7 @@ def _read(environment: str, revision: Revision | None) -> Snapshot:
         overrides=tuple(one.as_desired() for one in live),
         resets=tuple(one.as_desired() for one in resets),
         answers=_answers(environment, revision),
-        aborts=_aborts(environment, revision.changed_at - ABORTS_KEPT),
-        pauses=_pauses(environment, revision.changed_at - EXPIRED_KEPT),
+        **_ends_of_work(environment, revision.changed_at - ABORTS_KEPT, revision.changed_at - EXPIRED_KEPT),
         probes=_probes(environment, revision.changed_at - PROBES_KEPT),
         sheds=_sheds(environment, revision.changed_at - EXPIRED_KEPT),
         canary=_canary(environment),
@@ -281,14 +280,36 @@ def _answers(environment: str, revision: Revision) -> tuple[Answer, ...]:
     return tuple(one.as_answer() for one in decided.order_by("revision", "pk"))
 
 
-def _aborts(environment: str, since: datetime) -> tuple[Abort, ...]:
-    held = RunAbort.objects.filter(environment=environment, withdrawn_at=None, at__gt=since)
-    return tuple(one.as_desired() for one in held.order_by("revision", "pk"))
-
-
-def _pauses(environment: str, since: datetime) -> tuple[Pause, ...]:
-    held = WorkPause.objects.live(environment).filter(Q(expires_at=None) | Q(expires_at__gt=since))
-    return tuple(one.as_desired() for one in held)
+def _ends_of_work(environment: str, aborts_since: datetime, pauses_since: datetime) -> dict[str, Any]:
+    """Runs that are to end, and new work that is not to begin. One query for both: most pages read the whole state."""
+    aborts = RunAbort.objects.filter(environment=environment, withdrawn_at=None, at__gt=aborts_since).values_list(
+        Value(""), "run", "service", Value(""), "by", "reason", "revision", Value(None, output_field=DateTimeField())
+    )
+    held = WorkPause.objects.filter(environment=environment, ended_at=None)
+    pauses = held.filter(Q(expires_at=None) | Q(expires_at__gt=pauses_since)).values_list(
+        "id", Value(""), "service", "instance", "by", "reason", "revision", "expires_at"
+    )
+    rows = sorted(aborts.union(pauses, all=True), key=lambda row: (row[6], row[1:4], row[0]))
+    return {
+        "aborts": tuple(
+            Abort(run=run, by=by, reason=reason, service=service or ANY, revision=revision)
+            for pause, run, service, _, by, reason, revision, _ in rows
+            if not pause
+        ),
+        "pauses": tuple(
+            Pause(
+                id=pause,
+                service=service,
+                instance=instance,
+                by=by,
+                reason=reason,
+                expires_at=None if ends is None else ends.timestamp(),
+                revision=revision,
+            )
+            for pause, _, service, instance, by, reason, revision, ends in rows
+            if pause
+        ),
+    }
 
 
 def _probes(environment: str, since: datetime) -> tuple[Probe, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from django.db.models import Q
@@ -16,6 +16,7 @@ from events.rows import AgentRow
 from events.wording import count_text
 from recovery_ops.control.applying import Named, Part, parts_of
 from recovery_ops.control.models import WorkPause
+from recovery_ops.rules.intent import Pause
 
 FOLLOWED_FOR = timedelta(minutes=15)
 """For how long the fleet tells who has not begun again after new work was resumed."""
@@ -218,6 +219,26 @@ class Pauses:
         self._now = now
         self.held = [one for one in rows if _is_held(one, now)]
         self._ended = [one for one in rows if not _is_held(one, now) and one.end_reason != "replaced"]
+
+    @classmethod
+    def in_snapshot(cls, pauses: Iterable[Pause], now: datetime) -> Pauses:
+        """Those that hold, of a state that was read already; when each was asked for is not told in it. No query."""
+        made = cls.__new__(cls)
+        made._now, made._ended = now, []
+        rows = [
+            WorkPause(
+                id=one.id,
+                service=one.service,
+                instance=one.instance,
+                by=one.by,
+                reason=one.reason,
+                revision=one.revision,
+                expires_at=None if one.expires_at is None else datetime.fromtimestamp(one.expires_at, UTC),
+            )
+            for one in pauses
+        ]
+        made.held = [one for one in rows if _is_held(one, now)]
+        return made
 
     def of(self, agent: AgentRow) -> WorkPause | None:
         """The pause of an instance that holds longest; None where nobody has paused it."""

@@ -103,11 +103,8 @@ class Recovery(Guards):
             group=group,
             directory=directory,
         )
-        self.clock = clock or Clock()
-        self.chance = chance
-        self.waker = waker or Waker()
-        self.limits = limits
-        self.on_pause = on_pause
+        self.clock, self.waker, self.chance = clock or Clock(), waker or Waker(), chance
+        self.limits, self.on_pause = limits, on_pause
         self.lock = threading.RLock()
         self.is_off = os.environ.get("RECOVERY_OPS_OFF", "").strip() in ("1", "true", "yes")
         self.desired = desired
