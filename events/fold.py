@@ -81,6 +81,7 @@ AGENT_GROUPS: dict[str, dict[str, Any]] = {
         "outbox_pending": 0,
         "outbox_dropped": 0,
         "region": "",
+        "takes_new_work": None,
     },
     "revision": {"revision": 0, "config_hash": ""},
     "applied": {"applied_us": None, "applied_revision": 0, "clamped": "[]"},
@@ -138,6 +139,7 @@ def _heartbeat(row: Row) -> tuple[Any, ...]:
             for name in ("schema_version", "breakers_open", "runs_in_flight", "outbox_pending", "outbox_dropped")
         ),
         row.region or "",  # a heartbeat calls nothing: its region is that of the process
+        takes if isinstance(takes := given.get(_A["takes_new_work"]), bool) else None,
     )
 
 

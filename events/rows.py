@@ -25,7 +25,8 @@ class AgentRow:
     version: str
     group: str
     status: str
-    """What it last said of itself: `starting`, `running`, `draining`, `stopped`; empty before the first heartbeat."""
+    """What it last said of itself: `starting`, `running`, `draining`, `drained`, `stopped`; empty before the first
+    heartbeat."""
     first_seen: datetime
     last_seen: datetime
     is_reachable: bool
@@ -46,6 +47,8 @@ class AgentRow:
     outbox_dropped: int
     region: str = ""
     """Where it runs (`cloud.region` of its resource), as its newest heartbeat says; empty where it does not."""
+    takes_new_work: bool | None = None
+    """Whether it begins runs, as its newest heartbeat says; None where it does not tell."""
     retired_at: datetime | None = None
     """When somebody said that it is gone, where nothing was heard since; then it counts as stopped."""
 

@@ -92,6 +92,7 @@ def agent_row(agent: Agent, now: datetime) -> AgentRow:
         outbox_pending=agent.outbox_pending,
         outbox_dropped=agent.outbox_dropped,
         region=agent.region,
+        takes_new_work=agent.takes_new_work,
         retired_at=from_us(agent.retired_us) if is_retired(agent) else None,
     )
 

@@ -229,7 +229,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     escalations.add_words(verbs, _seconds)
     exports.add_words(verbs)
     failures.add_words(verbs, _seconds)
-    instances.add_words(verbs)
+    instances.add_words(verbs, _seconds)
     unclassified.add_words(verbs)
     keys.add_words(verbs, _seconds)
     learning.add_words(verbs)

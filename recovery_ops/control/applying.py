@@ -124,7 +124,7 @@ def applying(
 ) -> Applying:
     """An `Applying` with the stretches of its bar laid out in percent."""
     kept = {status: agents[status] for status in _FILLS if agents.get(status)}
-    parts = list(_parts(kept.items()))
+    parts = list(parts_of((str(status), len(rows), _FILLS[status]) for status, rows in kept.items()))
     return Applying(revision=revision, agents=kept, newest=newest, waited_s=waited_s, what=what, parts=parts)
 
 
@@ -146,12 +146,13 @@ def lower_words(newest: int) -> str:
     return f"it goes back to {newest} once it was told the same on two connections in a row"
 
 
-def _parts(agents: Iterable[tuple[ApplyStatus, Sequence[AgentRow]]]) -> Iterable[Part]:
-    agents = list(agents)
-    total = sum(len(rows) for _, rows in agents)
+def parts_of(counts: Iterable[tuple[str, int, str]]) -> Iterable[Part]:
+    """The stretches of a bar, in percent, of words with how many each has and how it is filled."""
+    counts = list(counts)
+    total = sum(number for _, number, _ in counts)
     x = 0.0
-    for status, rows in agents:
-        width = 100 * len(rows) / total
+    for word, number, fill in counts:
+        width = 100 * number / total
         gap = _GAP if x + width < 99.9 else 0.0
-        yield Part(word=str(status), x=f"{x:.2f}%", width=f"{max(0.3, width - gap):.2f}%", fill=_FILLS[status])
+        yield Part(word=word, x=f"{x:.2f}%", width=f"{max(0.3, width - gap):.2f}%", fill=fill)
         x += width

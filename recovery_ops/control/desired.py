@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import DateTimeField, Q, Value
+
 from events.queries import fleet
 from events.rows import AgentRow
 from recovery_ops import wire
@@ -25,9 +27,10 @@ from recovery_ops.control.models import (
     Reset,
     Revision,
     RunAbort,
+    WorkPause,
 )
 from recovery_ops.rules.cohorts import WHOLE, Cohort, Spared
-from recovery_ops.rules.intent import Abort, Answer, Probe, Shed, winning_override
+from recovery_ops.rules.intent import Abort, Answer, Pause, Probe, Shed, winning_override
 from recovery_ops.rules.intent import Override as DesiredOverride
 from recovery_ops.rules.intent import Reset as DesiredReset
 from recovery_ops.rules.policy import BUILT_IN, document_of
@@ -101,9 +104,10 @@ class Canary:
         return self.cohort.holds(service=who.service, instance=who.instance, group=who.group or "")
 
 
-Reach = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...], bool]
-"""Which overrides, resets, answers, aborts and probes of a snapshot concern somebody, by their places in it, and
-whether they obey the canary."""
+Places = tuple[int, ...]
+Reach = tuple[Places, Places, Places, Places, Places, Places, bool]
+"""Which overrides, resets, answers, aborts, pauses and probes of a snapshot concern somebody, by their places in it,
+and whether they obey the canary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +121,7 @@ class Snapshot:
     resets: tuple[DesiredReset, ...] = ()
     answers: tuple[Answer, ...] = ()
     aborts: tuple[Abort, ...] = ()
+    pauses: tuple[Pause, ...] = ()
     probes: tuple[Probe, ...] = ()
     sheds: tuple[Shed, ...] = ()
     """The load that is shed, and what is to be, the earliest first."""
@@ -138,6 +143,9 @@ class Snapshot:
             tuple(index for index, one in enumerate(self.resets) if who.is_in(one.scope) and self._is_for(one, who)),
             tuple(index for index, one in enumerate(self.answers) if who.is_in(Scope(service=one.service))),
             tuple(index for index, one in enumerate(self.aborts) if who.is_in(Scope(service=one.service))),
+            tuple(
+                index for index, one in enumerate(self.pauses) if one.is_for(service=who.service, instance=who.instance)
+            ),
             tuple(index for index, one in enumerate(self.probes) if who.is_in(one.scope)),
             self.canary is not None and self.canary.is_for(who),
         )
@@ -147,7 +155,7 @@ class Snapshot:
 
         So it mostly is, and a thousand streams then need not be asked one by one who they are.
         """
-        if self.answers or self.aborts or self.canary is not None or self.spared or self.bands:
+        if self.answers or self.aborts or self.pauses or self.canary is not None or self.spared or self.bands:
             return None
         scopes = [one.scope for one in self.overrides]
         scopes += [one.scope for one in self.resets] + [one.scope for one in self.probes]
@@ -184,7 +192,7 @@ class Snapshot:
 
     def document(self, reach: Reach, *, issued_at: float) -> dict[str, Any]:
         """The document for those with this reach; `issued_at` in seconds since the epoch."""
-        overrides, resets, answers, aborts, probes, is_canary = reach
+        overrides, resets, answers, aborts, pauses, probes, is_canary = reach
         policy = self.canary.policy if is_canary and self.canary is not None else self.policy
         return wire.desired_document(
             environment=self.environment,
@@ -196,6 +204,7 @@ class Snapshot:
             issued_at=issued_at,
             answers=[self.answers[index] for index in answers],
             aborts=[self.aborts[index] for index in aborts],
+            pauses=[self.pauses[index] for index in pauses],
             probes=[self.probes[index] for index in probes],
             shed=self.sheds[0] if self.sheds else None,
             sheds_ahead=self.sheds[1:],
@@ -240,7 +249,7 @@ def _read(environment: str, revision: Revision | None) -> Snapshot:
         overrides=tuple(one.as_desired() for one in live),
         resets=tuple(one.as_desired() for one in resets),
         answers=_answers(environment, revision),
-        aborts=_aborts(environment, revision.changed_at - ABORTS_KEPT),
+        **_ends_of_work(environment, revision.changed_at - ABORTS_KEPT, revision.changed_at - EXPIRED_KEPT),
         probes=_probes(environment, revision.changed_at - PROBES_KEPT),
         sheds=_sheds(environment, revision.changed_at - EXPIRED_KEPT),
         canary=_canary(environment),
@@ -271,9 +280,36 @@ def _answers(environment: str, revision: Revision) -> tuple[Answer, ...]:
     return tuple(one.as_answer() for one in decided.order_by("revision", "pk"))
 
 
-def _aborts(environment: str, since: datetime) -> tuple[Abort, ...]:
-    held = RunAbort.objects.filter(environment=environment, withdrawn_at=None, at__gt=since)
-    return tuple(one.as_desired() for one in held.order_by("revision", "pk"))
+def _ends_of_work(environment: str, aborts_since: datetime, pauses_since: datetime) -> dict[str, Any]:
+    """Runs that are to end, and new work that is not to begin. One query for both: most pages read the whole state."""
+    aborts = RunAbort.objects.filter(environment=environment, withdrawn_at=None, at__gt=aborts_since).values_list(
+        Value(""), "run", "service", Value(""), "by", "reason", "revision", Value(None, output_field=DateTimeField())
+    )
+    held = WorkPause.objects.filter(environment=environment, ended_at=None)
+    pauses = held.filter(Q(expires_at=None) | Q(expires_at__gt=pauses_since)).values_list(
+        "id", Value(""), "service", "instance", "by", "reason", "revision", "expires_at"
+    )
+    rows = sorted(aborts.union(pauses, all=True), key=lambda row: (row[6], row[1:4], row[0]))
+    return {
+        "aborts": tuple(
+            Abort(run=run, by=by, reason=reason, service=service or ANY, revision=revision)
+            for pause, run, service, _, by, reason, revision, _ in rows
+            if not pause
+        ),
+        "pauses": tuple(
+            Pause(
+                id=pause,
+                service=service,
+                instance=instance,
+                by=by,
+                reason=reason,
+                expires_at=None if ends is None else ends.timestamp(),
+                revision=revision,
+            )
+            for pause, _, service, instance, by, reason, revision, ends in rows
+            if pause
+        ),
+    }
 
 
 def _probes(environment: str, since: datetime) -> tuple[Probe, ...]:

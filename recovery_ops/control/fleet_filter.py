@@ -10,7 +10,7 @@ from events.narrowing import Narrowed, is_number
 from events.rows import AgentRow
 
 REPORTING, UNREACHABLE, RETIRED = "reporting", "unreachable", "retired"
-STATES = (REPORTING, "starting", "running", "draining", UNREACHABLE, RETIRED)
+STATES = (REPORTING, "starting", "running", "draining", "drained", UNREACHABLE, RETIRED)
 """What an instance says of itself; `reporting` is every one that can be reached, `retired` what people called gone:
 only who asks for it is shown it.
 """

@@ -198,6 +198,7 @@ def research(recovery: Recovery, client: Client, pause_s: float) -> None:
     check_bibliography = bibliography(recovery, client)
     for number in itertools.count(1):
         time.sleep(pause_s * (0.5 + chance.random()))
+        recovery.wait_for_work()
         subject = f"subject {number}"
         if number % _ERRAND_EVERY == _FIRST_ERRAND:
             check_bibliography()
@@ -224,6 +225,7 @@ async def support(recovery: Recovery, client: Client, pause_s: float) -> None:
         if number % 8 == 3 and (asking is None or asking.done()):
             asking = asyncio.create_task(refund_if_allowed(recovery, operations["refund"], number))
         await asyncio.sleep(pause_s * (0.5 + chance.random()))
+        await recovery.wait_for_work_async()
         ticket = f"{recovery.instance.instance}-{number}"
         with contextlib.suppress(RecoveryError):
             if number % _ERRAND_EVERY == _FIRST_ERRAND:

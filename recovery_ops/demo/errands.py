@@ -13,6 +13,7 @@ from recovery_ops.rules.policy import Knobs
 from recovery_ops.rules.verdicts import BUILT_IN_PLAYBOOK, playbook_document
 from recovery_ops.rules.words import Compensation, Verdict
 from recovery_ops.runtime import (
+    NewWorkPaused,
     Recovery,
     RecoveryError,
     RunStopped,
@@ -104,7 +105,7 @@ def bibliography(recovery: Recovery, client: Client) -> Callable[[], None]:
     def given_up() -> None:
         try:
             check()
-        except RunStopped:
+        except (RunStopped, NewWorkPaused):
             return
 
     return given_up

@@ -432,9 +432,11 @@ class InstanceHeartbeat(Fact):
     config_hash: str
     schema_version: int
     status: str = "running"
-    """`starting`, `running`, `draining` or `stopped`."""
+    """`starting`, `running`, `draining`, `drained` or `stopped`."""
     breakers_open: int = 0
     runs_in_flight: int = 0
+    takes_new_work: bool | None = None
+    """Whether it begins runs; None: it does not tell, as those of before a pause could be asked for."""
     outbox_pending: int = 0
     outbox_dropped: int = 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field
+from math import inf
 
 from recovery_ops.rules.policy import BUILT_IN, Policy
 from recovery_ops.rules.records import dataclass
@@ -75,6 +76,35 @@ class Abort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """No new work is to be begun in an instance of a service, or in all of them where `instance` is empty.
+
+    `expires_at` as in Override; None: until somebody takes it back.
+    """
+
+    id: str
+    service: str
+    instance: str = ""
+    by: str = ""
+    reason: str = ""
+    expires_at: float | None = None
+    revision: int = 0
+
+    @property
+    def note(self) -> str:
+        """Who wants it, and why."""
+        return f"{self.by}: {self.reason}" if self.by else self.reason
+
+    def is_for(self, *, service: str | None, instance: str | None) -> bool:
+        """Whether it is for this instance; None: not said, so it could be."""
+        return service in (None, self.service) and (not self.instance or instance in (None, self.instance))
+
+    def holds_at(self, now: float) -> bool:
+        """Whether it is in force at this moment."""
+        return self.expires_at is None or now < self.expires_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
     """Open breakers in the scope let a probe through now, once, when an instance first sees this revision."""
 
@@ -113,6 +143,7 @@ class Desired:
     probes: tuple[Probe, ...] = ()
     answers: tuple[Answer, ...] = ()
     aborts: tuple[Abort, ...] = ()
+    pauses: tuple[Pause, ...] = ()
     shed: Shed | None = None
     """The load that is shed, or the next that is to be."""
     sheds_ahead: tuple[Shed, ...] = ()
@@ -127,9 +158,18 @@ class Desired:
         """By whom, and why, a run is to end; None where nobody wants that."""
         return next((one for one in self.aborts if one.run == run), None)
 
+    def pause_of(self, now: float, *, service: str, instance: str) -> Pause | None:
+        """By whom, why and until when an instance is to begin no new work; of several the one that holds longest."""
+        held = [one for one in self.pauses if one.holds_at(now) and one.is_for(service=service, instance=instance)]
+        return max(held, key=_length_of, default=None)
+
 
 NOTHING_DESIRED = Desired()
 """What an agent obeys before it has ever heard from a server."""
+
+
+def _length_of(one: Pause) -> tuple[float, int, str]:
+    return (inf if one.expires_at is None else one.expires_at, one.revision, one.id)
 
 
 def winning_override(overrides: Iterable[Override], place: Place, now: float) -> Override | None:

@@ -5,6 +5,7 @@
     │   ├── CircuitOpen         a breaker is open, or an operator tripped it
     │   ├── GateClosed          the server said when to come back
     │   ├── LoadShed            an operator sheds load, and this work is not important enough
+    │   ├── NewWorkPaused       an operator paused new work here: the run was not begun
     │   └── DeadlineExceeded    no time is left (also a TimeoutError)
     ├── RecoveryExhausted       every rung was climbed and none held; `last_error` is what happened last
     ├── RunStopped              the run must end now; the model gets no turn
@@ -94,6 +95,20 @@ class LoadShed(Refused):
         said = f" ({note})" if note else ""
         reason = f"load is shed, and this work is not important enough{said}"
         super().__init__(operation, reason=reason, retry_at=retry_at)
+
+
+class NewWorkPaused(Refused):
+    """An operator paused new work in this process, so the run was not begun.
+
+    `note` is who and why, `retry_at` when it ends by itself; None: when somebody takes it back.
+    """
+
+    def __init__(self, operation: str, *, retry_at: datetime | None = None, note: str = "") -> None:
+        self.note = note
+        super().__init__(operation, reason=f"new work is paused{f' ({note})' if note else ''}", retry_at=retry_at)
+
+    def __str__(self) -> str:
+        return f"{self.operation} was not begun: {self.reason}{_again(self.retry_at)}"
 
 
 class RecoveryExhausted(RecoveryError):

@@ -37,6 +37,7 @@ class Housekeeper:
         self._began = recovery.clock.now()
         self._told_rejections_at = self._told_counts_at = self._began
         self._next_heartbeat_at = self._began
+        self._told_posture = (True, False)
         self._is_connected = False
         self._reporting: Reporting | None = None
         self._notices = Notices(logging.getLogger(__name__))
@@ -62,9 +63,9 @@ class Housekeeper:
             self._tell_rejections(now)
         if now - self._told_counts_at >= COUNTS_S:
             self._tell_counts(now)
-        if now >= self._next_heartbeat_at:
+        if now >= self._next_heartbeat_at or self._posture()[:2] != self._told_posture:
             self._next_heartbeat_at = now + HEARTBEAT_S
-            self._tell_heartbeat(now, "running")
+            self._tell_heartbeat(now)
         if now - self._began >= SETTINGS_AFTER_S:
             self._tell_settings()
 
@@ -91,7 +92,7 @@ class Housekeeper:
         self._tell_rejections(now)
         self._tell_counts(now)
         if self._is_connected:
-            self._tell_heartbeat(now, "stopped")
+            self._tell_heartbeat(now, is_last=True)
         if self._telemetry is not None:
             self._telemetry.close(timeout_s)
 
@@ -146,8 +147,17 @@ class Housekeeper:
         for fact in self._reporting.news():
             self._recovery.emit(fact)
 
-    def _tell_heartbeat(self, now: float, status: str) -> None:
+    def _posture(self) -> tuple[bool, bool, int]:
+        """Whether new work is taken, whether none is taken and none is left, and how many runs are in hand."""
+        with self._recovery.lock:
+            takes, runs = self._recovery.takes_new_work, len(self._recovery.runs_in_flight)
+        return takes, not takes and not runs, runs
+
+    def _tell_heartbeat(self, now: float, *, is_last: bool = False) -> None:
         recovery = self._recovery
+        takes, is_drained, runs = self._posture()
+        self._told_posture = takes, is_drained
+        status = "stopped" if is_last else "running" if takes else "drained" if is_drained else "draining"
         recovery.emit(
             InstanceHeartbeat(
                 interval_s=HEARTBEAT_S,
@@ -157,7 +167,8 @@ class Housekeeper:
                 schema_version=SCHEMA_VERSION,
                 status=status,
                 breakers_open=recovery.breakers_not_flowing(),
-                runs_in_flight=len(recovery.runs_in_flight),
+                runs_in_flight=runs,
+                takes_new_work=takes,
                 outbox_pending=self.undelivered,
                 outbox_dropped=self._telemetry.dropped if self._telemetry else 0,
             )

@@ -17,6 +17,8 @@ class Limits:
     most_retries: int | None = None
     longest_override_s: float | None = None
     may_be_disabled: bool = True
+    may_be_paused: bool = True
+    """Whether people may have it begin no new runs."""
 
     def applied_to(self, policy: OperationPolicy, operation: str) -> tuple[OperationPolicy, list[str]]:
         """The policy within the ceilings, and the names of what was clamped."""

@@ -13,7 +13,7 @@ from recovery_ops.rules.breaker import Breaker, Imposed
 from recovery_ops.rules.facts import BreakerRejected, Fact, Instance
 from recovery_ops.rules.failures import Failure
 from recovery_ops.rules.importance import Shedding
-from recovery_ops.rules.intent import NOTHING_DESIRED, Desired, Probe, Reset, Shed, winning_override
+from recovery_ops.rules.intent import NOTHING_DESIRED, Desired, Pause, Probe, Reset, Shed, winning_override
 from recovery_ops.rules.model_chain import ModelChain
 from recovery_ops.rules.policy import Knobs, OperationPolicy
 from recovery_ops.rules.records import dataclass
@@ -30,6 +30,7 @@ from recovery_ops.runtime.housekeeping import Housekeeper
 from recovery_ops.runtime.identity import Identity
 from recovery_ops.runtime.limits import NO_LIMITS, Limits
 from recovery_ops.runtime.operation import Operation
+from recovery_ops.runtime.pausing import OnPause, wait_for_work, wait_for_work_async
 from recovery_ops.runtime.run import CURRENT, Run, Scope
 from recovery_ops.runtime.signals import classify_with
 
@@ -67,7 +68,9 @@ class Recovery(Guards):
     slow, gone or lying changes nothing but the freshness of the desired state. `RECOVERY_OPS_OFF=1` takes the runtime
     out of the way: guards call straight through.
 
-    `limits` are ceilings that no desired state can widen.
+    `limits` are ceilings that no desired state can widen. `on_pause`: what becomes of a run that would be begun while
+    an operator has paused new work here, `refuse` (NewWorkPaused) or `wait`. Whoever takes work from a queue asks
+    `takes_new_work` or `wait_for_work` first.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Recovery(Guards):
         group: str | None = None,
         directory: Path | str | None = None,
         limits: Limits = NO_LIMITS,
+        on_pause: OnPause = "refuse",
         desired: Desired = NOTHING_DESIRED,
         clock: Clock | None = None,
         chance: Callable[[], float] = random.random,
@@ -99,10 +103,8 @@ class Recovery(Guards):
             group=group,
             directory=directory,
         )
-        self.clock = clock or Clock()
-        self.chance = chance
-        self.waker = waker or Waker()
-        self.limits = limits
+        self.clock, self.waker, self.chance = clock or Clock(), waker or Waker(), chance
+        self.limits, self.on_pause = limits, on_pause
         self.lock = threading.RLock()
         self.is_off = os.environ.get("RECOVERY_OPS_OFF", "").strip() in ("1", "true", "yes")
         self.desired = desired
@@ -114,7 +116,7 @@ class Recovery(Guards):
         self._clamped: dict[str, None] = {}
         self._housekeeper = Housekeeper(self)
         self.use_sink(sink)
-        self._is_closed = self._is_held_for_fork = False
+        self.is_closed = self._is_held_for_fork = False
         forks.follow(self)
         if is_background_work_wanted:
             if not self.is_off:
@@ -187,17 +189,46 @@ class Recovery(Guards):
             for wanted in desired.aborts:
                 for scope in self.runs_in_flight.get(wanted.run, ()):
                     scope.abort(wanted)
+            if not self.limits.may_be_paused:
+                self._clamped.update(dict.fromkeys(f"{one.id}.pause" for one in desired.pauses))
             clamped = tuple(self._clamped)
         self.waker.wake_all()
         return clamped
 
-    def begin_run(self, scope: Scope) -> None:
-        """A run is under way; one that a person has had aborted is called off at once, also if it is begun again."""
+    def begin_run(self, scope: Scope) -> Pause | None:
+        """A run is under way; one that a person has had aborted is called off at once, also if it is begun again.
+
+        While new work is paused what is part of no run under way is not begun: by whom, and why.
+        """
         with self.lock:
+            is_new = not scope.is_part_of_a_run and scope.run_id not in self.runs_in_flight
+            held = self.pause() if is_new else None
+            if held is not None:
+                return held
             self.runs_in_flight.setdefault(scope.run_id, []).append(scope)
             wanted = self.desired.abort_of(scope.run_id)
             if wanted is not None:
                 scope.abort(wanted)
+        return None
+
+    def pause(self) -> Pause | None:
+        """Who has paused new work here, why and until when; None where it is taken."""
+        if not self.desired.pauses or self.is_off or not self.limits.may_be_paused:
+            return None
+        return self.desired.pause_of(self.clock.wall(), service=self.instance.service, instance=self.instance.instance)
+
+    @property
+    def takes_new_work(self) -> bool:
+        """Whether a run that is begun now is taken: ask before taking a job from a queue that would lose it."""
+        return self.pause() is None
+
+    def wait_for_work(self, timeout_s: float | None = None) -> bool:
+        """Block this thread while new work is paused, at most so long; whether it is taken now."""
+        return wait_for_work(self, timeout_s)
+
+    async def wait_for_work_async(self, timeout_s: float | None = None) -> bool:
+        """The same in a task; a cancel of the task passes through."""
+        return await wait_for_work_async(self, timeout_s)
 
     def end_run(self, scope: Scope) -> None:
         """It is no more."""
@@ -314,9 +345,10 @@ class Recovery(Guards):
 
     def close(self, timeout_s: float = 2.0) -> None:
         """Say goodbye, send what is left, stop the threads. Guards go on working without a server."""
-        if self._is_closed:
+        if self.is_closed:
             return
-        self._is_closed = True
+        self.is_closed = True
+        self.waker.wake_all()
         self._housekeeper.close(timeout_s)
         if self in _OPEN:
             _OPEN.remove(self)

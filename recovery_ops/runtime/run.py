@@ -20,6 +20,7 @@ from recovery_ops.runtime.budgets import count_compaction, take_turn
 from recovery_ops.runtime.clock import Clock
 from recovery_ops.runtime.concurrency.run_timer import RunTimer, start_timer
 from recovery_ops.runtime.errors import DeadlineExceeded, RunCancelled, RunStopped
+from recovery_ops.runtime.pausing import begin, begin_async
 
 if TYPE_CHECKING:
     from recovery_ops.rules.intent import Abort
@@ -84,6 +85,11 @@ class Scope:
                     scope.deadline_at += now - scope.held_since
                     if scope.timer is not None:
                         scope.timer.moved()
+
+    @property
+    def is_part_of_a_run(self) -> bool:
+        """Whether a run is around this one; a deadline alone is none."""
+        return any(scope.recovery is not None for scope in self._with_outer() if scope is not self)
 
     @property
     def is_cancelled(self) -> bool:
@@ -154,7 +160,8 @@ class Run:
     `deadline_s` bounds the whole run (absent: what the policy says, 300 s; `math.inf`: nothing does); an inner run can
     only end sooner than the one around it. At the deadline a task is cancelled and DeadlineExceeded raised here; a
     thread is not interrupted, its guarded calls are refused. `cancel` calls the run off, from any thread; a person who
-    has it aborted at the console does the same.
+    has it aborted at the console does the same. Where new work is paused a run that is part of no other is not begun:
+    NewWorkPaused is raised, or it is waited for, as `Recovery(on_pause=)` says.
     """
 
     def __init__(
@@ -248,14 +255,17 @@ class Run:
         return count_compaction(self._recovery, self.scope, has_worked=has_worked)
 
     def __enter__(self) -> Self:
-        outer, clock = CURRENT.get(), self._recovery.clock
+        self.scope.outer = CURRENT.get()
+        begin(self._recovery, self.scope, self.name)
+        return self._begun()
+
+    def _begun(self) -> Self:
+        outer, clock = self.scope.outer, self._recovery.clock
         self._began = clock.now()
         limit_s = self._recovery.desired.policy.guards.run_deadline_s if self._deadline_s is None else self._deadline_s
-        self.scope.outer = outer
         self.scope.deadline_at = min(self._began + limit_s, outer.deadline_at if outer else inf)
         self._token = CURRENT.set(self.scope)
         self.scope.time(clock.now)
-        self._recovery.begin_run(self.scope)
         self._recovery.emit(RunStarted(name=self.name), self.scope)
         return self
 
@@ -285,7 +295,9 @@ class Run:
             raise late from error
 
     async def __aenter__(self) -> Self:
-        return self.__enter__()
+        self.scope.outer = CURRENT.get()
+        await begin_async(self._recovery, self.scope, self.name)
+        return self._begun()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -119,6 +119,7 @@ BRIEFS: dict[str, str] = {
     "step": "The step",
     "successes": "Successful attempts",
     "successes_since_failure": "Successes between this failure and the one before",
+    "takes_new_work": "Whether it begins new runs; absent, it does not tell",
     "threshold": "The limit that was reached",
     "to_model": "The model that is asked now",
     "to_name": "What answers instead",

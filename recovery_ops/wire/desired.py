@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from recovery_ops.rules.intent import DECISIONS, Abort, Answer, Desired, Override, Probe, Reset, Shed
+from recovery_ops.rules.intent import DECISIONS, Abort, Answer, Desired, Override, Pause, Probe, Reset, Shed
 from recovery_ops.rules.knobs import Problem
 from recovery_ops.rules.policy import Policy, PolicyInvalid, parse_policy
 from recovery_ops.rules.scope import ANY, Scope
@@ -35,11 +35,12 @@ def desired_document(
     issued_at: float,
     answers: Sequence[Answer] = (),
     aborts: Sequence[Abort] = (),
+    pauses: Sequence[Pause] = (),
     probes: Iterable[Probe] = (),
     shed: Shed | None = None,
     sheds_ahead: Sequence[Shed] = (),
 ) -> dict[str, Any]:
-    """The document an agent receives. Without answers, aborts, probes or shed load it has no such key.
+    """The document an agent receives. Without answers, aborts, pauses, probes or shed load it has no such key.
 
     `config_hash` covers what is to be obeyed, so not `issued_at`: two documents with one hash ask for the same.
     """
@@ -57,6 +58,8 @@ def desired_document(
         content["answers"] = [asdict(one) for one in answers]
     if aborts:
         content["aborts"] = [asdict(one) for one in aborts]
+    if pauses:
+        content["pauses"] = [asdict(one) for one in pauses]
     probing = [{"scope": scope_document(one.scope), "probe_at": one.revision} for one in probes]
     content |= {"probes": probing} if probing else {}
     if shed is not None:
@@ -213,6 +216,19 @@ def _abort(one: Mapping[str, Any]) -> Abort:
     )
 
 
+def _pause(one: Mapping[str, Any]) -> Pause:
+    ends = one.get("expires_at")
+    return Pause(
+        id=str(one["id"]),
+        service=str(one["service"]),
+        instance=str(one.get("instance", "")),
+        by=str(one.get("by", "")),
+        reason=str(one.get("reason", "")),
+        expires_at=None if ends is None else _number(ends),
+        revision=int(one.get("revision", 0)),
+    )
+
+
 def _reset(one: Mapping[str, Any]) -> Reset:
     return Reset(
         scope=parse_scope(one.get("scope", {})), revision=int(one["reset_at"]), ramp_s=_number(one.get("ramp_s", 0.0))
@@ -229,6 +245,7 @@ _LISTS = {
     "probes": _probe,
     "answers": _answer,
     "aborts": _abort,
+    "pauses": _pause,
     "sheds_ahead": _shed,
 }
 """What the document lists, by the names of its keys and of what is made of them."""

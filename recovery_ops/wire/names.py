@@ -210,6 +210,7 @@ ATTRIBUTES: dict[str, str] = {
     "status": "recovery.status",
     "breakers_open": "recovery.breakers_open",
     "runs_in_flight": "recovery.runs_in_flight",
+    "takes_new_work": "recovery.takes_new_work",
     "outbox_pending": "recovery.outbox.pending",
     "outbox_dropped": "recovery.outbox.dropped",
 }

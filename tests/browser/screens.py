@@ -108,6 +108,8 @@ FORMS = {
     "an entry of a timeline": "/escalations/act/entry?number=1",
     "assign a cause": "/failures/act/assign?fingerprint=f00d",
     "note on a cause": "/failures/act/note?fingerprint=f00d",
+    "pause new work": "/agents/act/pause?agent=1&agent=2",
+    "resume new work": "/agents/act/resume?agent=1&agent=2",
     "retire instances": "/agents/act/retire?agent=1&agent=2",
     "label instances": "/agents/act/label?agent=1&agent=2",
     "label an instance": "/agents/label?service=research&instance=r-0",

@@ -82,6 +82,12 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("instances-act", "post"): tuple(
         {"verb": one, "agent": "<agent>", "labels": "vip"} for one in ("label", "restore", "retire")
     ),
+    ("agents-pause", "get"): ({"agent": "<agent>"},),
+    ("agents-pause", "post"): ({"agent": "<agent>", "lasts": "3600"},),
+    ("agents-resume", "get"): ({"agent": "<agent>"},),
+    ("agents-resume", "post"): ({"agent": "<agent>"},),
+    ("api-fleet-pause", "post"): ({"targets": [{"service": "research", "instance": "r-0"}]},),
+    ("api-fleet-resume", "post"): ({"targets": [{"service": "research", "instance": "r-0"}]},),
     ("api-fleet-instances", "post"): tuple(
         {"verb": one, "instances": [{"service": "research", "instance": "r-1"}]} for one in ("restore", "retire")
     ),

@@ -198,6 +198,14 @@ class TestEachOrder:
         assert (agent.rejected_revision, agent.rejected_reason) == (6, "unknown knob")
         assert agent.first_seen_us == agent.last_seen_us == NOW_US
 
+    def test_whether_it_takes_new_work_is_what_its_newest_heartbeat_says_if_that_says_it(self, tell: Any) -> None:
+        told = Told().tell(heartbeat(3, takes_new_work=True), 30)
+        tell(told.tell(heartbeat(4, "draining", takes_new_work=False, runs_in_flight=2), 20))
+        assert (Agent.objects.get().takes_new_work, Agent.objects.get().runs_in_flight) == (False, 2)
+        clear()
+        tell(told.tell(heartbeat(4), 10))
+        assert Agent.objects.get().takes_new_work is None, "another version, that does not tell"
+
     def test_a_degradation_goes_from_start_to_end(self, tell: Any) -> None:
         told = Told().tell(started(from_name="search", to_name="cache"), 100).tell(ended(60.0, calls=4), 40)
         tell(told.tell(started("withdrawn"), 30).tell(started(to_name="default"), 20))
@@ -277,6 +285,7 @@ COUNTED: dict[str, tuple[AnyFact, dict[str, int]]] = {
         {"calls": 10**9, "successes": 1},
     ),
     "a heartbeat": (heartbeat(1), {}),
+    "a heartbeat that begins nothing": (heartbeat(1, "draining", takes_new_work=False, runs_in_flight=3), {}),
 }
 
 
@@ -311,7 +320,9 @@ some_facts = st.one_of(
     st.builds(failure, st.sampled_from([Category.TIMEOUT, Category.RATE_LIMITED])),
     st.builds(started, st.sampled_from(["fallback", "model"]), to_name=st.sampled_from(["", "cache"])),
     st.builds(ended, st.sampled_from([0.0, 5.0, 100.0]), st.sampled_from(["fallback", "model"]), calls=numbers),
-    st.builds(heartbeat, numbers, st.sampled_from(["running", "stopped"])),
+    st.builds(
+        heartbeat, numbers, st.sampled_from(["running", "stopped"]), takes_new_work=st.sampled_from([None, True, False])
+    ),
     st.builds(facts.DesiredStateApplied, revision=numbers, config_hash=st.just("x")),
     st.builds(facts.DesiredStateRejected, revision=numbers, config_hash=st.just("x"), reason=st.just("no")),
     st.builds(facts.CallsCounted, interval_s=st.just(10.0), calls=numbers, attempts=numbers, successes=numbers),

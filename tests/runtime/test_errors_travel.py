@@ -72,6 +72,7 @@ MADE: list[errors.RecoveryError] = [
     errors.DeadlineExceeded("search", was_begun=True),
     errors.DeadlineExceeded("search"),
     errors.LoadShed("search"),
+    errors.NewWorkPaused("refund", note="ana: the ledger moves"),
     exhausted(None),
     stopped(),
     errors.RunCancelled("search"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from recovery_ops import wire
-from recovery_ops.rules.intent import Abort, Override, Reset, winning_override
+from recovery_ops.rules.intent import Abort, Override, Pause, Reset, winning_override
 from recovery_ops.rules.policy import BUILT_IN, document_of
 from recovery_ops.rules.scope import Place, Scope
 from recovery_ops.rules.words import State
@@ -159,3 +159,24 @@ def test_a_run_that_is_to_end_is_told_by_name_and_an_older_document_tells_none()
     assert wire.parse_desired(document()).aborts == ()
     with pytest.raises(wire.DesiredInvalid, match=r"aborts\[0\]"):
         wire.parse_desired(made | {"aborts": [{"reason": "whose?"}]})
+
+
+def test_new_work_that_is_paused_is_told_with_its_end_and_an_older_document_tells_none() -> None:
+    some = Pause(id="pz-1", service="research", instance="r-0", by="ana", reason="the host goes", expires_at=90.5)
+    every = Pause(id="pz-2", service="research", revision=3)
+    made = wire.desired_document(
+        environment="dev",
+        revision=3,
+        policy=document_of(BUILT_IN),
+        policy_version="12",
+        overrides=[],
+        resets=[],
+        issued_at=50.0,
+        pauses=[some, every],
+    )
+    assert wire.parse_desired(made).pauses == (some, every)
+    assert "pauses" not in document()
+    assert wire.parse_desired(document()).pauses == ()
+    for wrong in ({"id": "pz-1"}, {"id": "pz-1", "service": "research", "expires_at": "soon"}):
+        with pytest.raises(wire.DesiredInvalid, match=r"pauses\[0\]"):
+            wire.parse_desired(made | {"pauses": [wrong]})

@@ -45,6 +45,7 @@ from recovery_ops.control.models.notifying import (
     SeenFailure,
 )
 from recovery_ops.control.models.opamp import OpampAgent
+from recovery_ops.control.models.pauses import WorkPause
 from recovery_ops.control.models.people import CacheEntry, RoleGrant
 from recovery_ops.control.models.policies import (
     TITLE_CHARS,
@@ -129,6 +130,7 @@ __all__ = [
     "Unchangeable",
     "UnknownCause",
     "UsedKey",
+    "WorkPause",
     "WrittenOnce",
     "WrittenOnceQuerySet",
     "new_override_id",

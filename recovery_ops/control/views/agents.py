@@ -28,6 +28,7 @@ from recovery_ops.control.applying import note_of
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.fleet_filter import STATES, UNREACHABLE, FleetFilter, status_of
+from recovery_ops.control.paused import Heeded, Pauses
 from recovery_ops.control.standings import runs_waiting_href
 from recovery_ops.control.views import sentences
 from recovery_ops.control.views.columns import Column, Columns
@@ -79,6 +80,8 @@ class Row:
     obeys: str
     work: Workload
     labels: Sequence[str] = ()
+    told: Heeded | None = None
+    """What it has said of somebody's wish about its new work, while it does not do so."""
 
     @property
     def status(self) -> str:
@@ -128,7 +131,8 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
     asked = FleetFilter.of(request.GET)
     gone = queries.retired(environment, now=now) if asked.is_of_retired else []
     work = workloads(environment, [*fleet, *gone], now=now)
-    row_of = partial(_row, standing=standing, labels=labels_by_instance(environment), work=work)
+    pauses = Pauses(environment, now)
+    row_of = partial(_row, standing=standing, labels=labels_by_instance(environment), work=work, pauses=pauses)
     everyone = sorted(map(row_of, fleet), key=_place)
     rows = [*map(row_of, gone)] if asked.is_of_retired else everyone
     kept = [row for row in rows if asked.keeps(row.agent, now, row.labels)]
@@ -158,6 +162,7 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
         "narrowing": narrowing,
         "facets": list(facets_of(counts, total=len(kept), chosen=chosen, words={}, query=_rest(request))),
         "facet_word": chosen,
+        "activities": pauses.activities(fleet),
         "tiles": _tiles(everyone, standing, environment, now) if everyone else [],
         **_shown_as(request, view, rows, matching),
         "sentence": sentences.agents(
@@ -172,7 +177,7 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
 
 def _may_choose(request: HttpRequest, environment: str) -> bool:
     grants = visit_of(request).grants
-    return grants.may("annotate", environment) or grants.may("retire", environment)
+    return any(grants.may(permission, environment) for permission in ("annotate", "retire", "pause"))
 
 
 def _shown_as(request: HttpRequest, view: str, rows: Sequence[Row], matching: Sequence[Row]) -> Mapping[str, object]:
@@ -266,15 +271,23 @@ def _cells(row: Row, counted_since: datetime) -> tuple[Cell, ...]:
     )
 
 
-def _row(agent: AgentRow, standing: Standing, labels: Mapping[tuple[str, str], Sequence[str]], work: Workloads) -> Row:
+def _row(
+    agent: AgentRow,
+    standing: Standing,
+    labels: Mapping[tuple[str, str], Sequence[str]],
+    work: Workloads,
+    pauses: Pauses,
+) -> Row:
     apply = standing.status_of(agent, standing.revision)
     obeys = "applied" if apply is ApplyStatus.APPLIED else f"{apply}: {note_of(apply, agent, standing.revision)}"
     if agent.retired_at is not None:
         obeys = "retired: nothing waits for it"
     if apply is ApplyStatus.APPLIED and agent.clamped:
         obeys = f"applied, held back by its own ceilings: {listing(list(agent.clamped), most=2)}"
+    told = pauses.told(agent)
     return Row(
         agent=agent,
+        told=told if told is not None and not told.is_done else None,
         apply=apply,
         obeys=obeys,
         work=work.by_agent[agent.id],

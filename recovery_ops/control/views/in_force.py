@@ -13,7 +13,7 @@ from events import queries
 from events.narrowing import one_of
 from events.pages import render_page
 from events.queries.instance import EVENTS_READ, breakers_in, failures_of, last_events_of, revisions_of
-from events.rows import RevisionMove
+from events.rows import AgentRow, RevisionMove
 from events.window import PRESETS, window_in
 from recovery_ops.control.actions.labelling import labels_of
 from recovery_ops.control.applying import note_of
@@ -21,6 +21,7 @@ from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.fleet_filter import status_of
 from recovery_ops.control.in_force import InForce, Line, Part, in_force_of
 from recovery_ops.control.opamp.agents import is_client
+from recovery_ops.control.paused import Pauses
 from recovery_ops.control.views.agent_states import states_figure
 from recovery_ops.control.views.instance_runs import at_work
 
@@ -41,11 +42,13 @@ def agent_settings(request: HttpRequest, *, environment: str) -> HttpResponse:
     window = window_in(request, environment, now=now)
     if one_of(request.GET, "tab", ("runs",)):
         shown = {"now": now, "agent": agent, "window": window, "presets": PRESETS, "status": status_of(agent)}
+        shown |= _paused(Pauses(environment, now), agent)
         context = {**shown, **at_work(environment, agent, window, now), "tab": "runs"}
         return render_page(request, "control/agent_settings", context)
     stated = queries.settings_in_force(agent.id)
     is_opamp = not stated and is_client(environment, service, instance)
-    found = in_force_of(agent, stated, Standing(environment, now=now).snapshot, now=now, is_opamp=is_opamp)
+    snapshot = Standing(environment, now=now).snapshot
+    found = in_force_of(agent, stated, snapshot, now=now, is_opamp=is_opamp)
     chosen = _chosen(found, request.GET.get("of", ""))
     differing = [(part, line) for part in found.parts for line in part.different]
     revisions = revisions_of(environment, agent.id, now=now)
@@ -70,9 +73,14 @@ def agent_settings(request: HttpRequest, *, environment: str) -> HttpResponse:
         "window": window,
         "presets": PRESETS,
         "status": status_of(agent),
+        **_paused(Pauses.in_snapshot(snapshot.pauses, now), agent),
         "labels": labels_of(environment, agent.service, agent.instance),
     }
     return render_page(request, "control/agent_settings", context)
+
+
+def _paused(pauses: Pauses, agent: AgentRow) -> dict[str, object]:
+    return {"pause": pauses.of(agent), "told": pauses.told(agent)}
 
 
 def _went_back(revisions: Sequence[RevisionMove]) -> tuple[RevisionMove, int] | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected, Fact
-from recovery_ops.rules.intent import Desired, Override, Shed
+from recovery_ops.rules.intent import Desired, Override, Pause, Shed
 from recovery_ops.rules.policy import Policy
 from recovery_ops.runtime.desired.server_clock import ServerClock
 from recovery_ops.runtime.notices import Notices
@@ -33,7 +33,7 @@ class Acceptance:
     Except once: a server with a new database counts from the beginning again. It is believed when it gives the same
     lower revision on two connections in a row (a replica that lags, or a proxy with an old copy, does not).
 
-    Overrides and shed load state their times by the server's clock. When that is more than 2 s away from this
+    Overrides, pauses and shed load state their times by the server's clock. When that is more than 2 s away from this
     machine's, they are converted before they are applied, and again when the difference has changed by as much, so that
     they begin and end when they were meant to.
 
@@ -117,7 +117,7 @@ class Acceptance:
         """Convert the overrides anew if the difference of the clocks has changed."""
         with self._lock:
             desired = self._desired
-            if desired is None or not (desired.overrides or desired.shed or desired.sheds_ahead):
+            if desired is None or not (desired.overrides or desired.shed or desired.sheds_ahead or desired.pauses):
                 return
             if abs(self._server_clock.offset_s - self._offset_used_s) > SKEW_S:
                 self._apply(desired)
@@ -220,7 +220,7 @@ def _named(document: object, hint: str) -> tuple[int, str]:
 
 
 def _in_local_time(desired: Desired, offset_s: float) -> Desired:
-    """The same state with the times of its overrides and of shed load by this machine's clock."""
+    """The same state with the times of its overrides, its pauses and of shed load by this machine's clock."""
     if abs(offset_s) <= SKEW_S:
         return desired
     return replace(
@@ -228,7 +228,12 @@ def _in_local_time(desired: Desired, offset_s: float) -> Desired:
         overrides=tuple(_moved(one, offset_s) for one in desired.overrides),
         shed=None if desired.shed is None else _moved(desired.shed, offset_s),
         sheds_ahead=tuple(_moved(one, offset_s) for one in desired.sheds_ahead),
+        pauses=tuple(_moved_end(one, offset_s) for one in desired.pauses),
     )
+
+
+def _moved_end(one: Pause, offset_s: float) -> Pause:
+    return one if one.expires_at is None else replace(one, expires_at=one.expires_at - offset_s)
 
 
 def _moved(one: _Timed, offset_s: float) -> _Timed:

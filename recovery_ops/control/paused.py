@@ -1,0 +1,290 @@
+"""What is observed of new work that people paused: who begins none, what is still in hand, and who is missing, by name.
+
+A wish is never shown as reached: what counts is what an instance said of itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from django.db.models import Q
+
+from events.rows import AgentRow
+from events.wording import count_text
+from recovery_ops.control.applying import Named, Part, parts_of
+from recovery_ops.control.models import WorkPause
+from recovery_ops.rules.intent import Pause
+
+FOLLOWED_FOR = timedelta(minutes=15)
+"""For how long the fleet tells who has not begun again after new work was resumed."""
+_MOST_NAMED = 6
+
+
+class Heed(StrEnum):
+    """What an instance has said of somebody's wish that it begins no new runs."""
+
+    DRAINED = "drained"
+    DRAINING = "draining"
+    WAITED_FOR = "not heard yet"
+    AT_WORK = "takes work all the same"
+    UNTOLD = "does not tell"
+    SILENT = "silent"
+    BACK = "takes new work"
+
+
+_FILLS: Mapping[Heed, str] = {
+    Heed.BACK: "",
+    Heed.DRAINED: "",
+    Heed.DRAINING: "url(#p-half_open)",
+    Heed.WAITED_FOR: "url(#p-pending)",
+    Heed.AT_WORK: "url(#p-open)",
+    Heed.UNTOLD: "url(#p-disabled)",
+    Heed.SILENT: "url(#p-unknown)",
+}
+_MARKS: Mapping[Heed, str] = {
+    Heed.BACK: "closed",
+    Heed.DRAINED: "closed",
+    Heed.DRAINING: "half_open",
+    Heed.WAITED_FOR: "half_open",
+    Heed.AT_WORK: "open",
+    Heed.UNTOLD: "unknown",
+    Heed.SILENT: "unknown",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heeded:
+    """One instance and a wish about its new work."""
+
+    agent: AgentRow
+    heed: Heed
+    words: str
+    is_of_resume: bool = False
+
+    @property
+    def mark(self) -> str:
+        """The mark that stands beside the words."""
+        return _MARKS[self.heed]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it does what was wanted, as far as it lies with it: a run in hand is for its end."""
+        return self.heed in (Heed.DRAINED, Heed.DRAINING, Heed.BACK)
+
+
+def heed_of_pause(agent: AgentRow, pause: WorkPause) -> Heeded:
+    """What an instance has said of a pause."""
+    if (away := _away(agent)) is not None:
+        return away
+    if agent.takes_new_work is False and agent.runs_in_flight:
+        return _heeded(agent, Heed.DRAINING, f"{count_text(agent.runs_in_flight, 'run')} in hand")
+    if agent.takes_new_work is False:
+        return _heeded(agent, Heed.DRAINED, "it begins no new runs, and none is left")
+    if agent.revision >= pause.revision and f"{pause.pk}.pause" in agent.clamped:
+        return _heeded(agent, Heed.AT_WORK, "a ceiling of its own lets nobody pause it")
+    return _not_yet(agent, pause.revision)
+
+
+def heed_of_resume(agent: AgentRow, revision: int) -> Heeded:
+    """What an instance has said of the end of a pause, which this revision brought."""
+    if (away := _away(agent)) is not None:
+        return away
+    if agent.takes_new_work:
+        return _heeded(agent, Heed.BACK, "it begins new runs")
+    return _not_yet(agent, revision)
+
+
+def _away(agent: AgentRow) -> Heeded | None:
+    if not agent.is_reachable:
+        return _heeded(agent, Heed.SILENT, "it hears of it when it is back")
+    if not agent.is_follower:
+        return _heeded(agent, Heed.UNTOLD, "it follows no console")
+    if agent.takes_new_work is None:
+        return _heeded(agent, Heed.UNTOLD, "its version does not tell whether it takes new work")
+    return None
+
+
+def _not_yet(agent: AgentRow, revision: int) -> Heeded:
+    if agent.rejected_revision is not None and agent.rejected_revision >= revision:
+        return _heeded(agent, Heed.AT_WORK, f"it refused revision {agent.rejected_revision}: {agent.rejected_reason}")
+    if agent.revision >= revision:
+        return _heeded(agent, Heed.WAITED_FOR, "it has heard it, and has not said yet that it does so")
+    on = f"it obeys revision {agent.revision}" if agent.revision else "it has applied nothing yet"
+    return _heeded(agent, Heed.WAITED_FOR, on)
+
+
+def _heeded(agent: AgentRow, heed: Heed, words: str) -> Heeded:
+    return Heeded(agent=agent, heed=heed, words=words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """What was asked for at once, and how far it has come; also the bar that is drawn of it."""
+
+    pauses: Sequence[WorkPause]
+    heeded: Sequence[Heeded]
+    gone: Sequence[str] = ()
+    """Instances that are named and of which nothing was heard within a day, or that have stopped."""
+    parts: Sequence[Part] = field(default_factory=list)
+
+    @property
+    def first(self) -> WorkPause:
+        """One of them: who, why and until when is the same of all."""
+        return self.pauses[0]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was taken back, or its time is over."""
+        return self.first.ended_at is not None
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Whom it is for."""
+        return [one.name for one in self.pauses]
+
+    @property
+    def total(self) -> int:
+        """How many instances it is for, of those that are heard of."""
+        return len(self.heeded)
+
+    @property
+    def done(self) -> int:
+        """How many of them do as they are asked."""
+        return sum(one.is_done for one in self.heeded)
+
+    @property
+    def head(self) -> str:
+        """`2/3 take no new work`."""
+        if not self.total:
+            return "None of them reports"
+        return f"{self.done}/{self.total} {'take new work again' if self.is_over else 'take no new work'}"
+
+    @property
+    def rest(self) -> str:
+        """`, 1 draining with 3 runs in hand, 1 not heard yet`."""
+        said = ""
+        for heed, found in self.by_heed.items():
+            if heed is Heed.DRAINING:
+                said += f", {len(found)} draining with {count_text(self.in_hand, 'run')} in hand"
+            elif heed not in (Heed.DRAINED, Heed.BACK):
+                said += f", {len(found)} {heed}"
+        return said if self.total else ": it holds as soon as one does."
+
+    @property
+    def plain(self) -> str:
+        """The same as one sentence."""
+        return self.head + self.rest
+
+    @property
+    def legend(self) -> Sequence[Part]:
+        """The words of the bar."""
+        return self.parts
+
+    @property
+    def in_hand(self) -> int:
+        """Runs under way of those that begin no new ones."""
+        return sum(one.agent.runs_in_flight for one in self.heeded if one.heed is Heed.DRAINING)
+
+    @property
+    def by_heed(self) -> dict[Heed, list[Heeded]]:
+        """The instances by what they said, in the order of the bar."""
+        found = {heed: [one for one in self.heeded if one.heed is heed] for heed in _FILLS}
+        return {heed: rows for heed, rows in found.items() if rows}
+
+    def missing(self) -> list[tuple[str, list[Named], int]]:
+        """Those that have not come to their end, by name and why, and how many more there are."""
+        lists = []
+        for heed, rows in self.by_heed.items():
+            if heed in (Heed.DRAINED, Heed.BACK):
+                continue
+            named = [Named(instance=one.agent.instance, note=one.words) for one in rows[:_MOST_NAMED]]
+            lists.append((heed.capitalize(), named, max(0, len(rows) - _MOST_NAMED)))
+        if self.gone:
+            gone = [Named(instance=name, note="it hears of it when it is back") for name in self.gone[:_MOST_NAMED]]
+            lists.append(("Not there", gone, max(0, len(self.gone) - _MOST_NAMED)))
+        return lists
+
+
+class Pauses:
+    """The pauses that hold in an environment now, and those that ended a short time ago. One query."""
+
+    def __init__(self, environment: str, now: datetime) -> None:
+        found = WorkPause.objects.filter(environment=environment).filter(
+            Q(ended_at=None) | Q(ended_at__gt=now - FOLLOWED_FOR)
+        )
+        rows = list(found.order_by("-revision", "service", "instance"))
+        self._now = now
+        self.held = [one for one in rows if _is_held(one, now)]
+        self._ended = [one for one in rows if not _is_held(one, now) and one.end_reason != "replaced"]
+
+    @classmethod
+    def in_snapshot(cls, pauses: Iterable[Pause], now: datetime) -> Pauses:
+        """Those that hold, of a state that was read already; when each was asked for is not told in it. No query."""
+        made = cls.__new__(cls)
+        made._now, made._ended = now, []
+        rows = [
+            WorkPause(
+                id=one.id,
+                service=one.service,
+                instance=one.instance,
+                by=one.by,
+                reason=one.reason,
+                revision=one.revision,
+                expires_at=None if one.expires_at is None else datetime.fromtimestamp(one.expires_at, UTC),
+            )
+            for one in pauses
+        ]
+        made.held = [one for one in rows if _is_held(one, now)]
+        return made
+
+    def of(self, agent: AgentRow) -> WorkPause | None:
+        """The pause of an instance that holds longest; None where nobody has paused it."""
+        mine = [one for one in self.held if one.is_for(agent.service, agent.instance)]
+        return max(mine, key=lambda one: (one.expires_at is None, one.expires_at or one.at, one.revision), default=None)
+
+    def told(self, agent: AgentRow) -> Heeded | None:
+        """What an instance has said of the wish that rests on it, or of the end of one that it does not follow yet."""
+        held = self.of(agent)
+        if held is not None:
+            return heed_of_pause(agent, held)
+        ended = next((one for one in self._ended if one.is_for(agent.service, agent.instance)), None)
+        if ended is None or agent.takes_new_work is not False:
+            return None
+        return replace(heed_of_resume(agent, ended.end_revision or ended.revision), is_of_resume=True)
+
+    def activities(self, agents: Iterable[AgentRow]) -> list[Activity]:
+        """What was asked for at once, the newest first; of what has ended that which somebody does not follow yet."""
+        agents = list(agents)
+        held = [self._activity(rows, agents) for rows in _together(self.held, lambda one: one.revision)]
+        ended = [self._activity(rows, agents) for rows in _together(self._ended, lambda one: one.end_revision or 0)]
+        return [*held, *(one for one in ended if one.total > one.done)]
+
+    def _activity(self, pauses: Sequence[WorkPause], agents: Sequence[AgentRow]) -> Activity:
+        heeded, named = [], {(one.service, one.instance) for one in pauses if one.instance}
+        for agent in agents:
+            pause = next((one for one in pauses if one.is_for(agent.service, agent.instance)), None)
+            if pause is None:
+                continue
+            named.discard((agent.service, agent.instance))
+            if _is_held(pause, self._now):
+                heeded.append(heed_of_pause(agent, pause))
+            elif self.of(agent) is None:  # another pause rests on it: that it takes no work is as it is wanted
+                heeded.append(heed_of_resume(agent, pause.end_revision or pause.revision))
+        found = Activity(pauses=pauses, heeded=heeded)
+        parts = list(parts_of((str(heed), len(rows), _FILLS[heed]) for heed, rows in found.by_heed.items()))
+        gone = [f"{service}/{instance}" for service, instance in sorted(named)]
+        return Activity(pauses=pauses, heeded=heeded, gone=gone, parts=parts)
+
+
+def _is_held(one: WorkPause, now: datetime) -> bool:
+    return one.ended_at is None and (one.expires_at is None or one.expires_at > now)
+
+
+def _together(pauses: Iterable[WorkPause], revision_of: Callable[[WorkPause], int]) -> list[list[WorkPause]]:
+    found: dict[int, list[WorkPause]] = {}
+    for one in pauses:
+        found.setdefault(revision_of(one), []).append(one)
+    return [found[revision] for revision in sorted(found, reverse=True)]

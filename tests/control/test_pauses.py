@@ -1,0 +1,346 @@
+"""New work that people pause: asked for by page, program and command line, told to agents, and shown as seen."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from events.models import Agent
+from events.queries import fleet
+from recovery_ops import cli
+from recovery_ops.control import desired
+from recovery_ops.control.actions import Refused
+from recovery_ops.control.actions.pausing import Target, end_expired_pauses, pause_work, resume_work
+from recovery_ops.control.models import AuditEntry, WorkPause
+from recovery_ops.control.paused import Pauses
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.intent import Pause
+from recovery_ops.wire import parse_desired
+from tests.control.cast import asked, person
+from tests.control.test_api import Program
+from tests.control.test_cli import Operator, operator
+from tests.control.visiting import signed_in, text_of
+from tests.events.seeding import NOW, Story, heartbeat
+
+__all__ = ["operator"]  # the fixture
+
+pytestmark = [pytest.mark.django_db]
+WHY = "the ledger moves to another host"
+R0: Target = ("research", "r-0")
+R1: Target = ("research", "r-1")
+
+
+def beat(*instances: str, service: str = "research", at: float = 5, **said: Any) -> None:
+    """Instances that live, and say so."""
+    story = Story()
+    for instance in instances:
+        story.tell(heartbeat(**said), at=at, service=service, instance=instance)
+    story.store()
+
+
+def paused(*targets: Target, **more: Any) -> Any:
+    return pause_work(**asked(targets=targets or (R0,), reason=WHY) | more)
+
+
+def resumed(*targets: Target, **more: Any) -> Any:
+    return resume_work(**asked(targets=targets or (R0,), reason="the ledger has moved") | more)
+
+
+def obeyed(service: str = "research", instance: str = "r-0", **later: float) -> Pause | None:
+    """What an instance is told, as it reads it."""
+    now = NOW + timedelta(**later)
+    read = parse_desired(desired.document("dev", service=service, instance=instance, now=now))
+    return read.pause_of(now.timestamp(), service=service, instance=instance)
+
+
+def told(instance: str = "r-0", **later: float) -> str:
+    """What the console says that an instance has said."""
+    now = NOW + timedelta(**later)
+    [agent] = [one for one in fleet("dev", now=now, include_stopped=True) if one.instance == instance]
+    found = Pauses("dev", now).told(agent)
+    return "" if found is None else f"{found.heed}: {found.words}"
+
+
+# -- the act -----------------------------------------------------------------------------------------------------------
+def test_it_is_state_that_they_alone_are_told_with_who_why_and_until_when() -> None:
+    beat("r-0", "r-1")
+    done = paused(expires_in_s=900.0)
+    wish = obeyed()
+    assert wish is not None
+    assert (wish.by, wish.reason, wish.revision) == ("ana", WHY, done.revision)
+    assert wish.expires_at == (NOW + timedelta(seconds=900)).timestamp()
+    assert obeyed(instance="r-1") is None
+    assert obeyed(seconds=900) is None, "it ends without the console"
+    [entry] = AuditEntry.objects.filter(verb="work.pause")
+    assert (entry.object, entry.reason, entry.revision) == ("new work of research/r-0", WHY, done.revision)
+
+
+def test_a_service_is_paused_with_those_that_begin_later() -> None:
+    beat("r-0")
+    beat("b-0", service="billing")
+    paused(("research", ""), expires_in_s=None)
+    wish = obeyed(instance="r-77", days=20)
+    assert wish is not None
+    assert wish.expires_at is None
+    assert obeyed("billing", "b-0") is None
+
+
+def test_several_are_one_revision_and_asked_for_twice_nothing_is_written() -> None:
+    beat("r-0", "r-1")
+    assert paused(R0, R1, dry_run=True).is_dry_run
+    assert not WorkPause.objects.exists()
+    first = paused(R0, R1)
+    again = paused(R1, R0, by=person(name="ben"))
+    assert (again.was_already, again.revision) == (True, first.revision)
+    assert {one.revision for one in WorkPause.objects.all()} == {1}
+    [entry] = AuditEntry.objects.all()
+    assert entry.object == "new work of research/r-0 and research/r-1"
+
+
+def test_asked_for_with_another_end_the_newest_wish_holds() -> None:
+    beat("r-0")
+    paused()
+    paused(expires_in_s=7200.0)
+    assert [one.end_reason for one in WorkPause.objects.order_by("revision")] == ["replaced", ""]
+    wish = obeyed(seconds=5000)
+    assert wish is not None
+    assert wish.revision == 2
+    [before] = AuditEntry.objects.get(revision=2).before["pauses"]
+    assert before["name"] == "research/r-0"
+
+
+def test_a_key_stands_for_whom_and_how_long_it_was_used_for() -> None:
+    beat("r-0", "r-1")
+    first = paused(key="k-1")
+    again = paused(key="k-1")
+    assert (again.was_already, again.revision) == (True, first.revision)
+    for other in ({"targets": [R1]}, {"expires_in_s": 900.0}):
+        with pytest.raises(Refused, match="used for another change"):
+            paused(key="k-1", **other)
+
+
+def test_what_is_not_known_or_not_allowed_is_refused() -> None:
+    beat("r-0")
+    statuses = []
+    wrong: list[dict[str, Any]] = [
+        {"targets": [("research", "moon")]},
+        {"targets": [("moon", "")]},
+        {"by": person(Role.RESPONDER)},
+        {"expires_in_s": 5.0},
+        {"expires_in_s": 90_000.0},
+        {"targets": [("", "r-0")]},
+        {"targets": []},
+    ]
+    for more in wrong:
+        with pytest.raises(Refused) as refusal:
+            paused(**more)
+        statuses.append(refusal.value.status)
+    assert statuses == [404, 404, 403, 400, 400, 400, 400]
+    with pytest.raises(Refused, match="nothing to resume") as held:
+        resumed()
+    assert held.value.status == 409
+    assert not WorkPause.objects.exists()
+
+
+def test_resumed_nobody_is_told_any_more_and_it_can_be_paused_anew() -> None:
+    beat("r-0", "r-1")
+    paused(R0, R1)
+    assert resumed(R0).revision == 2
+    assert obeyed() is None
+    assert obeyed(instance="r-1") is not None
+    assert not paused().was_already
+
+
+def test_who_is_paused_with_a_service_is_resumed_with_it() -> None:
+    beat("r-0")
+    paused(("research", ""))
+    with pytest.raises(Refused, match="ana has paused all of research: “the ledger moves to another host”"):
+        resumed(R0)
+    resumed(("research", ""))
+    assert obeyed() is None
+
+
+def test_its_end_is_noted_once_and_holds_nothing_up() -> None:
+    beat("r-0", "r-1")
+    paused(expires_in_s=900.0)
+    paused(R1, expires_in_s=None)
+    late = NOW + timedelta(seconds=901)
+    assert [one.name for one in end_expired_pauses("dev", now=late)] == ["research/r-0"]
+    assert end_expired_pauses("dev", now=late) == []
+    [entry] = AuditEntry.objects.filter(verb="work.expire")
+    assert (entry.object, entry.revision) == ("new work of research/r-0", 3)
+    assert paused(now=late).revision == 4
+
+
+def test_an_end_that_nobody_has_noted_is_no_pause_any_more() -> None:
+    beat("r-0")
+    paused(expires_in_s=900.0)
+    late = NOW + timedelta(seconds=901)
+    with pytest.raises(Refused):
+        resumed(now=late)
+    assert not paused(now=late, expires_in_s=900.0).was_already
+    assert [one.end_reason for one in WorkPause.objects.order_by("revision")] == ["expired", ""]
+
+
+# -- what is seen of it ------------------------------------------------------------------------------------------------
+def test_what_is_shown_is_what_the_instance_said() -> None:
+    beat("r-0", takes_new_work=True, runs_in_flight=3)
+    assert told() == ""
+    revision = paused().revision
+    assert told() == "not heard yet: it has applied nothing yet"
+    Agent.objects.update(revision=revision)
+    assert told() == "not heard yet: it has heard it, and has not said yet that it does so"
+    beat("r-0", at=4, status="draining", revision=revision, takes_new_work=False, runs_in_flight=3)
+    assert told() == "draining: 3 runs in hand"
+    beat("r-0", at=3, status="drained", revision=revision, takes_new_work=False)
+    assert told() == "drained: it begins no new runs, and none is left"
+    assert told(minutes=5) == "silent: it hears of it when it is back"
+    resumed()
+    assert told() == "not heard yet: it obeys revision 1"
+    beat("r-0", at=2, revision=2, takes_new_work=True)
+    assert told() == ""
+
+
+def test_what_an_instance_cannot_or_will_not_do_is_said() -> None:
+    beat("old", revision=1)
+    beat("own", revision=1, takes_new_work=True)
+    beat("refuses", takes_new_work=True)
+    paused(*(("research", one) for one in ("old", "own", "refuses")))
+    [wish] = WorkPause.objects.filter(instance="own")
+    Agent.objects.filter(instance="own").update(clamped=f'["{wish.pk}.pause"]')
+    Agent.objects.filter(instance="refuses").update(rejected_us=1, rejected_revision=1, rejected_reason="no disk")
+    assert told("old") == "does not tell: its version does not tell whether it takes new work"
+    assert told("own") == "takes work all the same: a ceiling of its own lets nobody pause it"
+    assert told("refuses") == "takes work all the same: it refused revision 1: no disk"
+
+
+def test_what_was_asked_for_at_once_is_followed_with_who_is_missing_by_name() -> None:
+    beat("r-0", takes_new_work=False, status="drained")
+    beat("r-1", takes_new_work=False, status="draining", runs_in_flight=2)
+    beat("r-2", takes_new_work=True)
+    beat("r-3", at=300, takes_new_work=True)
+    beat("r-4", status="stopped")
+    paused(*(("research", f"r-{number}") for number in range(5)))
+    [found] = Pauses("dev", NOW).activities(fleet("dev", now=NOW))
+    assert (found.done, found.total, found.in_hand) == (2, 4, 2)
+    assert found.plain == "2/4 take no new work, 1 draining with 2 runs in hand, 1 not heard yet, 1 silent"
+    assert [(word, [one.instance for one in named]) for word, named, _ in found.missing()] == [
+        ("Draining", ["r-1"]),
+        ("Not heard yet", ["r-2"]),
+        ("Silent", ["r-3"]),
+        ("Not there", ["research/r-4"]),
+    ]
+    resumed(*(("research", f"r-{number}") for number in range(5)))
+    [after] = Pauses("dev", NOW).activities(fleet("dev", now=NOW))
+    assert after.plain == "1/4 take new work again, 2 not heard yet, 1 silent"
+    assert Pauses("dev", NOW + timedelta(minutes=16)).activities(fleet("dev", now=NOW)) == []
+
+
+# -- the pages ---------------------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("now")
+def test_an_operator_pauses_some_of_the_list_follows_them_and_resumes_them() -> None:
+    beat("r-0", takes_new_work=False, status="draining", runs_in_flight=3)
+    beat("r-1", takes_new_work=True)
+    client = signed_in(Role.OPERATOR)
+    numbers = list(Agent.objects.order_by("instance").values_list("pk", flat=True))
+    form = text_of(client.get(f"/agents/act/pause?agent={numbers[0]}&agent={numbers[1]}"))
+    assert "Pause new work of 2 instances in dev" in form
+    assert "All of research, also instances that begin later" in form
+    assert client.post("/agents/act/pause", {"agent": numbers, "reason": "short", "lasts": "3600"}).status_code == 422
+    page = client.post("/agents/act/pause", {"agent": numbers, "reason": WHY, "lasts": "3600"}, follow=True)
+    assert "2 instances: no new runs until" in text_of(page)
+    shown = text_of(client.get("/agents"))
+    assert "1/2 take no new work" in shown
+    assert "1 draining with 3 runs in hand, 1 not heard yet" in shown
+    assert "asked to pause: not heard yet" in shown
+    assert f"ana: “{WHY}”" in shown or f"“{WHY}”" in shown
+    assert "r-0" in text_of(client.get("/agents?state=draining"))
+    assert "paused new work of research/r-0 and research/r-1" in text_of(client.get("/audit"))
+    assert "research/r-1" in text_of(client.get("/agents/act/resume?revision=1"))
+    page = client.post("/agents/act/resume", {"revision": "1", "reason": "the ledger has moved"}, follow=True)
+    assert "2 instances may begin new runs: revision 2." in text_of(page)
+    assert "New work resumed" in text_of(client.get("/agents"))
+
+
+@pytest.mark.usefixtures("now")
+def test_the_page_of_an_instance_tells_the_wish_apart_from_what_it_said() -> None:
+    beat("r-0", takes_new_work=True, runs_in_flight=1)
+    client, [number] = signed_in(Role.OPERATOR), list(Agent.objects.values_list("pk", flat=True))
+    path = "/agents/settings?service=research&instance=r-0"
+    assert "it takes new runs" in text_of(client.get(path))
+    client.post("/agents/act/pause", {"agent": number, "reason": WHY, "lasts": "resumed", "back": path})
+    page = text_of(client.get(path))
+    assert "New work paused" in page
+    assert "until it is resumed" in page
+    assert "Not heard yet: it has applied nothing yet" in page
+    assert "it takes new runs" in page, "what it said stands"
+    assert "Resume" in page
+    client.post("/agents/act/resume", {"agent": number, "reason": "the ledger has moved"})
+    client.post("/agents/act/pause", {"agent": number, "reason": WHY, "lasts": "900", "is_whole": "1"})
+    for tab in ("", "&tab=runs"):
+        assert "Resume all of research" in text_of(client.get(path + tab))
+    form = text_of(client.get(f"/agents/act/resume?agent={number}"))
+    assert "that is resumed as a whole" in form
+    assert client.post("/agents/act/resume", {"agent": number, "reason": "it moved, it moved"}).status_code == 409
+    assert client.post("/agents/act/resume", {"whole": "research", "reason": "it moved, it moved"}).status_code == 303
+
+
+@pytest.mark.usefixtures("now")
+def test_who_may_not_is_not_offered_it() -> None:
+    beat("r-0")
+    client = signed_in(Role.RESPONDER)
+    [number] = Agent.objects.values_list("pk", flat=True)
+    for path in ("/agents", "/agents/settings?service=research&instance=r-0"):
+        assert "Pause new work…" not in text_of(client.get(path))
+    for verb in ("pause", "resume"):
+        assert client.get(f"/agents/act/{verb}?agent={number}").status_code == 403
+        assert client.post(f"/agents/act/{verb}", {"agent": number, "reason": WHY}).status_code == 403
+
+
+def test_many_are_typed() -> None:
+    beat(*(f"r-{number}" for number in range(51)))
+    numbers = list(Agent.objects.values_list("pk", flat=True))
+    client, said = signed_in(Role.OPERATOR), {"agent": numbers, "reason": WHY, "lasts": "3600"}
+    assert "Type 51: so many are meant." in text_of(client.post("/agents/act/pause", said))
+    assert not WorkPause.objects.exists()
+    client.post("/agents/act/pause", said | {"confirm": "51"})
+    assert WorkPause.objects.count() == 51
+
+
+# -- programs and the command line -------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("now")
+def test_a_program_pauses_follows_and_resumes() -> None:
+    beat("r-0", takes_new_work=False, status="drained")
+    program, targets = Program(), [{"service": "research", "instance": "r-0"}]
+    status, done = program.post("fleet/pause", {"targets": targets, "reason": WHY, "expires_in_s": 900})
+    assert (status, done["revision"], done["pauses"][0]["by"]) == (200, 1, "deployer")
+    _, found = program.get("fleet/pauses")
+    [activity] = found["activities"]
+    assert (activity["obeying"], activity["total"], activity["instances"][0]["told"]) == (1, 1, "drained")
+    assert program.get("fleet")[1]["agents"][0]["takes_new_work"] is False
+    assert program.post("fleet/resume", {"targets": targets, "reason": WHY})[1]["pauses"][0]["ended_by"] == "deployer"
+    _, done = program.post("fleet/pause", {"targets": [{"service": "research"}], "reason": WHY, "until_resumed": True})
+    assert (done["pauses"][0]["instance"], done["pauses"][0]["expires_at"]) == ("", None)
+    for wrong in ({"targets": ["r-0"]}, {"targets": targets, "until_resumed": True, "expires_in_s": 900}):
+        assert program.post("fleet/pause", {"reason": WHY, **wrong})[0] == 400
+    assert program.post("fleet/resume", {"targets": [{"service": "moon"}], "reason": WHY})[0] == 409
+
+
+def test_an_operator_pauses_on_the_command_line(operator: Operator) -> None:
+    from django.utils import timezone
+
+    late = (NOW - timezone.now()).total_seconds()
+    beat("r-0", at=late + 5, takes_new_work=True)
+    said = ("instances", "pause", "research/r-0", "--reason", WHY)
+    assert operator.run(*said, "--until-resumed", "--dry-run") == cli.DONE
+    assert operator.said == ["Nothing was changed. research/r-0 would be told: no new runs until resumed."]
+    assert operator.run(*said, "--for", "2h") == cli.DONE
+    assert operator.said[0].startswith("research/r-0: no new runs until 2")
+    assert operator.said[0].endswith(", from revision 1 on.")
+    assert operator.run("instances", "paused") == cli.DONE
+    assert operator.said[0].startswith("0/1 take no new work, 1 not heard yet (")
+    assert operator.said[1].startswith("  research/r-0 not heard yet: ")
+    assert operator.run("instances", "resume", "research/r-0", "--reason", "the ledger has moved") == cli.DONE
+    assert operator.said == ["research/r-0: may begin new runs, from revision 2 on."]
