@@ -73,7 +73,8 @@ def test_how_many_breakers_of_a_silent_instance_are_open_is_not_known() -> None:
     assert {one["instance"]: one["breakers open"] for one in told} == {"r-0": 0, "r-1": None, "s-0": 0}
     page = client.get("/agents").content.decode()
     silent, heard = (re.search(rf"<code>{name}</code>.*?</tr>", page, re.DOTALL) for name in ("r-1", "r-0"))
-    assert silent and heard
+    assert silent is not None
+    assert heard is not None
     assert silent[0].count('<td class="num">–</td>') == heard[0].count('<td class="num">–</td>') + 1
 
 
