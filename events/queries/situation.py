@@ -20,6 +20,8 @@ from events.wording import category_text, clock_text, count_text, listing, rate_
 from recovery_ops.rules.words import State
 
 _REMEMBERED = timedelta(days=30)
+_MOST_NAMED = 2
+"""So many of one kind are named; beside an outage, or where there are more, one is, and the number of the others."""
 
 
 def sentence(
@@ -148,7 +150,7 @@ def _blocking(known: OverviewNumbers, events: Sequence[CapacityEventRow], now: d
         return []
     worst = by_rule[0]
     if len(by_rule) > 1 or known.capacity or events:
-        return [f"{listing([_standing(row) for row in by_rule])}"]
+        return [listing([_standing(row) for row in by_rule], most=_MOST_NAMED if not events else 1)]
     since = f" since {clock_text(worst.since, today=now)}" if worst.since is not None else ""
     why = f", last failure: {category_text(worst.last_category)}" if worst.last_category is not None else ""
     return [f"{_standing(worst)}{since}{why}"]
@@ -169,10 +171,13 @@ def _failing(known: OverviewNumbers, events: Sequence[CapacityEventRow]) -> list
 
 
 def _carried(known: OverviewNumbers) -> list[str]:
+    """What answers with less: each by name while they are few, in a storm one and how many others."""
     stands_in = dict.fromkeys(
         f"{row.to_name} stands in for {row.operation}" for row in known.degraded if row.to_name and row.operation
     )
     withdrawn = dict.fromkeys(row.operation for row in known.degraded if not row.to_name and row.operation)
+    if len(stands_in) + len(withdrawn) > _MOST_NAMED:
+        return [listing([*stands_in, *(f"{name} is withdrawn" for name in withdrawn)], most=1)]
     clauses = [listing(list(stands_in))] if stands_in else []
     if withdrawn:
         names = list(withdrawn)

@@ -35,7 +35,9 @@ _MARKERS: dict[str, dict[str, object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One question to people. `taken` is when somebody took it first, `ended` when it was answered; None: not yet."""
+    """One question to people. `taken` is when somebody took it first, None where nobody did, or holds it any more while
+    it is open; `ended` is when it was answered, None: not yet. While it `is_snoozed`, nobody is to take it.
+    """
 
     name: str
     what: str
@@ -45,6 +47,12 @@ class Question:
     taken: datetime | None = None
     by: str = ""
     ended: datetime | None = None
+    is_snoozed: bool = False
+
+    @property
+    def is_untaken(self) -> bool:
+        """Whether it waits for somebody to take it."""
+        return self.ended is None and self.taken is None and not self.is_snoozed
 
     def waited_until(self, end: datetime) -> datetime:
         """Until when nobody had taken it."""
@@ -73,7 +81,9 @@ def questions_band(questions: Sequence[Question], *, start: datetime, end: datet
 def _value(one: Question, end: datetime) -> str:
     if one.ended is not None:
         return f"in {span_text(one.ended - one.asked)}"
-    return "not taken" if one.taken is None else "taken"
+    if one.is_untaken:
+        return "not taken"
+    return "snoozed" if one.taken is None else "taken"
 
 
 def _bars(kind: str, questions: Sequence[Question], start: datetime, end: datetime) -> list[Trace]:
@@ -133,7 +143,7 @@ def _table(questions: Sequence[Question], end: datetime) -> Table:
 def _caption(questions: Sequence[Question]) -> str:
     if not questions:
         return "No escalation was open."
-    waiting = [one.name for one in questions if one.taken is None and one.ended is None]
+    waiting = [one.name for one in questions if one.is_untaken]
     is_open = sum(one.ended is None for one in questions)
     told = f"{count_text(len(questions), 'escalation')}, {is_open} of them open at the end"
     return f"{told}; nobody has taken {listing(waiting, most=3)}." if waiting else f"{told}."

@@ -66,6 +66,18 @@ def test_what_silent_instances_obey_is_not_known() -> None:
     assert "of 3 3 unreachable Drifted or refused – of 3 not known of 3" in said
 
 
+def test_how_many_breakers_of_a_silent_instance_are_open_is_not_known() -> None:
+    fleet()
+    client = signed_in(Role.VIEWER)
+    told = client.get("/agents?format=json").json()["rows"]
+    assert {one["instance"]: one["breakers open"] for one in told} == {"r-0": 0, "r-1": None, "s-0": 0}
+    page = client.get("/agents").content.decode()
+    silent, heard = (re.search(rf"<code>{name}</code>.*?</tr>", page, re.DOTALL) for name in ("r-1", "r-0"))
+    assert silent is not None
+    assert heard is not None
+    assert silent[0].count('<td class="num">–</td>') == heard[0].count('<td class="num">–</td>') + 1
+
+
 def test_people_label_an_instance_and_find_it_again_at_every_door() -> None:
     fleet()
     where = "service=research&instance=r-0"

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from events.models import Agent
+from events.moments import to_us
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import DesiredStateApplied
 from recovery_ops.rules.words import Category, State, Trigger
 from tests.control.visiting import REASON, held, signed_in, text_of, troubled_fleet
-from tests.events.seeding import Story, counted, failed, heartbeat, moved
+from tests.events.seeding import Story, ago, counted, failed, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -45,6 +47,19 @@ def test_words_and_a_service_narrow_the_list_and_say_what_they_keep_out() -> Non
     assert "kept out by “card”: without it there would be 1 breaker" in text_of(page)
     [link] = re.findall(r'data-why.*?href="([^"]+)"', page.content.decode(), re.DOTALL)
     assert listed(f"/breakers{unescape(link)}") == ["search_web"]
+
+
+def test_calls_of_a_breaker_that_nobody_reports_are_not_known() -> None:
+    two_services()
+    Agent.objects.filter(service="billing").update(last_seen_us=to_us(ago(600)))
+    rows = {row["breaker"]: row for row in signed_in().get("/breakers?format=json").json()["rows"]}
+    assert {name: row["refused per min"] for name, row in rows.items()} == {
+        "search_web": 0,
+        "charge_card": None,
+        "crm": None,
+    }
+    page = signed_in().get("/breakers?service=billing").content.decode()
+    assert re.findall(r'<td class="num">([^<]*)</td>', page) == ["–"] * 6
 
 
 def test_a_provider_narrows_the_list_the_file_and_the_api_and_says_how_many_it_leaves() -> None:

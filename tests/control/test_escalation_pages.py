@@ -12,10 +12,12 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
+from events.window import Window
 from recovery_ops.control.actions.escalations import RESPONSES
 from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.models import Escalation
+from recovery_ops.control.questions import questions_in
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import BudgetExhausted
 from recovery_ops.rules.words import Category
@@ -35,6 +37,20 @@ def questions(*operations: str, at: float = 1000, **more: Any) -> list[Escalatio
     story.store()
     open_escalations("dev", NOW)
     return list(Escalation.objects.filter(operation__in=operations).order_by("pk"))
+
+
+def test_timelines_call_not_taken_what_the_queue_does() -> None:
+    held, let_lie, put_off = questions("charge_card", "publish", "refund")
+    taken = {"first_acknowledged_at": NOW - timedelta(minutes=10)}
+    Escalation.objects.filter(pk=held.pk).update(acknowledged_at=NOW, acknowledged_by="ana", **taken)
+    Escalation.objects.filter(pk=let_lie.pk).update(**taken)
+    Escalation.objects.filter(pk=put_off.pk).update(snoozed_until=NOW + timedelta(hours=1))
+    client = signed_in(Role.RESPONDER)
+    assert "1 of 2 not taken" in text_of(client.get("/escalations"))
+    found = questions_in("dev", Window(start=NOW - timedelta(hours=1), end=NOW + timedelta(hours=1)), "")
+    assert [one.name for one in found if one.is_untaken] == [f"ESC-{let_lie.pk}"]
+    story = client.get(f"/escalations/{held.pk}").content.decode()
+    assert re.search(r'#i-system"/></svg><div><strong>console</strong>', story), "the console bears no person's sign"
 
 
 def test_the_queue_says_what_is_asked_and_what_comes_next() -> None:

@@ -251,6 +251,7 @@ def test_forms_do_it_and_say_what_became_of_each() -> None:
     client = signed_in(Role.RESPONDER)
     form = client.get("/failures/act/resolve?fingerprint=one&fingerprint=two")
     assert "Resolve 2 causes" in text_of(form)
+    assert "timeout of search_web" in text_of(form).lower(), "a cause goes by what it says, not by its fingerprint"
     done = client.post("/failures/act/resolve", {"fingerprint": ["one", "two"], "key": "a"}, follow=True)
     assert "2 causes: resolved." in text_of(done)
     half = client.post("/failures/act/reopen", {"fingerprint": ["one", "moon"], "key": "b"})
@@ -258,7 +259,7 @@ def test_forms_do_it_and_say_what_became_of_each() -> None:
     assert "refused: No failure moon" in text_of(half)
     assert FailureCase.objects.get(fingerprint="one").state == "open"
     merged = client.post("/failures/act/merge", {"fingerprint": ["one", "two"], "reason": WHY, "key": "c"}, follow=True)
-    assert "They are one now." in text_of(merged)
+    assert "They are timeout of search_web now." in text_of(merged), "its newest failure says no more of itself"
     told = text_of(client.get("/failures/two?range=1h"))
     assert "two was merged into this cause" in told
     assert WHY in told

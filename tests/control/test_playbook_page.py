@@ -42,7 +42,9 @@ def test_the_playbook_says_what_answers_each_verdict_and_what_came_of_it() -> No
 
 def test_what_another_playbook_did_is_marked() -> None:
     Story().tell(heartbeat(), done(Verdict.TRANSIENT_TIMEOUT, ASK, ASKED), at=60).store()
-    assert "the playbook in force answers otherwise" in text_of(signed_in().get("/policies?tab=playbook&range=15m"))
+    said = text_of(signed_in().get("/policies?tab=playbook&range=15m"))
+    assert "the playbook in force answers otherwise" in said
+    assert "retry with backoff after 200 ms, 600 ms and 1.8 s in this range: 1 × escalate to human" in said
 
 
 def test_nothing_done_says_which_kind_of_nothing_it_is() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import plotly.graph_objects as go
@@ -85,6 +86,12 @@ def test_however_many_came_and_went_few_steps_are_drawn_and_none_is_above_what_w
         assert min(trace["y"]) >= 0
     drawn = [trace["y"] for trace in chart.figure["data"]]
     assert not drawn or all(there_ >= told for there_, told in zip(*drawn, strict=True))
+
+
+def test_what_is_snoozed_waits_for_nobody_to_take_it() -> None:
+    chart = questions(question(7, 40), replace(question(8, 20), is_snoozed=True))
+    assert [lane.value for lane in chart.bands[0].lanes] == ["not taken", "snoozed"]
+    assert chart.caption == "2 escalations, 2 of them open at the end; nobody has taken ESC-7."
 
 
 def test_a_question_is_a_bar_until_somebody_takes_it_and_another_until_its_end() -> None:

@@ -33,6 +33,7 @@ from events.wording import (
     span_text,
     zone_word,
 )
+from recovery_ops.control.escalations.timing import BY_ITSELF
 from recovery_ops.control.preferences import Preferences, preferences_of
 from recovery_ops.rules.escalation_terms import HIGH
 from recovery_ops.rules.words import State
@@ -49,6 +50,12 @@ _DRAWN = {*State, "unknown"}
 def icon(name: str) -> SafeString:
     """A drawing from the sprite, beside a word that says the same."""
     return format_html('<svg class="icon" aria-hidden="true"><use href="#i-{}"/></svg>', name)
+
+
+@register.filter
+def by_icon(name: str) -> str:
+    """The drawing of who did something: a person, or the console where it did so by itself."""
+    return "system" if name in BY_ITSELF else "person"
 
 
 @register.simple_tag

@@ -89,6 +89,11 @@ class Row:
         return status_of(self.agent)
 
     @property
+    def breakers_open(self) -> int | None:
+        """How many of its breakers block calls; None where it is silent, and nobody knows."""
+        return self.agent.breakers_open if self.agent.is_reachable else None
+
+    @property
     def held_back(self) -> int:
         """How many of its own ceilings hold back what it applied; `obeys` names the first of them."""
         is_applied = self.apply is ApplyStatus.APPLIED and self.agent.retired_at is None
@@ -118,7 +123,7 @@ class CommonLine:
     instances: int
     reporting: int
     applied: int
-    breakers_open: int
+    breakers_open: int | None
     first_seen: datetime
     href: str
 
@@ -231,9 +236,7 @@ _HEADS: tuple[Column[Row], ...] = (
     Column(name="revision", word="Revision", key=lambda row: row.agent.revision, is_number=True),
     Column(name="obeys", word="Desired state", key=lambda row: _ORDER.index(row.apply)),
     Column(name="applied", word="Applied at", key=lambda row: row.agent.applied_at, is_most_first=True, is_extra=True),
-    Column(
-        name="open", word="Breakers open", key=lambda row: row.agent.breakers_open, is_number=True, is_most_first=True
-    ),
+    Column(name="open", word="Breakers open", key=lambda row: row.breakers_open, is_number=True, is_most_first=True),
     Column(
         name="outbox",
         word="Outbox",
@@ -265,7 +268,7 @@ def _cells(row: Row, counted_since: datetime) -> tuple[Cell, ...]:
     return (
         *(one.instance, one.service, one.group, one.version, ", ".join(row.labels)),
         *(row.status, row.obeys, one.revision, one.last_seen),
-        *(one.first_seen, one.runs_in_flight, one.breakers_open, one.outbox_pending, one.outbox_dropped),
+        *(one.first_seen, one.runs_in_flight, row.breakers_open, one.outbox_pending, one.outbox_dropped),
         *(one.region, row.work.current_run, row.work.attempts, row.work.success_rate, row.work.tokens_per_min),
         counted_since,
     )
@@ -445,13 +448,14 @@ def _common(request: HttpRequest, view: str, rows: Sequence[Row]) -> list[Common
 
 def _line(request: HttpRequest, part: str, service: str, name: str, held: Sequence[Row]) -> CommonLine:
     named: Mapping[str, str] = {"service": service, part: name, "view": "table"}
+    known = [row.breakers_open for row in held if row.breakers_open is not None]
     return CommonLine(
         service=service,
         name=name,
         instances=len(held),
         reporting=sum(row.agent.is_reachable for row in held),
         applied=sum(row.apply is ApplyStatus.APPLIED for row in held),
-        breakers_open=sum(row.agent.breakers_open for row in held),
+        breakers_open=sum(known) if known else None,
         first_seen=min(row.agent.first_seen for row in held),
         href=_with(request, **named) if name else "",
     )

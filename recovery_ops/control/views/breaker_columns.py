@@ -13,6 +13,13 @@ from recovery_ops.rules.intent import Override
 from recovery_ops.rules.words import State
 
 IN_FLIGHT = "in_flight"
+
+
+def heard(row: BreakerRow, number: float) -> float | None:
+    """A number that its instances told; None where nobody that has the breaker reports: that is not zero."""
+    return number if row.worst is not None else None
+
+
 HEADS: tuple[Column[BreakerRow], ...] = (
     Column(name="name", word="Breaker", key=lambda row: row.name, is_fixed=True),
     Column(name="state", word="Observed", key=lambda row: RANK[row.worst], is_most_first=True),
@@ -20,9 +27,19 @@ HEADS: tuple[Column[BreakerRow], ...] = (
     Column(name="since", word="Since", key=lambda row: row.since, is_most_first=True),
     Column(name="rate", word="Failure rate", key=lambda row: row.failure_rate, is_most_first=True),
     Column(name="probe", word="Next probe", key=lambda row: row.next_probe),
-    Column(name="calls", word="Calls / min", key=lambda row: row.calls_per_min, is_number=True, is_most_first=True),
     Column(
-        name="refused", word="Refused / min", key=lambda row: row.rejected_per_min, is_number=True, is_most_first=True
+        name="calls",
+        word="Calls / min",
+        key=lambda row: heard(row, row.calls_per_min),
+        is_number=True,
+        is_most_first=True,
+    ),
+    Column(
+        name="refused",
+        word="Refused / min",
+        key=lambda row: heard(row, row.rejected_per_min),
+        is_number=True,
+        is_most_first=True,
     ),
     Column(
         name=IN_FLIGHT,
@@ -91,7 +108,8 @@ def file_cells(row: BreakerRow, standing: Standing) -> tuple[Cell, ...]:
     return (
         *(row.name, ", ".join(row.operations), ", ".join(row.services), row.worst),
         *(row.instances, row.unknown, row.since),
-        *(row.failure_rate, row.threshold, row.calls_per_min, row.failures_per_min, row.rejected_per_min),
+        *(row.failure_rate, row.threshold),
+        *(heard(row, one) for one in (row.calls_per_min, row.failures_per_min, row.rejected_per_min)),
         *((held.by, held.expires_at) if held is not None else (None, None)),
         *(", ".join(row.groups), ", ".join(row.providers), row.next_probe, row.in_flight),
         held.reason if held is not None else None,

@@ -26,7 +26,15 @@ from recovery_ops.control.breaker_rows import with_in_flight
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.views import sentences
-from recovery_ops.control.views.breaker_columns import FILE_COLUMNS, HEADS, IN_FLIGHT, Held, NextProbe, file_cells
+from recovery_ops.control.views.breaker_columns import (
+    FILE_COLUMNS,
+    HEADS,
+    IN_FLIGHT,
+    Held,
+    NextProbe,
+    file_cells,
+    heard,
+)
 from recovery_ops.control.views.breaker_groups import GROUPINGS, Grouping, in_groups
 from recovery_ops.control.views.columns import Columns
 from recovery_ops.control.views.facets import Facet, facets_of
@@ -50,6 +58,8 @@ class Row:
     """Instances that obey another desired state than the newest, and those that have not applied it yet."""
     is_chosen: bool
     probe: NextProbe
+    calls_per_min: float | None
+    rejected_per_min: float | None
     bullet: SafeString
     strip: SafeString | str
 
@@ -228,6 +238,8 @@ def _row(
         late=off[1],
         is_chosen=is_chosen,
         probe=NextProbe.of(row, standing.now),
+        calls_per_min=heard(row, row.calls_per_min),
+        rejected_per_min=heard(row, row.rejected_per_min),
         bullet=drawing.bullet(row.failure_rate, _limit(row)),
         strip=drawing.strip(segments, start=window.start, end=window.end, label=row.name) if segments else "–",
     )

@@ -43,6 +43,8 @@ class Line:
     count: int
     ended: str
     last: datetime | None
+    otherwise: str
+    """What answered it in the range that this playbook does not say; empty for nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +107,17 @@ def _line(word: str, causes: str, play: Play, advice: str, rows: Sequence[Played
         count=sum(row.count for row in rows),
         ended=_ended(rows),
         last=max((row.last for row in rows), default=None),
+        otherwise=_otherwise(rows, play),
     )
+
+
+def _otherwise(rows: Sequence[PlayedRow], play: Play) -> str:
+    """`12 × issue reversal`: where a call's own code says how, or another playbook was in force."""
+    sums: Counter[str] = Counter()
+    for row in rows:
+        if row.compensation != play.compensation:
+            sums[_words(row.compensation)] += row.count
+    return listing([f"{count:,} × {words}" for words, count in sums.most_common()])
 
 
 def _how(play: Play) -> str:

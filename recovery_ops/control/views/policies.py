@@ -97,7 +97,7 @@ _HEADS: tuple[Column[Row], ...] = (
     Column(name="background", word="In background", is_number=True),
     Column(name="base", word="Base delay", is_number=True),
     Column(name="cap", word="Delay cap", is_number=True),
-    Column(name="capacity", word="Retry 429 and 529"),
+    Column(name="capacity", word="Retry 429/529"),
     Column(name="said", word="Set by", key=lambda row: row.set_by),
     Column(name="edited", word="Last edited", key=lambda row: row.edit.at if row.edit else None, is_most_first=True),
     Column(name="day", word="Calls / day", key=lambda row: row.calls, is_number=True, is_most_first=True),

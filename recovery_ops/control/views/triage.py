@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -16,6 +17,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from events.failures.grouping import SPLIT_FIELDS
+from events.failures.naming import Called, called_lately, cause_title, cause_words
 from events.pages import render_page
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.cause_notes import note_on_cause
@@ -152,6 +154,11 @@ class _Asked:
         home = reverse("failures")
         return given if given == home or given.startswith((f"{home}/", f"{home}?")) else home
 
+    @cached_property
+    def called(self) -> Mapping[str, Called]:
+        """How the chosen causes are called. One query."""
+        return called_lately(self.environment, self.names, now=self.now)
+
     @property
     def is_confirmed(self) -> bool:
         """Whether so many are meant that somebody has to type how many."""
@@ -186,10 +193,11 @@ class _Asked:
         if self.verb == "edit" and form.cleaned_data["previewed"] != self._wished(form.cleaned_data):
             return self._previewed(form)
         try:
-            name = self._arranged(form.cleaned_data)
+            made = self._arranged(form.cleaned_data)
         except Refused as refusal:
             problems_of(form, refusal.fields)
             return self.page(form, status=UNPROCESSABLE, problem=refusal.detail)
+        name = cause_words(made, self.called[made]) if made in self.called else made
         told = {"merge": f"They are {name} now.", "split": f"It is {name} now.", "undo": f"{name} is by itself again."}
         told |= {"edit": f"It makes {name} now.", "note": "It is noted."}
         return changed(self.request, self.back, told[self.verb])
@@ -230,7 +238,7 @@ class _Asked:
             return self.page(form, status=UNPROCESSABLE, problem=refused[0].text)
         if refused:
             return self.page(form, status=UNPROCESSABLE, results=results)
-        what = self.names[0] if is_alone else f"{len(results)} causes"
+        what = cause_title(self.names[0], self.called.get(self.names[0])) if is_alone else f"{len(results)} causes"
         return changed(self.request, self.back, f"{what}: {results[0].text}.")
 
     def _arranged(self, cleaned: dict[str, Any]) -> str:
@@ -295,7 +303,7 @@ class _Asked:
             # Whoever sends the form after a refusal has seen what is there now.
             "version": self._version() if status == STALE else form["version"].value(),
             "is_stale": status == STALE,
-            "lines": [(one, told.get(one)) for one in self.names],
+            "lines": [(one, cause_title(one, self.called.get(one)), told.get(one)) for one in self.names],
             "is_confirmed": self.is_confirmed,
             "most": _MOST,
             "is_done": bool(results),
@@ -318,7 +326,9 @@ class _Asked:
     def _about(self) -> str:
         if self.rule is not None:
             return f"the {self.rule.kind} of {self.rule.fingerprint}"
-        return self.names[0] if len(self.names) == 1 else f"{len(self.names)} causes"
+        if len(self.names) == 1:
+            return cause_words(self.names[0], self.called.get(self.names[0]))
+        return f"{len(self.names)} causes"
 
     def _people(self) -> list[str]:
         if self.verb != "assign":

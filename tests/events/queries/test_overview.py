@@ -135,6 +135,21 @@ def test_a_storm_says_what_is_open_what_carries_it_and_who_holds_what() -> None:
     )
 
 
+def test_in_a_storm_one_of_each_kind_is_named_and_how_many_others_there_are() -> None:
+    outage()
+    story = Story()
+    for name in ("model:large", "crm", "embed", "search_web"):
+        story.tell(moved(State.OPEN, breaker=name), at=20, instance="a-0")
+    for name in ("crm", "embed"):
+        story.tell(DegradationStarted(operation=name, kind="withdrawn", reason="overloaded"), at=19, instance="a-0")
+    reduced = DegradationStarted(operation="model:large", kind="model", reason="overloaded", to_name="model:small")
+    story.tell(reduced, at=18, instance="a-0").store()
+    said = sentence("dev", NOW)
+    assert said.partition("nothing for us to do; ")[2] == (
+        "crm is open on 1 of 1 and 3 others; model:small stands in for model:large and 2 others."
+    )
+
+
 def test_an_open_breaker_alone_says_since_when_and_why() -> None:
     calm().tell(moved(State.OPEN, last_category=Category.TIMEOUT), at=100, instance="a-0").store()
     assert sentence("dev", NOW) == "search_web is open on 1 of 2 since 14:24:38, last failure: timeout."
