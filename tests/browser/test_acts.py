@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.stage import Stage
+from tests.events.seeding import heartbeat
 
 REASON = "Hosted search answers 529 on nine of ten calls."
 
@@ -121,3 +122,28 @@ def test_a_viewer_has_nothing_to_press(visit: Visit) -> None:
     expect(page.get_by_role("region", name="Desired")).to_be_visible()
     expect(page.get_by_role("link", name="Trip…")).to_have_count(0)
     expect(page.get_by_role("link", name="Reset…")).to_have_count(0)
+
+
+def test_new_work_is_paused_in_the_list_which_says_what_the_agent_says(visit: Visit, stage: Stage) -> None:
+    stage.tell(heartbeat(takes_new_work=True), instance="batch-1")
+    page = visit("/agents")
+    row = page.locator("[data-rows] tr", has_text="batch-1")
+    page.get_by_label("Choose research/batch-1").check()
+    page.get_by_role("button", name="Pause new work…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill(REASON)
+    dialog.get_by_text("Until resumed", exact=True).click()
+    dialog.get_by_role("button", name="Pause", exact=True).click()
+    expect(row).to_contain_text("asked to pause")
+    expect(row).to_contain_text("running")  # as it said last: nobody paints it drained because somebody wants it to be
+    stage.tell(heartbeat("draining", takes_new_work=False, runs_in_flight=2), instance="batch-1")
+    expect(row).to_contain_text("2 runs in hand")
+    stage.tell(heartbeat("drained", takes_new_work=False), instance="batch-1")
+    expect(row).to_contain_text("drained")
+    page.get_by_label("Choose research/batch-1").check()
+    page.get_by_role("button", name="Resume…").click()
+    dialog.get_by_label("Reason").fill(REASON)
+    dialog.get_by_role("button", name="Resume", exact=True).click()
+    expect(row).to_contain_text("resumed")
+    stage.tell(heartbeat(takes_new_work=True), instance="batch-1")
+    expect(row).not_to_contain_text("resumed")
