@@ -416,6 +416,12 @@ def _chosen(request: HttpRequest, looked: _Looked) -> list[tuple[str, str, str]]
     return [(word, value, without_word(request, name)) for word, value, name in [*fields, *asked]]
 
 
+def _trend(bins: Sequence[int | None]) -> SafeString:
+    """A line; a dash where so little of the range was read that there is none to draw."""
+    is_line = sum(one is not None for one in bins) > 1
+    return drawing.spark(bins) if is_line else SafeString("–")
+
+
 def _row(one: Fingerprint, looked: _Looked, mix: Mix) -> Row:
     change = "" if one.before is None else f"{one.before:,} before"
     return Row(
@@ -423,7 +429,7 @@ def _row(one: Fingerprint, looked: _Looked, mix: Mix) -> Row:
         href=f"{reverse('failure', args=[one.fingerprint])}{looked.window.link}",
         title=title_of(one.category, one.message),
         change=change,
-        trend=drawing.spark(one.bins),
+        trend=_trend(one.bins),
         mix=mix,
         drawing=drawing.shares(
             [(count, *how) for count, how in zip(mix.counts, _BECAME, strict=True)], label="Runs that met it"
