@@ -12,6 +12,7 @@ import pytest
 from events.capacity.detection import look
 from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
+from events.failures import asking
 from events.failures.rows import Sample, Seen
 from events.moments import to_us
 from events.window import Window
@@ -70,6 +71,14 @@ def test_the_list_shows_what_became_of_the_runs_and_so_do_its_file_and_the_api()
     assert [row[place:] for row in rows[1:]] == [["3", "0", "0", "1"], ["0", "0", "0", "0"]]
     [first, _] = client.get("/api/v1/failures").json()["failures"]
     assert first["became"] == {"alone": 3, "second_best": 0, "helped": 0, "lost": 1}
+
+
+def test_a_trend_that_was_not_read_is_a_dash_and_no_blank(monkeypatch: pytest.MonkeyPatch) -> None:
+    met(times=4)
+    whole = signed_in(Role.VIEWER).get("/failures?range=24h").content.decode()
+    assert '<span class="trend"><svg class="spark"' in whole
+    monkeypatch.setattr(asking, "READ", 3)
+    assert '<span class="trend">–</span>' in signed_in(Role.VIEWER).get("/failures?range=24h").content.decode()
 
 
 def test_a_facet_chooses_and_lets_go() -> None:
