@@ -24,7 +24,7 @@ class View(StrEnum):
 
 
 VIEWS: dict[View, tuple[int, ...]] = {
-    View.EACH: (5, 15, 120),  # single minutes are `MinuteSum`
+    View.EACH: (5, 120),  # single minutes are `MinuteSum`
     View.CATEGORY: (1, 5, 15, 120),
     View.BACKEND: (1, 5, 15, 120),
     View.OPERATION: (1, 5, 15, 120),

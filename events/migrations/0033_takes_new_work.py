@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("events", "0033_quarters_of_each"),
+        ("events", "0032_sums_of_calls"),
     ]
 
     operations = [
