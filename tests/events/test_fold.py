@@ -410,6 +410,16 @@ def test_any_altered_value_is_found(model: Any, column: str, value: object) -> N
     assert len(list(verification.differences(folded, NOW))) >= 1
 
 
+@pytest.mark.parametrize(("value", "faults"), [(None, 0), (True, 1)])
+@pytest.mark.django_db(transaction=True)
+def test_what_a_server_of_before_left_empty_is_no_fault_and_what_it_says_wrongly_is(
+    value: bool | None, faults: int
+) -> None:
+    deliver(Told().tell(heartbeat(1, "draining", takes_new_work=False), 3).records)
+    Agent.objects.update(takes_new_work=value)
+    assert len(list(verification.differences(verification.refold()[0], NOW))) == faults
+
+
 def test_lanes_that_are_summed_anew_are_those_that_were_folded(engine: str) -> None:
     told, other = Told(), Told("a-2")
     for number, state in enumerate(State):
