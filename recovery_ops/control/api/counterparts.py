@@ -220,7 +220,15 @@ VERBS: dict[str, str] = {
 NOT_ASKED_FOR: dict[str, str] = {
     **dict.fromkeys(
         (
-            *("breaker.expire", "load.expire", "ramp.step", "ramp.halt", "ramp.finish", "request.expire"),
+            *(
+                "breaker.expire",
+                "load.expire",
+                "work.expire",
+                "ramp.step",
+                "ramp.halt",
+                "ramp.finish",
+                "request.expire",
+            ),
             *("failure.return", "failure.regress", "escalation.default", "escalation.withdraw", "account.lock_out"),
         ),
         _OF_THE_CONSOLE,
