@@ -1,8 +1,6 @@
 """Commits what was taken in: one writer per process, all requests that wait in one transaction, answered after it.
 
-Grouping costs a lone request nothing and lets many share one commit, and on SQLite one writer waits for nobody. What a
-transaction costs by itself, above all its sums, is a quarter of the work on PostgreSQL where each request has its own;
-so one that could begin waits a moment for the requests that are being read (docs/decisions/0110). A
+Grouping costs a lone request nothing and lets many share one commit, and on SQLite one writer waits for nobody. A
 transaction that fails for what is *in* it is cut in half until the record at fault stands alone and goes to the
 quarantine; one that fails for any other reason is rolled back, and its requests are told to come again. Nothing is
 remembered between transactions, so a kill at any point loses nothing that was acknowledged.
@@ -16,7 +14,7 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -37,10 +35,6 @@ WAIT_S = 8.0
 """What has waited longer is given up: its sender has, too (the stock exporter after 10 s)."""
 GROUP_ROWS = 8000
 """No more requests join a transaction that has this many rows."""
-GATHER_S = 0.05
-"""So long at most a transaction is held back for requests that are being read; nothing is, where none are."""
-GATHER_ROWS = 2000
-"""With so many rows a transaction waits for nobody: what it costs by itself is shared well enough."""
 MOST_WAITING_ROWS = 8 * GROUP_ROWS
 """Behind more than this a request would hardly be stored before it is given up, even on a slow machine."""
 MOST_WAITING = 4_000
@@ -69,7 +63,6 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._tasks: _Tasks = queue.SimpleQueue()
         self._waiting_rows = 0
-        self._being_read = 0
         self.counts: Counter[str] = Counter()
         """Records since the start of the process: stored, repeated, quarantined, ignored."""
 
@@ -83,30 +76,8 @@ class Writer:
         """Whether so much waits, or is being stored, that one more would wait in vain."""
         return self._waiting_rows >= MOST_WAITING_ROWS or self.waiting >= MOST_WAITING
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[Callable[[Intake], Future[list[Refused]]]]:
-        """While a request is read: what is ready by then is held back a little, to be stored together with it.
-
-        What is yielded submits it, and it is waited for no longer; so it is at the end, if nothing was to be stored.
-        """
-        remaining = [1]
-
-        def submit(intake: Intake) -> Future[list[Refused]]:
-            return self._put(intake, read=remaining.pop() if remaining else 0)
-
-        with self._lock:
-            self._being_read += 1
-        try:
-            yield submit
-        finally:
-            with self._lock:
-                self._being_read -= sum(remaining)
-
     def submit(self, intake: Intake) -> Future[list[Refused]]:
         """Have this stored. Once it is, the future holds what was set aside instead; Busy if it could not be."""
-        return self._put(intake, read=0)
-
-    def _put(self, intake: Intake, *, read: int) -> Future[list[Refused]]:
         task = _Task(intake, Future(), time.monotonic() + WAIT_S)
         with self._lock:
             if self._thread is None:
@@ -114,7 +85,6 @@ class Writer:
                 self._thread = threading.Thread(target=self._work, args=(self._tasks,), name="facts", daemon=True)
                 self._thread.start()
             self._waiting_rows += len(intake.rows)
-            self._being_read -= read
             self._tasks.put(task)
         return task.future
 
@@ -131,7 +101,7 @@ class Writer:
 
     def _work(self, tasks: _Tasks) -> None:
         try:
-            while (group := self._next_group(tasks)) is not None:
+            while (group := _next_group(tasks)) is not None:
                 rows = sum(len(task.intake.rows) for task in group)
                 try:
                     self._settle(group)
@@ -140,25 +110,6 @@ class Writer:
                         self._waiting_rows -= rows
         finally:
             connection.close()
-
-    def _next_group(self, tasks: _Tasks) -> list[_Task] | None:
-        """All that waits, or the next to come, and with it what is being read by then; None when nothing more will."""
-        task = tasks.get()
-        if task is None:
-            return None
-        group, rows = [task], len(task.intake.rows)
-        awaited, until = tasks.qsize() + self._being_read, time.monotonic() + GATHER_S
-        with contextlib.suppress(queue.Empty):
-            while rows < GROUP_ROWS:
-                is_worth_a_wait = rows < GATHER_ROWS and len(group) <= awaited and self._being_read > 0
-                left_s = max(0.0, until - time.monotonic()) if is_worth_a_wait else 0.0
-                more = tasks.get(timeout=left_s) if left_s else tasks.get_nowait()
-                if more is None:
-                    tasks.put(None)  # nothing comes behind it, so it is the next to be seen
-                    break
-                group.append(more)
-                rows += len(more.intake.rows)
-        return group
 
     def _settle(self, group: Sequence[_Task]) -> None:
         """Store a group and answer each of its requests, one way or the other."""
@@ -224,6 +175,23 @@ class Writer:
 def _store_settled(rows: Sequence[Row], corrections: Sums) -> int:
     """Store these; return how many were new. Corrections of sums are rare."""
     return store_facts(rows, corrections) if corrections else store_facts(rows)
+
+
+def _next_group(tasks: _Tasks) -> list[_Task] | None:
+    """All that waits, or the next to come; None when nothing more will."""
+    task = tasks.get()
+    if task is None:
+        return None
+    group, rows = [task], len(task.intake.rows)
+    with contextlib.suppress(queue.Empty):
+        while rows < GROUP_ROWS:
+            more = tasks.get_nowait()
+            if more is None:
+                tasks.put(None)  # nothing comes behind it, so it is the next to be seen
+                break
+            group.append(more)
+            rows += len(more.intake.rows)
+    return group
 
 
 def _store_apart(rows: Sequence[Row]) -> list[tuple[Row, Exception]]:

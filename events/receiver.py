@@ -140,19 +140,18 @@ class Receiver:
         """Decode and store; return the body of the answer."""
         loop = asyncio.get_running_loop()
         received_us = time.time_ns() // 1000
-        with writer.reading() as submit:
-            try:
-                found = await loop.run_in_executor(self._decoders, self._read, request, key, body, share, received_us)
-            except Malformed as fault:
-                kept = Intake(key.environment, received_us, key.prefix, refused=[Refused(fault.reason, fault.content)])
-                kept.signal, kept.encoding = request.signal, request.encoding
-                kept.cleaner = await loop.run_in_executor(self._decoders, cleaner_of, key.environment)
-                await asyncio.wrap_future(submit(kept))
-                raise _Refusal(400, fault.reason, field=fault.field) from fault
-            if request.signal is Signal.METRICS:
-                return _no_metrics(found.ignored, request.encoding)
-            if found.rows or found.refused:
-                await asyncio.wrap_future(submit(found))
+        try:
+            found = await loop.run_in_executor(self._decoders, self._read, request, key, body, share, received_us)
+        except Malformed as fault:
+            kept = Intake(key.environment, received_us, key.prefix, refused=[Refused(fault.reason, fault.content)])
+            kept.signal, kept.encoding = request.signal, request.encoding
+            kept.cleaner = await loop.run_in_executor(self._decoders, cleaner_of, key.environment)
+            await asyncio.wrap_future(writer.submit(kept))
+            raise _Refusal(400, fault.reason, field=fault.field) from fault
+        if request.signal is Signal.METRICS:
+            return _no_metrics(found.ignored, request.encoding)
+        if found.rows or found.refused:
+            await asyncio.wrap_future(writer.submit(found))
         return otlp.success(
             request.encoding, request.signal, rejected=len(found.refused), message=_remarks(found, request.signal)
         )

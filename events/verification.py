@@ -136,8 +136,9 @@ def _agent(first_seen_us: int, last_seen_us: int, groups: dict[str, Any], since_
 def _but_new_work(stored: dict[str, Any], expected: dict[str, Any] | None) -> dict[str, Any]:
     """An instance as the table has it, with whether it takes new work as the facts say, where the table says nothing.
 
-    While servers are replaced in turn, one of before the pauses may have folded the newest heartbeat: it knows no such
-    column and leaves it empty, which is to say *not told*. The next heartbeat says it.
+    While servers are replaced in turn, one of before the pauses may have folded the newest heartbeat. It knows no such
+    column and leaves it as it is: mostly empty, as the migration made it, which is to say *not told*. The next
+    heartbeat that one of ours folds says it.
     """
     was, should = stored.get("heartbeat"), (expected or {}).get("heartbeat")
     if was is None or should is None or was[1][-1] is not None or was != (should[0], (*should[1][:-1], None)):

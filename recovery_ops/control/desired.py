@@ -292,20 +292,20 @@ def _ends_of_work(environment: str, aborts_since: datetime, pauses_since: dateti
     rows = sorted(aborts.union(pauses, all=True), key=lambda row: (row[6], row[1:4], row[0]))
     return {
         "aborts": tuple(
-            Abort(run=run, by=by, reason=reason, service=service or ANY, revision=revision)
+            RunAbort(run=run, by=by, reason=reason, service=service, revision=revision).as_desired()
             for pause, run, service, _, by, reason, revision, _ in rows
             if not pause
         ),
         "pauses": tuple(
-            Pause(
+            WorkPause(
                 id=pause,
                 service=service,
                 instance=instance,
                 by=by,
                 reason=reason,
-                expires_at=None if ends is None else ends.timestamp(),
                 revision=revision,
-            )
+                expires_at=ends,
+            ).as_desired()
             for pause, _, service, instance, by, reason, revision, ends in rows
             if pause
         ),

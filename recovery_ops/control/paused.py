@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import cached_property
 
 from django.db.models import Q
 
@@ -16,7 +17,7 @@ from events.rows import AgentRow
 from events.wording import count_text
 from recovery_ops.control.applying import Named, Part, parts_of
 from recovery_ops.control.models import WorkPause
-from recovery_ops.rules.intent import Pause
+from recovery_ops.rules.intent import Pause, winning_pause
 
 FOLLOWED_FOR = timedelta(minutes=15)
 """For how long the fleet tells who has not begun again after new work was resumed."""
@@ -241,9 +242,14 @@ class Pauses:
         return made
 
     def of(self, agent: AgentRow) -> WorkPause | None:
-        """The pause of an instance that holds longest; None where nobody has paused it."""
-        mine = [one for one in self.held if one.is_for(agent.service, agent.instance)]
-        return max(mine, key=lambda one: (one.expires_at is None, one.expires_at or one.at, one.revision), default=None)
+        """The pause that is in force of an instance; None where nobody has paused it."""
+        found = winning_pause(self._wishes, self._now.timestamp(), service=agent.service, instance=agent.instance)
+        return None if found is None else next(one for one in self.held if one.pk == found.id)
+
+    @cached_property
+    def _wishes(self) -> Sequence[Pause]:
+        """What holds, as agents read it: which of several wins is one rule for both."""
+        return [one.as_desired() for one in self.held]
 
     def told(self, agent: AgentRow) -> Heeded | None:
         """What an instance has said of the wish that rests on it, or of the end of one that it does not follow yet."""

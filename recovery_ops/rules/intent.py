@@ -159,13 +159,18 @@ class Desired:
         return next((one for one in self.aborts if one.run == run), None)
 
     def pause_of(self, now: float, *, service: str, instance: str) -> Pause | None:
-        """By whom, why and until when an instance is to begin no new work; of several the one that holds longest."""
-        held = [one for one in self.pauses if one.holds_at(now) and one.is_for(service=service, instance=instance)]
-        return max(held, key=_length_of, default=None)
+        """By whom, why and until when an instance is to begin no new work."""
+        return winning_pause(self.pauses, now, service=service, instance=instance)
 
 
 NOTHING_DESIRED = Desired()
 """What an agent obeys before it has ever heard from a server."""
+
+
+def winning_pause(pauses: Iterable[Pause], now: float, *, service: str, instance: str) -> Pause | None:
+    """The pause in force of an instance: of several the one that holds longest."""
+    held = [one for one in pauses if one.holds_at(now) and one.is_for(service=service, instance=instance)]
+    return max(held, key=_length_of, default=None)
 
 
 def _length_of(one: Pause) -> tuple[float, int, str]:

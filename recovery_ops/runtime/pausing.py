@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import closing
 from datetime import UTC, datetime
+from math import inf
 from typing import TYPE_CHECKING, Literal
 
-from recovery_ops.runtime.errors import NewWorkPaused, RunCancelled
+from recovery_ops.runtime.errors import DeadlineExceeded, NewWorkPaused, RunCancelled
 
 if TYPE_CHECKING:
     from recovery_ops.rules.intent import Pause
@@ -19,7 +20,9 @@ OnPause = Literal["refuse", "wait"]
 
 
 def begin(recovery: Recovery, scope: Scope, name: str) -> None:
-    """Begin a run, in a thread. Raises NewWorkPaused, or waits, as the process has said."""
+    """Begin a run, in a thread. Raises NewWorkPaused, or waits, as the process has said: DeadlineExceeded at the
+    deadline around it, RunCancelled where it is called off.
+    """
     with closing(_beginning(recovery, scope, name)) as looks:
         for delay_s in looks:
             recovery.waker.wait(delay_s)
@@ -56,7 +59,10 @@ def _beginning(recovery: Recovery, scope: Scope, name: str) -> Generator[float, 
         if recovery.on_pause == "refuse" or recovery.is_closed:
             ends = None if held.expires_at is None else datetime.fromtimestamp(held.expires_at, UTC)
             raise NewWorkPaused(name or "run", retry_at=ends, note=held.note)
-        yield _next_look_s(recovery, held)
+        left_s = inf if scope.outer is None else scope.outer.deadline_at - recovery.clock.now()
+        if left_s <= 0:
+            raise DeadlineExceeded(name or "run")
+        yield min(left_s, _next_look_s(recovery, held))
 
 
 def _waiting(recovery: Recovery, timeout_s: float | None) -> Generator[float, None, None]:

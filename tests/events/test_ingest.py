@@ -95,40 +95,6 @@ def test_a_group_has_an_end(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> 
     assert gate.sizes == [1, 6, 3]
 
 
-def test_what_is_being_read_is_waited_for_and_shares_the_transaction(
-    writer: Writer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ingest, "GATHER_S", 10.0)
-    gate = Gate(monkeypatch)
-    gate.opened.set()
-    with writer.reading() as submit, writer.reading() as submit_too:
-        futures = [writer.submit(intake(1)), submit(intake(2)), submit_too(intake(3))]
-        for future in futures:
-            assert future.result(5) == []
-    assert gate.sizes == [3]
-    writer.submit(intake(4)).result(5)  # nothing is being read any more
-    assert gate.sizes == [3, 1]
-
-
-def test_with_rows_enough_nothing_is_waited_for(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest, "GATHER_S", 10.0)
-    monkeypatch.setattr(ingest, "GATHER_ROWS", 3)
-    with writer.reading():
-        assert writer.submit(intake(1, 2, 3)).result(5) == []
-
-
-def test_what_is_read_for_long_is_waited_for_a_moment_only(writer: Writer) -> None:
-    with writer.reading():
-        assert writer.submit(intake(1)).result(5) == []
-
-
-def test_a_request_that_holds_nothing_is_waited_for_no_longer(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest, "GATHER_S", 10.0)
-    with writer.reading():
-        pass
-    assert writer.submit(intake(1)).result(5) == []
-
-
 def poisoned(*numbers: int) -> Intake:
     """A request whose first row no database takes: something that slipped through the cleaning."""
     taken = intake(*numbers)

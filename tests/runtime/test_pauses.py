@@ -10,7 +10,7 @@ import pytest
 
 from recovery_ops.rules import facts
 from recovery_ops.rules.intent import Desired, Pause
-from recovery_ops.runtime import Deadline, Limits, NewWorkPaused, Recovery, RunCancelled
+from recovery_ops.runtime import Deadline, DeadlineExceeded, Limits, NewWorkPaused, Recovery, RunCancelled
 from recovery_ops.runtime.concurrency.waiting import Waker
 from recovery_ops.runtime.testing import Facts, Lab
 
@@ -128,6 +128,16 @@ def test_who_waits_can_be_called_off_and_is_refused_when_the_process_ends() -> N
     lab.waker.at(2.0, lab.recovery.close)
     with pytest.raises(NewWorkPaused):
         enter(lab, is_task=False)
+
+
+def test_who_waits_waits_no_longer_than_the_deadline_around() -> None:
+    lab = lab_of("wait")
+    lab.recovery.apply(paused(lab, lasts_s=60.0))
+    began = lab.clock.now()
+    with pytest.raises(DeadlineExceeded, match="refund"), Deadline(7.0, clock=lab.clock):
+        enter(lab, is_task=False)
+    assert lab.clock.now() - began == pytest.approx(7.0, abs=0.01)
+    assert not lab.recovery.runs_in_flight
 
 
 @pytest.mark.parametrize("is_task", [False, True])
