@@ -244,6 +244,8 @@ X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [SELF],
+        # Said although it is the same: else the browser tells of what it refused twice, the second time of this.
+        "script-src": [SELF],
         # plotly adds its rules through the CSSOM of a <style> tag that carries the nonce.
         "style-src": [SELF, NONCE],
         "img-src": [SELF, "data:"],

@@ -37,20 +37,38 @@ _OF_WORDS_ALONE = {"rules", "wire", "docs"}
 """Folders whose tests meet no process, no socket and no clock: there another try could only hide a fault."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist puts the groups into the names
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep together what shares a server or a browser. In CI a test that meets the world may try twice more; pytest's
-    summary then counts it as rerun.
+_LONGEST = "drill"
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before xdist puts the groups into the names, and after all
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Keep together what shares a server or a browser, and begin with what takes long: begun last, it would go on
+    alone while the other cores stand still. In CI a test that meets the world may try twice more; pytest's summary then
+    counts it as rerun.
     """
     for item in items:
         if _shares_with_its_module(item):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-    if os.environ.get("CI") != "true":
-        return
+    if os.environ.get("CI") == "true":
+        _let_try_again(items)
+    yield
+    if hasattr(config, "workerinput"):
+        sizes = Counter(map(_group_of, items))
+        groups = {name: (name != _LONGEST, not name, -size, name) for name, size in sizes.items()}
+        items.sort(key=lambda item: groups[_group_of(item)])
+
+
+def _let_try_again(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] not in _OF_WORDS_ALONE:
-            item.add_marker(pytest.mark.flaky(reruns=2))
+            # What takes minutes tries once more: twice would hold up all that stands behind it.
+            item.add_marker(pytest.mark.flaky(reruns=1 if _group_of(item) == _LONGEST else 2))
+
+
+def _group_of(item: pytest.Item) -> str:
+    mark = item.get_closest_marker("xdist_group")
+    return str(mark.args[0]) if mark else ""
 
 
 @pytest.hookimpl(trylast=True)

@@ -169,13 +169,7 @@ def faults_of(page: Page, name: str) -> list[str]:
     The inks and grounds of high contrast are computed in `test_tokens` for both schemes; here it is seen in the light
     one that they reach the page. In forced colours they are the reader's own.
     """
-    faults = []
-    for size, word, schemes in ((WIDE, "wide", ("light", "dark")), (NARROW, "narrow", ("dark", "light"))):
-        page.set_viewport_size(size)
-        page.evaluate(TO_THE_TOP)
-        for scheme, options in zip(schemes, (EVERYTHING, COLOURS), strict=True):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of the two words
-            faults += [f"{name}, {word}, {scheme}: {one}" for one in found_by_axe(page, options)]
+    faults = _faults_in_each_scheme(page, name)
     page.evaluate(CONTRAST, "more")
     faults += [f"{name}, high contrast: {one}" for one in found_by_axe(page, COLOURS)]
     page.evaluate(CONTRAST, "")
@@ -187,13 +181,34 @@ def faults_of(page: Page, name: str) -> list[str]:
     page.set_viewport_size(WIDE)
     page.emulate_media(color_scheme="dark")
     faults += [f"{name}, lost, wide, dark: {one}" for one in found_by_axe(page, EVERYTHING, LOST)]
+    return faults + _faults_in_little_room(page, name)
+
+
+def faults_of_full(page: Page, name: str) -> list[str]:
+    """What much of it can make wrong with a screen that `faults_of` is asked about when there is little: wide and
+    narrow, each light and dark. High contrast, forced colours and what is lost are of the parts, however many."""
+    return _faults_in_each_scheme(page, name) + _faults_in_little_room(page, name)
+
+
+def _faults_in_each_scheme(page: Page, name: str) -> list[str]:
+    faults = []
+    for size, word, schemes in ((WIDE, "wide", ("light", "dark")), (NARROW, "narrow", ("dark", "light"))):
+        page.set_viewport_size(size)
+        page.evaluate(TO_THE_TOP)
+        for scheme, options in zip(schemes, (EVERYTHING, COLOURS), strict=True):
+            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of the two words
+            faults += [f"{name}, {word}, {scheme}: {one}" for one in found_by_axe(page, options)]
+    return faults
+
+
+def _faults_in_little_room(page: Page, name: str) -> list[str]:
+    faults = []
     for size in (NARROW, NARROWEST):
         page.set_viewport_size(size)
         faults += [f"{name}, {size['width']} px, sticks out: {one}" for one in sticking_out(page)]
     page.set_viewport_size(NARROW)
     page.evaluate(SPACED)
-    faults += [f"{name}, letters apart: {one}" for one in (*sticking_out(page), *page.evaluate(CUT))]
-    return faults
+    return faults + [f"{name}, letters apart: {one}" for one in (*sticking_out(page), *page.evaluate(CUT))]
 
 
 def faults_of_form(page: Page, name: str) -> list[str]:

@@ -38,9 +38,9 @@ from tests.control.today import today_fleet
 pytestmark = pytest.mark.django_db
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
-EXAMPLES = int(os.environ.get("RECOVERY_OPS_SCHEMATHESIS_EXAMPLES", "4"))
+EXAMPLES = int(os.environ.get("RECOVERY_OPS_SCHEMATHESIS_EXAMPLES", "2"))
 """Of each operation, always the same ones: what is found once is found again."""
-CASES = int(os.environ.get("RECOVERY_OPS_SCHEMATHESIS_CASES", "24"))
+CASES = int(os.environ.get("RECOVERY_OPS_SCHEMATHESIS_CASES", "10"))
 """Of the coverage phase, spread over all that it has."""
 _MOST_CASES = 20 * CASES
 SCHEMA = schemathesis.openapi.from_dict(openapi(api_urls.urlpatterns))
