@@ -196,8 +196,8 @@ def test_an_aborted_workflow_is_begun_again_from_its_checkpoint() -> None:
             flow.step("tell", guarded, receipt)
 
     lab = Lab(on_retry=lambda asked: work(asked.run))
+    lab.recovery.apply(Desired(revision=7, aborts=(Abort(run="order-7", by="ana", reason="not now"),)))
     with pytest.raises(RunCancelled):
-        lab.recovery.apply(Desired(revision=7, aborts=(Abort(run="order-7", by="ana", reason="not now"),)))
         work("order-7")
     lab.clock.push(60.0)
     lab.recovery.apply(Desired(revision=8, retries=(wish("order-7"),)))
