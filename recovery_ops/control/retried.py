@@ -98,8 +98,9 @@ def retry_told(environment: str, story: RunStory, now: datetime) -> RetryTold | 
     again = begun_again(environment, {wish.run: wish.at})[wish.run]
     begun = again.begun or wish.begun_at
     if begun is not None:
-        took = lasted_text(max(0.0, (begun - wish.at).total_seconds()))
-        return _told(wish, "closed", f"It was begun again {took} later.")
+        after_s = (begun - wish.at).total_seconds()
+        after = "at once" if after_s < 1 else f"{lasted_text(after_s)} later"
+        return _told(wish, "closed", f"It was begun again {after}.")
     if wish.at <= now - RETRIES_KEPT:
         return _told(wish, "unknown", "It is told no more: after two days it has to be asked for again.")
     mark, words = _observed(environment, wish, again, now)

@@ -160,7 +160,7 @@ def _attempt(verb: str, asked: Asked, about: str, is_told_by: Callable[[AuditEnt
 
 def digest_of(runs: Sequence[str]) -> str:
     """Which runs a wish was about, also those that had ended by then: in any order, each counted once."""
-    return sha256("\n".join(sorted(set(runs))).encode()).hexdigest()
+    return sha256("\n".join(sorted(set(runs))).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _told(one: RunAbort) -> dict[str, object]:
