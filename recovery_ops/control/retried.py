@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from events.queries import agent_named, fleet
 from events.rows import AgentRow
@@ -18,6 +18,7 @@ from recovery_ops.control.standings import Standing
 from recovery_ops.rules.words import RunStatus
 
 _ENDED_BADLY = (RunStatus.FAILED, RunStatus.STOPPED, RunStatus.CANCELLED)
+_SLACK = timedelta(seconds=1)
 _PROCESS = re.compile(r"(-\d+)?(~\d+-[0-9a-f]+)*$")
 """What tells the processes of one machine apart in the names that the runtime gives: `host-4711`, and a fork's mark."""
 
@@ -29,35 +30,42 @@ class Chance:
     instances: Sequence[AgentRow] = ()
     why_not: str = ""
     is_own: bool = False
-    """Whether the first is the instance that the run was of."""
+    """Whether the first is the instance that had it in hand."""
+    is_over_badly: bool = True
+    """Whether it failed, was stopped or called off, or its process was gone in the middle of it."""
 
 
-def fault_of(story: RunStory, standing: Standing) -> str:
+def fault_of(story: RunStory, standing: Standing, agents: Iterable[AgentRow], now: datetime) -> str:
     """Why nobody can have this run begun again, whoever is there to do it; empty where they can."""
-    if story.ended is None and standing.word != LOST:
+    if story.ended is None and standing.word != LOST and not _is_left(story, agents, now):
         return f"It still runs ({standing.word}): abort it first, if it is to begin again."
     if story.ended is not None and story.status not in _ENDED_BADLY:
         return "It came to its end: there is nothing to begin again."
     return ""
 
 
-def is_over_badly(story: RunStory, standing: Standing) -> bool:
-    """Whether it failed, was stopped or called off, or its agent fell silent in the middle of it."""
-    return not fault_of(story, standing)
+def _is_left(story: RunStory, agents: Iterable[AgentRow], now: datetime) -> bool:
+    """Whether the process that had it in hand is gone, and another one goes by the name of its instance since."""
+    one = next((one for one in agents if (one.service, one.instance) == (story.service, story.holder)), None)
+    if one is None or one.heartbeat_age_s is None:
+        return False
+    # Both by the agent's own clock.
+    up_since = now - timedelta(seconds=one.heartbeat_age_s + one.uptime_s)
+    return (story.last_begun or story.started) < up_since - _SLACK
 
 
-def chance_of(story: RunStory, standing: Standing, agents: Iterable[AgentRow]) -> Chance:
+def chance_of(story: RunStory, standing: Standing, agents: Sequence[AgentRow], now: datetime) -> Chance:
     """Who can begin a run again, of a whole fleet: its own instance, one beside it, another one of its service."""
-    if fault := fault_of(story, standing):
-        return Chance(why_not=fault)
+    if fault := fault_of(story, standing, agents, now):
+        return Chance(why_not=fault, is_over_badly=False)
     there = [one for one in agents if one.service == story.service and one.is_reachable]
     if not there:
         return Chance(why_not=f"No instance of {story.service} reports now: nobody is there to begin it again.")
     able = [one for one in there if one.takes_retries]
     if not able:
         return Chance(why_not=_why_none(story.service, there))
-    able.sort(key=lambda one: (one.instance != story.instance, _place(one.instance) != _place(story.instance)))
-    return Chance(instances=able, is_own=able[0].instance == story.instance)
+    able.sort(key=lambda one: (one.instance != story.holder, _place(one.instance) != _place(story.holder)))
+    return Chance(instances=able, is_own=able[0].instance == story.holder)
 
 
 def _why_none(service: str, there: Sequence[AgentRow]) -> str:

@@ -166,6 +166,26 @@ def test_a_run_that_goes_on_is_not_begun_again_and_one_whose_agent_is_gone_is() 
     assert retried().object.instance == "r-1"
 
 
+def test_a_run_whose_process_was_replaced_under_the_same_name_is_begun_again_and_then_goes_on() -> None:
+    ended("run-7", status=None)
+    there("r-0", uptime_s=30.0)
+    assert retried().object.instance == "r-0", "up for 30 s, and it began a minute ago"
+    begun(at=2)
+    withdraw_retry(**asked(run="run-7", reason="it was begun by somebody else"))
+    assert "It still runs" in refused().detail
+
+
+def test_a_run_that_another_instance_has_begun_again_is_in_its_hands() -> None:
+    ended("run-7", status=None)
+    Agent.objects.update(last_seen_us=0)
+    there("r-1")
+    retried()
+    begun(at=1, instance="r-1")
+    withdraw_retry(**asked(run="run-7", reason="it was begun, as it seems"))
+    assert "It still runs (running)" in refused().detail
+    assert abort_run(**asked(run="run-7", reason="it writes to the wrong customer")).object.instance == "r-1"
+
+
 def test_why_nobody_can_is_said_in_words() -> None:
     ended("run-7")
     Agent.objects.update(last_seen_us=0)

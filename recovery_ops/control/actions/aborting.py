@@ -136,7 +136,7 @@ def _wish(attempt: Attempt, story: RunStory, revision: int) -> RunAbort:
         environment=attempt.environment,
         run=story.run,
         service=story.service,
-        instance=story.instance,
+        instance=story.holder,
         reason=attempt.reason,
         by_user_id=attempt.by.user_id,
         by=attempt.by.name,

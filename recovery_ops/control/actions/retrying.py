@@ -24,7 +24,7 @@ from recovery_ops.control.actors import system
 from recovery_ops.control.desired import RETRIES_KEPT, current_revision
 from recovery_ops.control.models import NAME_CHARS, AuditEntry, RunRetry
 from recovery_ops.control.refusals import STALE, Refused
-from recovery_ops.control.retried import chance_of, fault_of
+from recovery_ops.control.retried import chance_of
 from recovery_ops.control.standings import standing_of
 from recovery_ops.rules.scope import Scope
 
@@ -186,7 +186,7 @@ def _wanted_of(attempt: Attempt, story: RunStory, instance: str, given: str) -> 
     """Who begins it. Raises Refused (409) where nobody can, or not who was named."""
     environment, now = attempt.environment, attempt.now
     reporting = reporting_now(environment, now) if story.ended is None else frozenset[tuple[str, str]]()
-    chance = chance_of(story, standing_of(story, now, reporting), fleet(environment, now=now))
+    chance = chance_of(story, standing_of(story, now, reporting), fleet(environment, now=now), now)
     if chance.why_not:
         raise Refused("not_retried", chance.why_not, status=STALE, fields={"run": "cannot be begun again"})
     names = [one.instance for one in chance.instances]
@@ -206,10 +206,9 @@ def _wanted_of_many(attempt: Attempt, runs: Sequence[str]) -> list[_Wanted]:
     begun = {one.run for one in _begun(environment, list(held.values()))}
     found = []
     for story in stories:
-        standing = standing_of(story, now, reporting)
-        if fault_of(story, standing) or (story.run in held and story.run not in begun):
+        if story.run in held and story.run not in begun:
             continue
-        if (chance := chance_of(story, standing, agents)).instances:
+        if (chance := chance_of(story, standing_of(story, now, reporting), agents, now)).instances:
             found.append(_Wanted(story, chance.instances[0].instance))
     return found
 

@@ -32,7 +32,7 @@ from recovery_ops.control.actions.showing import show_facts
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.escalations.in_runs import Answered, Asked, asked_by, with_answers
 from recovery_ops.control.models import AuditEntry, Feedback
-from recovery_ops.control.retried import RetryTold, chance_of, fleet_for, is_over_badly, retry_told
+from recovery_ops.control.retried import RetryTold, chance_of, fleet_for, retry_told
 from recovery_ops.control.standings import Standing, reporting_in, standing_of
 from recovery_ops.control.views.beside_run import beside_run
 from recovery_ops.control.views.changes import change_of
@@ -134,10 +134,11 @@ def _retry(
     told: RetryTold | None = retry_told(environment, story, now)
     may = visit_of(request).grants.may("retry", environment)
     is_asked_for = told is not None and told.is_waiting
-    if not may or is_asked_for or not is_over_badly(story, standing):
+    if not may or is_asked_for:
         return {"retry": told, "can_retry": False, "why_no_retry": ""}
-    chance = chance_of(story, standing, fleet_for(environment, [story], now))
-    return {"retry": told, "can_retry": bool(chance.instances), "why_no_retry": chance.why_not}
+    chance = chance_of(story, standing, fleet_for(environment, [story], now), now)
+    why_not = chance.why_not if chance.is_over_badly else ""
+    return {"retry": told, "can_retry": bool(chance.instances), "why_no_retry": why_not}
 
 
 def _asked_facts(request: HttpRequest, environment: str, run: str) -> Sequence[RunRecord]:

@@ -96,7 +96,7 @@ class _Retrying(ChosenRuns[RetryForm]):
             "is_over": not able,
             "instances": able[0][1].instances if is_one and able else (),
             "is_own": all(chance.is_own for _, chance in able),
-            "own": self.stories[0].instance if is_one else "",
+            "own": self.stories[0].holder if is_one else "",
             "kilobytes": INPUT_BYTES_MOST // 1024,
             "lines": () if is_one else lines[:_NAMED],
             "others": len(lines) - _NAMED,
@@ -113,7 +113,7 @@ class _Retrying(ChosenRuns[RetryForm]):
     def _chances(self) -> list[tuple[RunStory, Chance]]:
         reporting = reporting_in(self.environment, self.stories, self.now)
         agents = fleet_for(self.environment, self.stories, self.now)
-        return [(one, chance_of(one, standing_of(one, self.now, reporting), agents)) for one in self.stories]
+        return [(one, chance_of(one, standing_of(one, self.now, reporting), agents, self.now)) for one in self.stories]
 
     @cached_property
     def _able(self) -> list[tuple[RunStory, Chance]]:
