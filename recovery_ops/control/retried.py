@@ -18,7 +18,7 @@ from recovery_ops.control.standings import Standing
 from recovery_ops.rules.words import RunStatus
 
 _ENDED_BADLY = (RunStatus.FAILED, RunStatus.STOPPED, RunStatus.CANCELLED)
-_SLACK = timedelta(seconds=1)
+_SLACK = timedelta(milliseconds=100)
 _PROCESS = re.compile(r"(-\d+)?(~\d+-[0-9a-f]+)*$")
 """What tells the processes of one machine apart in the names that the runtime gives: `host-4711`, and a fork's mark."""
 
