@@ -82,6 +82,7 @@ AGENT_GROUPS: dict[str, dict[str, Any]] = {
         "outbox_dropped": 0,
         "region": "",
         "takes_new_work": None,
+        "takes_retries": None,
     },
     "revision": {"revision": 0, "config_hash": ""},
     "applied": {"applied_us": None, "applied_revision": 0, "clamped": "[]"},
@@ -139,8 +140,12 @@ def _heartbeat(row: Row) -> tuple[Any, ...]:
             for name in ("schema_version", "breakers_open", "runs_in_flight", "outbox_pending", "outbox_dropped")
         ),
         row.region or "",  # a heartbeat calls nothing: its region is that of the process
-        takes if isinstance(takes := given.get(_A["takes_new_work"]), bool) else None,
+        *(_flag(given.get(_A[name])) for name in ("takes_new_work", "takes_retries")),
     )
+
+
+def _flag(given: object) -> bool | None:
+    return given if isinstance(given, bool) else None
 
 
 _AGENT_EVENTS = frozenset({"instance_heartbeat", "desired_state_applied", "desired_state_rejected"})

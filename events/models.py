@@ -68,7 +68,7 @@ class Agent(models.Model):
     """One instance of one service in one environment, as its facts describe it. Folded.
 
     Four groups of columns follow four kinds of facts, each by its own position: `version, group` any fact; `status …
-    takes_new_work` the newest heartbeat; `revision, config_hash` that or desired_state_applied; `rejected_…` the newest
+    takes_retries` the newest heartbeat; `revision, config_hash` that or desired_state_applied; `rejected_…` the newest
     desired_state_rejected, which counts while `rejected_us > applied_us`. Seen times are the server's.
     """
 
@@ -95,6 +95,7 @@ class Agent(models.Model):
     outbox_dropped = models.BigIntegerField(default=0)
     region = models.CharField(max_length=NAME_CHARS, default="", db_default="", help_text="Where it runs, if it said.")
     takes_new_work = models.BooleanField(null=True, help_text="Whether it begins runs, if it said.")
+    takes_retries = models.BooleanField(null=True, help_text="Whether it begins runs again, if it said.")
 
     revision_position = _position()
     revision = models.BigIntegerField(default=0)

@@ -49,6 +49,8 @@ class AgentRow:
     """Where it runs (`cloud.region` of its resource), as its newest heartbeat says; empty where it does not."""
     takes_new_work: bool | None = None
     """Whether it begins runs, as its newest heartbeat says; None where it does not tell."""
+    takes_retries: bool | None = None
+    """Whether it begins a run again when people ask for that, as its newest heartbeat says; None: it does not tell."""
     retired_at: datetime | None = None
     """When somebody said that it is gone, where nothing was heard since; then it counts as stopped."""
 

@@ -78,7 +78,7 @@ def differences(folded: Folded, now: datetime | None) -> Iterator[str]:
     since_us = 0 if now is None else micros(now - SHORTEST)
     stored, expected = stored_tables(since_us), folded_tables(folded, since_us)
     stored["version"] = _as_far_as_told(stored["version"], expected["version"])
-    stored["agent"] = {name: _but_new_work(one, expected["agent"].get(name)) for name, one in stored["agent"].items()}
+    stored["agent"] = {name: _but_untold(one, expected["agent"].get(name)) for name, one in stored["agent"].items()}
     for kind, table in stored.items():
         yield from _compare(kind, table, expected[kind])
 
@@ -133,17 +133,22 @@ def _agent(first_seen_us: int, last_seen_us: int, groups: dict[str, Any], since_
     return {name: value for name, value in seen.items() if value >= since_us} | groups
 
 
-def _but_new_work(stored: dict[str, Any], expected: dict[str, Any] | None) -> dict[str, Any]:
-    """An instance as the table has it, with whether it takes new work as the facts say, where the table says nothing.
+_NEWER = len(("takes_new_work", "takes_retries"))
+"""So many columns of a heartbeat, the last, came after servers that may still be running beside ours."""
 
-    While servers are replaced in turn, one of before the pauses may have folded the newest heartbeat. It knows no such
-    column and leaves it as it is: mostly empty, as the migration made it, which is to say *not told*. The next
-    heartbeat that one of ours folds says it.
+
+def _but_untold(stored: dict[str, Any], expected: dict[str, Any] | None) -> dict[str, Any]:
+    """An instance as the table has it, with what it takes as the facts say, where the table says nothing of that.
+
+    While servers are replaced in turn, one of before may have folded the newest heartbeat. It knows no column for
+    whether new work is taken, or retries, and leaves it as it is: mostly empty, as the migration made it, which is to
+    say *not told*. The next heartbeat that one of ours folds says it.
     """
     was, should = stored.get("heartbeat"), (expected or {}).get("heartbeat")
-    if was is None or should is None or was[1][-1] is not None or was != (should[0], (*should[1][:-1], None)):
+    if was is None or should is None:
         return stored
-    return stored | {"heartbeat": should}
+    said = [told if one is None else one for one, told in zip(was[1][-_NEWER:], should[1][-_NEWER:], strict=True)]
+    return stored | {"heartbeat": (was[0], (*was[1][:-_NEWER], *said))}
 
 
 def _stored_agents(since_us: int) -> dict[Any, Any]:

@@ -93,6 +93,7 @@ def agent_row(agent: Agent, now: datetime) -> AgentRow:
         outbox_dropped=agent.outbox_dropped,
         region=agent.region,
         takes_new_work=agent.takes_new_work,
+        takes_retries=agent.takes_retries,
         retired_at=from_us(agent.retired_us) if is_retired(agent) else None,
     )
 

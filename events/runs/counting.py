@@ -37,6 +37,8 @@ class Counted:
 
     name: str = ""
     started: datetime | None = None
+    begun: RunFact | None = None
+    """How it was begun last."""
     ended: datetime | None = None
     status: RunStatus | None = None
     level: int = 0
@@ -74,8 +76,12 @@ class Counted:
 
     def story(self, run: str, began: datetime, **told: Any) -> RunStory:
         """The run as it was counted; `began` is its first fact, `told` what else is known of it."""
+        begun = self.begun
+        is_mine = begun is not None and begun.service == told["service"]  # another one’s part has the same name
         return RunStory(
             run=run,
+            last_begun=None if begun is None else begun.at,
+            begun_by=begun.instance if begun is not None and is_mine else "",
             name=self.name,
             started=self.started or began,
             is_start_known=self.started is not None,
@@ -113,7 +119,7 @@ def models_of(backends: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def _run_started(found: Counted, fact: RunFact) -> None:
-    found.started = found.started or fact.at
+    found.started, found.begun = found.started or fact.at, fact
     found.ended = found.status = None  # one that was ended is begun again: it goes on
     found.name = found.name or text_of(said(fact, "name"))
 

@@ -30,7 +30,7 @@ def how_it_goes(story: RunStory, now: datetime, reporting: Reporting) -> Goes | 
     """How a run goes on; None for one that has told its end."""
     if story.ended is not None:
         return None
-    if (story.service, story.instance) not in reporting:
+    if (story.service, story.holder) not in reporting:
         return Goes.LOST
     if story.questions:
         return Goes.PAUSED_FOR_PERSON

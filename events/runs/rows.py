@@ -170,6 +170,15 @@ class RunStory:
     """Of the questions, those that a person answered. Facts do not tell it: whoever asks on knows."""
     is_cut: bool = False
     """Whether it has more facts than were read."""
+    last_begun: datetime | None = None
+    """When it was begun last: a run may be begun again."""
+    begun_by: str = ""
+    """The instance that did, where it is one of its service."""
+
+    @property
+    def holder(self) -> str:
+        """The instance that has it in hand, or had it last."""
+        return self.begun_by or self.instance
 
     @property
     def level(self) -> int:

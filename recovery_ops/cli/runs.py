@@ -1,4 +1,4 @@
-"""The command line about runs: list them, read one, ask a person about one, have one end."""
+"""The command line about runs: list them, read one, ask a person about one, have one end or begin again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWS = ("troubled", "failed", "asked", "running", "all")
 
 def add_words(verbs: Any) -> None:
     """The verb `runs`, and what can be done with one."""
-    words = verbs.add_parser("runs", help="runs of agents: list, show, ask, abort")
+    words = verbs.add_parser("runs", help="runs of agents: list, show, ask, abort, retry")
     words = words.add_subparsers(dest="word", required=True)
     listed = words.add_parser("list", help="runs of the last 24 hours, newest first")
     listed.add_argument("--show", choices=_SHOWS, default="troubled", help="which (troubled: those that met a failure)")
@@ -30,7 +30,11 @@ def add_words(verbs: Any) -> None:
 
     abort = words.add_parser("abort", help="have its agent call a run off")
     withdraw = words.add_parser("withdraw-abort", help="let a run be begun again that was to end")
-    for one in (abort, withdraw):
+    retry = words.add_parser("retry", help="have its agent begin a run again from its checkpoint")
+    retry.add_argument("--instance", default="", help="by which instance (its own, or the best that is there)")
+    retry.add_argument("--input", default="", help="text or JSON in place of what it had, 16 kB at most")
+    take_back = words.add_parser("withdraw-retry", help="take back that a run is to begin again")
+    for one in (abort, withdraw, retry, take_back):
         one.add_argument("run")
         one.add_argument("--reason", required=True, help="at least 10 characters; kept in the audit log")
         one.add_argument("--dry-run", action="store_true", help="check everything, write nothing")
@@ -46,12 +50,16 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
         say(_line(found["run"]))
         if found["abort"]:
             say(f"  {found['abort']['by']} wants it to end since {found['abort']['at']}: {found['abort']['reason']}")
+        if (again := found["retry"]) and (again["is_waiting"] or again["begun_at"]):
+            say(f"  {again['by']} wants it to begin again since {again['at']}: {again['reason']}. {again['told']}")
         for step in found["steps"]:
             detail = f"; {step['detail']}" if step["detail"] else ""
             say(f"  {step['at']} {step['operation'] or '-'}: {step['title']}{detail}")
         return DONE
     if options.word in ("abort", "withdraw-abort"):
         return _end(console, options, f"{address}/{options.word}", say)
+    if options.word in ("retry", "withdraw-retry"):
+        return _begin_again(console, options, f"{address}/{options.word}", say)
     body = {"reason": options.reason, "queue": options.queue} | ({"dry_run": True} if options.dry_run else {})
     done = console.ask("POST", f"{address}/ask", body)
     if done["dry_run"]:
@@ -68,6 +76,20 @@ def _end(console: Asking, options: argparse.Namespace, address: str, say: Say) -
     told = "is to end" if options.word == "abort" else "may go on"
     if done["dry_run"]:
         say(f"Nothing was changed. {options.run} would be told: {told}.")
+    else:
+        already = " already" if done["was_already"] else ""
+        say(f"{options.run} {told}{already}, from revision {done['revision']} on.")
+    return DONE
+
+
+def _begin_again(console: Asking, options: argparse.Namespace, address: str, say: Say) -> int:
+    body = {"reason": options.reason} | ({"dry_run": True} if options.dry_run else {})
+    if options.word == "retry":
+        body |= {name: said for name in ("instance", "input") if (said := getattr(options, name))}
+    done = console.ask("POST", address, body)
+    told = f"is to begin again by {done['retry']['instance']}" if options.word == "retry" else "is not to begin again"
+    if done["dry_run"]:
+        say(f"Nothing was changed. {options.run} {told}, if it were.")
     else:
         already = " already" if done["was_already"] else ""
         say(f"{options.run} {told}{already}, from revision {done['revision']} on.")

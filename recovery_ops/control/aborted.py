@@ -43,14 +43,14 @@ def _observed(environment: str, story: RunStory, wish: RunAbort, now: datetime) 
         return "closed", f"It ended by itself {took} later: {story.status or 'ended'}."
     if wish.at <= now - ABORTS_KEPT:
         return "unknown", "It is told no more: after two days it has to be asked for again."
-    agent = agent_named(environment, story.service, story.instance, now=now)
+    agent = agent_named(environment, story.service, story.holder, now=now)
     if agent is None or not agent.is_follower:
-        return "unknown", f"{story.instance} follows no console: nothing here ends it."
+        return "unknown", f"{story.holder} follows no console: nothing here ends it."
     if not agent.is_reachable:
-        return "unknown", f"{story.instance} is silent: it hears of it when it is back."
+        return "unknown", f"{story.holder} is silent: it hears of it when it is back."
     if agent.revision >= wish.revision:
-        return "half_open", f"{story.instance} has heard it, and has not told an end yet: a call under way ends first."
-    return "half_open", f"{story.instance} has not heard it yet: it obeys revision {agent.revision}."
+        return "half_open", f"{story.holder} has heard it, and has not told an end yet: a call under way ends first."
+    return "half_open", f"{story.holder} has not heard it yet: it obeys revision {agent.revision}."
 
 
 def aborts_asked(environment: str, stories: Iterable[RunStory], now: datetime) -> frozenset[str]:

@@ -27,10 +27,11 @@ from recovery_ops.control.models import (
     Reset,
     Revision,
     RunAbort,
+    RunRetry,
     WorkPause,
 )
 from recovery_ops.rules.cohorts import WHOLE, Cohort, Spared
-from recovery_ops.rules.intent import Abort, Answer, Pause, Probe, Shed, winning_override
+from recovery_ops.rules.intent import Abort, Answer, Pause, Probe, Retry, Shed, winning_override
 from recovery_ops.rules.intent import Override as DesiredOverride
 from recovery_ops.rules.intent import Reset as DesiredReset
 from recovery_ops.rules.policy import BUILT_IN, document_of
@@ -45,6 +46,8 @@ ANSWERS_KEPT = timedelta(days=2)
 """For how long a run that was away still finds the answer to its question."""
 ABORTS_KEPT = timedelta(days=2)
 """For how long a run that was away still learns that it is to end."""
+RETRIES_KEPT = ABORTS_KEPT
+"""For how long an instance that was away still learns that it is to begin a run again."""
 EXPIRED_KEPT = timedelta(days=1)
 """Should nobody note that overrides have ended: for how long agents go on hearing of them."""
 
@@ -105,9 +108,9 @@ class Canary:
 
 
 Places = tuple[int, ...]
-Reach = tuple[Places, Places, Places, Places, Places, Places, bool]
-"""Which overrides, resets, answers, aborts, pauses and probes of a snapshot concern somebody, by their places in it,
-and whether they obey the canary."""
+Reach = tuple[Places, Places, Places, Places, Places, Places, Places, bool]
+"""Which overrides, resets, answers, aborts, pauses, retries and probes of a snapshot concern somebody, by their places
+in it, and whether they obey the canary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +125,7 @@ class Snapshot:
     answers: tuple[Answer, ...] = ()
     aborts: tuple[Abort, ...] = ()
     pauses: tuple[Pause, ...] = ()
+    retries: tuple[Retry, ...] = ()
     probes: tuple[Probe, ...] = ()
     sheds: tuple[Shed, ...] = ()
     """The load that is shed, and what is to be, the earliest first."""
@@ -143,9 +147,8 @@ class Snapshot:
             tuple(index for index, one in enumerate(self.resets) if who.is_in(one.scope) and self._is_for(one, who)),
             tuple(index for index, one in enumerate(self.answers) if who.is_in(Scope(service=one.service))),
             tuple(index for index, one in enumerate(self.aborts) if who.is_in(Scope(service=one.service))),
-            tuple(
-                index for index, one in enumerate(self.pauses) if one.is_for(service=who.service, instance=who.instance)
-            ),
+            _places_for(who, self.pauses),
+            _places_for(who, self.retries),
             tuple(index for index, one in enumerate(self.probes) if who.is_in(one.scope)),
             self.canary is not None and self.canary.is_for(who),
         )
@@ -155,7 +158,8 @@ class Snapshot:
 
         So it mostly is, and a thousand streams then need not be asked one by one who they are.
         """
-        if self.answers or self.aborts or self.pauses or self.canary is not None or self.spared or self.bands:
+        is_for_some = self.answers or self.aborts or self.pauses or self.retries
+        if is_for_some or self.canary is not None or self.spared or self.bands:
             return None
         scopes = [one.scope for one in self.overrides]
         scopes += [one.scope for one in self.resets] + [one.scope for one in self.probes]
@@ -192,7 +196,7 @@ class Snapshot:
 
     def document(self, reach: Reach, *, issued_at: float) -> dict[str, Any]:
         """The document for those with this reach; `issued_at` in seconds since the epoch."""
-        overrides, resets, answers, aborts, pauses, probes, is_canary = reach
+        overrides, resets, answers, aborts, pauses, retries, probes, is_canary = reach
         policy = self.canary.policy if is_canary and self.canary is not None else self.policy
         return wire.desired_document(
             environment=self.environment,
@@ -205,6 +209,7 @@ class Snapshot:
             answers=[self.answers[index] for index in answers],
             aborts=[self.aborts[index] for index in aborts],
             pauses=[self.pauses[index] for index in pauses],
+            retries=[self.retries[index] for index in retries],
             probes=[self.probes[index] for index in probes],
             shed=self.sheds[0] if self.sheds else None,
             sheds_ahead=self.sheds[1:],
@@ -213,6 +218,10 @@ class Snapshot:
     def shed_at(self, now: float) -> Shed | None:
         """The load that is shed at a moment, in seconds since the epoch."""
         return next((one for one in self.sheds if one.holds_at(now)), None)
+
+
+def _places_for(who: Who, wishes: Sequence[Pause | Retry]) -> Places:
+    return tuple(index for index, one in enumerate(wishes) if one.is_for(service=who.service, instance=who.instance))
 
 
 def current_revision(environment: str) -> int:
@@ -249,7 +258,7 @@ def _read(environment: str, revision: Revision | None) -> Snapshot:
         overrides=tuple(one.as_desired() for one in live),
         resets=tuple(one.as_desired() for one in resets),
         answers=_answers(environment, revision),
-        **_ends_of_work(environment, revision.changed_at - ABORTS_KEPT, revision.changed_at - EXPIRED_KEPT),
+        **_work(environment, revision.changed_at - ABORTS_KEPT, revision.changed_at - EXPIRED_KEPT),
         probes=_probes(environment, revision.changed_at - PROBES_KEPT),
         sheds=_sheds(environment, revision.changed_at - EXPIRED_KEPT),
         canary=_canary(environment),
@@ -280,36 +289,34 @@ def _answers(environment: str, revision: Revision) -> tuple[Answer, ...]:
     return tuple(one.as_answer() for one in decided.order_by("revision", "pk"))
 
 
-def _ends_of_work(environment: str, aborts_since: datetime, pauses_since: datetime) -> dict[str, Any]:
-    """Runs that are to end, and new work that is not to begin. One query for both: most pages read the whole state."""
-    aborts = RunAbort.objects.filter(environment=environment, withdrawn_at=None, at__gt=aborts_since).values_list(
-        Value(""), "run", "service", Value(""), "by", "reason", "revision", Value(None, output_field=DateTimeField())
+def _work(environment: str, runs_since: datetime, pauses_since: datetime) -> dict[str, Any]:
+    """Runs that are to end or to begin again, and new work that is not to begin. One query: most pages read it all."""
+    none, never = Value(""), Value(None, output_field=DateTimeField())
+    said = ("by", "reason", "revision")
+    aborts = RunAbort.objects.filter(environment=environment, withdrawn_at=None, at__gt=runs_since).values_list(
+        Value("abort"), none, "run", "service", none, *said, never, none
+    )
+    retries = RunRetry.objects.filter(environment=environment, ended_at=None, at__gt=runs_since).values_list(
+        Value("retry"), "id", "run", "service", "instance", *said, never, "input"
     )
     held = WorkPause.objects.filter(environment=environment, ended_at=None)
     pauses = held.filter(Q(expires_at=None) | Q(expires_at__gt=pauses_since)).values_list(
-        "id", Value(""), "service", "instance", "by", "reason", "revision", "expires_at"
+        Value("pause"), "id", none, "service", "instance", *said, "expires_at", none
     )
-    rows = sorted(aborts.union(pauses, all=True), key=lambda row: (row[6], row[1:4], row[0]))
-    return {
-        "aborts": tuple(
-            RunAbort(run=run, by=by, reason=reason, service=service, revision=revision).as_desired()
-            for pause, run, service, _, by, reason, revision, _ in rows
-            if not pause
-        ),
-        "pauses": tuple(
-            WorkPause(
-                id=pause,
-                service=service,
-                instance=instance,
-                by=by,
-                reason=reason,
-                revision=revision,
-                expires_at=ends,
-            ).as_desired()
-            for pause, _, service, instance, by, reason, revision, ends in rows
-            if pause
-        ),
-    }
+    found: dict[str, list[Any]] = {"abort": [], "retry": [], "pause": []}
+    rows = aborts.union(retries, pauses, all=True)
+    for kind, pk, run, service, instance, by, reason, revision, ends, given in sorted(
+        rows, key=lambda row: (row[7], row[2:5], row[1])
+    ):
+        told = {"service": service, "by": by, "reason": reason, "revision": revision}
+        if kind == "abort":
+            wish: RunAbort | RunRetry | WorkPause = RunAbort(run=run, **told)
+        elif kind == "retry":
+            wish = RunRetry(id=pk, run=run, instance=instance, input=given, **told)
+        else:
+            wish = WorkPause(id=pk, instance=instance, expires_at=ends, **told)
+        found[kind].append(wish.as_desired())
+    return {"aborts": tuple(found["abort"]), "retries": tuple(found["retry"]), "pauses": tuple(found["pause"])}
 
 
 def _probes(environment: str, since: datetime) -> tuple[Probe, ...]:

@@ -44,6 +44,7 @@ LEAST_ROLE: dict[str, Role] = {
     "reset": Role.OPERATOR,
     "probe": Role.OPERATOR,
     "abort": Role.OPERATOR,  # have a run called off, and take that back
+    "retry": Role.OPERATOR,  # have a run begun again, and take that back
     "pause": Role.OPERATOR,  # have instances begin no new runs for a time, and take that back
     "retire": Role.OPERATOR,  # say that an instance is gone: nothing waits for it any more
     "shed": Role.OPERATOR,  # let less important work fail fast for a time, prolong it and take it back
@@ -77,6 +78,7 @@ KEY_PERMISSIONS: dict[str, frozenset[str]] = {
             "reset",
             "probe",
             "abort",
+            "retry",
             "pause",
             "shed",
             "retire",

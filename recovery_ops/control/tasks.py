@@ -9,6 +9,7 @@ from recovery_ops.control.actions import end_expired, keep_ramps, keep_rollouts,
 from recovery_ops.control.actions.failures_due import keep_failures
 from recovery_ops.control.actions.pausing import end_expired_pauses
 from recovery_ops.control.actions.quorum import keep_quorum
+from recovery_ops.control.actions.retrying import note_begun
 from recovery_ops.control.actions.second import end_unanswered
 from recovery_ops.control.actions.shedding import end_expired_shed
 from recovery_ops.control.context import known_environments
@@ -17,7 +18,7 @@ from recovery_ops.control.escalations.made_up import is_held
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.escalations.withdrawing import withdraw_called_off
 from recovery_ops.control.exporting import job as exports
-from recovery_ops.control.models import HeldAct, LoadShed, Override, WorkPause
+from recovery_ops.control.models import HeldAct, LoadShed, Override, RunRetry, WorkPause
 from recovery_ops.control.notify.budgets import watch
 from recovery_ops.control.notify.keeping import forget_old
 from recovery_ops.control.notify.sending import send_due
@@ -29,7 +30,9 @@ from recovery_ops.control.retention import sweep_exports, sweep_replays, sweep_u
 
 @shared_task
 def end_expired_overrides() -> int:
-    """Note what has ended by its time: overrides, shed loads, pauses, requests for a second person; return how many."""
+    """Note what has ended by its time: overrides, shed loads, pauses, requests for a second person; and which runs that
+    were to begin again have; return how many.
+    """
     now = timezone.now()
     due = Override.objects.filter(ended_at=None, expires_at__lte=now).values_list("environment", flat=True)
     ended = sum(len(end_expired(environment, now=now)) for environment in sorted(set(due)))
@@ -37,6 +40,8 @@ def end_expired_overrides() -> int:
     ended += sum(end_expired_shed(environment, now=now) is not None for environment in list(shedding))
     pausing = WorkPause.objects.filter(ended_at=None, expires_at__lte=now).values_list("environment", flat=True)
     ended += sum(len(end_expired_pauses(environment, now=now)) for environment in sorted(set(pausing)))
+    retrying = RunRetry.objects.filter(ended_at=None).values_list("environment", flat=True)
+    ended += sum(len(note_begun(environment, now=now)) for environment in sorted(set(retrying)))
     asked = HeldAct.objects.filter(state=HeldAct.WAITING, expires_at__lte=now).values_list("environment", flat=True)
     return ended + sum(len(end_unanswered(environment, now=now)) for environment in sorted(set(asked)))
 

@@ -18,15 +18,26 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import FrameType
 from typing import Any
 
+from recovery_ops.demo.beginnings import Beginnings
 from recovery_ops.demo.client import Client
-from recovery_ops.demo.errands import CLOSING_RUNS, bibliography, closing, payment, translate_on, translation
-from recovery_ops.runtime import Fallback, Limits, Recovery, RecoveryError, Run, escalate_to_human_async
+from recovery_ops.demo.errands import (
+    BIBLIOGRAPHY,
+    CLOSING_RUNS,
+    bibliography,
+    closing,
+    payment,
+    translate_on,
+    translation,
+)
+from recovery_ops.runtime import Fallback, Limits, Recovery, RecoveryError, Run, Workflow, escalate_to_human_async
 
 Operation = Callable[..., Any]
+DILIGENCE, TICKET = "due diligence", "answer a ticket"
+"""Runs that keep their steps: whoever asks for one again gets it from where it was."""
 _USD_PER_TOKEN = {"input_tokens": 3e-6, "output_tokens": 15e-6}
 _ERRAND_EVERY, _FIRST_ERRAND = 100, 5
 """Runs between two errands of one agent, and the run after which it does its first."""
@@ -192,34 +203,90 @@ def refund_operation(recovery: Recovery, client: Client) -> Operation:
     return refund
 
 
-def research(recovery: Recovery, client: Client, pause_s: float) -> None:
+def diligence(recovery: Recovery, operations: dict[str, Operation]) -> Callable[..., None]:
+    """Look something up and write about it; what was found and written is kept until the run has come to its end."""
+
+    def work(run_id: str = "", other: str = "", *, subject: str = "", is_published: bool = False) -> None:
+        with (
+            recovery.run(DILIGENCE, source="main_agent", run_id=run_id, deadline_s=90.0) as run,
+            Workflow(DILIGENCE, run.id, recovery=recovery) as flow,
+        ):
+            given = {"subject": subject, "is_published": is_published}
+            asked = flow.step("what is asked", lambda: given, identity=run.id)
+            about = other or asked["subject"]
+
+            def write(about: str) -> Any:
+                answer = operations["model:large"](about)
+                spend(run, answer)
+                return answer
+
+            flow.step(f"search {about}", operations["search_web"], about)
+            operations["embed"](about)
+            operations["fetch_prices"](about)
+            flow.step(f"write {about}", write, about)
+            if asked["is_published"]:
+                flow.step(f"publish {about}", operations["publish_report"], about)
+            flow.forget()
+
+    return work
+
+
+def ticketing(recovery: Recovery, operations: dict[str, Operation]) -> Callable[..., Coroutine[Any, Any, None]]:
+    """Answer a ticket and write it down; the same for tasks."""
+    close_book = operations["ledger.close"]
+
+    async def work(run_id: str = "", other: str = "", *, ticket: str = "", ends: tuple[str, ...] = ()) -> None:
+        async with (
+            recovery.run(TICKET, source="user_request", run_id=run_id, deadline_s=60.0) as run,
+            Workflow(TICKET, run.id, recovery=recovery) as flow,
+        ):
+            given = {"ticket": ticket, "ends": list(ends)}
+            asked = await flow.step_async("what is asked", lambda: given, identity=run.id)
+            about = other or asked["ticket"]
+
+            async def write(about: str) -> Any:
+                answer = await operations["model:large"](about)
+                spend(run, answer)
+                return answer
+
+            await operations["sentiment"](about)
+            await asyncio.to_thread(operations["embed"], about)
+            await flow.step_async(f"write {about}", write, about)
+            await flow.step_async(f"note {about}", operations["crm.update"], about)
+            await operations["ledger.book"](about)
+            if "close" in asked["ends"]:
+                await close_book(about)
+            if "send" in asked["ends"]:
+                await flow.step_async(f"send {about}", operations["send_mail"], about)
+            await asyncio.to_thread(flow.forget)
+
+    return work
+
+
+def research(recovery: Recovery, client: Client, pause_s: float, beginnings: Beginnings) -> None:
     """Runs, one after another, without end. A run that cannot be finished is given up; the agent lives on."""
     operations, chance = research_operations(recovery, client), random.Random(recovery.instance.instance)
-    check_bibliography = bibliography(recovery, client)
+    check_bibliography, work = bibliography(recovery, client), diligence(recovery, operations)
+    beginnings.add(BIBLIOGRAPHY, check_bibliography)
+    beginnings.add(DILIGENCE, work)
     for number in itertools.count(1):
         time.sleep(pause_s * (0.5 + chance.random()))
         recovery.wait_for_work()
         subject = f"subject {number}"
         if number % _ERRAND_EVERY == _FIRST_ERRAND:
             check_bibliography()
-        with (
-            contextlib.suppress(RecoveryError),
-            recovery.run("due diligence", source="main_agent", deadline_s=90.0) as run,
-        ):
-            operations["search_web"](subject)
-            operations["embed"](subject)
-            operations["fetch_prices"](subject)
-            spend(run, operations["model:large"](subject))
-            if number % 5 == 0:
-                operations["publish_report"](subject)
+        with contextlib.suppress(RecoveryError):
+            work(subject=subject, is_published=number % 5 == 0)
         with contextlib.suppress(RecoveryError):
             operations["title_run"](subject)
 
 
-async def support(recovery: Recovery, client: Client, pause_s: float) -> None:
+async def support(recovery: Recovery, client: Client, pause_s: float, beginnings: Beginnings) -> None:
     """The same, for tasks."""
     operations, chance = support_operations(recovery, client), random.Random(recovery.instance.instance)
-    take_payment, close_book = payment(recovery, client), closing(recovery, client)
+    operations["ledger.close"] = closing(recovery, client)
+    take_payment, work = payment(recovery, client), ticketing(recovery, operations)
+    beginnings.add_tasks(TICKET, work)
     asking: asyncio.Task[None] | None = None
     for number in itertools.count(1):
         if number % 8 == 3 and (asking is None or asking.done()):
@@ -230,16 +297,8 @@ async def support(recovery: Recovery, client: Client, pause_s: float) -> None:
         with contextlib.suppress(RecoveryError):
             if number % _ERRAND_EVERY == _FIRST_ERRAND:
                 await take_payment(f"order-{ticket}")
-            async with recovery.run("answer a ticket", source="user_request", deadline_s=60.0) as run:
-                await operations["sentiment"](ticket)
-                await asyncio.to_thread(operations["embed"], ticket)
-                spend(run, await operations["model:large"](ticket))
-                await operations["crm.update"](ticket)
-                await operations["ledger.book"](ticket)
-                if number in CLOSING_RUNS:
-                    await close_book(ticket)
-                if number % 4 == 0:
-                    await operations["send_mail"](ticket)
+            ends = {"close": number in CLOSING_RUNS, "send": number % 4 == 0}
+            await work(ticket=ticket, ends=tuple(name for name, is_due in ends.items() if is_due))
             await operations["index_ticket"](ticket)
 
 
@@ -295,15 +354,18 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, end)
     threading.Thread(target=end_with_input, daemon=True).start()
     limits = Limits(most_retries=said.most_retries)
-    recovery = Recovery(said.service, instance=said.instance, version="2.8.1", limits=limits)
+    beginnings = Beginnings()
+    recovery = beginnings.recovery = Recovery(
+        said.service, instance=said.instance, version="2.8.1", limits=limits, on_retry=beginnings
+    )
     client = Client(said.provider)
     if said.translates:
         threading.Thread(target=translate_on, args=(translation(recovery, client),), daemon=True).start()
     try:
         if said.service == "research-agent":
-            research(recovery, client, said.pause_s)
+            research(recovery, client, said.pause_s, beginnings)
         else:
-            asyncio.run(support(recovery, client, said.pause_s))
+            asyncio.run(support(recovery, client, said.pause_s, beginnings))
     finally:
         recovery.close()
 

@@ -18,11 +18,13 @@ from recovery_ops.runtime import (
     RecoveryError,
     RunStopped,
     ToolRegistry,
+    Workflow,
     build_tool,
     dispatch_failure_async,
     run_tool,
 )
 
+BIBLIOGRAPHY = "check a bibliography"
 RECORDS = 30
 """In a bibliography; the archive has lost every other one."""
 
@@ -86,8 +88,11 @@ def translate_on(translate: Callable[[str], Any]) -> None:
             translate("a page")
 
 
-def bibliography(recovery: Recovery, client: Client) -> Callable[[], None]:
-    """Check the sources of a report, one by one: so many are gone that the run's error budget ends it."""
+def bibliography(recovery: Recovery, client: Client) -> Callable[..., None]:
+    """Check the sources of a report, one by one: so many are gone that the run's error budget ends it.
+
+    Each record is a step: begun again, the run goes on where it was stopped, with a new budget.
+    """
 
     def read_archive(record: int) -> Any:
         """Reads one record of the archive."""
@@ -96,15 +101,22 @@ def bibliography(recovery: Recovery, client: Client) -> Callable[[], None]:
     tool = build_tool("read_archive", read_archive, is_destructive=False, require_permission=False)
     registry = ToolRegistry(recovery, tools=[tool])
 
-    def check() -> None:
-        with recovery.run("check a bibliography", source="main_agent", deadline_s=90.0):
-            for record in range(RECORDS):
-                use = {"type": "tool_use", "id": f"call-{record}", "name": tool.name, "input": {"record": record}}
-                run_tool(registry, use)
+    def is_lost(record: int) -> bool:
+        use = {"type": "tool_use", "id": f"call-{record}", "name": tool.name, "input": {"record": record}}
+        return run_tool(registry, use).is_error
 
-    def given_up() -> None:
+    def check(run_id: str) -> None:
+        with (
+            recovery.run(BIBLIOGRAPHY, source="main_agent", run_id=run_id, deadline_s=90.0) as run,
+            Workflow(BIBLIOGRAPHY, run.id, recovery=recovery) as flow,
+        ):
+            for record in range(RECORDS):
+                flow.step(f"record {record}", is_lost, record)
+            flow.forget()
+
+    def given_up(run_id: str = "", _: str = "") -> None:
         try:
-            check()
+            check(run_id)
         except (RunStopped, NewWorkPaused):
             return
 

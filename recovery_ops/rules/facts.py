@@ -437,6 +437,8 @@ class InstanceHeartbeat(Fact):
     runs_in_flight: int = 0
     takes_new_work: bool | None = None
     """Whether it begins runs; None: it does not tell, as those of before a pause could be asked for."""
+    takes_retries: bool | None = None
+    """Whether it begins runs again when people ask for that; None: it does not tell, as those of before that."""
     outbox_pending: int = 0
     outbox_dropped: int = 0
 

@@ -76,6 +76,27 @@ class Abort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """A run that has ended is to be begun again by one instance, from its checkpoint, once.
+
+    `input` is what it is to be given instead of what it had; empty: nothing else.
+    """
+
+    id: str
+    run: str
+    service: str
+    instance: str
+    by: str = ""
+    reason: str = ""
+    input: str = ""
+    revision: int = 0
+
+    def is_for(self, *, service: str | None, instance: str | None) -> bool:
+        """Whether it is for this instance; None: not said, so it could be."""
+        return service in (None, self.service) and instance in (None, self.instance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
     """No new work is to be begun in an instance of a service, or in all of them where `instance` is empty.
 
@@ -144,6 +165,7 @@ class Desired:
     answers: tuple[Answer, ...] = ()
     aborts: tuple[Abort, ...] = ()
     pauses: tuple[Pause, ...] = ()
+    retries: tuple[Retry, ...] = ()
     shed: Shed | None = None
     """The load that is shed, or the next that is to be."""
     sheds_ahead: tuple[Shed, ...] = ()

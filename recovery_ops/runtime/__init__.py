@@ -48,6 +48,7 @@ from recovery_ops.runtime.limits import Limits
 from recovery_ops.runtime.models import ModelChain
 from recovery_ops.runtime.operation import ATTEMPT, Attempt, Degraded, Fallback, Outcome
 from recovery_ops.runtime.recovery import Recovery, guard, run
+from recovery_ops.runtime.retrying import RetryAsked
 from recovery_ops.runtime.run import CURRENT, Run
 from recovery_ops.runtime.signals import Response, classify
 
@@ -164,6 +165,7 @@ __all__ = [
     "Response",
     "ResultKind",
     "Resumed",
+    "RetryAsked",
     "RetryDecision",
     "ReversalToken",
     "Run",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from recovery_ops.rules.facts import InstanceHeartbeat
 from recovery_ops.runtime import forks
 from recovery_ops.runtime.notices import Notices
+from recovery_ops.runtime.retrying import Retries
 from recovery_ops.wire.names import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ REJECTIONS_S = 1.0
 COUNTS_S = 10.0
 HEARTBEAT_S = 15.0
 SETTINGS_AFTER_S = 1.0
-"""Settings are told when guards are declared and the server has been heard."""
+"""Settings are told, and runs begun again, when guards are declared and the server has been heard."""
 
 
 class Housekeeper:
@@ -40,6 +41,7 @@ class Housekeeper:
         self._told_posture = (True, False)
         self._is_connected = False
         self._reporting: Reporting | None = None
+        self._retries = Retries(recovery)
         self._notices = Notices(logging.getLogger(__name__))
 
     def connect(self, *, own_sink: bool) -> None:
@@ -68,6 +70,7 @@ class Housekeeper:
             self._tell_heartbeat(now)
         if now - self._began >= SETTINGS_AFTER_S:
             self._tell_settings()
+            self._retries.round()
 
     def flush(self, timeout_s: float) -> bool:
         """Tell what was summed up so far, and hand everything on."""
@@ -101,6 +104,7 @@ class Housekeeper:
         self._stop = threading.Event()
         self._thread = None
         self._reporting = None
+        self._retries.after_fork()
         if self._is_connected:
             self._start()
 
@@ -169,6 +173,7 @@ class Housekeeper:
                 breakers_open=recovery.breakers_not_flowing(),
                 runs_in_flight=runs,
                 takes_new_work=takes,
+                takes_retries=recovery.on_retry is not None,
                 outbox_pending=self.undelivered,
                 outbox_dropped=self._telemetry.dropped if self._telemetry else 0,
             )

@@ -31,6 +31,7 @@ from recovery_ops.runtime.identity import Identity
 from recovery_ops.runtime.limits import NO_LIMITS, Limits
 from recovery_ops.runtime.operation import Operation
 from recovery_ops.runtime.pausing import OnPause, wait_for_work, wait_for_work_async
+from recovery_ops.runtime.retrying import OnRetry
 from recovery_ops.runtime.run import CURRENT, Run, Scope
 from recovery_ops.runtime.signals import classify_with
 
@@ -70,7 +71,8 @@ class Recovery(Guards):
 
     `limits` are ceilings that no desired state can widen. `on_pause`: what becomes of a run that would be begun while
     an operator has paused new work here, `refuse` (NewWorkPaused) or `wait`. Whoever takes work from a queue asks
-    `takes_new_work` or `wait_for_work` first.
+    `takes_new_work` or `wait_for_work` first. `on_retry` begins a run again, from its checkpoint, when an
+    operator wants that: called in a thread of its own, once for each wish, a second after the start at the soonest.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Recovery(Guards):
         directory: Path | str | None = None,
         limits: Limits = NO_LIMITS,
         on_pause: OnPause = "refuse",
+        on_retry: OnRetry | None = None,
         desired: Desired = NOTHING_DESIRED,
         clock: Clock | None = None,
         chance: Callable[[], float] = random.random,
@@ -104,7 +107,7 @@ class Recovery(Guards):
             directory=directory,
         )
         self.clock, self.waker, self.chance = clock or Clock(), waker or Waker(), chance
-        self.limits, self.on_pause = limits, on_pause
+        self.limits, self.on_pause, self.on_retry = limits, on_pause, on_retry
         self.lock = threading.RLock()
         self.is_off = os.environ.get("RECOVERY_OPS_OFF", "").strip() in ("1", "true", "yes")
         self.desired = desired

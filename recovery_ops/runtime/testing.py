@@ -33,6 +33,7 @@ from recovery_ops.runtime.concurrency.task_libraries import current_library
 from recovery_ops.runtime.concurrency.waiting import Waker
 from recovery_ops.runtime.limits import NO_LIMITS, Limits
 from recovery_ops.runtime.recovery import Recovery
+from recovery_ops.runtime.retrying import OnRetry
 from recovery_ops.runtime.signals import Response
 
 AnyFact = TypeVar("AnyFact", bound=Fact)
@@ -188,6 +189,7 @@ class Lab:
         *,
         desired: Desired = NOTHING_DESIRED,
         limits: Limits = NO_LIMITS,
+        on_retry: OnRetry | None = None,
         chance: Callable[[], float] = lambda: 0.0,
         directory: Path | str | None = None,
     ) -> None:
@@ -204,6 +206,7 @@ class Lab:
             url="",
             directory=directory,
             limits=limits,
+            on_retry=on_retry,
             desired=desired,
             clock=self.clock,
             chance=chance,

@@ -120,6 +120,7 @@ BRIEFS: dict[str, str] = {
     "successes": "Successful attempts",
     "successes_since_failure": "Successes between this failure and the one before",
     "takes_new_work": "Whether it begins new runs; absent, it does not tell",
+    "takes_retries": "Whether it begins a run again when an operator asks for that; absent, it does not tell",
     "threshold": "The limit that was reached",
     "to_model": "The model that is asked now",
     "to_name": "What answers instead",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from recovery_ops.rules.intent import DECISIONS, Abort, Answer, Desired, Override, Pause, Probe, Reset, Shed
+from recovery_ops.rules.intent import DECISIONS, Abort, Answer, Desired, Override, Pause, Probe, Reset, Retry, Shed
 from recovery_ops.rules.knobs import Problem
 from recovery_ops.rules.policy import Policy, PolicyInvalid, parse_policy
 from recovery_ops.rules.scope import ANY, Scope
@@ -36,11 +36,12 @@ def desired_document(
     answers: Sequence[Answer] = (),
     aborts: Sequence[Abort] = (),
     pauses: Sequence[Pause] = (),
+    retries: Sequence[Retry] = (),
     probes: Iterable[Probe] = (),
     shed: Shed | None = None,
     sheds_ahead: Sequence[Shed] = (),
 ) -> dict[str, Any]:
-    """The document an agent receives. Without answers, aborts, pauses, probes or shed load it has no such key.
+    """The document an agent receives. Without answers, aborts, pauses, retries, probes or shed load it has no such key.
 
     `config_hash` covers what is to be obeyed, so not `issued_at`: two documents with one hash ask for the same.
     """
@@ -60,6 +61,8 @@ def desired_document(
         content["aborts"] = [asdict(one) for one in aborts]
     if pauses:
         content["pauses"] = [asdict(one) for one in pauses]
+    if retries:
+        content["retries"] = [asdict(one) for one in retries]
     probing = [{"scope": scope_document(one.scope), "probe_at": one.revision} for one in probes]
     content |= {"probes": probing} if probing else {}
     if shed is not None:
@@ -229,6 +232,19 @@ def _pause(one: Mapping[str, Any]) -> Pause:
     )
 
 
+def _retry(one: Mapping[str, Any]) -> Retry:
+    return Retry(
+        id=str(one["id"]),
+        run=str(one["run"]),
+        service=str(one["service"]),
+        instance=str(one["instance"]),
+        by=str(one.get("by", "")),
+        reason=str(one.get("reason", "")),
+        input=str(one.get("input", "")),
+        revision=int(one.get("revision", 0)),
+    )
+
+
 def _reset(one: Mapping[str, Any]) -> Reset:
     return Reset(
         scope=parse_scope(one.get("scope", {})), revision=int(one["reset_at"]), ramp_s=_number(one.get("ramp_s", 0.0))
@@ -246,6 +262,7 @@ _LISTS = {
     "answers": _answer,
     "aborts": _abort,
     "pauses": _pause,
+    "retries": _retry,
     "sheds_ahead": _shed,
 }
 """What the document lists, by the names of its keys and of what is made of them."""

@@ -211,6 +211,7 @@ ATTRIBUTES: dict[str, str] = {
     "breakers_open": "recovery.breakers_open",
     "runs_in_flight": "recovery.runs_in_flight",
     "takes_new_work": "recovery.takes_new_work",
+    "takes_retries": "recovery.takes_retries",
     "outbox_pending": "recovery.outbox.pending",
     "outbox_dropped": "recovery.outbox.dropped",
 }

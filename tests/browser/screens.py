@@ -98,6 +98,8 @@ FORMS = {
     "run and what people did": "/runs/run-1?tab=audit",
     "ask about a run": "/runs/run-1/ask",
     "abort a run": "/runs/run-1/abort",
+    "begin a run again": "/runs/run-1/retry",
+    "begin runs again": "/runs/act/retry?run=run-1",
     "requests": "/requests",
     "merge events": "/capacity/arrange/merge?number=1",
     "split an event": "/capacity/arrange/split?number=1",

@@ -105,6 +105,8 @@ SAID: Mapping[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("runs-ask", "post"): ({"run": "<run>"},),
     ("runs-abort", "get"): ({"run": "<run>"},),
     ("runs-abort", "post"): ({"run": "<run>"},),
+    ("runs-retry", "get"): ({"run": "<run>"},),
+    ("runs-retry", "post"): ({"run": "<run>"},),
     ("capacity-arrange", "get"): ({"verb": "merge", "number": "<capacity event>"},),
     ("capacity-arrange", "post"): (
         {"verb": "merge", "number": EVENTS},

@@ -206,6 +206,14 @@ class TestEachOrder:
         tell(told.tell(heartbeat(4), 10))
         assert Agent.objects.get().takes_new_work is None, "another version, that does not tell"
 
+    def test_whether_it_takes_retries_is_what_its_newest_heartbeat_says_if_that_says_it(self, tell: Any) -> None:
+        told = Told().tell(heartbeat(3, takes_retries=True), 30)
+        tell(told.tell(heartbeat(4, takes_retries=False), 20))
+        assert Agent.objects.get().takes_retries is False
+        clear()
+        tell(told.tell(heartbeat(4), 10))
+        assert Agent.objects.get().takes_retries is None
+
     def test_a_degradation_goes_from_start_to_end(self, tell: Any) -> None:
         told = Told().tell(started(from_name="search", to_name="cache"), 100).tell(ended(60.0, calls=4), 40)
         tell(told.tell(started("withdrawn"), 30).tell(started(to_name="default"), 20))
@@ -321,7 +329,11 @@ some_facts = st.one_of(
     st.builds(started, st.sampled_from(["fallback", "model"]), to_name=st.sampled_from(["", "cache"])),
     st.builds(ended, st.sampled_from([0.0, 5.0, 100.0]), st.sampled_from(["fallback", "model"]), calls=numbers),
     st.builds(
-        heartbeat, numbers, st.sampled_from(["running", "stopped"]), takes_new_work=st.sampled_from([None, True, False])
+        heartbeat,
+        numbers,
+        st.sampled_from(["running", "stopped"]),
+        takes_new_work=st.sampled_from([None, True, False]),
+        takes_retries=st.sampled_from([None, True, False]),
     ),
     st.builds(facts.DesiredStateApplied, revision=numbers, config_hash=st.just("x")),
     st.builds(facts.DesiredStateRejected, revision=numbers, config_hash=st.just("x"), reason=st.just("no")),
@@ -417,6 +429,14 @@ def test_what_a_server_of_before_left_empty_is_no_fault_and_what_it_says_wrongly
 ) -> None:
     deliver(Told().tell(heartbeat(1, "draining", takes_new_work=False), 3).records)
     Agent.objects.update(takes_new_work=value)
+    assert len(list(verification.differences(verification.refold()[0], NOW))) == faults
+
+
+@pytest.mark.parametrize(("value", "faults"), [(None, 0), (False, 1)])
+@pytest.mark.django_db(transaction=True)
+def test_the_same_of_whether_it_takes_retries(value: bool | None, faults: int) -> None:
+    deliver(Told().tell(heartbeat(1, takes_new_work=True, takes_retries=True), 3).records)
+    Agent.objects.update(takes_retries=value)
     assert len(list(verification.differences(verification.refold()[0], NOW))) == faults
 
 

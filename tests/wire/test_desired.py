@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from recovery_ops import wire
-from recovery_ops.rules.intent import Abort, Override, Pause, Reset, winning_override
+from recovery_ops.rules.intent import Abort, Override, Pause, Reset, Retry, winning_override
 from recovery_ops.rules.policy import BUILT_IN, document_of
 from recovery_ops.rules.scope import Place, Scope
 from recovery_ops.rules.words import State
@@ -180,3 +180,31 @@ def test_new_work_that_is_paused_is_told_with_its_end_and_an_older_document_tell
     for wrong in ({"id": "pz-1"}, {"id": "pz-1", "service": "research", "expires_at": "soon"}):
         with pytest.raises(wire.DesiredInvalid, match=r"pauses\[0\]"):
             wire.parse_desired(made | {"pauses": [wrong]})
+
+
+def test_runs_that_are_to_be_begun_again_are_stated_only_where_there_are_any() -> None:
+    wanted = Retry(
+        id="ry-1",
+        run="run-7",
+        service="research",
+        instance="r-0",
+        by="ana",
+        reason="the bank is back",
+        input='{"limit": 5}',
+        revision=3,
+    )
+    made = wire.desired_document(
+        environment="dev",
+        revision=3,
+        policy=document_of(BUILT_IN),
+        policy_version="12",
+        overrides=[],
+        resets=[],
+        issued_at=50.0,
+        retries=[wanted],
+    )
+    assert wire.parse_desired(made).retries == (wanted,)
+    assert "retries" not in document()
+    assert wire.parse_desired(document()).retries == ()
+    with pytest.raises(wire.DesiredInvalid, match=r"retries\[0\]"):
+        wire.parse_desired(made | {"retries": [{"id": "ry-2", "run": "whose?"}]})

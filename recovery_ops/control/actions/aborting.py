@@ -63,7 +63,7 @@ def abort_runs(**asked: Unpack[AbortingMany]) -> Done[Sequence[RunAbort]]:
 
     Raises Refused: 403, 400 by field, 409 where nothing is left to abort.
     """
-    wanted = _digest(asked["runs"])
+    wanted = digest_of(asked["runs"])
 
     def is_told_by(entry: AuditEntry) -> bool:
         return (entry.after or {}).get("asked") == wanted
@@ -74,7 +74,7 @@ def abort_runs(**asked: Unpack[AbortingMany]) -> Done[Sequence[RunAbort]]:
         going = [one for one in stories_of(attempt.environment, list(asked["runs"])) if one.ended is None]
 
         def write(revision: int) -> Step[Sequence[RunAbort]]:
-            held = {one.run for one in _held(attempt.environment, attempt.now).filter(run__in=asked["runs"])}
+            held = held_aborts(attempt.environment, asked["runs"], attempt.now)
             made = [_wish(attempt, story, revision) for story in going if story.run not in held]
             if not made:
                 detail = "All of them have ended, or are to end already: there is nothing to abort."
@@ -100,13 +100,23 @@ def withdraw_abort(**asked: Unpack[Aborting]) -> Done[RunAbort]:
             story_to_end(attempt.environment, asked["run"])
             detail = f"Nobody has the run {asked['run'][:80]} aborted."
             raise Refused("not_aborted", detail, status=STALE, fields={"run": "is not to end"})
-        held.withdrawn_at, held.withdrawn_by, held.withdrawn_revision = attempt.now, attempt.by.name, revision
-        held.save(update_fields=["withdrawn_at", "withdrawn_by", "withdrawn_revision"])
+        let_go_on(held, attempt, revision)
         return Step(object=held, revision=revision, before=_told(held), after={"id": held.pk})
 
     with attempt.noted():
         attempt.check()
         return carry_out(attempt, write, recall=_recalled)
+
+
+def let_go_on(held: RunAbort, attempt: Attempt, revision: int) -> None:
+    """Take the wish back under a revision; inside the transaction of an act."""
+    held.withdrawn_at, held.withdrawn_by, held.withdrawn_revision = attempt.now, attempt.by.name, revision
+    held.save(update_fields=["withdrawn_at", "withdrawn_by", "withdrawn_revision"])
+
+
+def held_aborts(environment: str, runs: Sequence[str], now: datetime) -> dict[str, RunAbort]:
+    """The wishes that these runs end, by their names."""
+    return {one.run: one for one in _held(environment, now).filter(run__in=runs)}
 
 
 def held_abort(environment: str, run: str, now: datetime) -> RunAbort | None:
@@ -126,7 +136,7 @@ def _wish(attempt: Attempt, story: RunStory, revision: int) -> RunAbort:
         environment=attempt.environment,
         run=story.run,
         service=story.service,
-        instance=story.instance,
+        instance=story.holder,
         reason=attempt.reason,
         by_user_id=attempt.by.user_id,
         by=attempt.by.name,
@@ -148,9 +158,9 @@ def _attempt(verb: str, asked: Asked, about: str, is_told_by: Callable[[AuditEnt
     return Attempt.of(verb, "abort", Scope(), asked, about=about[:NAME_CHARS], is_told_by=is_told_by)
 
 
-def _digest(runs: Sequence[str]) -> str:
+def digest_of(runs: Sequence[str]) -> str:
     """Which runs a wish was about, also those that had ended by then: in any order, each counted once."""
-    return sha256("\n".join(sorted(set(runs))).encode()).hexdigest()
+    return sha256("\n".join(sorted(set(runs))).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _told(one: RunAbort) -> dict[str, object]:

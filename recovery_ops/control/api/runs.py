@@ -1,4 +1,4 @@
-"""The machines' door to runs: list them, read one, ask a person about one, and have one end."""
+"""The machines' door to runs: list them, read one, ask a person about one, have one end or begin again."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from events.runs.records import RECORDS_MOST
 from events.runs.rows import LOST, RunStory
 from recovery_ops.control.actions.aborting import abort_run, held_abort, withdraw_abort
 from recovery_ops.control.actions.raising import raise_about
+from recovery_ops.control.actions.retrying import retry_run, withdraw_retry
 from recovery_ops.control.actions.showing import show_facts
 from recovery_ops.control.api.capacity import RANGE, range_of
 from recovery_ops.control.api.paging import asked_for, next_page, paged
@@ -24,6 +25,7 @@ from recovery_ops.control.documents import runs as documents_runs
 from recovery_ops.control.escalations.in_runs import asked_by, with_answers
 from recovery_ops.control.exporting.runs import asked_of
 from recovery_ops.control.refusals import UNKNOWN, Refused
+from recovery_ops.control.retried import retry_told
 from recovery_ops.control.standings import reporting_in, standing_of
 
 
@@ -86,6 +88,7 @@ class RunOf(Api):
             "environment": self.environment,
             "run": documents_runs.of_run(story, standing.word),
             "abort": documents_runs.of_abort(held_abort(self.environment, run, now)),
+            "retry": documents_runs.of_retry_told(retry_told(self.environment, story, now)),
             "steps": documents_runs.of_steps(story),
         }
         return Response(answer)
@@ -139,6 +142,32 @@ class WithdrawAbort(Api):
     def post(self, request: Request, run: str) -> Response:
         done = withdraw_abort(**self.asked(request, self.body(request)), run=run)
         return Response(documents_runs.of_aborted(done))
+
+
+class RetryRun(Api):
+    """`POST /api/v1/runs/<run>/retry`: have a run begun again from its checkpoint, by its agent.
+
+    `input` (text or JSON as text, 16 kB) takes the place of what it had; `instance` is by default its own, or the best
+    that is there. 409 for a run that goes on or came to its end, and where nobody is there who begins it again. Whether
+    it has begun is told by `GET /api/v1/runs/<run>` (`retry.told`).
+    """
+
+    takes = {"POST": Takes(WHY | {"input": str, "instance": str}, needed=("reason",))}
+
+    def post(self, request: Request, run: str) -> Response:
+        body = self.body(request)
+        more = {"input": body.get("input", ""), "instance": body.get("instance", "")}
+        return Response(documents_runs.of_retried(retry_run(**self.asked(request, body), run=run, **more)))
+
+
+class WithdrawRetry(Api):
+    """`POST /api/v1/runs/<run>/withdraw-retry`: who has not heard it does not begin it. What was begun goes on."""
+
+    takes = {"POST": Takes(WHY, needed=("reason",))}
+
+    def post(self, request: Request, run: str) -> Response:
+        done = withdraw_retry(**self.asked(request, self.body(request)), run=run)
+        return Response(documents_runs.of_retried(done))
 
 
 def _found(environment: str, run: str) -> RunStory:

@@ -364,6 +364,7 @@ def of_agent(row: AgentRow, labels: Sequence[str] = ()) -> Document:
         "breakers_open": row.breakers_open,
         "runs_in_flight": row.runs_in_flight,
         "takes_new_work": row.takes_new_work,
+        "takes_retries": row.takes_retries,
         "outbox_pending": row.outbox_pending,
         "outbox_dropped": row.outbox_dropped,
         "region": row.region,

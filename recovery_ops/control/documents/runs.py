@@ -10,7 +10,8 @@ from events.runs.rows import RUNGS, RunStory
 from recovery_ops.control.actions import Done
 from recovery_ops.control.documents import Document
 from recovery_ops.control.escalations.in_runs import Answered
-from recovery_ops.control.models import RunAbort
+from recovery_ops.control.models import RunAbort, RunRetry
+from recovery_ops.control.retried import RetryTold
 
 
 def of_record(one: RunRecord) -> Document:
@@ -83,6 +84,41 @@ def of_aborted(done: Done[RunAbort]) -> Document:
         "was_already": done.was_already,
         "dry_run": done.is_dry_run,
         "abort": of_abort(done.object),
+    }
+
+
+def of_retry(one: RunRetry | None) -> Document | None:
+    """Somebody's wish that a run begins again, without its input. Whether it was obeyed stands with the run."""
+    if one is None:
+        return None
+    return {
+        "id": one.pk,
+        "run": one.run,
+        "instance": one.instance,
+        "by": one.by,
+        "reason": one.reason,
+        "input_bytes": len(one.input.encode()),
+        "at": _moment(one.at),
+        "revision": one.revision,
+        "begun_at": _moment(one.begun_at),
+        "ended_at": _moment(one.ended_at),
+        "ended_by": one.ended_by,
+    }
+
+
+def of_retry_told(told: RetryTold | None) -> Document | None:
+    """The newest wish that a run begins again, with what is observed of it in words (`told`)."""
+    stated = None if told is None else of_retry(told.wish)
+    return stated if told is None or stated is None else stated | {"told": told.words, "is_waiting": told.is_waiting}
+
+
+def of_retried(done: Done[RunRetry]) -> Document:
+    """What an act did, or would do; `revision` is that under which the instance hears of it."""
+    return {
+        "revision": done.revision,
+        "was_already": done.was_already,
+        "dry_run": done.is_dry_run,
+        "retry": of_retry(done.object),
     }
 
 

@@ -58,6 +58,7 @@ from recovery_ops.control.models.policies import (
 from recovery_ops.control.models.quorum import QuorumWatch
 from recovery_ops.control.models.ramps import ResetRamp
 from recovery_ops.control.models.replays import Replay
+from recovery_ops.control.models.retries import RunRetry
 from recovery_ops.control.models.rollouts import PolicyRollout
 from recovery_ops.control.models.runbooks import Runbook, RunbookTick
 from recovery_ops.control.models.second import HeldAct
@@ -123,6 +124,7 @@ __all__ = [
     "Revision",
     "RoleGrant",
     "RunAbort",
+    "RunRetry",
     "Runbook",
     "RunbookTick",
     "SavedView",

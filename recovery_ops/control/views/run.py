@@ -32,6 +32,7 @@ from recovery_ops.control.actions.showing import show_facts
 from recovery_ops.control.context import actor_of, visit_of
 from recovery_ops.control.escalations.in_runs import Answered, Asked, asked_by, with_answers
 from recovery_ops.control.models import AuditEntry, Feedback
+from recovery_ops.control.retried import RetryTold, chance_of, fleet_for, retry_told
 from recovery_ops.control.standings import Standing, reporting_in, standing_of
 from recovery_ops.control.views.beside_run import beside_run
 from recovery_ops.control.views.changes import change_of
@@ -112,6 +113,7 @@ def one_run(request: HttpRequest, *, environment: str, run: str) -> HttpResponse
         "is_open": story.ended is None and standing.word != LOST and facts is None,
         "sentence": sentence,
         "abort": abort_told(environment, story, now),
+        **_retry(request, environment, story, standing, now),
         "tab": tab,
         "tabs": [(name, word, str(place)) for place, (name, word) in enumerate(TABS.items(), start=1)],
         "question": next((one for one in people.questions if one.is_open), None),
@@ -123,6 +125,20 @@ def one_run(request: HttpRequest, *, environment: str, run: str) -> HttpResponse
     if facts is not None:
         add_never_cache_headers(answer)
     return answer
+
+
+def _retry(
+    request: HttpRequest, environment: str, story: RunStory, standing: Standing, now: datetime
+) -> Mapping[str, Any]:
+    """The wish that it begins again, and of one that ended badly whether that can be asked for."""
+    told: RetryTold | None = retry_told(environment, story, now)
+    may = visit_of(request).grants.may("retry", environment)
+    is_asked_for = told is not None and told.is_waiting
+    if not may or is_asked_for:
+        return {"retry": told, "can_retry": False, "why_no_retry": ""}
+    chance = chance_of(story, standing, fleet_for(environment, [story], now), now)
+    why_not = chance.why_not if chance.is_over_badly else ""
+    return {"retry": told, "can_retry": bool(chance.instances), "why_no_retry": why_not}
 
 
 def _asked_facts(request: HttpRequest, environment: str, run: str) -> Sequence[RunRecord]:
@@ -231,7 +247,7 @@ def _audit(page: _Page) -> Mapping[str, Any]:
         environment=page.environment, operation__in=operations, result=AuditEntry.OK, at__gte=page.story.started
     ).order_by("-number")[:_LOOKED_THROUGH]
     run = page.story.run
-    mine = [one for one in entries if one.object in objects or _is_feedback_on(one, run) or _is_abort_of(one, run)]
+    mine = [one for one in entries if one.object in objects or _is_feedback_on(one, run) or _is_of_many(one, run)]
     return {"changes": list(map(change_of, mine)), "is_hidden": False}
 
 
@@ -239,8 +255,8 @@ def _is_feedback_on(entry: AuditEntry, run: str) -> bool:
     return entry.verb == "feedback.say" and (entry.after or {}).get("run") == run
 
 
-def _is_abort_of(entry: AuditEntry, run: str) -> bool:
-    return entry.verb == "run.abort" and run in (entry.after or {}).get("runs", ())
+def _is_of_many(entry: AuditEntry, run: str) -> bool:
+    return entry.verb in ("run.abort", "run.retry", "run.begun") and run in (entry.after or {}).get("runs", ())
 
 
 _TAB_CONTEXTS = {

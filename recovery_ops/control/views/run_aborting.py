@@ -65,7 +65,7 @@ class _Aborting(ChosenRuns[RunsForm]):
     def more(self) -> Mapping[str, Any]:
         reporting = reporting_in(self.environment, self.stories, self.now)
         going = [one for one in self.stories if one.ended is None]
-        instances = {one.instance for one in going}
+        instances = {one.holder for one in going}
         lines = [(short(one.run), _line(one, standing_of(one, self.now, reporting), self.now)) for one in going]
         return {
             "lines": lines[:_NAMED],
@@ -105,4 +105,4 @@ def _asked(chosen: ChosenRuns[Any], cleaned: Mapping[str, str]) -> Any:
 
 def _line(story: RunStory, standing: Standing, now: datetime) -> str:
     name = f"{story.name}, " if story.name else ""
-    return f"{name}{standing.word} on {story.instance} for {lasted_text(story.length(now).total_seconds())}"
+    return f"{name}{standing.word} on {story.holder} for {lasted_text(story.length(now).total_seconds())}"

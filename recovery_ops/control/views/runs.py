@@ -26,6 +26,7 @@ from recovery_ops.control.aborted import aborts_asked
 from recovery_ops.control.context import visit_of
 from recovery_ops.control.exporting.lists import rows_at_once, wish_in
 from recovery_ops.control.exporting.runs import OF_FAILURES, RunsFile, asked_of, before_of, of_failures, show_of
+from recovery_ops.control.retried import retries_asked
 from recovery_ops.control.standings import Standing, reporting_in, standing_of, word_of_status
 from recovery_ops.control.views.columns import Column, Columns
 from recovery_ops.control.views.narrowing import Filter, Narrowing, narrowing_of
@@ -111,6 +112,7 @@ def runs_list(request: HttpRequest, *, environment: str) -> HttpResponse:
         "order": _ORDERS[show],
         "rows": [_row(story, now, reporting) for story in found.rows],
         "to_end": aborts_asked(environment, found.rows, now),
+        "to_begin": retries_asked(environment, found.rows, now),
         "from_here": from_here(request.GET.urlencode() or f"show={show}"),
         "older_href": _older(request, found.older_us),
         "is_newest": before_us is None,

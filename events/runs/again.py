@@ -1,0 +1,60 @@
+"""Runs that are begun a second time: whether that has come since somebody wanted it, and why it did not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models.fields.json import KeyTextTransform
+
+from events.models import Fact
+from events.moments import US_PER_S, from_us, to_us
+from recovery_ops.rules.facts import HookFailed, RunStarted
+from recovery_ops.wire import names
+
+HOOK = "on_retry"
+"""The agent's own function that begins a run again."""
+_STARTED, _FAILED = names.EVENTS[RunStarted].name, names.EVENTS[HookFailed].name
+_SKEW_US = 60 * US_PER_S
+"""A clock of an agent that is behind by less does not hide that it obeyed. What came before the wish is none of it."""
+
+
+@dataclass(slots=True)
+class Again:
+    """What a run has told since somebody wanted it begun again."""
+
+    begun: datetime | None = None
+    """When it began, the first time since then."""
+    failure: str = ""
+    """What the agent's own function raised last, in its words; empty where it did not."""
+
+
+def begun_again(environment: str, wanted: Mapping[str, datetime]) -> dict[str, Again]:
+    """What these runs have told since these moments, by the server's clock. One query; index `fact_by_run`."""
+    found = {run: Again() for run in wanted}
+    if not wanted:
+        return found
+    since = {run: to_us(at) for run, at in wanted.items()}
+    first_us = min(since.values())
+    told = Fact.objects.filter(
+        environment=environment,
+        run__in=list(wanted),
+        event__in=(_STARTED, _FAILED),
+        at_us__gte=first_us - _SKEW_US,
+        received_us__gte=first_us,
+    ).annotate(
+        hook=KeyTextTransform(names.attribute_of(HookFailed, "hook"), "attributes"),
+        said=KeyTextTransform(names.attribute_of(HookFailed, "message"), "attributes"),
+        kind=KeyTextTransform(names.attribute_of(HookFailed, "error_type"), "attributes"),
+    )
+    rows = told.order_by("at_us", "id").values_list("run", "event", "at_us", "received_us", "hook", "said", "kind")
+    for run, event, at_us, received_us, hook, said, kind in rows:
+        if received_us < since[run] or at_us < since[run] - _SKEW_US:
+            continue
+        again = found[run]
+        if event == _STARTED:
+            again.begun = again.begun or from_us(at_us)
+        elif hook == HOOK:
+            again.failure = ": ".join(filter(None, (kind, said))) or "it did not say why"
+    return found

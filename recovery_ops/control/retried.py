@@ -1,0 +1,145 @@
+"""Runs that are to be begun again: which may be, by which instance, and what is observed of the wish."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from events.queries import agent_named, fleet
+from events.rows import AgentRow
+from events.runs.again import Again, begun_again
+from events.runs.rows import LOST, RunStory
+from events.wording import lasted_text
+from recovery_ops.control.desired import RETRIES_KEPT
+from recovery_ops.control.models import RunRetry
+from recovery_ops.control.standings import Standing
+from recovery_ops.rules.words import RunStatus
+
+_ENDED_BADLY = (RunStatus.FAILED, RunStatus.STOPPED, RunStatus.CANCELLED)
+_SLACK = timedelta(milliseconds=100)
+_PROCESS = re.compile(r"(-\d+)?(~\d+-[0-9a-f]+)*$")
+"""What tells the processes of one machine apart in the names that the runtime gives: `host-4711`, and a fork's mark."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chance:
+    """By whom a run can be begun again, the best first; where it cannot be, why not, in words."""
+
+    instances: Sequence[AgentRow] = ()
+    why_not: str = ""
+    is_own: bool = False
+    """Whether the first is the instance that had it in hand."""
+    is_over_badly: bool = True
+    """Whether it failed, was stopped or called off, or its process was gone in the middle of it."""
+
+
+def fault_of(story: RunStory, standing: Standing, agents: Iterable[AgentRow], now: datetime) -> str:
+    """Why nobody can have this run begun again, whoever is there to do it; empty where they can."""
+    if story.ended is None and standing.word != LOST and not _is_left(story, agents, now):
+        return f"It still runs ({standing.word}): abort it first, if it is to begin again."
+    if story.ended is not None and story.status not in _ENDED_BADLY:
+        return "It came to its end: there is nothing to begin again."
+    return ""
+
+
+def _is_left(story: RunStory, agents: Iterable[AgentRow], now: datetime) -> bool:
+    """Whether the process that had it in hand is gone, and another one goes by the name of its instance since."""
+    one = next((one for one in agents if (one.service, one.instance) == (story.service, story.holder)), None)
+    if one is None or one.heartbeat_age_s is None:
+        return False
+    # Both by the agent's own clock.
+    up_since = now - timedelta(seconds=one.heartbeat_age_s + one.uptime_s)
+    return (story.last_begun or story.started) < up_since - _SLACK
+
+
+def chance_of(story: RunStory, standing: Standing, agents: Sequence[AgentRow], now: datetime) -> Chance:
+    """Who can begin a run again, of a whole fleet: its own instance, one beside it, another one of its service."""
+    if fault := fault_of(story, standing, agents, now):
+        return Chance(why_not=fault, is_over_badly=False)
+    there = [one for one in agents if one.service == story.service and one.is_reachable]
+    if not there:
+        return Chance(why_not=f"No instance of {story.service} reports now: nobody is there to begin it again.")
+    able = [one for one in there if one.takes_retries]
+    if not able:
+        return Chance(why_not=_why_none(story.service, there))
+    able.sort(key=lambda one: (one.instance != story.holder, _place(one.instance) != _place(story.holder)))
+    return Chance(instances=able, is_own=able[0].instance == story.holder)
+
+
+def _why_none(service: str, there: Sequence[AgentRow]) -> str:
+    if all(one.takes_retries is None for one in there):
+        return f"The version that {service} runs does not tell whether it begins runs again."
+    return f"{service} begins no run again: its program gives its runtime no on_retry."
+
+
+def _place(instance: str) -> str:
+    return _PROCESS.sub("", instance)
+
+
+def fleet_for(environment: str, stories: Iterable[RunStory], now: datetime) -> Sequence[AgentRow]:
+    """Who there is to begin runs again; not asked for where all of them go on or went well. One query, or none."""
+    ended = [one.ended is None or one.status in _ENDED_BADLY for one in stories]
+    return fleet(environment, now=now) if any(ended) else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryTold:
+    """What the page of a run says of somebody's wish that it begins again."""
+
+    wish: RunRetry
+    mark: str
+    words: str
+    can_withdraw: bool
+    is_waiting: bool
+    """Whether it rests on the run still: then nobody is asked a second time."""
+
+
+def retry_told(environment: str, story: RunStory, now: datetime) -> RetryTold | None:
+    """The newest wish that this run begins again, and what came of it; None where there was none."""
+    wish = RunRetry.objects.filter(environment=environment, run=story.run).order_by("-at", "-pk").first()
+    if wish is None:
+        return None
+    if wish.ended_at is not None and wish.begun_at is None:
+        return _told(wish, "unknown", f"Taken back by {wish.ended_by}.")
+    again = begun_again(environment, {wish.run: wish.at})[wish.run]
+    begun = again.begun or wish.begun_at
+    if begun is not None:
+        after_s = (begun - wish.at).total_seconds()
+        after = "at once" if after_s < 1 else f"{lasted_text(after_s)} later"
+        return _told(wish, "closed", f"It was begun again {after}.")
+    if wish.at <= now - RETRIES_KEPT:
+        return _told(wish, "unknown", "It is told no more: after two days it has to be asked for again.")
+    mark, words = _observed(environment, wish, again, now)
+    return _told(wish, mark, words, is_waiting=True)
+
+
+def _told(wish: RunRetry, mark: str, words: str, *, is_waiting: bool = False) -> RetryTold:
+    return RetryTold(wish=wish, mark=mark, words=words, can_withdraw=is_waiting, is_waiting=is_waiting)
+
+
+def _observed(environment: str, wish: RunRetry, again: Again, now: datetime) -> tuple[str, str]:
+    name = wish.instance
+    if again.failure:
+        return "open", f"{name} tried, and did not begin it: {again.failure}. Take it back to ask anew."
+    agent = agent_named(environment, wish.service, name, now=now)
+    if agent is None or not agent.is_reachable:
+        return "unknown", f"{name} is silent: it hears of it when it is back."
+    if agent.revision < wish.revision:
+        return "half_open", f"{name} has not heard it yet: it obeys revision {agent.revision}."
+    if agent.takes_new_work is False:
+        return "half_open", f"{name} has heard it, and begins no runs while new work is paused."
+    return "half_open", f"{name} has heard it, and has not told yet that it begins."
+
+
+def retries_asked(environment: str, stories: Iterable[RunStory], now: datetime) -> frozenset[str]:
+    """Which of these runs are to begin again and have not told that, by their names. Two queries, one or none."""
+    ended = {one.run: one.ended for one in stories if one.ended is None or one.status in _ENDED_BADLY}
+    if not ended:
+        return frozenset()
+    held = RunRetry.objects.filter(
+        environment=environment, run__in=list(ended), ended_at=None, at__gt=now - RETRIES_KEPT
+    )
+    wanted = dict(held.values_list("run", "at"))
+    return frozenset(run for run, again in begun_again(environment, wanted).items() if again.begun is None)

@@ -1,0 +1,146 @@
+"""The forms by which a person has runs begun again from their checkpoints, and takes that back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_http_methods
+
+from events.runs.rows import RunStory
+from events.wording import count_text
+from recovery_ops.control.actions.retrying import (
+    INPUT_BYTES_MOST,
+    held_retry,
+    retry_run,
+    retry_runs,
+    withdraw_retry,
+)
+from recovery_ops.control.context import actor_of
+from recovery_ops.control.models import NAME_CHARS
+from recovery_ops.control.retried import Chance, chance_of, fleet_for, retries_asked
+from recovery_ops.control.standings import reporting_in, standing_of
+from recovery_ops.control.views.answers import changed
+from recovery_ops.control.views.run import short
+from recovery_ops.control.views.runs_chosen import ChosenRuns, RunsForm
+
+_NAMED = 10
+"""Runs that the form tells one by one."""
+
+
+class RetryForm(RunsForm):
+    """Why, by whom, and what the run is given in place of what it had."""
+
+    instance = forms.CharField(max_length=NAME_CHARS, required=False)
+    input = forms.CharField(required=False)
+
+    def clean_input(self) -> str:
+        """As it was typed: a browser sends each end of a line as two characters."""
+        return str(self.cleaned_data["input"]).replace("\r\n", "\n")
+
+
+@require_http_methods(["GET", "POST"])
+def retry(request: HttpRequest, *, environment: str, run: str) -> HttpResponse:
+    """The form; sent, the page of the run. 404 for a run of which nothing is known."""
+    return _Retrying(request, environment, [run]).answer()
+
+
+@require_http_methods(["GET", "POST"])
+def retry_many(request: HttpRequest, *, environment: str) -> HttpResponse:
+    """The same for several runs at once, each with what it had."""
+    return _Retrying.of_list(request, environment)
+
+
+@require_http_methods(["GET", "POST"])
+def withdraw(request: HttpRequest, *, environment: str, run: str) -> HttpResponse:
+    """The form that takes it back."""
+    return _Withdrawing(request, environment, [run]).answer()
+
+
+class _Retrying(ChosenRuns[RetryForm]):
+    """One request to have some runs begun again."""
+
+    permission, verb, nothing_done = "retry", "have runs begun again", "Nothing is begun again."
+    page, form = "control/run_retry", RetryForm
+
+    def done(self, cleaned: Mapping[str, str]) -> HttpResponse:
+        if len(self.runs) == 1:
+            one = retry_run(
+                **_asked(self, cleaned), run=self.runs[0], input=cleaned["input"], instance=cleaned["instance"]
+            )
+            told = f"{one.object.instance} is asked to begin {short(self.runs[0])} again."
+            return changed(self.request, self.back, told)
+        done = retry_runs(**_asked(self, cleaned), runs=self.runs)
+        rest = len(self.runs) - len(done.object)
+        others = f"; nothing was to be done about {count_text(rest, 'other')}" if rest else ""
+        return changed(self.request, self.back, f"{count_text(len(done.object), 'run')} to begin again{others}.")
+
+    @property
+    def hint(self) -> str:
+        if self._able:
+            return ""
+        if len(self.stories) == 1:
+            [(_, chance)] = self._chances
+            return chance.why_not or "Somebody has asked for that already."
+        return "None of them can be begun again now: open one to read why."
+
+    def more(self) -> Mapping[str, Any]:
+        able, is_one = self._able, len(self.stories) == 1
+        lines = [(short(one.run), f"by {chance.instances[0].instance}") for one, chance in able]
+        instances = {chance.instances[0].instance for _, chance in able}
+        return {
+            "is_one": is_one,
+            "is_over": not able,
+            "instances": able[0][1].instances if is_one and able else (),
+            "is_own": all(chance.is_own for _, chance in able),
+            "own": self.stories[0].holder if is_one else "",
+            "kilobytes": INPUT_BYTES_MOST // 1024,
+            "lines": () if is_one else lines[:_NAMED],
+            "others": len(lines) - _NAMED,
+            "impact": ()
+            if is_one
+            else [
+                (f"{count_text(len(able), 'run').split()[-1]} to begin again", len(able)),
+                (count_text(len(instances), "instance").split()[-1], len(instances)),
+                ("left as they are", len(self.stories) - len(able)),
+            ],
+        }
+
+    @cached_property
+    def _chances(self) -> list[tuple[RunStory, Chance]]:
+        reporting = reporting_in(self.environment, self.stories, self.now)
+        agents = fleet_for(self.environment, self.stories, self.now)
+        return [(one, chance_of(one, standing_of(one, self.now, reporting), agents, self.now)) for one in self.stories]
+
+    @cached_property
+    def _able(self) -> list[tuple[RunStory, Chance]]:
+        """Those that can be begun again and that nobody has asked for yet."""
+        asked = retries_asked(self.environment, self.stories, self.now)
+        return [(one, chance) for one, chance in self._chances if chance.instances and one.run not in asked]
+
+
+class _Withdrawing(ChosenRuns[RunsForm]):
+    """One request to take back that a run is to begin again."""
+
+    permission, verb, nothing_done = "retry", "have runs begun again", "Nothing was changed."
+    page, form = "control/run_withdraw_retry", RunsForm
+
+    def done(self, cleaned: Mapping[str, str]) -> HttpResponse:
+        withdraw_retry(**_asked(self, cleaned), run=self.runs[0])
+        return changed(self.request, self.back, f"{short(self.runs[0])} is not to begin again.")
+
+    def more(self) -> Mapping[str, Any]:
+        return {"held": held_retry(self.environment, self.runs[0], self.now)}
+
+
+def _asked(chosen: ChosenRuns[Any], cleaned: Mapping[str, str]) -> Any:
+    return {
+        "by": actor_of(chosen.request),
+        "environment": chosen.environment,
+        "reason": cleaned["reason"],
+        "key": cleaned["key"] or None,
+        "now": chosen.now,
+    }

@@ -1,0 +1,452 @@
+"""Runs that people want begun again: asked for by whoever may, told to one instance, and shown as they are seen."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from events.models import Agent
+from events.runs.asking import run_of
+from recovery_ops import cli
+from recovery_ops.control import desired
+from recovery_ops.control.actions import Refused
+from recovery_ops.control.actions.aborting import abort_run, held_abort
+from recovery_ops.control.actions.retrying import note_begun, retry_run, retry_runs, withdraw_retry
+from recovery_ops.control.models import AuditEntry, RunRetry
+from recovery_ops.control.retried import retry_told
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import HookFailed, RunFinished, RunStarted
+from recovery_ops.rules.intent import Retry
+from recovery_ops.rules.words import Category, RunStatus
+from recovery_ops.wire import parse_desired
+from tests.control.cast import asked, person
+from tests.control.test_api import Program
+from tests.control.test_cli import Operator, operator
+from tests.control.visiting import signed_in, text_of
+from tests.events.seeding import NOW, Story, failed, heartbeat
+
+__all__ = ["operator"]  # the fixture
+
+pytestmark = [pytest.mark.django_db]
+WHY = "the bank answers again"
+
+
+def ended(*runs: str, status: RunStatus | None = RunStatus.FAILED, instance: str = "r-0") -> None:
+    """Runs of an instance that met a failure, and ended so; None: they go on."""
+    story = Story()
+    for run in runs:
+        story.tell(RunStarted(name="due diligence"), at=60, run=run, instance=instance)
+        story.tell(failed(Category.OVERLOADED), at=50, run=run, instance=instance)
+        if status is not None:
+            story.tell(RunFinished(status=status, duration_s=40.0), at=20, run=run, instance=instance)
+    story.store()
+
+
+def there(*instances: str, takes: bool | None = True, at: float = 5, service: str = "research", **more: Any) -> None:
+    """Instances that report, and say whether they begin runs again."""
+    for name in instances:
+        Story().tell(heartbeat(takes_retries=takes, **more), at=at, service=service, instance=name).store()
+
+
+def begun(run: str = "run-7", at: float = -3, instance: str = "r-0") -> None:
+    Story().tell(RunStarted(name="due diligence"), at=at, run=run, instance=instance).store()
+
+
+def retried(run: str = "run-7", **more: Any) -> Any:
+    return retry_run(**asked(run=run, reason=WHY) | more)
+
+
+def refused(run: str = "run-7", **more: Any) -> Refused:
+    with pytest.raises(Refused) as caught:
+        retried(run, **more)
+    return caught.value
+
+
+def wishes(instance: str, service: str = "research") -> tuple[Retry, ...]:
+    """What an instance is told."""
+    return parse_desired(desired.document("dev", service=service, instance=instance, now=NOW)).retries
+
+
+def told(run: str = "run-7", **later: float) -> str:
+    """What the page says is observed of the wish."""
+    story = run_of("dev", run)
+    assert story is not None
+    found = retry_told("dev", story, NOW + timedelta(**later))
+    assert found is not None
+    return found.words
+
+
+# -- the act -----------------------------------------------------------------------------------------------------------
+def test_it_is_state_that_one_instance_alone_is_told_with_who_why_and_the_input() -> None:
+    ended("run-7")
+    there("r-0", "r-1")
+    done = retried(input='{"limit": 5}')
+    [wish] = wishes("r-0")
+    assert (wish.run, wish.by, wish.reason, wish.input, wish.revision) == (
+        "run-7",
+        "ana",
+        WHY,
+        '{"limit": 5}',
+        done.revision,
+    )
+    assert wishes("r-1") == wishes("r-0", service="billing") == ()
+    [entry] = AuditEntry.objects.filter(verb="run.retry")
+    assert (entry.object, entry.reason, entry.revision) == ("run run-7", WHY, done.revision)
+    assert "limit" not in str(entry.after), "what it is given may be private, and the audit log is for ever"
+
+
+def test_asked_for_twice_it_is_one_wish_and_another_input_is_refused_and_a_trial_writes_nothing() -> None:
+    ended("run-7")
+    there("r-0")
+    assert retried(dry_run=True).is_dry_run
+    assert not RunRetry.objects.exists()
+    first, again = retried(), retried(by=person(name="ben"))
+    assert (again.was_already, again.object.pk, again.revision) == (True, first.object.pk, first.revision)
+    other = refused(input="another")
+    assert (other.status, "ana has asked r-0 to begin it again" in other.detail) == (409, True)
+
+
+def test_a_key_stands_for_this_input() -> None:
+    ended("run-7")
+    there("r-0")
+    first = retried(input="one", key="k-1")
+    assert retried(input="one", key="k-1").revision == first.revision
+    assert "used for another change" in refused(input="two", key="k-1").detail
+
+
+def test_the_wish_that_it_ends_is_taken_back_with_it() -> None:
+    ended("run-7", status=None)
+    there("r-0")
+    abort_run(**asked(run="run-7", reason="it writes to the wrong customer"))
+    Story().tell(RunFinished(status=RunStatus.CANCELLED, duration_s=40.0), at=1, run="run-7", instance="r-0").store()
+    retried()
+    document = parse_desired(desired.document("dev", service="research", instance="r-0", now=NOW))
+    assert [one.run for one in document.retries] == ["run-7"]
+    assert document.aborts == ()
+    assert held_abort("dev", "run-7", NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("instances", "best"),
+    [
+        (["web-1-4711", "web-2-12", "web-2-99"], "web-2-99"),
+        (["web-1-4711", "web-2-12"], "web-2-12"),
+        (["web-1-4711", "db-3-1"], "db-3-1"),
+    ],
+)
+def test_its_own_instance_then_one_beside_it_then_another(instances: list[str], best: str) -> None:
+    ended("run-7", instance="web-2-99")
+    there(*instances)
+    assert retried().object.instance == best
+
+
+def test_who_is_named_has_to_be_there_and_to_take_retries() -> None:
+    ended("run-7")
+    there("r-0", "r-1")
+    there("r-2", takes=False)
+    assert refused(instance="r-2").fields == {"instance": "cannot begin it"}
+    assert retried(instance="r-1").object.instance == "r-1"
+
+
+@pytest.mark.parametrize("status", [RunStatus.SUCCEEDED, RunStatus.DEGRADED])
+def test_a_run_that_came_to_its_end_is_not_begun_again(status: RunStatus) -> None:
+    ended("run-7", status=status)
+    there("r-0")
+    assert "It came to its end" in refused().detail
+
+
+def test_a_run_that_goes_on_is_not_begun_again_and_one_whose_agent_is_gone_is() -> None:
+    ended("run-7", status=None)
+    there("r-0")
+    assert "It still runs" in refused().detail
+    Agent.objects.filter(instance="r-0").update(last_seen_us=0)
+    there("r-1")
+    assert retried().object.instance == "r-1"
+
+
+def test_a_run_whose_process_was_replaced_under_the_same_name_is_begun_again_and_then_goes_on() -> None:
+    ended("run-7", status=None)
+    there("r-0", uptime_s=30.0)
+    assert retried().object.instance == "r-0", "up for 30 s, and it began a minute ago"
+    begun(at=2)
+    withdraw_retry(**asked(run="run-7", reason="it was begun by somebody else"))
+    assert "It still runs" in refused().detail
+
+
+def test_a_run_that_another_instance_has_begun_again_is_in_its_hands() -> None:
+    ended("run-7", status=None)
+    Agent.objects.update(last_seen_us=0)
+    there("r-1")
+    retried()
+    begun(at=1, instance="r-1")
+    withdraw_retry(**asked(run="run-7", reason="it was begun, as it seems"))
+    assert "It still runs (running)" in refused().detail
+    assert abort_run(**asked(run="run-7", reason="it writes to the wrong customer")).object.instance == "r-1"
+
+
+def test_why_nobody_can_is_said_in_words() -> None:
+    ended("run-7")
+    Agent.objects.update(last_seen_us=0)
+    assert "No instance of research reports now" in refused().detail
+    there("b-0", service="billing")
+    assert "No instance of research reports now" in refused().detail
+    there("r-0", takes=None)
+    assert "does not tell whether it begins runs again" in refused().detail
+    there("r-1", takes=False)
+    assert "its program gives its runtime no on_retry" in refused().detail
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"), [("x" * 16385, "16,384 is the most"), ("a\0b", "cannot be kept"), ("\ud800", "cannot be kept")]
+)
+def test_what_it_is_given_is_bounded_text(given: str, fault: str) -> None:
+    ended("run-7")
+    there("r-0")
+    found = refused(input=given)
+    assert (found.status, fault in found.fields["input"]) == (400, True)
+
+
+def test_who_may_not_and_what_is_not_known_is_refused() -> None:
+    ended("run-7")
+    there("r-0")
+    assert refused("moon").status == 404
+    assert refused(by=person(Role.RESPONDER)).status == 403
+    with pytest.raises(Refused) as nothing:
+        withdraw_retry(**asked(run="run-7"))
+    assert nothing.value.status == 409
+
+
+def test_taken_back_nobody_is_told_any_more_and_it_can_be_asked_for_anew() -> None:
+    ended("run-7")
+    there("r-0")
+    retried()
+    done = withdraw_retry(**asked(run="run-7", reason="the bank is away again"))
+    assert (done.revision, wishes("r-0")) == (2, ())
+    assert told() == "Taken back by ana."
+    again = retried()
+    assert (again.was_already, [one.id for one in wishes("r-0")]) == (False, [again.object.pk])
+
+
+def test_after_two_days_it_is_no_longer_told_and_can_be_asked_for_anew() -> None:
+    ended("run-7", "run-8")
+    there("r-0")
+    retried("run-8")
+    assert told("run-8", days=3) == "It is told no more: after two days it has to be asked for again."
+    there("r-0", at=-3 * 86400)
+    later = NOW + timedelta(days=3)
+    retried("run-7", now=later)
+    assert [one.run for one in wishes("r-0")] == ["run-7"]
+    assert not retried("run-8", now=later).was_already
+
+
+def test_of_several_those_that_can_are_in_one_revision() -> None:
+    ended("run-1", "run-2")
+    ended("run-3", status=RunStatus.SUCCEEDED)
+    there("r-0")
+    retried("run-2")
+    done = retry_runs(**asked(runs=["run-1", "run-2", "run-3"], reason=WHY))
+    assert [one.run for one in done.object] == ["run-1"]
+    with pytest.raises(Refused, match="None of them can be begun again now"):
+        retry_runs(**asked(runs=["run-2", "run-3"], reason=WHY))
+
+
+# -- what is seen of it ------------------------------------------------------------------------------------------------
+def test_what_is_shown_is_what_its_agent_and_the_run_said() -> None:
+    ended("run-7")
+    there("r-0")
+    revision = retried().revision
+    assert told() == "r-0 has not heard it yet: it obeys revision 0."
+    Agent.objects.filter(instance="r-0").update(revision=revision)
+    assert told() == "r-0 has heard it, and has not told yet that it begins."
+    Agent.objects.filter(instance="r-0").update(takes_new_work=False)
+    assert told() == "r-0 has heard it, and begins no runs while new work is paused."
+    assert told(minutes=5) == "r-0 is silent: it hears of it when it is back."
+    begun()
+    assert told() == "It was begun again 3.0 s later."
+
+
+def test_a_function_of_the_agent_that_raised_is_told_with_its_words() -> None:
+    ended("run-7")
+    there("r-0")
+    retried()
+    raised = HookFailed(hook="on_retry", error_type="KeyError", message="no order 7")
+    Story().tell(raised, at=-2, run="run-7", instance="r-0").store()
+    assert told() == "r-0 tried, and did not begin it: KeyError: no order 7. Take it back to ask anew."
+    begun()
+    assert told() == "It was begun again 3.0 s later."
+
+
+def test_what_was_told_before_the_wish_is_no_proof() -> None:
+    ended("run-7")
+    there("r-0")
+    retried()
+    assert told().startswith("r-0 has not heard it yet"), "it began 60 s before somebody wanted that"
+
+
+def test_an_agent_whose_clock_is_a_little_behind_is_believed() -> None:
+    ended("run-7")
+    there("r-0")
+    retried()
+    Story().tell(RunStarted(name="due diligence"), at=15, received=-3, run="run-7", instance="r-0").store()
+    assert told() == "It was begun again at once."
+
+
+def test_once_it_was_begun_no_agent_is_told_any_more_and_the_log_says_so() -> None:
+    ended("run-7", "run-8")
+    there("r-0")
+    retry_runs(**asked(runs=["run-7", "run-8"], reason=WHY))
+    assert note_begun("dev", now=NOW) == []
+    begun("run-7")
+    [noted] = note_begun("dev", now=NOW + timedelta(seconds=5))
+    assert (noted.run, noted.begun_at) == ("run-7", NOW + timedelta(seconds=3))
+    assert note_begun("dev", now=NOW + timedelta(seconds=6)) == []
+    assert [one.run for one in wishes("r-0")] == ["run-8"]
+    [entry] = AuditEntry.objects.filter(verb="run.begun")
+    assert (entry.object, entry.actor_name, entry.revision) == ("run run-7", "runs", 2)
+    assert told() == "It was begun again 3.0 s later."
+
+
+def test_a_run_that_was_begun_and_failed_again_can_be_asked_for_again_at_once() -> None:
+    ended("run-7")
+    there("r-0")
+    first = retried()
+    begun(at=-3)
+    Story().tell(RunFinished(status=RunStatus.FAILED, duration_s=1.0), at=-4, run="run-7", instance="r-0").store()
+    again = retried(now=NOW + timedelta(seconds=10))
+    assert (again.was_already, again.object.pk == first.object.pk) == (False, False)
+    assert RunRetry.objects.get(pk=first.object.pk).begun_at is not None
+
+
+# -- the pages ---------------------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("now")
+def test_an_operator_has_a_run_begun_again_and_takes_that_back() -> None:
+    ended("run-7")
+    there("r-0", "r-1")
+    client = signed_in(Role.OPERATOR)
+    assert 'href="/runs/run-7/retry"' in client.get("/runs/run-7").content.decode()
+    form = client.get("/runs/run-7/retry").content.decode()
+    assert form.index("r-0, its own") < form.index(">r-1<")
+    assert client.post("/runs/run-7/retry", {"reason": "short"}).status_code == 422
+    too_long = client.post("/runs/run-7/retry", {"reason": WHY, "input": "x" * 17000})
+    assert (too_long.status_code, "16,384 is the most" in text_of(too_long)) == (400, True)
+    given = {"reason": WHY, "input": "{\r\n}", "instance": "r-0"}
+    answer = client.post("/runs/run-7/retry", given)
+    assert answer.headers["Location"] == "/runs/run-7"
+    assert RunRetry.objects.get().input == "{\n}"
+    page = client.get("/runs/run-7")
+    assert "Asked to begin again" in text_of(page)
+    assert f"“{WHY}”" in text_of(page)
+    assert "r-0 has not heard it yet" in text_of(page)
+    assert 'href="/runs/run-7/retry"' not in page.content.decode(), "asked already"
+    assert "Somebody has asked for that already." in text_of(client.get("/runs/run-7/retry"))
+    assert "asked to begin again" in text_of(client.get("/runs"))
+    assert "asked to begin again run run-7" in text_of(client.get("/runs/run-7?tab=audit"))
+    client.post("/runs/run-7/withdraw-retry", {"reason": "the bank is away again"})
+    assert "asked to begin again" not in text_of(client.get("/runs"))
+    assert 'href="/runs/run-7/retry"' in client.get("/runs/run-7").content.decode()
+
+
+@pytest.mark.usefixtures("now")
+def test_who_may_not_is_not_offered_it_and_does_not_read_the_input() -> None:
+    ended("run-7")
+    there("r-0")
+    retried(input="the secret order")
+    client = signed_in(Role.RESPONDER)
+    for path in ("/runs", "/runs/run-7"):
+        assert "Retry…" not in text_of(client.get(path))
+    page = text_of(client.get("/runs/run-7"))
+    assert "With other input." in page
+    assert "the secret order" not in page
+    for path in ("/runs/run-7/retry", "/runs/run-7/withdraw-retry"):
+        assert client.post(path, {"reason": WHY}).status_code == 403
+    assert client.post("/runs/act/retry", {"run": ["run-7"], "reason": WHY}).status_code == 403
+    assert "the secret order" in text_of(signed_in(Role.OPERATOR).get("/runs/run-7"))
+
+
+@pytest.mark.usefixtures("now")
+def test_where_nobody_can_the_page_says_why_and_the_form_asks_for_nothing() -> None:
+    ended("run-7")
+    there("r-0", takes=False)
+    client = signed_in(Role.OPERATOR)
+    page = client.get("/runs/run-7")
+    why = "research begins no run again: its program gives its runtime no on_retry."
+    assert f"It cannot be begun again from here. {why}" in text_of(page)
+    assert 'href="/runs/run-7/retry"' not in page.content.decode()
+    form = client.get("/runs/run-7/retry").content.decode()
+    assert why in form
+    assert 'name="reason"' not in form
+    assert client.post("/runs/run-7/retry", {"reason": WHY}).status_code == 409
+
+
+@pytest.mark.usefixtures("now")
+@pytest.mark.parametrize("status", [None, RunStatus.SUCCEEDED])
+def test_a_run_that_goes_on_or_went_well_is_not_offered_it(status: RunStatus | None) -> None:
+    ended("run-7", status=status)
+    there("r-0")
+    page = signed_in(Role.OPERATOR).get("/runs/run-7").content.decode()
+    assert 'href="/runs/run-7/retry"' not in page
+    assert "cannot be begun again" not in page
+
+
+@pytest.mark.usefixtures("now")
+def test_of_several_in_the_list_those_that_can_are_begun_again() -> None:
+    ended("run-7", "run-9")
+    ended("run-8", status=RunStatus.SUCCEEDED)
+    there("r-0")
+    client = signed_in(Role.OPERATOR)
+    assert "Retry…" in text_of(client.get("/runs"))
+    form = text_of(client.get("/runs/act/retry?run=run-7&run=run-8&run=run-9"))
+    assert "Begin 3 runs again in dev" in form
+    assert "by r-0" in form
+    page = client.post("/runs/act/retry", {"run": ["run-7", "run-8", "run-9"], "reason": WHY}, follow=True)
+    assert "2 runs to begin again; nothing was to be done about 1 other." in text_of(page)
+    assert set(RunRetry.objects.values_list("run", "revision")) == {("run-7", 1), ("run-9", 1)}
+    assert "asked to begin again 3 runs" in text_of(client.get("/runs/run-9?tab=audit"))
+    assert client.post("/runs/act/retry", {"run": ["run-7", "run-8"], "reason": WHY}).status_code == 409
+    assert client.get("/runs/act/retry?run=moon&run=run-7").status_code == 404
+
+
+# -- programs and the command line -------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("now")
+def test_a_program_has_a_run_begun_again() -> None:
+    ended("run-7")
+    there("r-0")
+    program = Program()
+    assert program.get("runs/run-7")[1]["retry"] is None
+    status, done = program.post("runs/run-7/retry", {"reason": WHY, "input": "{}"})
+    assert (status, done["was_already"], done["retry"]["by"], done["retry"]["instance"]) == (
+        200,
+        False,
+        "deployer",
+        "r-0",
+    )
+    assert done["retry"]["input_bytes"] == 2
+    _, found = program.get("runs/run-7")
+    assert (found["retry"]["is_waiting"], found["retry"]["told"]) == (
+        True,
+        "r-0 has not heard it yet: it obeys revision 0.",
+    )
+    assert program.post("runs/moon/retry", {"reason": WHY})[0] == 404
+    assert program.post("runs/run-7/retry", {"reason": WHY, "input": 7})[0] == 400
+    assert program.post("runs/run-7/withdraw-retry", {"reason": "it was the right one"})[1]["retry"]["ended_by"]
+    assert program.get("runs/run-7")[1]["retry"]["is_waiting"] is False
+
+
+def test_an_operator_has_a_run_begun_again_on_the_command_line(operator: Operator) -> None:
+    from django.utils import timezone
+
+    late = (NOW - timezone.now()).total_seconds()
+    Story().tell(RunStarted(name="due diligence"), at=late + 60, run="run-7", instance="r-0").tell(
+        RunFinished(status=RunStatus.FAILED, duration_s=1.0), at=late + 30, run="run-7", instance="r-0"
+    ).tell(heartbeat(takes_retries=True), at=late, instance="r-0").store()
+    assert operator.run("runs", "retry", "run-7", "--reason", WHY, "--dry-run") == cli.DONE
+    assert operator.said == ["Nothing was changed. run-7 is to begin again by r-0, if it were."]
+    assert operator.run("runs", "retry", "run-7", "--reason", WHY, "--input", "{}") == cli.DONE
+    assert operator.said == ["run-7 is to begin again by r-0, from revision 1 on."]
+    assert RunRetry.objects.get().input == "{}"
+    assert operator.run("runs", "show", "run-7") == cli.DONE
+    assert f": {WHY}. r-0 has not heard it yet" in operator.said[1]
+    assert operator.run("runs", "withdraw-retry", "run-7", "--reason", "it was the right one") == cli.DONE
+    assert operator.said == ["run-7 is not to begin again, from revision 2 on."]
