@@ -13,6 +13,7 @@ from recovery_ops import cli
 from recovery_ops.control import desired
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.aborting import abort_run, held_abort
+from recovery_ops.control.actions.attempt import carry_out
 from recovery_ops.control.actions.retrying import note_begun, retry_run, retry_runs, withdraw_retry
 from recovery_ops.control.models import AuditEntry, RunRetry
 from recovery_ops.control.retried import retry_told
@@ -106,6 +107,25 @@ def test_asked_for_twice_it_is_one_wish_and_another_input_is_refused_and_a_trial
     assert (again.was_already, again.object.pk, again.revision) == (True, first.object.pk, first.revision)
     other = refused(input="another")
     assert (other.status, "ana has asked r-0 to begin it again" in other.detail) == (409, True)
+
+
+def test_two_who_ask_in_one_moment_have_it_begun_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one's wish is written after the second has read that there is none, and before it writes its own."""
+    ended("run-7")
+    there("r-0")
+    place = "recovery_ops.control.actions.retrying.carry_out"
+
+    def second(*given: Any, **more: Any) -> Any:
+        monkeypatch.setattr(place, carry_out)
+        retried()
+        return carry_out(*given, **more)
+
+    monkeypatch.setattr(place, second)
+    assert retried(by=person(name="ben")).was_already
+    monkeypatch.setattr(place, second)
+    with pytest.raises(Refused):
+        retry_runs(**asked(runs=["run-7"], reason=WHY))
+    assert RunRetry.objects.count() == 1
 
 
 def test_a_key_stands_for_this_input() -> None:
@@ -337,6 +357,7 @@ def test_an_operator_has_a_run_begun_again_and_takes_that_back() -> None:
     assert RunRetry.objects.get().input == "{\n}"
     page = client.get("/runs/run-7")
     assert "Asked to begin again" in text_of(page)
+    assert 'id="run" data-refresh-url' in page.content.decode(), "what its agent says of it is seen as it comes"
     assert f"“{WHY}”" in text_of(page)
     assert "r-0 has not heard it yet" in text_of(page)
     assert 'href="/runs/run-7/retry"' not in page.content.decode(), "asked already"
@@ -345,7 +366,8 @@ def test_an_operator_has_a_run_begun_again_and_takes_that_back() -> None:
     assert "asked to begin again run run-7" in text_of(client.get("/runs/run-7?tab=audit"))
     client.post("/runs/run-7/withdraw-retry", {"reason": "the bank is away again"})
     assert "asked to begin again" not in text_of(client.get("/runs"))
-    assert 'href="/runs/run-7/retry"' in client.get("/runs/run-7").content.decode()
+    again = client.get("/runs/run-7").content.decode()
+    assert ('href="/runs/run-7/retry"' in again, 'id="run">' in again) == (True, True)
 
 
 @pytest.mark.usefixtures("now")

@@ -75,13 +75,12 @@ def retry_run(**asked: Unpack[Retrying]) -> Done[RunRetry]:
         # Before anything is written: on SQLite nobody else could write while facts are read.
         story = story_to_end(attempt.environment, asked["run"])
         wanted = _wanted_of(attempt, story, wanted_instance, given)
-        held = _held(attempt.environment, [story.run], attempt.now).get(story.run)
-        has_begun = held is not None and _begun(attempt.environment, [held])
+        known = _resting(attempt.environment, [story.run])
 
         def write(revision: int) -> Step[RunRetry]:
-            if held is not None and not has_begun:
+            if held := _in_the_way(attempt, known).get(story.run):
                 return _already(held, wanted)
-            before, made = _write(attempt, [wanted], revision)
+            before, made = _write(attempt, [wanted], known, revision)
             after = _told(made[0]) | told | {"input_bytes": len(given.encode())}
             return Step(object=made[0], revision=revision, before=before, after=after)
 
@@ -97,13 +96,16 @@ def retry_runs(**asked: Unpack[RetryingMany]) -> Done[Sequence[RunRetry]]:
     attempt = _attempt(RETRIED, asked, count_text(len(asked["runs"]), "run"), told)
     with attempt.noted():
         attempt.check()
-        wanted = _wanted_of_many(attempt, asked["runs"])
+        could = _wanted_of_many(attempt, asked["runs"])
+        known = _resting(attempt.environment, asked["runs"])
 
         def write(revision: int) -> Step[Sequence[RunRetry]]:
+            held = _in_the_way(attempt, known)
+            wanted = [one for one in could if one.story.run not in held]
             if not wanted:
                 detail = "None of them can be begun again now: open one to read why."
                 raise Refused("not_retried", detail, status=STALE, fields={"runs": "cannot be begun again"})
-            before, made = _write(attempt, wanted, revision)
+            before, made = _write(attempt, wanted, known, revision)
             runs = [one.run for one in made]
             after = {"ids": [one.pk for one in made], "runs": runs, **told, "retry_at": revision}
             return Step(object=made, revision=revision, before=before, after=after)
@@ -202,19 +204,40 @@ def _wanted_of_many(attempt: Attempt, runs: Sequence[str]) -> list[_Wanted]:
     environment, now = attempt.environment, attempt.now
     stories, agents = stories_of(environment, list(runs)), fleet(environment, now=now)
     reporting = frozenset((one.service, one.instance) for one in agents if one.is_reachable)
-    held = _held(environment, runs, now)
-    begun = {one.run for one in _begun(environment, list(held.values()))}
-    found = []
-    for story in stories:
-        if story.run in held and story.run not in begun:
-            continue
-        if (chance := chance_of(story, standing_of(story, now, reporting), agents, now)).instances:
-            found.append(_Wanted(story, chance.instances[0].instance))
-    return found
+    chances = ((story, chance_of(story, standing_of(story, now, reporting), agents, now)) for story in stories)
+    return [_Wanted(story, chance.instances[0].instance) for story, chance in chances if chance.instances]
+
+
+class _Known(NamedTuple):
+    """The wishes that rest on the runs that are asked for, by run, each with when it was obeyed."""
+
+    runs: Sequence[str]
+    wishes: dict[str, RunRetry]
+
+
+def _resting(environment: str, runs: Sequence[str]) -> _Known:
+    """What is known before anything is written: whether a run has begun is read from its facts."""
+    rest = list(_unended(environment, runs))
+    _begun(environment, rest)
+    return _Known(runs, {one.run: one for one in rest})
+
+
+def _in_the_way(attempt: Attempt, known: _Known) -> dict[str, RunRetry]:
+    """The wishes that nobody has obeyed yet, and those that came while facts were read; under the lock of an act.
+
+    A second one beside such a wish would have the run begun twice.
+    """
+
+    def makes_room(one: RunRetry) -> bool:
+        was = known.wishes.get(one.run)
+        is_same = was is not None and was.pk == one.pk
+        return one.at <= attempt.now - RETRIES_KEPT or (is_same and was is not None and was.begun_at is not None)
+
+    return {one.run: one for one in _unended(attempt.environment, known.runs) if not makes_room(one)}
 
 
 def _write(
-    attempt: Attempt, wanted: Sequence[_Wanted], revision: int
+    attempt: Attempt, wanted: Sequence[_Wanted], known: _Known, revision: int
 ) -> tuple[dict[str, object] | None, list[RunRetry]]:
     """The wishes, and which wishes that their runs end were taken back for them."""
     runs = [one.story.run for one in wanted]
@@ -222,9 +245,9 @@ def _write(
     for abort in aborts.values():
         let_go_on(abort, attempt, revision)
     # Those that were obeyed or are too old to be told make room: of those that rest on a run there is one.
-    for old in RunRetry.objects.filter(environment=attempt.environment, run__in=runs, ended_at=None):
-        again = begun_again(attempt.environment, {old.run: old.at})[old.run]
-        old.begun_at = again.begun
+    for old in _unended(attempt.environment, runs):
+        was = known.wishes.get(old.run)
+        old.begun_at = was.begun_at if was is not None else None
         _end(old, attempt.now, attempt.by.name, revision)
     made = [_wish(attempt, one, revision) for one in wanted]
     return ({"aborts": [one.pk for one in aborts.values()]} if aborts else None), made
@@ -253,12 +276,17 @@ def _already(held: RunRetry, wanted: _Wanted) -> Step[RunRetry]:
     raise Refused("retried_already", detail, status=STALE, fields={"run": "is to begin again already"})
 
 
+def _unended(environment: str, runs: Sequence[str]) -> QuerySet[RunRetry]:
+    named = [one for one in runs if "\0" not in one]
+    return RunRetry.objects.filter(environment=environment, run__in=named, ended_at=None)
+
+
 def _living(environment: str, now: datetime) -> QuerySet[RunRetry]:
     return RunRetry.objects.filter(environment=environment, ended_at=None, at__gt=now - RETRIES_KEPT)
 
 
 def _held(environment: str, runs: Sequence[str], now: datetime) -> dict[str, RunRetry]:
-    return {one.run: one for one in _living(environment, now).filter(run__in=[one for one in runs if "\0" not in one])}
+    return {one.run: one for one in _unended(environment, runs).filter(at__gt=now - RETRIES_KEPT)}
 
 
 def _begun(environment: str, wishes: Sequence[RunRetry]) -> list[RunRetry]:

@@ -104,16 +104,17 @@ def one_run(request: HttpRequest, *, environment: str, run: str) -> HttpResponse
     page = _Page(
         request=request, environment=environment, story=story, standing=standing, asked=people, now=now, facts=facts
     )
+    again = _retry(request, environment, story, standing, now)
     context = {
         "now": now,
         "story": story,
         "short": short(run),
         "beside": beside_run(request, environment, run, now),
         "standing": standing,
-        "is_open": story.ended is None and standing.word != LOST and facts is None,
+        "is_open": facts is None and (again["is_awaited"] or (story.ended is None and standing.word != LOST)),
         "sentence": sentence,
         "abort": abort_told(environment, story, now),
-        **_retry(request, environment, story, standing, now),
+        **again,
         "tab": tab,
         "tabs": [(name, word, str(place)) for place, (name, word) in enumerate(TABS.items(), start=1)],
         "question": next((one for one in people.questions if one.is_open), None),
@@ -135,10 +136,10 @@ def _retry(
     may = visit_of(request).grants.may("retry", environment)
     is_asked_for = told is not None and told.is_waiting
     if not may or is_asked_for:
-        return {"retry": told, "can_retry": False, "why_no_retry": ""}
+        return {"retry": told, "is_awaited": is_asked_for, "can_retry": False, "why_no_retry": ""}
     chance = chance_of(story, standing, fleet_for(environment, [story], now), now)
     why_not = chance.why_not if chance.is_over_badly else ""
-    return {"retry": told, "can_retry": bool(chance.instances), "why_no_retry": why_not}
+    return {"retry": told, "is_awaited": False, "can_retry": bool(chance.instances), "why_no_retry": why_not}
 
 
 def _asked_facts(request: HttpRequest, environment: str, run: str) -> Sequence[RunRecord]:

@@ -12,7 +12,6 @@ from django.views.decorators.http import require_http_methods
 from events.runs.rows import RunStory
 from events.wording import count_text, lasted_text
 from recovery_ops.control.actions.aborting import abort_run, abort_runs, held_abort, withdraw_abort
-from recovery_ops.control.context import actor_of
 from recovery_ops.control.standings import Standing, reporting_in, standing_of
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.run import short
@@ -48,9 +47,9 @@ class _Aborting(ChosenRuns[RunsForm]):
 
     def done(self, cleaned: Mapping[str, str]) -> HttpResponse:
         if len(self.runs) == 1:
-            abort_run(**_asked(self, cleaned), run=self.runs[0])
+            abort_run(**self.asked(cleaned), run=self.runs[0])
             return changed(self.request, self.back, f"{short(self.runs[0])} is to end.")
-        done = abort_runs(**_asked(self, cleaned), runs=self.runs)
+        done = abort_runs(**self.asked(cleaned), runs=self.runs)
         rest = len(self.runs) - len(done.object)
         others = f"; nothing was to be done about {count_text(rest, 'other')}" if rest else ""
         return changed(self.request, self.back, f"{count_text(len(done.object), 'run')} to end{others}.")
@@ -86,21 +85,11 @@ class _Withdrawing(ChosenRuns[RunsForm]):
     page, form = "control/run_withdraw", RunsForm
 
     def done(self, cleaned: Mapping[str, str]) -> HttpResponse:
-        withdraw_abort(**_asked(self, cleaned), run=self.runs[0])
+        withdraw_abort(**self.asked(cleaned), run=self.runs[0])
         return changed(self.request, self.back, f"{short(self.runs[0])} may go on.")
 
     def more(self) -> Mapping[str, Any]:
         return {"held": held_abort(self.environment, self.runs[0], self.now)}
-
-
-def _asked(chosen: ChosenRuns[Any], cleaned: Mapping[str, str]) -> Any:
-    return {
-        "by": actor_of(chosen.request),
-        "environment": chosen.environment,
-        "reason": cleaned["reason"],
-        "key": cleaned["key"] or None,
-        "now": chosen.now,
-    }
 
 
 def _line(story: RunStory, standing: Standing, now: datetime) -> str:

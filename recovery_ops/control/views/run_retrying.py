@@ -19,7 +19,6 @@ from recovery_ops.control.actions.retrying import (
     retry_runs,
     withdraw_retry,
 )
-from recovery_ops.control.context import actor_of
 from recovery_ops.control.models import NAME_CHARS
 from recovery_ops.control.retried import Chance, chance_of, fleet_for, retries_asked
 from recovery_ops.control.standings import reporting_in, standing_of
@@ -69,11 +68,11 @@ class _Retrying(ChosenRuns[RetryForm]):
     def done(self, cleaned: Mapping[str, str]) -> HttpResponse:
         if len(self.runs) == 1:
             one = retry_run(
-                **_asked(self, cleaned), run=self.runs[0], input=cleaned["input"], instance=cleaned["instance"]
+                **self.asked(cleaned), run=self.runs[0], input=cleaned["input"], instance=cleaned["instance"]
             )
             told = f"{one.object.instance} is asked to begin {short(self.runs[0])} again."
             return changed(self.request, self.back, told)
-        done = retry_runs(**_asked(self, cleaned), runs=self.runs)
+        done = retry_runs(**self.asked(cleaned), runs=self.runs)
         rest = len(self.runs) - len(done.object)
         others = f"; nothing was to be done about {count_text(rest, 'other')}" if rest else ""
         return changed(self.request, self.back, f"{count_text(len(done.object), 'run')} to begin again{others}.")
@@ -129,18 +128,8 @@ class _Withdrawing(ChosenRuns[RunsForm]):
     page, form = "control/run_withdraw_retry", RunsForm
 
     def done(self, cleaned: Mapping[str, str]) -> HttpResponse:
-        withdraw_retry(**_asked(self, cleaned), run=self.runs[0])
+        withdraw_retry(**self.asked(cleaned), run=self.runs[0])
         return changed(self.request, self.back, f"{short(self.runs[0])} is not to begin again.")
 
     def more(self) -> Mapping[str, Any]:
         return {"held": held_retry(self.environment, self.runs[0], self.now)}
-
-
-def _asked(chosen: ChosenRuns[Any], cleaned: Mapping[str, str]) -> Any:
-    return {
-        "by": actor_of(chosen.request),
-        "environment": chosen.environment,
-        "reason": cleaned["reason"],
-        "key": cleaned["key"] or None,
-        "now": chosen.now,
-    }
