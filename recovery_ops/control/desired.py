@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import DateTimeField, Q, Value
+from django.db.models.functions import Cast
 
 from events.queries import fleet
 from events.rows import AgentRow
@@ -291,7 +292,8 @@ def _answers(environment: str, revision: Revision) -> tuple[Answer, ...]:
 
 def _work(environment: str, runs_since: datetime, pauses_since: datetime) -> dict[str, Any]:
     """Runs that are to end or to begin again, and new work that is not to begin. One query: most pages read it all."""
-    none, never = Value(""), Value(None, output_field=DateTimeField())
+    # PostgreSQL takes a NULL of no kind for text as soon as two of the three have one.
+    none, never = Value(""), Cast(Value(None), DateTimeField())
     said = ("by", "reason", "revision")
     aborts = RunAbort.objects.filter(environment=environment, withdrawn_at=None, at__gt=runs_since).values_list(
         Value("abort"), none, "run", "service", none, *said, never, none

@@ -7,7 +7,7 @@ from inspect import signature
 
 import pytest
 
-from tests.control import test_escalation_silence, test_escalations
+from tests.control import test_escalation_silence, test_escalations, test_retries
 from tests.control.notify import test_asking, test_sending, test_telling
 from tests.events import test_capacity
 from tests.events.conftest import engine
@@ -27,6 +27,8 @@ STORIES: tuple[Callable[..., None], ...] = (
     test_escalations.test_the_same_key_does_it_once,
     test_escalation_silence.test_a_failure_that_nobody_named_goes_on_failing_closed_and_waits_without_a_clock,
     test_telling.test_a_cause_that_was_resolved_and_fails_again_is_told_as_back,
+    test_retries.test_it_is_state_that_one_instance_alone_is_told_with_who_why_and_the_input,
+    test_retries.test_the_wish_that_it_ends_is_taken_back_with_it,
     test_capacity.test_each_breaker_is_followed_from_its_opening_until_it_is_closed_in_every_instance,
 )
 
