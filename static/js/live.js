@@ -19,7 +19,8 @@
   let isSignedOut = false;
   let isRefreshing = false;
   let isDue = false;
-  let refreshedAt = 0;
+  const openedAt = performance.now(); // what the page came with was true a moment ago, so it is not asked for at once
+  let refreshedAt = openedAt;
   let aliveAt = performance.now(); // when the stream was last heard; what a fetch brings says nothing of the stream
   let announcedAt = 0;
 
@@ -100,7 +101,8 @@
 
   // `data-gap-s` spares the server: what changes slowly, or is dear to ask for, is asked for less often.
   function isTooSoon(element, url) {
-    const wait = (fetchedAt.get(url) ?? -Infinity) + 1000 * Number(element.dataset.gapS ?? 0) - performance.now();
+    const askedAt = fetchedAt.get(url) ?? (element.matches("[data-lazy]") ? -Infinity : openedAt);
+    const wait = askedAt + 1000 * Number(element.dataset.gapS ?? 0) - performance.now();
     if (wait <= 0) return false;
     later ||= setTimeout(() => {
       later = 0;
