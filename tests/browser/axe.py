@@ -147,6 +147,8 @@ LOSE = """() => {
 """What a page looks like whose parts cannot be had any more; one that does not change by itself has a notice."""
 LOST = ".stale, .notice"
 """What says so; the rest of the page stays as it was looked at before."""
+SHORTEN = "() => document.querySelectorAll('tbody > tr:nth-child(n + 31)').forEach((row) => row.remove())"
+"""A screen with the first rows of its tables; those after them are made of the same."""
 TO_THE_TOP = "scrollTo(0, 0)"
 """What lies under the bar that stays above is smaller to axe than it is."""
 CONTRAST = (
@@ -186,8 +188,14 @@ def faults_of(page: Page, name: str) -> list[str]:
 
 def faults_of_full(page: Page, name: str) -> list[str]:
     """What much of it can make wrong with a screen that `faults_of` is asked about when there is little: wide and
-    narrow, each light and dark. High contrast, forced colours and what is lost are of the parts, however many."""
-    return _faults_in_each_scheme(page, name) + _faults_in_little_room(page, name)
+    narrow, each light and dark. High contrast, forced colours and what is lost are of the parts, however many.
+
+    All of it has to fit; axe, which looks at each word, is shown some rows of each table.
+    """
+    page.set_viewport_size(NARROWEST)
+    faults = [f"{name}, all of it, sticks out: {one}" for one in sticking_out(page)]
+    page.evaluate(SHORTEN)
+    return faults + _faults_in_each_scheme(page, name) + _faults_in_little_room(page, name)
 
 
 def _faults_in_each_scheme(page: Page, name: str) -> list[str]:

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page
 
 from recovery_ops.bench import pages, served
 from tests.bench.test_pages_bench import over
-from tests.browser.axe import faults_of_form, faults_of_full, faults_on
+from tests.browser.axe import faults_of_full, faults_on
 from tests.browser.stage import Stage
 from tests.flows.fleet import manage_each
 from tests.processes import Server
@@ -48,9 +48,6 @@ LISTS = {
     "found": "/find?q=operation",
     "wallboard": "/wallboard",
 }
-LONGEST = {"timelines as tables"}
-"""Hundreds of rows, over which axe goes for long each time: in two ways instead of four, and of an hour (a day took two
-minutes on a slow machine)."""
 OF_ONE = {
     "a breaker": "breakers",
     "an escalation": "escalations",
@@ -86,8 +83,7 @@ def crowd(chromium: str, browser: Browser, tmp_path_factory: pytest.TempPathFact
 
 @pytest.mark.parametrize("name", LISTS)
 def test_axe_finds_nothing_on_a_screen_that_is_full(name: str, crowd: Crowd) -> None:
-    look = faults_of_form if name in LONGEST else faults_of_full
-    assert faults_on(crowd.page, crowd.stage.server.url, name, LISTS[name], look) == []
+    assert faults_on(crowd.page, crowd.stage.server.url, name, LISTS[name], faults_of_full) == []
 
 
 @pytest.mark.parametrize(("name", "found_in"), OF_ONE.items())
