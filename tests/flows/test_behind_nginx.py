@@ -164,9 +164,12 @@ def trip(site: Site, breaker: str, **headers: str) -> None:
 
 
 def _next_document(lines: Iterator[str]) -> dict[str, int]:
-    said = next(line for line in lines if line.startswith("data:") and '"revision"' in line)
-    found: dict[str, int] = json.loads(said.removeprefix("data:"))
-    return found
+    for line in lines:
+        assert "heartbeat" not in line, "what is new comes within a second, and this is said after many of silence"
+        if line.startswith("data:") and '"revision"' in line:
+            found: dict[str, int] = json.loads(line.removeprefix("data:"))
+            return found
+    pytest.fail("the stream ended")
 
 
 def _varint(number: int) -> bytes:
