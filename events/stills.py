@@ -43,6 +43,8 @@ class Still:
     axis: SafeString
     zone: str = ""
     """Whose clock it is, where the axis stands above the rows as well."""
+    inks: Sequence[tuple[str, str]] = ()
+    """What stacked columns are told apart by: what each stands for, and the class of its ink."""
 
     @property
     def is_linked(self) -> bool:
@@ -74,7 +76,20 @@ def still_of(chart: Chart) -> Still:
     grid = format_html_join("", '<line class="gridline" x1="{}" x2="{}" y1="0" y2="100%"/>', lines)
     rows = [row for band in chart.bands for row in _rows(band, scale, grid)]
     zone = zone_word(chart.end) if chart.has_top_axis else ""
-    return Still(rows=rows, axis=drawing.axis(chart.start, chart.end), zone=zone)
+    inks = list(dict.fromkeys(named for band in chart.bands if not band.lanes for named in _inks(band)))
+    return Still(rows=rows, axis=drawing.axis(chart.start, chart.end), zone=zone, inks=inks)
+
+
+def _inks(band: Band) -> Iterator[tuple[str, str]]:
+    """But for what the row itself is named after."""
+    for trace in band.traces:
+        if trace["type"] == "bar" and "base" not in trace and trace["name"] != band.label and (ink := _ink(trace)):
+            yield trace["name"].replace("_", " "), ink
+
+
+def _ink(trace: Trace) -> str:
+    """The class of its ink; empty for what has a pattern."""
+    return _INKS.get(str(trace["marker"]["color"]).rpartition("/")[2], "")
 
 
 def _rows(band: Band, scale: _Scale, grid: SafeString) -> Iterator[Row]:
@@ -218,8 +233,8 @@ def _plot(band: Band, scale: _Scale) -> Iterator[SafeString]:
 
 def _columns(trace: Trace, top: float, scale: _Scale, below: dict[int, float]) -> Iterator[SafeString]:
     """Columns on top of those that were drawn before, whose heights are in `below`."""
-    ink = str(trace["marker"]["color"]).rpartition("/")[2]
-    paint = format_html('class="{}"', _INKS[ink]) if ink in _INKS else format_html('fill="url(#p-{})"', "unknown")
+    ink = _ink(trace)
+    paint = format_html('class="{}"', ink) if ink else format_html('fill="url(#p-{})"', "unknown")
     for place, value in enumerate(trace["y"]):
         if not value:
             continue

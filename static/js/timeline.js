@@ -148,10 +148,12 @@
   // What the inks of stacked bars stand for, where the page has a place for it.
   const INKS = { 22: "n1", 42: "n2", 62: "n3", 85: "n4" };
 
-  function explain(host, traces) {
+  function explain(host, { data, layout }) {
     const legend = document.querySelector(`[data-legend="${host.id}"]`);
     if (!legend) return;
-    const inked = traces.filter(({ type, marker }) => type === "bar" && INKS[String(marker?.color).split("/")[1]]);
+    const inOneInk = new Set((layout.annotations ?? []).map(({ text }) => text)); // what its own row is named after
+    const isInked = ({ type, marker }) => type === "bar" && INKS[String(marker?.color).split("/")[1]];
+    const inked = data.filter((trace) => isInked(trace) && !inOneInk.has(trace.name));
     legend.replaceChildren(
       ...inked.map(({ name, marker }) => {
         const item = document.createElement("li");
@@ -227,7 +229,7 @@
         this.answer = await answer.json();
         const caption = document.querySelector(`[data-caption="${this.host.id}"]`);
         if (caption) caption.textContent = this.answer.caption;
-        explain(this.host, this.answer.figure.data);
+        explain(this.host, this.answer.figure);
         tellTimes(this.host, this.answer.legend);
         await this.draw();
         this.tag = answer.headers.get("ETag") ?? ""; // not before it is drawn: what was not, is asked for again
@@ -244,7 +246,9 @@
       const isFirst = !this.isDrawn();
       if (isFirst) {
         // From here on it is plotly's, and so is what is said of it: no refresh may morph them.
-        const said = document.querySelectorAll(`[data-caption="${this.host.id}"], [data-times="${this.host.id}"]`);
+        const said = document.querySelectorAll(
+          ["caption", "times", "legend"].map((one) => `[data-${one}="${this.host.id}"]`).join(),
+        );
         for (const one of [this.host, ...said]) one.dataset.keep = "";
       }
       const shown = fitted(layout, width);
