@@ -62,3 +62,16 @@ def test_a_knob_reads_as_a_person_writes_it(value: object, words: str) -> None:
 @pytest.mark.parametrize(("name", "letters"), [("Ana Ruiz", "AR"), ("li.chen", "LC"), ("admin", "A"), ("", "?")])
 def test_initials(name: str, letters: str) -> None:
     assert console.initials(name) == letters
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [
+        ("payment.capture: reversal refused", "payment.<wbr>capture:<wbr> reversal refused"),
+        ("max_retries_background", "max_<wbr>retries_<wbr>background"),
+        ("__<b>", "__<wbr>&lt;b&gt;"),
+        ("", ""),
+    ],
+)
+def test_a_long_name_breaks_between_its_words(name: str, broken: str) -> None:
+    assert console.breaks(name) == broken

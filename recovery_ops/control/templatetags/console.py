@@ -6,6 +6,7 @@ The script in `static/js/console.js` ticks the times on; its words are those of 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,7 +17,7 @@ from django.conf import settings
 from django.template.context import RequestContext
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from events.rows import Derivation
@@ -43,6 +44,7 @@ register = template.Library()
 NOTHING = "–"
 
 _DRAWN = {*State, "unknown"}
+_WORDS_OF_A_NAME = re.compile(r"[^_.:/]*[_.:/]+|[^_.:/]+")
 
 
 # -- marks ------------------------------------------------------------------------------------------------------------
@@ -199,6 +201,12 @@ def now_ms(context: Mapping[str, Any]) -> int:
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
+@register.filter
+def breaks(name: str) -> SafeString:
+    """A name that a narrow column breaks between its words rather than within one."""
+    return format_html_join(SafeString("<wbr>"), "{}", ((part,) for part in _WORDS_OF_A_NAME.findall(name)))
+
+
 @register.filter
 def percent(share: float | None) -> str:
     """A share as `91 %`; less than one per cent keeps a decimal, so that little is not nothing."""
