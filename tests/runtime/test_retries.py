@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import threading
 import time
 from contextlib import closing
@@ -140,6 +141,21 @@ def test_a_hook_that_raises_is_told_with_the_run_and_is_not_asked_again() -> Non
     [told] = lab.facts_of(facts.HookFailed)
     assert (told.hook, told.error_type, told.message) == ("on_retry", "ValueError", "no such order")
     assert lab.read.runs[lab.facts.index(told)] == "run-7"
+
+
+def test_a_function_that_only_promises_or_ends_its_program_is_told_as_one_that_raised() -> None:
+    async def promises(asked: RetryAsked) -> None:
+        raise AssertionError("nobody awaits it")
+
+    def ends(asked: RetryAsked) -> None:
+        sys.exit("usage: pay ORDER")
+
+    for hook, error in ((promises, "TypeError"), (ends, "SystemExit")):
+        lab = Lab(on_retry=hook)
+        lab.recovery.apply(Desired(revision=7, retries=(wish(),)))
+        lab.clock.push(60.0)
+        settled(lab)
+        assert [one.error_type for one in lab.facts_of(facts.HookFailed)] == [error]
 
 
 def test_nothing_is_begun_before_guards_are_declared() -> None:
