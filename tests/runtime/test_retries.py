@@ -198,8 +198,8 @@ def test_what_only_the_disk_tells_may_have_been_taken_back_since(tmp_path: Path)
     gate, hook = threading.Event(), Hook()
 
     def said(revision: int, **wanted: Any) -> bytes:
-        policy = {"schema_version": 1}
-        given = {"environment": "dev", "policy": policy, "policy_version": "1", "overrides": [], "resets": []}
+        given: dict[str, Any] = {"environment": "dev", "policy": {"schema_version": 1}, "policy_version": "1"}
+        given |= {"overrides": [], "resets": []}
         return event(desired_document(**given, issued_at=time.time(), revision=revision, **wanted), revision=revision)
 
     with serving(routes={STREAM_PATH: Stream(said(7, retries=[wish()], pauses=[pause]))}, otherwise=stored()) as server:

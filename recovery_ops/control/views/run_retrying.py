@@ -10,6 +10,7 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods
 
+from events.runs.again import as_begun_last
 from events.runs.rows import RunStory
 from events.wording import count_text
 from recovery_ops.control.actions.retrying import (
@@ -110,9 +111,10 @@ class _Retrying(ChosenRuns[RetryForm]):
 
     @cached_property
     def _chances(self) -> list[tuple[RunStory, Chance]]:
-        reporting = reporting_in(self.environment, self.stories, self.now)
-        agents = fleet_for(self.environment, self.stories, self.now)
-        return [(one, chance_of(one, standing_of(one, self.now, reporting), agents, self.now)) for one in self.stories]
+        stories = as_begun_last(self.environment, self.stories)
+        reporting = reporting_in(self.environment, stories, self.now)
+        agents = fleet_for(self.environment, stories, self.now)
+        return [(one, chance_of(one, standing_of(one, self.now, reporting), agents, self.now)) for one in stories]
 
     @cached_property
     def _able(self) -> list[tuple[RunStory, Chance]]:

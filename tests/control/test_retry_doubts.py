@@ -1,0 +1,51 @@
+"""What must not have a run begun twice."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from events.models import Agent
+from recovery_ops.control.actions import Refused
+from recovery_ops.control.actions.retrying import retry_runs
+from recovery_ops.control.models import AuditEntry
+from recovery_ops.control.roles import Role
+from recovery_ops.rules.facts import CheckpointSaved, Fact, RunFinished, RunStarted
+from recovery_ops.rules.words import Category, RunStatus
+from tests.control.cast import asked
+from tests.control.test_retries import WHY, begun, ended, retried, there
+from tests.control.visiting import signed_in, text_of
+from tests.events.seeding import NOW, Story, failed
+
+pytestmark = [pytest.mark.django_db]
+
+
+def test_a_key_that_comes_again_when_the_run_has_begun_is_answered_with_what_was_done() -> None:
+    """Whoever lost the answer asks again, and agents obey within a second."""
+    ended("run-7")
+    there("r-0")
+    first = retried(key="k-1")
+    begun()
+    again = retried(key="k-1", now=NOW + timedelta(seconds=5))
+    assert (again.was_already, again.object.pk) == (True, first.object.pk)
+    assert not AuditEntry.objects.exclude(result=AuditEntry.OK).exists()
+
+
+@pytest.mark.usefixtures("now")
+@pytest.mark.parametrize("told", [failed(Category.OVERLOADED), RunFinished(status=RunStatus.FAILED, duration_s=1.0)])
+def test_of_a_run_that_has_told_much_since_another_one_began_it_the_list_knows_that(told: Fact) -> None:
+    """The stories of a list are told by the first and the newest facts: how it was begun again is in between."""
+    first = Story().tell(RunStarted(name="due diligence"), at=60, run="run-7", instance="r-0")
+    first.tell(told, at=59, run="run-7", instance="r-0").store()
+    there("r-1", "r-2", at=1)
+    begun(at=50, instance="r-1")
+    work = Story()
+    for number in range(20):
+        saved = CheckpointSaved(workflow="payout", workflow_id="7", step=f"pay-{number}")
+        work.tell(saved, at=40 - number, run="run-7", instance="r-1")
+    work.store()
+    Agent.objects.filter(instance="r-0").update(last_seen_us=0)
+    with pytest.raises(Refused, match="None of them can be begun again now"):
+        retry_runs(**asked(runs=["run-7"], reason=WHY))
+    assert "It still runs (running)" in text_of(signed_in(Role.OPERATOR).get("/runs/act/retry?run=run-7"))
