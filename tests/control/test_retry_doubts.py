@@ -1,4 +1,4 @@
-"""What must not have a run begun twice."""
+"""What must not have a run begun twice, nor leave somebody with a form that cannot be sent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from events.models import Agent
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.retrying import retry_runs
-from recovery_ops.control.models import AuditEntry
+from recovery_ops.control.models import AuditEntry, RunRetry
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import CheckpointSaved, Fact, RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus
@@ -49,3 +49,27 @@ def test_of_a_run_that_has_told_much_since_another_one_began_it_the_list_knows_t
     with pytest.raises(Refused, match="None of them can be begun again now"):
         retry_runs(**asked(runs=["run-7"], reason=WHY))
     assert "It still runs (running)" in text_of(signed_in(Role.OPERATOR).get("/runs/act/retry?run=run-7"))
+
+
+@pytest.mark.usefixtures("now")
+@pytest.mark.parametrize("act", ["retry", "abort", "ask"])
+def test_of_one_run_that_was_chosen_in_the_list_the_form_says_which(act: str) -> None:
+    """It goes to the address of the list, which does not name it."""
+    ended("run-7", status=None if act == "abort" else RunStatus.FAILED)
+    there("r-0")
+    form = signed_in(Role.OPERATOR).get(f"/runs/act/{act}?run=run-7").content.decode()
+    assert f'action="/runs/act/{act}"' in form
+    assert '<input type="hidden" name="run" value="run-7">' in form
+
+
+@pytest.mark.usefixtures("now")
+def test_what_a_run_is_given_is_handed_on_as_it_was_typed() -> None:
+    ended("run-7", "run-8")
+    there("r-0")
+    client = signed_in(Role.OPERATOR)
+    client.post("/runs/run-7/retry", {"reason": WHY, "input": "\r\n  a: 1\r\n  b: 2\r\n", "instance": "r-0"})
+    assert RunRetry.objects.get(run="run-7").input == "\n  a: 1\n  b: 2\n"
+    again = client.post("/runs/run-8/retry", {"reason": "short", "input": "\r\n  a: 1", "instance": "r-0"})
+    assert ">\n\r\n  a: 1</textarea>" in again.content.decode(), "browsers leave out the first end of a line"
+    client.post("/runs/run-8/retry", {"reason": WHY, "input": " \r\n", "instance": "r-0"})
+    assert RunRetry.objects.get(run="run-8").input == "", "nobody saw that anything was typed"

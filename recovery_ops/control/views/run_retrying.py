@@ -35,11 +35,12 @@ class RetryForm(RunsForm):
     """Why, by whom, and what the run is given in place of what it had."""
 
     instance = forms.CharField(max_length=NAME_CHARS, required=False)
-    input = forms.CharField(required=False)
+    input = forms.CharField(required=False, strip=False)
 
     def clean_input(self) -> str:
-        """As it was typed: a browser sends each end of a line as two characters."""
-        return str(self.cleaned_data["input"]).replace("\r\n", "\n")
+        """As it was typed: a browser sends each end of a line as two characters. Blanks alone are nothing."""
+        typed = str(self.cleaned_data["input"]).replace("\r\n", "\n")
+        return typed if typed.strip() else ""
 
 
 @require_http_methods(["GET", "POST"])
