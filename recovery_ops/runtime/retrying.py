@@ -74,6 +74,8 @@ class Retries:
         asked = RetryAsked(run=wish.run, input=wish.input, by=wish.by, reason=wish.reason)
         try:
             if self._note(wish.id):
+                if wish.run in self._recovery.runs_in_flight:
+                    raise RuntimeError("it is under way in this process already")
                 _call(on_retry, asked)
         except (Exception, SystemExit) as error:
             failure = self._recovery.failure_of(error)

@@ -8,7 +8,7 @@ import pytest
 
 from events.models import Agent
 from recovery_ops.control.actions import Refused
-from recovery_ops.control.actions.retrying import retry_runs
+from recovery_ops.control.actions.retrying import INPUT_BYTES_MOST, INPUT_WAITING_MOST, retry_runs
 from recovery_ops.control.models import AuditEntry, RunRetry
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import CheckpointSaved, Fact, RunFinished, RunStarted
@@ -49,6 +49,20 @@ def test_of_a_run_that_has_told_much_since_another_one_began_it_the_list_knows_t
     with pytest.raises(Refused, match="None of them can be begun again now"):
         retry_runs(**asked(runs=["run-7"], reason=WHY))
     assert "It still runs (running)" in text_of(signed_in(Role.OPERATOR).get("/runs/act/retry?run=run-7"))
+
+
+def test_so_much_input_waits_for_one_instance_that_its_document_can_still_be_read() -> None:
+    """What an agent can take in is bounded: beyond that it would hear of no override any more, either."""
+    runs = [f"run-{number}" for number in range(INPUT_WAITING_MOST // INPUT_BYTES_MOST + 1)]
+    ended(*runs, "run-x")
+    there("r-0", "r-1")
+    for run in runs[:-1]:
+        retried(run, instance="r-0", input="ä" * (INPUT_BYTES_MOST // 2))
+    with pytest.raises(Refused) as full:
+        retried(runs[-1], instance="r-0", input="x")
+    assert (full.value.status, full.value.fields) == (409, {"input": "is too much for r-0 now"})
+    assert retried(runs[-1], instance="r-1", input="x").object.instance == "r-1"
+    assert retried("run-x", instance="r-0").object.instance == "r-0"
 
 
 @pytest.mark.usefixtures("now")

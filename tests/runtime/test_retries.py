@@ -158,6 +158,19 @@ def test_a_function_that_only_promises_or_ends_its_program_is_told_as_one_that_r
         assert [one.error_type for one in lab.facts_of(facts.HookFailed)] == [error]
 
 
+def test_a_run_that_its_program_has_begun_meanwhile_is_not_begun_beside_itself() -> None:
+    hook = Hook()
+    lab = Lab(on_retry=hook)
+    lab.clock.push(60.0)
+    with lab.recovery.run("payout", run_id="run-7"):
+        lab.recovery.apply(Desired(revision=7, retries=(wish(),)))
+        settled(lab)
+    settled(lab)
+    assert hook.asked == []
+    [told] = lab.facts_of(facts.HookFailed)
+    assert told.message == "it is under way in this process already"
+
+
 def test_nothing_is_begun_before_guards_are_declared() -> None:
     hook = Hook()
     lab = Lab(on_retry=hook)

@@ -31,6 +31,8 @@ from recovery_ops.rules.scope import Scope
 PERMISSION = "retry"
 RETRIED, WITHDRAWN, BEGUN, FORGOTTEN = "run.retry", "run.withdraw_retry", "run.begun", "run.forget_retry"
 INPUT_BYTES_MOST = 16 * 1024
+INPUT_WAITING_MOST = 512 * 1024
+"""So many bytes wait for one instance: agents read documents of 4 MB at most, and escaped a byte may be six."""
 
 
 class Withdrawing(Asked):
@@ -82,6 +84,7 @@ def retry_run(**asked: Unpack[Retrying]) -> Done[RunRetry]:
             wanted = _wanted_of(chance, story, wanted_instance, given)
             if held := _in_the_way(attempt, known).get(story.run):
                 return _already(held, wanted)
+            _require_room(attempt.environment, wanted)
             before, made = _write(attempt, [wanted], known, revision)
             after = _told(made[0]) | told | {"input_bytes": len(given.encode())}
             return Step(object=made[0], revision=revision, before=before, after=after)
@@ -295,6 +298,19 @@ def _wish(attempt: Attempt, wanted: _Wanted, revision: int) -> RunRetry:
         at=attempt.now,
         revision=revision,
     )
+
+
+def _require_room(environment: str, wanted: _Wanted) -> None:
+    """Raise Refused (409) where more waits for its instance than it may be told at once."""
+    waiting = RunRetry.objects.filter(
+        environment=environment, service=wanted.story.service, instance=wanted.instance, ended_at=None
+    )
+    given = [wanted.input, *waiting.exclude(input="").values_list("input", flat=True)]
+    if wanted.input and sum(len(one.encode()) for one in given) > INPUT_WAITING_MOST:
+        detail = (
+            f"{len(given) - 1} runs wait for {wanted.instance} with other input: that is as much as it is told at once."
+        )
+        raise Refused("not_retried", detail, status=STALE, fields={"input": f"is too much for {wanted.instance} now"})
 
 
 def _already(held: RunRetry, wanted: _Wanted) -> Step[RunRetry]:
