@@ -14,7 +14,7 @@ from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import CheckpointSaved, Fact, RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus
 from tests.control.cast import asked
-from tests.control.test_retries import WHY, begun, ended, retried, there
+from tests.control.test_retries import WHY, begun, ended, retried, there, told
 from tests.control.visiting import signed_in, text_of
 from tests.events.seeding import NOW, Story, failed
 
@@ -63,6 +63,19 @@ def test_so_much_input_waits_for_one_instance_that_its_document_can_still_be_rea
     assert (full.value.status, full.value.fields) == (409, {"input": "is too much for r-0 now"})
     assert retried(runs[-1], instance="r-1", input="x").object.instance == "r-1"
     assert retried("run-x", instance="r-0").object.instance == "r-0"
+
+
+@pytest.mark.usefixtures("now")
+def test_taken_back_when_it_has_begun_it_is_told_as_begun() -> None:
+    """Somebody takes it back between the run's own word and the worker's look."""
+    ended("run-7")
+    there("r-0")
+    retried(now=NOW - timedelta(seconds=9))
+    begun(at=3)
+    client = signed_in(Role.OPERATOR)
+    page = client.post("/runs/run-7/withdraw-retry", {"reason": "the bank is away again"}, follow=True)
+    assert "run-7 had begun already, and goes on: “Abort” ends it." in text_of(page)
+    assert told() == "It was begun again 6.0 s later."
 
 
 @pytest.mark.usefixtures("now")

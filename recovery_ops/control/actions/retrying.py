@@ -119,7 +119,7 @@ def retry_runs(**asked: Unpack[RetryingMany]) -> Done[Sequence[RunRetry]]:
 
 
 def withdraw_retry(**asked: Unpack[Withdrawing]) -> Done[RunRetry]:
-    """Take back that a run is to begin again: who has not heard it, does not. What was begun goes on.
+    """Take back that a run is to begin again: who has not heard it, does not. What was begun goes on (`begun_at`).
 
     Raises Refused: 403, 400 by field, 404 for a run of which nothing is known, 409 where nothing is to be taken back.
     """
@@ -131,11 +131,14 @@ def withdraw_retry(**asked: Unpack[Withdrawing]) -> Done[RunRetry]:
             story_to_end(attempt.environment, asked["run"])
             detail = f"Nobody is waiting for the run {asked['run'][:80]} to begin again."
             raise Refused("not_retried", detail, status=STALE, fields={"run": "is not to begin again"})
+        known = resting.wishes.get(held.run)
+        held.begun_at = known.begun_at if known is not None and known.pk == held.pk else None
         _end(held, attempt.now, attempt.by.name, revision)
         return Step(object=held, revision=revision, before=_told(held), after={"id": held.pk})
 
     with attempt.noted():
         attempt.check()
+        resting = _resting(attempt.environment, [asked["run"]])
         return carry_out(attempt, write, recall=_recalled)
 
 

@@ -131,8 +131,10 @@ class _Withdrawing(ChosenRuns[RunsForm]):
     page, form = "control/run_withdraw_retry", RunsForm
 
     def done(self, cleaned: Mapping[str, str]) -> HttpResponse:
-        withdraw_retry(**self.asked(cleaned), run=self.runs[0])
-        return changed(self.request, self.back, f"{short(self.runs[0])} is not to begin again.")
+        done = withdraw_retry(**self.asked(cleaned), run=self.runs[0])
+        has_begun = done.object.begun_at is not None
+        told = "had begun already, and goes on: “Abort” ends it." if has_begun else "is not to begin again."
+        return changed(self.request, self.back, f"{short(self.runs[0])} {told}")
 
     def more(self) -> Mapping[str, Any]:
         return {"held": held_retry(self.environment, self.runs[0], self.now)}
