@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from django.db.models import QuerySet
 from django.db.models.fields.json import KeyTextTransform
 
 from events.models import Fact
 from events.moments import US_PER_S, from_us, to_us
 from events.runs.rows import RunStory
+from events.runs.stored import facts_among
 from recovery_ops.rules.facts import HookFailed, RunStarted
 from recovery_ops.wire import names
 
@@ -38,13 +40,10 @@ def begun_again(environment: str, wanted: Mapping[str, datetime]) -> dict[str, A
         return found
     since = {run: to_us(at) for run, at in wanted.items()}
     first_us = min(since.values())
-    told = Fact.objects.filter(
-        environment=environment,
-        run__in=list(wanted),
-        event__in=(_STARTED, _FAILED),
-        at_us__gte=first_us - _SKEW_US,
-        received_us__gte=first_us,
-    ).annotate(
+    since_first = _told(environment, list(wanted), (_STARTED, _FAILED)).filter(
+        at_us__gte=first_us - _SKEW_US, received_us__gte=first_us
+    )
+    told = since_first.annotate(
         hook=KeyTextTransform(names.attribute_of(HookFailed, "hook"), "attributes"),
         said=KeyTextTransform(names.attribute_of(HookFailed, "message"), "attributes"),
         kind=KeyTextTransform(names.attribute_of(HookFailed, "error_type"), "attributes"),
@@ -61,6 +60,12 @@ def begun_again(environment: str, wanted: Mapping[str, datetime]) -> dict[str, A
     return found
 
 
+def _told(environment: str, runs: Sequence[str], events: Sequence[str]) -> QuerySet[Fact]:
+    """What these runs have told of this kind. Not a bare column, else it would be looked for among all of the kind."""
+    among = f"event || '' IN ({', '.join(['%s'] * len(events))})"
+    return facts_among(environment, runs).extra(where=[among], params=list(events))  # noqa: S610  (only marks)
+
+
 def as_begun_last(environment: str, stories: Sequence[RunStory]) -> list[RunStory]:
     """These stories, those that were cut with how they were begun last, which may be among what was left out: then it
     is another one that has the run in hand, and an end before it is none. One query, or none; index `fact_by_run`.
@@ -68,7 +73,7 @@ def as_begun_last(environment: str, stories: Sequence[RunStory]) -> list[RunStor
     cut = [one.run for one in stories if one.is_cut]
     if not cut:
         return list(stories)
-    told = Fact.objects.filter(environment=environment, run__in=cut, event=_STARTED).order_by("at_us", "id")
+    told = _told(environment, cut, (_STARTED,)).order_by("at_us", "id")
     rows = told.values_list("run", "at_us", "agent__service", "agent__instance")
     begun = {run: (from_us(at_us), service, instance) for run, at_us, service, instance in rows}
     return [_begun(one, *begun[one.run]) if one.run in begun else one for one in stories]

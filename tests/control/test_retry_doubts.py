@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from events.models import Agent
+from events.runs.again import as_begun_last, begun_again
+from events.runs.asking import stories_of
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.retrying import INPUT_BYTES_MOST, INPUT_WAITING_MOST, retry_runs
 from recovery_ops.control.models import AuditEntry, RunRetry
@@ -49,6 +54,19 @@ def test_of_a_run_that_has_told_much_since_another_one_began_it_the_list_knows_t
     with pytest.raises(Refused, match="None of them can be begun again now"):
         retry_runs(**asked(runs=["run-7"], reason=WHY))
     assert "It still runs (running)" in text_of(signed_in(Role.OPERATOR).get("/runs/act/retry?run=run-7"))
+
+
+def test_what_runs_have_told_is_looked_for_among_their_own_facts() -> None:
+    """A wish may rest for two days, and is looked at every few seconds: not among the beginnings of all runs since."""
+    ended("run-7", "run-8")
+    stories = [replace(one, is_cut=True) for one in stories_of("dev", ["run-7", "run-8"])]
+    with CaptureQueriesContext(connection) as asked_for:
+        begun_again("dev", {"run-7": NOW - timedelta(days=1), "run-8": NOW})
+        as_begun_last("dev", stories)
+    for one in asked_for.captured_queries:
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN QUERY PLAN {one['sql']}")
+            assert "INDEX fact_by_run" in str(cursor.fetchall())
 
 
 def test_so_much_input_waits_for_one_instance_that_its_document_can_still_be_read() -> None:
