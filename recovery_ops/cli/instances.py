@@ -67,6 +67,9 @@ def run(console: Asking, options: argparse.Namespace, say: Say) -> int:
 
 def _pause(console: Asking, options: argparse.Namespace, say: Say) -> int:
     named = [one.partition("/") for one in options.targets]
+    if halves := [f"{service}/" for service, slash, instance in named if slash and not instance]:
+        say(f"Nothing was changed. {halves[0]} names no instance; without the slash it means all of the service.")
+        return REFUSED
     body: dict[str, Any] = {
         "targets": [{"service": service, "instance": instance} for service, _, instance in named],
         "reason": options.reason,

@@ -88,6 +88,8 @@ def _begin_again(console: Asking, options: argparse.Namespace, address: str, say
         body |= {name: said for name in ("instance", "input") if (said := getattr(options, name))}
     done = console.ask("POST", address, body)
     told = f"is to begin again by {done['retry']['instance']}" if options.word == "retry" else "is not to begin again"
+    if options.word != "retry" and done["retry"]["begun_at"]:
+        told = "had begun already and goes on, and no agent is told to begin it"
     if done["dry_run"]:
         say(f"Nothing was changed. {options.run} {told}, if it were.")
     else:

@@ -19,6 +19,8 @@ from recovery_ops.control.applying import Named, Part, parts_of
 from recovery_ops.control.models import WorkPause
 from recovery_ops.rules.intent import Pause, winning_pause
 
+EXPIRY = "expiry"
+"""Who ends what has ended by its time."""
 FOLLOWED_FOR = timedelta(minutes=15)
 """For how long the fleet tells who has not begun again after new work was resumed."""
 _MOST_NAMED = 6
@@ -216,7 +218,7 @@ class Pauses:
         found = WorkPause.objects.filter(environment=environment).filter(
             Q(ended_at=None) | Q(ended_at__gt=now - FOLLOWED_FOR)
         )
-        rows = list(found.order_by("-revision", "service", "instance"))
+        rows = [_as_noted(one, now) for one in found.order_by("-revision", "service", "instance")]
         self._now = now
         self.held = [one for one in rows if _is_held(one, now)]
         self._ended = [one for one in rows if not _is_held(one, now) and one.end_reason != "replaced"]
@@ -265,7 +267,8 @@ class Pauses:
         """What was asked for at once, the newest first; of what has ended that which somebody does not follow yet."""
         agents = list(agents)
         held = [self._activity(rows, agents) for rows in _together(self.held, lambda one: one.revision)]
-        ended = [self._activity(rows, agents) for rows in _together(self._ended, lambda one: one.end_revision or 0)]
+        over = _together(self._ended, lambda one: one.end_revision or one.revision)
+        ended = [self._activity(rows, agents) for rows in over]
         return [*held, *(one for one in ended if one.total > one.done)]
 
     def _activity(self, pauses: Sequence[WorkPause], agents: Sequence[AgentRow]) -> Activity:
@@ -283,6 +286,13 @@ class Pauses:
         parts = list(parts_of((str(heed), len(rows), _FILLS[heed]) for heed, rows in found.by_heed.items()))
         gone = [f"{service}/{instance}" for service, instance in sorted(named)]
         return Activity(pauses=pauses, heeded=heeded, gone=gone, parts=parts)
+
+
+def _as_noted(one: WorkPause, now: datetime) -> WorkPause:
+    """One whose time is over as it will be when somebody has noted that, which may take a while; not saved."""
+    if one.ended_at is None and not _is_held(one, now):
+        one.ended_at, one.ended_by, one.end_reason = one.expires_at, EXPIRY, "expired"
+    return one
 
 
 def _is_held(one: WorkPause, now: datetime) -> bool:

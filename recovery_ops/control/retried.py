@@ -17,7 +17,10 @@ from recovery_ops.control.models import RunRetry
 from recovery_ops.control.standings import Standing
 from recovery_ops.rules.words import RunStatus
 
+EXPIRY = "expiry"
+"""Who ends wishes that nobody obeyed in time."""
 _ENDED_BADLY = (RunStatus.FAILED, RunStatus.STOPPED, RunStatus.CANCELLED)
+_FORGOTTEN = "It is told no more: after two days it has to be asked for again."
 _SLACK = timedelta(milliseconds=100)
 _PROCESS = re.compile(r"(-\d+)?(~\d+-[0-9a-f]+)*$")
 """What tells the processes of one machine apart in the names that the runtime gives: `host-4711`, and a fork's mark."""
@@ -102,7 +105,7 @@ def retry_told(environment: str, story: RunStory, now: datetime) -> RetryTold | 
     if wish is None:
         return None
     if wish.ended_at is not None and wish.begun_at is None:
-        return _told(wish, "unknown", f"Taken back by {wish.ended_by}.")
+        return _told(wish, "unknown", _FORGOTTEN if wish.ended_by == EXPIRY else f"Taken back by {wish.ended_by}.")
     again = begun_again(environment, {wish.run: wish.at})[wish.run]
     begun = again.begun or wish.begun_at
     if begun is not None:
@@ -110,7 +113,7 @@ def retry_told(environment: str, story: RunStory, now: datetime) -> RetryTold | 
         after = "at once" if after_s < 1 else f"{lasted_text(after_s)} later"
         return _told(wish, "closed", f"It was begun again {after}.")
     if wish.at <= now - RETRIES_KEPT:
-        return _told(wish, "unknown", "It is told no more: after two days it has to be asked for again.")
+        return _told(wish, "unknown", _FORGOTTEN)
     mark, words = _observed(environment, wish, again, now)
     return _told(wish, mark, words, is_waiting=True)
 

@@ -9,7 +9,7 @@ from recovery_ops.control.actions import end_expired, keep_ramps, keep_rollouts,
 from recovery_ops.control.actions.failures_due import keep_failures
 from recovery_ops.control.actions.pausing import end_expired_pauses
 from recovery_ops.control.actions.quorum import keep_quorum
-from recovery_ops.control.actions.retrying import note_begun
+from recovery_ops.control.actions.retrying import end_old, note_begun
 from recovery_ops.control.actions.second import end_unanswered
 from recovery_ops.control.actions.shedding import end_expired_shed
 from recovery_ops.control.context import known_environments
@@ -41,7 +41,8 @@ def end_expired_overrides() -> int:
     pausing = WorkPause.objects.filter(ended_at=None, expires_at__lte=now).values_list("environment", flat=True)
     ended += sum(len(end_expired_pauses(environment, now=now)) for environment in sorted(set(pausing)))
     retrying = RunRetry.objects.filter(ended_at=None).values_list("environment", flat=True)
-    ended += sum(len(note_begun(environment, now=now)) for environment in sorted(set(retrying)))
+    for environment in sorted(set(retrying)):
+        ended += len(note_begun(environment, now=now)) + len(end_old(environment, now=now))
     asked = HeldAct.objects.filter(state=HeldAct.WAITING, expires_at__lte=now).values_list("environment", flat=True)
     return ended + sum(len(end_unanswered(environment, now=now)) for environment in sorted(set(asked)))
 

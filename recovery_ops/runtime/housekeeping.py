@@ -70,7 +70,8 @@ class Housekeeper:
             self._tell_heartbeat(now)
         if now - self._began >= SETTINGS_AFTER_S:
             self._tell_settings()
-            self._retries.round()
+            if self._link is None or self._link.was_heard:  # what lies on disk may have been taken back since
+                self._retries.round()
 
     def flush(self, timeout_s: float) -> bool:
         """Tell what was summed up so far, and hand everything on."""

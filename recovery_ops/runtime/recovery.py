@@ -72,7 +72,8 @@ class Recovery(Guards):
     `limits` are ceilings that no desired state can widen. `on_pause`: what becomes of a run that would be begun while
     an operator has paused new work here, `refuse` (NewWorkPaused) or `wait`. Whoever takes work from a queue asks
     `takes_new_work` or `wait_for_work` first. `on_retry` begins a run again, from its checkpoint, when an
-    operator wants that: called in a thread of its own, once for each wish, a second after the start at the soonest.
+    operator wants that: called in a thread of its own, once for each wish, a second after the start at the soonest
+    and not before the console was heard.
     """
 
     def __init__(

@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING
 
 from recovery_ops.rules.facts import HookFailed
@@ -74,8 +74,10 @@ class Retries:
         asked = RetryAsked(run=wish.run, input=wish.input, by=wish.by, reason=wish.reason)
         try:
             if self._note(wish.id):
-                on_retry(asked)
-        except Exception as error:
+                if wish.run in self._recovery.runs_in_flight:
+                    raise RuntimeError("it is under way in this process already")
+                _call(on_retry, asked)
+        except (Exception, SystemExit) as error:
             failure = self._recovery.failure_of(error)
             fact = HookFailed(hook="on_retry", error_type=failure.error_type, message=failure.message)
             self._recovery.emit(fact, Scope(source="", run_id=wish.run))
@@ -100,6 +102,14 @@ class Retries:
             return False
         _forget_old(folder)
         return True
+
+
+def _call(on_retry: OnRetry, asked: RetryAsked) -> None:
+    """Raises TypeError where nothing was begun, because nobody here awaits what the function returns."""
+    promised = on_retry(asked)
+    if isinstance(promised, Coroutine):
+        promised.close()
+        raise TypeError("on_retry is called in a thread: an async function has to be handed to its loop")
 
 
 def _forget_old(folder: Path) -> None:

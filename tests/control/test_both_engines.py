@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from events.failures.naming import called_lately
 from events.models import Fact
 from events.moments import from_us
+from events.runs.again import as_begun_last, begun_again
+from events.runs.asking import stories_of
 from events.window import Window
 from recovery_ops.control import actions
 from recovery_ops.control.actions.aborting import abort_run
@@ -115,3 +118,15 @@ def test_causes_are_called_by_what_they_say_by_either_way(engine: str) -> None:
     assert called_lately("dev", [], now=NOW, came_first={"beef": first}).keys() == {"beef"}
     assert called_lately("dev", ["f00d"], now=NOW).keys() == {"f00d"}
     assert called_lately("dev", [], now=NOW) == {}
+
+
+def test_that_a_run_was_begun_again_is_found_among_its_facts(engine: str) -> None:
+    story = Story()
+    for run in ("run-7", "run-8"):
+        story.tell(RunStarted(name="due diligence"), at=60, run=run, instance="r-0")
+    story.tell(RunFinished(status=RunStatus.FAILED, duration_s=1.0), at=50, run="run-7", instance="r-0")
+    story.tell(RunStarted(name="due diligence"), at=-3, run="run-7", instance="r-1").store()
+    found = begun_again("dev", {"run-7": NOW, "run-8": NOW})
+    assert {run: one.begun for run, one in found.items()} == {"run-7": NOW + timedelta(seconds=3), "run-8": None}
+    cut = [replace(one, is_cut=True, last_begun=None, begun_by="") for one in stories_of("dev", ["run-7", "run-8"])]
+    assert [one.holder for one in as_begun_last("dev", cut)] == ["r-1", "r-0"]

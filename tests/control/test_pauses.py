@@ -121,6 +121,34 @@ def test_a_key_stands_for_whom_and_how_long_it_was_used_for() -> None:
             paused(key="k-1", **other)
 
 
+@pytest.mark.usefixtures("now")
+def test_a_form_that_is_sent_again_when_it_holds_no_more_says_that_and_not_what_is_so_now() -> None:
+    beat("r-0")
+    client = signed_in(Role.OPERATOR)
+    [agent] = Agent.objects.all()
+    sent = {"agent": agent.pk, "reason": WHY, "lasts": "3600", "key": "k-1"}
+    client.post("/agents/act/pause", sent)
+    paused(expires_in_s=7200.0)
+    page = text_of(client.post("/agents/act/pause", sent, follow=True))
+    assert "research/r-0: that was done already (revision 1), and it is over. The list shows what holds now." in page
+    assert "may begin new runs" not in page
+
+
+def test_what_has_ended_by_its_time_is_told_as_over_also_before_anybody_notes_that() -> None:
+    beat("r-0", "r-1", takes_new_work=False)
+    paused(R0, R1, expires_in_s=60.0)
+    now = NOW + timedelta(seconds=61)
+    beat("r-0", at=-60, takes_new_work=True)
+    beat("r-1", at=-60, takes_new_work=False)
+    [found] = Pauses("dev", now).activities(fleet("dev", now=now))
+    assert (found.is_over, found.plain) == (True, "1/2 take new work again, 1 not heard yet")
+    assert (found.first.ended_at, found.first.ended_by, found.first.end_revision) == (
+        NOW + timedelta(seconds=60),
+        "expiry",
+        None,
+    )
+
+
 def test_what_is_not_known_or_not_allowed_is_refused() -> None:
     beat("r-0")
     statuses = []
@@ -344,3 +372,15 @@ def test_an_operator_pauses_on_the_command_line(operator: Operator) -> None:
     assert operator.said[1].startswith("  research/r-0 not heard yet: ")
     assert operator.run("instances", "resume", "research/r-0", "--reason", "the ledger has moved") == cli.DONE
     assert operator.said == ["research/r-0: may begin new runs, from revision 2 on."]
+
+
+def test_an_instance_that_was_left_out_by_mistake_does_not_pause_its_service(operator: Operator) -> None:
+    """`research/$HOST`, where nobody has set HOST."""
+    from django.utils import timezone
+
+    beat("r-0", at=(NOW - timezone.now()).total_seconds() + 5)
+    for word in ("pause", "resume"):
+        assert operator.run("instances", word, "research/", "--reason", WHY) == cli.REFUSED
+        told = "research/ names no instance; without the slash it means all of the service."
+        assert operator.said == [f"Nothing was changed. {told}"]
+    assert not WorkPause.objects.exists()

@@ -14,7 +14,7 @@ from recovery_ops.control import desired
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.aborting import abort_run, held_abort
 from recovery_ops.control.actions.attempt import carry_out
-from recovery_ops.control.actions.retrying import note_begun, retry_run, retry_runs, withdraw_retry
+from recovery_ops.control.actions.retrying import end_old, note_begun, retry_run, retry_runs, withdraw_retry
 from recovery_ops.control.models import AuditEntry, RunRetry
 from recovery_ops.control.retried import retry_told
 from recovery_ops.control.roles import Role
@@ -254,6 +254,12 @@ def test_after_two_days_it_is_no_longer_told_and_can_be_asked_for_anew() -> None
     there("r-0")
     retried("run-8")
     assert told("run-8", days=3) == "It is told no more: after two days it has to be asked for again."
+    assert end_old("dev", now=NOW + timedelta(days=2, seconds=-1)) == []
+    [old] = end_old("dev", now=NOW + timedelta(days=2))
+    assert (old.run, wishes("r-0")) == ("run-8", ()), "where nothing else was changed since, too"
+    assert told("run-8", days=3) == "It is told no more: after two days it has to be asked for again."
+    [entry] = AuditEntry.objects.filter(verb="run.forget_retry")
+    assert (entry.object, entry.actor_name, entry.revision) == ("run run-8", "expiry", 2)
     there("r-0", at=-3 * 86400)
     later = NOW + timedelta(days=3)
     retried("run-7", now=later)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import threading
+import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +16,12 @@ import pytest
 from recovery_ops.rules import facts
 from recovery_ops.rules.intent import Abort, Desired, Pause, Retry
 from recovery_ops.runtime import Recovery, RetryAsked, RunCancelled, Workflow
+from recovery_ops.runtime.desired.link import STREAM_PATH
 from recovery_ops.runtime.retrying import AT_ONCE
 from recovery_ops.runtime.testing import Lab
+from recovery_ops.wire import desired_document
+from tests.processes import eventually
+from tests.runtime.servers import Stream, event, serving, silent_until, stored
 
 WHY = "the bank is back"
 PATIENCE_S = 30.0
@@ -87,7 +94,7 @@ def test_another_wish_for_the_same_run_is_another_time() -> None:
     hook = Hook()
     lab = lab_of(hook, wish(), wish(one_id="again-2", reason="the bank was not back"))
     settled(lab)
-    assert [one.reason for one in hook.came(2)] == [WHY, "the bank was not back"]
+    assert {one.reason for one in hook.came(2)} == {WHY, "the bank was not back"}, "each in a thread of its own"
 
 
 def test_what_is_for_others_is_left_to_them() -> None:
@@ -136,6 +143,34 @@ def test_a_hook_that_raises_is_told_with_the_run_and_is_not_asked_again() -> Non
     assert lab.read.runs[lab.facts.index(told)] == "run-7"
 
 
+def test_a_function_that_only_promises_or_ends_its_program_is_told_as_one_that_raised() -> None:
+    async def promises(asked: RetryAsked) -> None:
+        raise AssertionError("nobody awaits it")
+
+    def ends(asked: RetryAsked) -> None:
+        sys.exit("usage: pay ORDER")
+
+    for hook, error in ((promises, "TypeError"), (ends, "SystemExit")):
+        lab = Lab(on_retry=hook)
+        lab.recovery.apply(Desired(revision=7, retries=(wish(),)))
+        lab.clock.push(60.0)
+        settled(lab)
+        assert [one.error_type for one in lab.facts_of(facts.HookFailed)] == [error]
+
+
+def test_a_run_that_its_program_has_begun_meanwhile_is_not_begun_beside_itself() -> None:
+    hook = Hook()
+    lab = Lab(on_retry=hook)
+    lab.clock.push(60.0)
+    with lab.recovery.run("payout", run_id="run-7"):
+        lab.recovery.apply(Desired(revision=7, retries=(wish(),)))
+        settled(lab)
+    settled(lab)
+    assert hook.asked == []
+    [told] = lab.facts_of(facts.HookFailed)
+    assert told.message == "it is under way in this process already"
+
+
 def test_nothing_is_begun_before_guards_are_declared() -> None:
     hook = Hook()
     lab = Lab(on_retry=hook)
@@ -168,6 +203,29 @@ def test_many_are_begun_a_few_at_a_time() -> None:
     hook.may_end.set()
     settled(lab)
     assert len(hook.came(AT_ONCE + 2)) == AT_ONCE + 2
+
+
+def test_what_only_the_disk_tells_may_have_been_taken_back_since(tmp_path: Path) -> None:
+    """A process that died while work was paused comes back, and the console is not to be had yet."""
+    pause = Pause(id="pz-1", service="lab", by="ana", reason="the ledger moves", expires_at=time.time() + 0.5)
+    gate, hook = threading.Event(), Hook()
+
+    def said(revision: int, **wanted: Any) -> bytes:
+        given: dict[str, Any] = {"environment": "dev", "policy": {"schema_version": 1}, "policy_version": "1"}
+        given |= {"overrides": [], "resets": []}
+        return event(desired_document(**given, issued_at=time.time(), revision=revision, **wanted), revision=revision)
+
+    with serving(routes={STREAM_PATH: Stream(said(7, retries=[wish()], pauses=[pause]))}, otherwise=stored()) as server:
+        more: dict[str, Any] = {"url": server.url, "key": "k", "instance": "lab-1", "directory": tmp_path}
+        with closing(Recovery("lab", on_retry=hook, **more)) as first:
+            eventually(lambda: first.desired.revision == 7 and any(tmp_path.rglob("desired.json")))
+        server.routes[STREAM_PATH] = silent_until(gate, Stream(said(8)))
+        with closing(Recovery("lab", on_retry=hook, **more)) as second:
+            assert second.desired.retries, "from the disk"
+            time.sleep(2.0)
+            gate.set()
+            eventually(lambda: second.desired.revision == 8)
+    assert hook.asked == []
 
 
 @pytest.mark.parametrize("takes", [True, False])

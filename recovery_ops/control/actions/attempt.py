@@ -31,7 +31,7 @@ from recovery_ops.control.refusals import FORBIDDEN, STALE, Refused
 from recovery_ops.rules.scope import ANY, Scope
 
 _MOST_CHANGES = 200
-_FORESEEN = ("breaker.expire", "breaker.extend", "load.expire", "work.expire", "run.begun")
+_FORESEEN = ("breaker.expire", "breaker.extend", "load.expire", "work.expire", "run.begun", "run.forget_retry")
 """What the console does that makes nobody late who looked before: what ended by its time, was done, or just went on."""
 _NOTED = (FORBIDDEN, STALE)
 """Refusals that stand in the audit log: somebody was held back. A typing mistake is nobody's business."""

@@ -16,6 +16,7 @@ PAST = {
     "run.retry": "asked to begin again",
     "run.withdraw_retry": "took back the wish to begin again",
     "run.begun": "saw begun again",
+    "run.forget_retry": "waited two days for the beginning of",
     "work.pause": "paused",
     "work.resume": "resumed",
     "work.expire": "resumed",

@@ -5,7 +5,7 @@ The agent's own function begins it, from its checkpoint. That it was begun is to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, NotRequired, Required, Unpack
 
@@ -13,24 +13,26 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from events.queries import fleet
-from events.runs.again import begun_again
+from events.runs.again import as_begun_last, begun_again
 from events.runs.asking import reporting_now, stories_of
 from events.runs.rows import RunStory
 from events.wording import count_text
 from recovery_ops.control import audit
 from recovery_ops.control.actions.aborting import digest_of, held_aborts, let_go_on, story_to_end
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, bump, carry_out
-from recovery_ops.control.actors import system
+from recovery_ops.control.actors import Actor, system
 from recovery_ops.control.desired import RETRIES_KEPT, current_revision
 from recovery_ops.control.models import NAME_CHARS, AuditEntry, RunRetry
 from recovery_ops.control.refusals import STALE, Refused
-from recovery_ops.control.retried import chance_of
+from recovery_ops.control.retried import EXPIRY, Chance, chance_of
 from recovery_ops.control.standings import standing_of
 from recovery_ops.rules.scope import Scope
 
 PERMISSION = "retry"
-RETRIED, WITHDRAWN, BEGUN = "run.retry", "run.withdraw_retry", "run.begun"
+RETRIED, WITHDRAWN, BEGUN, FORGOTTEN = "run.retry", "run.withdraw_retry", "run.begun", "run.forget_retry"
 INPUT_BYTES_MOST = 16 * 1024
+INPUT_WAITING_MOST = 512 * 1024
+"""So many bytes wait for one instance: agents read documents of 4 MB at most, and escaped a byte may be six."""
 
 
 class Withdrawing(Asked):
@@ -74,12 +76,15 @@ def retry_run(**asked: Unpack[Retrying]) -> Done[RunRetry]:
         attempt.check()
         # Before anything is written: on SQLite nobody else could write while facts are read.
         story = story_to_end(attempt.environment, asked["run"])
-        wanted = _wanted_of(attempt, story, wanted_instance, given)
+        chance = _chance_of(attempt, story)
         known = _resting(attempt.environment, [story.run])
 
         def write(revision: int) -> Step[RunRetry]:
+            # Refused here, where it is known that this key was not used: by then the run may have begun.
+            wanted = _wanted_of(chance, story, wanted_instance, given)
             if held := _in_the_way(attempt, known).get(story.run):
                 return _already(held, wanted)
+            _require_room(attempt.environment, wanted)
             before, made = _write(attempt, [wanted], known, revision)
             after = _told(made[0]) | told | {"input_bytes": len(given.encode())}
             return Step(object=made[0], revision=revision, before=before, after=after)
@@ -114,7 +119,7 @@ def retry_runs(**asked: Unpack[RetryingMany]) -> Done[Sequence[RunRetry]]:
 
 
 def withdraw_retry(**asked: Unpack[Withdrawing]) -> Done[RunRetry]:
-    """Take back that a run is to begin again: who has not heard it, does not. What was begun goes on.
+    """Take back that a run is to begin again: who has not heard it, does not. What was begun goes on (`begun_at`).
 
     Raises Refused: 403, 400 by field, 404 for a run of which nothing is known, 409 where nothing is to be taken back.
     """
@@ -126,11 +131,14 @@ def withdraw_retry(**asked: Unpack[Withdrawing]) -> Done[RunRetry]:
             story_to_end(attempt.environment, asked["run"])
             detail = f"Nobody is waiting for the run {asked['run'][:80]} to begin again."
             raise Refused("not_retried", detail, status=STALE, fields={"run": "is not to begin again"})
+        known = resting.wishes.get(held.run)
+        held.begun_at = known.begun_at if known is not None and known.pk == held.pk else None
         _end(held, attempt.now, attempt.by.name, revision)
         return Step(object=held, revision=revision, before=_told(held), after={"id": held.pk})
 
     with attempt.noted():
         attempt.check()
+        resting = _resting(attempt.environment, [asked["run"]])
         return carry_out(attempt, write, recall=_recalled)
 
 
@@ -138,24 +146,47 @@ def note_begun(environment: str, *, now: datetime) -> list[RunRetry]:
     """Note which runs have begun again, as they said: no agent is told of them any more. Twice finds nothing."""
     waiting = list(_living(environment, now))
     begun = _begun(environment, waiting)
-    if not begun:
+    at = {one.pk: one.begun_at for one in begun}
+    return _note_ended(environment, list(at), BEGUN, by=system("runs"), reason="the run said so", now=now, begun=at)
+
+
+def end_old(environment: str, *, now: datetime) -> list[RunRetry]:
+    """End the wishes that nobody obeyed in `RETRIES_KEPT`, so that no agent is told of them. Twice finds nothing.
+
+    Without that they would be told until something else is changed: what agents are told depends on the revision alone.
+    """
+    old = RunRetry.objects.filter(environment=environment, ended_at=None, at__lte=now - RETRIES_KEPT)
+    due = list(old.values_list("pk", flat=True))
+    return _note_ended(environment, due, FORGOTTEN, by=system(EXPIRY), reason="nobody began it in two days", now=now)
+
+
+def _note_ended(
+    environment: str,
+    ids: Sequence[str],
+    verb: str,
+    *,
+    by: Actor,
+    reason: str,
+    now: datetime,
+    begun: Mapping[str, datetime | None] | None = None,
+) -> list[RunRetry]:
+    """End those of these wishes that nobody has ended yet, in one revision; `begun`: when their runs began."""
+    if not ids:
         return []
-    by = system("runs")
     with transaction.atomic():
         audit.lock(environment)
-        due = list(RunRetry.objects.filter(pk__in=[one.pk for one in begun], ended_at=None).order_by("pk"))
+        due = list(RunRetry.objects.filter(pk__in=ids, ended_at=None).order_by("pk"))
         if not due:
             return []
         revision = current_revision(environment) + 1
-        at = {one.pk: one.begun_at for one in begun}
         for one in due:
-            one.begun_at = at[one.pk]
+            one.begun_at = (begun or {}).get(one.pk)
             _end(one, now, by.name, revision)
         runs = [one.run for one in due]
         deed = audit.Deed(
-            verb=BEGUN,
+            verb=verb,
             object=f"run {runs[0]}"[:NAME_CHARS] if len(runs) == 1 else count_text(len(runs), "run"),
-            reason="the run said so",
+            reason=reason,
             after={"ids": [one.pk for one in due], "runs": runs},
             revision=revision,
         )
@@ -184,11 +215,15 @@ def _fault_of_name(instance: str) -> str:
     return "" if instance.isprintable() and len(instance) <= NAME_CHARS else "is the name of an instance"
 
 
-def _wanted_of(attempt: Attempt, story: RunStory, instance: str, given: str) -> _Wanted:
-    """Who begins it. Raises Refused (409) where nobody can, or not who was named."""
+def _chance_of(attempt: Attempt, story: RunStory) -> Chance:
     environment, now = attempt.environment, attempt.now
+    [story] = as_begun_last(environment, [story])
     reporting = reporting_now(environment, now) if story.ended is None else frozenset[tuple[str, str]]()
-    chance = chance_of(story, standing_of(story, now, reporting), fleet(environment, now=now), now)
+    return chance_of(story, standing_of(story, now, reporting), fleet(environment, now=now), now)
+
+
+def _wanted_of(chance: Chance, story: RunStory, instance: str, given: str) -> _Wanted:
+    """Who begins it. Raises Refused (409) where nobody can, or not who was named."""
     if chance.why_not:
         raise Refused("not_retried", chance.why_not, status=STALE, fields={"run": "cannot be begun again"})
     names = [one.instance for one in chance.instances]
@@ -202,7 +237,7 @@ def _wanted_of(attempt: Attempt, story: RunStory, instance: str, given: str) -> 
 
 def _wanted_of_many(attempt: Attempt, runs: Sequence[str]) -> list[_Wanted]:
     environment, now = attempt.environment, attempt.now
-    stories, agents = stories_of(environment, list(runs)), fleet(environment, now=now)
+    stories, agents = as_begun_last(environment, stories_of(environment, list(runs))), fleet(environment, now=now)
     reporting = frozenset((one.service, one.instance) for one in agents if one.is_reachable)
     chances = ((story, chance_of(story, standing_of(story, now, reporting), agents, now)) for story in stories)
     return [_Wanted(story, chance.instances[0].instance) for story, chance in chances if chance.instances]
@@ -266,6 +301,19 @@ def _wish(attempt: Attempt, wanted: _Wanted, revision: int) -> RunRetry:
         at=attempt.now,
         revision=revision,
     )
+
+
+def _require_room(environment: str, wanted: _Wanted) -> None:
+    """Raise Refused (409) where more waits for its instance than it may be told at once."""
+    waiting = RunRetry.objects.filter(
+        environment=environment, service=wanted.story.service, instance=wanted.instance, ended_at=None
+    )
+    given = [wanted.input, *waiting.exclude(input="").values_list("input", flat=True)]
+    if wanted.input and sum(len(one.encode()) for one in given) > INPUT_WAITING_MOST:
+        detail = (
+            f"{len(given) - 1} runs wait for {wanted.instance} with other input: that is as much as it is told at once."
+        )
+        raise Refused("not_retried", detail, status=STALE, fields={"input": f"is too much for {wanted.instance} now"})
 
 
 def _already(held: RunRetry, wanted: _Wanted) -> Step[RunRetry]:

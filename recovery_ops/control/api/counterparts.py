@@ -230,6 +230,7 @@ NOT_ASKED_FOR: dict[str, str] = {
                 "load.expire",
                 "work.expire",
                 "run.begun",
+                "run.forget_retry",
                 "ramp.step",
                 "ramp.halt",
                 "ramp.finish",

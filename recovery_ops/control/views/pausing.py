@@ -208,7 +208,7 @@ class _Resuming(_Asked):
         return ReasonForm(given, initial={"key": new_key()})
 
     def done(self, cleaned: Mapping[str, Any]) -> str:
-        return words_of(resume_work(**self.asked(cleaned), targets=self.targets), self.now)
+        return words_of(resume_work(**self.asked(cleaned), targets=self.targets), self.now, is_resume=True)
 
     def more(self) -> Mapping[str, Any]:
         wanted, held = set(self.targets), Pauses(self.environment, self.now).held
@@ -219,11 +219,14 @@ class _Resuming(_Asked):
         }
 
 
-def words_of(done: Done[Sequence[WorkPause]], now: datetime) -> str:
+def words_of(done: Done[Sequence[WorkPause]], now: datetime, *, is_resume: bool = False) -> str:
     """What was done, and until when it holds."""
     rows = done.object
     first, how = rows[0], " already." if done.was_already else f": revision {done.revision}."
     about = _about([(one.service, one.instance) for one in rows])
+    if done.was_already and first.ended_at is not None:  # sent again: since then it may have been wanted otherwise
+        over = "" if is_resume else ", and it is over"
+        return f"{about}: that was done already (revision {done.revision}){over}. The list shows what holds now."
     if first.ended_at is not None:
         return f"{about} may begin new runs{how}"
     ends = first.expires_at

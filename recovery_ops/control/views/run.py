@@ -257,7 +257,8 @@ def _is_feedback_on(entry: AuditEntry, run: str) -> bool:
 
 
 def _is_of_many(entry: AuditEntry, run: str) -> bool:
-    return entry.verb in ("run.abort", "run.retry", "run.begun") and run in (entry.after or {}).get("runs", ())
+    verbs = ("run.abort", "run.retry", "run.begun", "run.forget_retry")
+    return entry.verb in verbs and run in (entry.after or {}).get("runs", ())
 
 
 _TAB_CONTEXTS = {

@@ -10,6 +10,7 @@ from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods
 
+from events.runs.again import as_begun_last
 from events.runs.rows import RunStory
 from events.wording import count_text
 from recovery_ops.control.actions.retrying import (
@@ -34,11 +35,12 @@ class RetryForm(RunsForm):
     """Why, by whom, and what the run is given in place of what it had."""
 
     instance = forms.CharField(max_length=NAME_CHARS, required=False)
-    input = forms.CharField(required=False)
+    input = forms.CharField(required=False, strip=False)
 
     def clean_input(self) -> str:
-        """As it was typed: a browser sends each end of a line as two characters."""
-        return str(self.cleaned_data["input"]).replace("\r\n", "\n")
+        """As it was typed: a browser sends each end of a line as two characters. Blanks alone are nothing."""
+        typed = str(self.cleaned_data["input"]).replace("\r\n", "\n")
+        return typed if typed.strip() else ""
 
 
 @require_http_methods(["GET", "POST"])
@@ -110,9 +112,10 @@ class _Retrying(ChosenRuns[RetryForm]):
 
     @cached_property
     def _chances(self) -> list[tuple[RunStory, Chance]]:
-        reporting = reporting_in(self.environment, self.stories, self.now)
-        agents = fleet_for(self.environment, self.stories, self.now)
-        return [(one, chance_of(one, standing_of(one, self.now, reporting), agents, self.now)) for one in self.stories]
+        stories = as_begun_last(self.environment, self.stories)
+        reporting = reporting_in(self.environment, stories, self.now)
+        agents = fleet_for(self.environment, stories, self.now)
+        return [(one, chance_of(one, standing_of(one, self.now, reporting), agents, self.now)) for one in stories]
 
     @cached_property
     def _able(self) -> list[tuple[RunStory, Chance]]:
@@ -128,8 +131,10 @@ class _Withdrawing(ChosenRuns[RunsForm]):
     page, form = "control/run_withdraw_retry", RunsForm
 
     def done(self, cleaned: Mapping[str, str]) -> HttpResponse:
-        withdraw_retry(**self.asked(cleaned), run=self.runs[0])
-        return changed(self.request, self.back, f"{short(self.runs[0])} is not to begin again.")
+        done = withdraw_retry(**self.asked(cleaned), run=self.runs[0])
+        has_begun = done.object.begun_at is not None
+        told = "had begun already, and goes on: “Abort” ends it." if has_begun else "is not to begin again."
+        return changed(self.request, self.back, f"{short(self.runs[0])} {told}")
 
     def more(self) -> Mapping[str, Any]:
         return {"held": held_retry(self.environment, self.runs[0], self.now)}

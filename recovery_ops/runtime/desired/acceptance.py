@@ -59,6 +59,8 @@ class Acceptance:
         self._clamped: tuple[str, ...] = ()
         self._offset_used_s = 0.0
         self._is_told = True
+        self.was_heard = False
+        """Whether the server has told this process its state: what lies on disk may be another instance's, or old."""
         self._lower: tuple[int, str] | None = None
         self._last_rejection: tuple[int, str, str] | None = None
 
@@ -106,6 +108,7 @@ class Acceptance:
             self._server_clock.note_issued(desired.issued_at)
             if not self._is_believed(desired):
                 return False
+            self.was_heard = True
             if (desired.revision, desired.config_hash) != (self.revision, self.config_hash) or self._desired is None:
                 self._obey(desired, document)
             else:
@@ -131,7 +134,7 @@ class Acceptance:
         """The child obeys what its parent obeyed, and tells so itself; the file stays the parent's."""
         self._lock = threading.RLock()
         self._store = None
-        self._is_told = False
+        self._is_told = self.was_heard = False
 
     def _parsed(self, document: object) -> Desired:
         # Here, because it takes a while to load and only the link's thread needs it.

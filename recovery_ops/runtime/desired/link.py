@@ -151,6 +151,11 @@ class Link:
         return self._acceptance.config_hash
 
     @property
+    def was_heard(self) -> bool:
+        """Whether the server has told this process what to obey; until then it goes by what lay on disk."""
+        return self._acceptance.was_heard
+
+    @property
     def server_offset_s(self) -> float:
         """The server's clock minus this machine's, in seconds; 0 while nothing is known."""
         return self._server_clock.offset_s
@@ -229,7 +234,7 @@ class Link:
         from recovery_ops.runtime.transport import Silence, media_type
 
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-cache"}
-        if self.revision:
+        if self.revision and self.was_heard:  # else what is obeyed may be what another instance was told
             headers["Last-Event-ID"] = str(self.revision)
         asked_at = self._clock.now()
         try:

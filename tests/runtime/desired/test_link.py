@@ -14,7 +14,7 @@ from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected, 
 from recovery_ops.rules.intent import Desired
 from recovery_ops.runtime.desired.link import PATH, STREAM_PATH, Link, Timing
 from tests.processes import ROOT, Running, eventually
-from tests.runtime.desired.test_acceptance import document
+from tests.runtime.desired.test_acceptance import document, trip
 from tests.runtime.servers import Reply, Stream, answer, event, raw, reset, serving, silent_until
 from tests.runtime.servers import document as json_answer
 
@@ -231,6 +231,23 @@ def test_the_last_known_state_holds_before_and_without_a_server(follow: Follow, 
     assert again.revisions == [7]
     assert again.told == [DesiredStateApplied(revision=7, config_hash=document(7)["config_hash"])]
     assert not again.is_connected
+
+
+def test_what_lies_on_disk_may_be_what_another_instance_was_told(follow: Follow, tmp_path: Path) -> None:
+    """They share the file. Whoever named its revision would not be sent what is for them alone in it."""
+    store = tmp_path / "desired.json"
+    with streaming(Stream(event(document(7)))) as server:
+        follow(server.url, store=store)
+        eventually(store.exists)
+    mine = document(7, overrides=[trip()])
+    stream = Stream(event(mine, revision=7))
+    with streaming(stream) as server:
+        link = follow(server.url, store=store)
+        eventually(lambda: link.config_hash == mine["config_hash"])
+        assert "last-event-id" not in server.requests[0].headers
+        stream.cut()
+        eventually(lambda: len(server.requests) >= 2)
+        assert server.requests[1].headers["last-event-id"] == "7"
 
 
 def test_the_servers_clock_is_known_from_its_date(follow: Follow) -> None:
