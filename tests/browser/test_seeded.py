@@ -1,7 +1,7 @@
 """Every screen on made-up facts by the million: axe finds nothing, nothing sticks out, each keeps its budget.
 
-`RECOVERY_OPS_TEST_SEEDED` names a data directory that `manage.py seed` has filled, as CI does with a million facts;
-where it is not said, these tests fill one with fewer.
+`RECOVERY_OPS_TEST_SEEDED` names a data directory that `manage.py seed` has filled, as CI does with a million facts, or
+that is put there once it is filled; where it is not said, these tests fill one with fewer.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -20,10 +21,11 @@ from tests.bench.test_pages_bench import over
 from tests.browser.axe import faults_of_full, faults_on
 from tests.browser.stage import Stage
 from tests.flows.fleet import manage_each
-from tests.processes import Server
+from tests.processes import Server, eventually
 
 FEW = pages.Scale(facts=40_000, agents=40, breakers=12, runs=500, escalations=400)
 """Within a day."""
+FILLED_WITHIN_S = 600
 LISTS = {
     "overview": "/",
     "overview of a month": "/?over=30d",
@@ -65,12 +67,20 @@ class Crowd:
     page: Page
 
 
+def there(filled: Path) -> Path:
+    """The directory, once it is there. Files beside it tell that it will not be, and why."""
+    said, failed = filled.with_name("said"), filled.with_name("failed")
+    eventually(lambda: filled.exists() or failed.exists(), what=str(filled), timeout_s=FILLED_WITHIN_S)
+    assert filled.exists(), said.read_text()
+    return filled
+
+
 @pytest.fixture(scope="module")
 def crowd(chromium: str, browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
     """One server and one page for all screens."""
     data = tmp_path_factory.mktemp("seeded") / "data"
     if filled := os.environ.get("RECOVERY_OPS_TEST_SEEDED"):
-        shutil.copytree(filled, data)
+        shutil.copytree(there(Path(filled)), data)
     else:
         words = (f"--{name}={getattr(FEW, name)}" for name in ("facts", "agents", "breakers", "runs", "escalations"))
         manage_each(data, f"seed --days 1 {' '.join(words)}")
