@@ -19,9 +19,13 @@ from recovery_ops.control.beats import Notebook, Sign
 from recovery_ops.control.models import EVERYWHERE, AuditEntry, Beat, RoleGrant
 from recovery_ops.control.own.dead_man import HEARD
 from recovery_ops.control.roles import LEAST_ROLE, Role, grants_of
+from recovery_ops.control.views.health import collation_words
 from tests.control.cast import SEARCH, asked, person
 from tests.control.visiting import REASON, signed_in, text_of, troubled_fleet
+from tests.events.conftest import engine
 from tests.events.seeding import NOW
+
+__all__ = ["engine"]  # the fixture
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -286,3 +290,27 @@ def test_what_concerns_every_environment_is_read_by_who_may_everywhere() -> None
     told = text_of(every.get("/audit?chain=*"))
     assert ("tom" in told, "search_web" in told, "verified" in told) == (True, False, True)
     assert "Of all environments" in text_of(every.get("/audit"))
+
+
+@pytest.mark.parametrize(
+    ("made", "language"),
+    [
+        ({"datcollate": "C"}, ""),
+        ({"datcollate": "POSIX", "datlocprovider": "c"}, ""),
+        ({"datcollate": "en_US.UTF-8", "datlocprovider": "c"}, "en_US.UTF-8"),
+        ({"datcollate": "C.UTF-8"}, "C.UTF-8"),
+        ({"datcollate": "C", "datlocprovider": "i", "daticulocale": "en-US"}, "en-US"),
+        ({"datcollate": "C", "datlocprovider": "i", "datlocale": "de"}, "de"),
+        ({"datcollate": "en_US.UTF-8", "datlocprovider": "b", "datlocale": "C.UTF-8"}, ""),
+    ],
+)
+def test_a_database_that_compares_names_by_a_language_is_told(made: dict[str, str], language: str) -> None:
+    assert collation_words(made) == (language and collation_words({"datcollate": language}))
+    assert language in collation_words(made)
+
+
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
+def test_the_health_of_a_postgresql_is_told(engine: str) -> None:
+    said = text_of(signed_in(Role.ADMIN).get("/settings/health"))
+    assert "PostgreSQL" in said
+    assert "Clock of the database" in said

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from statistics import quantiles
@@ -159,9 +160,10 @@ def _database(now: datetime) -> Iterator[Part]:
         cursor.execute(
             "SELECT sqlite_version(), strftime('%s', 'now')"
             if is_sqlite
-            else "SELECT current_setting('server_version'), extract(epoch FROM clock_timestamp())"
+            else "SELECT current_setting('server_version'), extract(epoch FROM clock_timestamp()), to_jsonb(one) "
+            "FROM pg_database one WHERE datname = current_database()"
         )
-        version, clock_s = cursor.fetchone()
+        version, clock_s, *made = cursor.fetchone()
     took_s = time.perf_counter() - began
     name = "SQLite" if is_sqlite else "PostgreSQL"
     yield Part(name="Database", standing="ok", words=f"{name} {version} answers within {lasted_text(took_s)}.")
@@ -170,7 +172,22 @@ def _database(now: datetime) -> Iterator[Part]:
         is_off = abs(off_s) > MOST_CLOCK_OFF_S
         words = f"The database’s clock is {lasted_text(abs(off_s))} {'ahead of' if off_s > 0 else 'behind'} ours."
         yield Part(name="Clock of the database", standing="late" if is_off else "ok", words=words)
+        if words := collation_words(json.loads(made[0])):
+            yield Part(name="Order of names", standing="ok", words=words)
     yield Part(name="Clock", standing="ok", words=f"{now.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC here.")
+
+
+def collation_words(made: Mapping[str, object]) -> str:
+    """What it costs that a database compares names by the rules of a language; empty where it compares their bytes.
+
+    `made` is its row of `pg_database`, whose columns differ from version to version.
+    """
+    rules = {"b": "", "i": made.get("datlocale") or made.get("daticulocale")}
+    language = rules.get(str(made.get("datlocprovider")), made.get("datcollate"))
+    if language in ("C", "POSIX", "", None):
+        return ""
+    told = f"The database compares names by the rules of {language}, not by their bytes, so each fact costs it more"
+    return f"{told}; the guide for operators says how one is made."
 
 
 def _versions() -> list[tuple[str, str]]:
