@@ -62,6 +62,7 @@ def cluster() -> Iterator[Cluster]:
         os.chown(folder, owner, -1)
     try:
         initdb = [str(programs / "initdb"), "-D", str(folder / "data"), "-U", "bench", "-A", "trust", "-E", "UTF8"]
+        initdb.append("--lc-collate=C")  # as docs/operating.md has a database made
         subprocess.run(initdb, user=owner, cwd=folder, check=True, capture_output=True)
         options = ["listen_addresses=", "shared_buffers=1GB", "max_wal_size=4GB", "checkpoint_timeout=15min"]
         command = [str(programs / "postgres"), "-D", str(folder / "data"), "-k", str(folder)]
