@@ -67,7 +67,7 @@ def test_initials(name: str, letters: str) -> None:
 @pytest.mark.parametrize(
     ("name", "broken"),
     [
-        ("payment.capture: reversal refused", "payment.<wbr>capture:<wbr> reversal refused"),
+        ("payment.capture: reversal refused", "payment.<wbr>capture: reversal refused"),
         ("max_retries_background", "max_<wbr>retries_<wbr>background"),
         ("__<b>", "__<wbr>&lt;b&gt;"),
         ("", ""),

@@ -127,7 +127,7 @@ def hidden(response: Any, name: str) -> str:
 
 def text_of(answer: Any) -> str:
     """What a page says, without its markup."""
-    body = re.sub(r"<svg.*?</svg>", " ", answer.content.decode(), flags=re.S)
+    body = re.sub(r"<svg.*?</svg>", " ", answer.content.decode().replace("<wbr>", ""), flags=re.S)
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())
 
 

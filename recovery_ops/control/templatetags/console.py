@@ -44,7 +44,7 @@ register = template.Library()
 NOTHING = "–"
 
 _DRAWN = {*State, "unknown"}
-_WORDS_OF_A_NAME = re.compile(r"[^_.:/]*[_.:/]+|[^_.:/]+")
+_WITHIN_NAMES = re.compile(r"(?<=[_.:/])(?=[^_.:/\s])")
 
 
 # -- marks ------------------------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def now_ms(context: Mapping[str, Any]) -> int:
 @register.filter
 def breaks(name: str) -> SafeString:
     """A name that a narrow column breaks between its words rather than within one."""
-    return format_html_join(SafeString("<wbr>"), "{}", ((part,) for part in _WORDS_OF_A_NAME.findall(name)))
+    return format_html_join(SafeString("<wbr>"), "{}", ((part,) for part in _WITHIN_NAMES.split(name)))
 
 
 @register.filter
