@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any, TypedDict
 
@@ -85,6 +87,17 @@ def environment_of(request: HttpRequest) -> str:
 def _names_an_object(request: HttpRequest) -> bool:
     found = request.resolver_match
     return found is not None and any(name not in _NO_OBJECTS for name in found.captured_kwargs)  # type: ignore[attr-defined]  # Django has it, its types do not
+
+
+def asked_by(request: HttpRequest, environment: str, cleaned: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """What every action is given that a form with a reason and a key asks for."""
+    return {
+        "by": actor_of(request),
+        "environment": environment,
+        "reason": cleaned["reason"],
+        "key": cleaned["key"] or None,
+        "now": now,
+    }
 
 
 def actor_of(request: HttpRequest, channel: Channel = "web") -> Actor:

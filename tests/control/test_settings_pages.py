@@ -10,6 +10,7 @@ import pytest
 from celery import current_app
 from django.conf import LazySettings
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 
 from events.models import AgentKey
@@ -314,3 +315,7 @@ def test_the_health_of_a_postgresql_is_told(engine: str) -> None:
     said = text_of(signed_in(Role.ADMIN).get("/settings/health"))
     assert "PostgreSQL" in said
     assert "Clock of the database" in said
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT datcollate FROM pg_database WHERE datname = current_database()")
+        [language] = cursor.fetchone()
+    assert (f"by the rules of {language}" in said) == (language not in ("C", "POSIX"))

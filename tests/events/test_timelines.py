@@ -30,8 +30,8 @@ from events.timelines import (
     rejections_line,
     timeline,
 )
-from events.timelines.charts import compose, to_ms
-from events.timelines.counts import blocked_band, failures_band, heat_step
+from events.timelines.charts import to_ms
+from events.timelines.counts import heat_step
 from events.timelines.fallbacks import reduced_spans
 from events.wording import span_text, state_word
 from recovery_ops.rules.words import Category, State, Trigger
@@ -485,14 +485,6 @@ def test_the_hours_stand_at_both_ends_of_a_tall_figure_and_move_together() -> No
     assert [note["text"] for note in layout["annotations"] if note["name"] == "zone"] == ["UTC"]
     assert still_of(everything()).zone == "UTC"
     assert "xaxis2" not in CHARTS["breakers"].figure["layout"], "a small one has them once"
-
-
-def test_what_the_inks_of_stacked_columns_stand_for_is_said_and_what_its_row_names_is_not() -> None:
-    failed = failures_band(bins({"timeout": [1, 2, 0, 0, 0], "schema_mismatch": [0, 1, 0, 0, 0]}), label="failed")
-    chart = compose([failed, blocked_band(bins({"": [1, 0, 0, 0, 0]}))], start=START, end=NOW)
-    told = dict(still_of(chart).inks)
-    assert set(told) == {"timeout", "schema mismatch"}
-    assert len(set(told.values())) == 2
 
 
 def test_the_label_of_a_breaker_leads_to_its_page() -> None:

@@ -205,7 +205,9 @@ def test_many_are_begun_a_few_at_a_time() -> None:
     assert len(hook.came(AT_ONCE + 2)) == AT_ONCE + 2
 
 
-def test_what_only_the_disk_tells_may_have_been_taken_back_since(tmp_path: Path) -> None:
+def test_what_only_the_disk_tells_may_have_been_taken_back_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process that died while work was paused comes back, and the console is not to be had yet."""
     pause = Pause(id="pz-1", service="lab", by="ana", reason="the ledger moves", expires_at=time.time() + 0.5)
     gate, hook = threading.Event(), Hook()
@@ -222,7 +224,9 @@ def test_what_only_the_disk_tells_may_have_been_taken_back_since(tmp_path: Path)
         server.routes[STREAM_PATH] = silent_until(gate, Stream(said(8)))
         with closing(Recovery("lab", on_retry=hook, **more)) as second:
             assert second.desired.retries, "from the disk"
-            time.sleep(2.0)
+            eventually(lambda: second.takes_new_work)
+            monkeypatch.setattr("recovery_ops.runtime.housekeeping.SETTINGS_AFTER_S", 0.0)
+            second.housekeep()
             gate.set()
             eventually(lambda: second.desired.revision == 8)
     assert hook.asked == []

@@ -131,14 +131,13 @@ def withdraw_retry(**asked: Unpack[Withdrawing]) -> Done[RunRetry]:
             story_to_end(attempt.environment, asked["run"])
             detail = f"Nobody is waiting for the run {asked['run'][:80]} to begin again."
             raise Refused("not_retried", detail, status=STALE, fields={"run": "is not to begin again"})
-        known = resting.wishes.get(held.run)
-        held.begun_at = known.begun_at if known is not None and known.pk == held.pk else None
+        held.begun_at = known.begun(held)
         _end(held, attempt.now, attempt.by.name, revision)
         return Step(object=held, revision=revision, before=_told(held), after={"id": held.pk})
 
     with attempt.noted():
         attempt.check()
-        resting = _resting(attempt.environment, [asked["run"]])
+        known = _resting(attempt.environment, [asked["run"]])
         return carry_out(attempt, write, recall=_recalled)
 
 
@@ -249,6 +248,11 @@ class _Known(NamedTuple):
     runs: Sequence[str]
     wishes: dict[str, RunRetry]
 
+    def begun(self, wish: RunRetry) -> datetime | None:
+        """When this wish was obeyed, as far as it was known then; None of another one that came meanwhile."""
+        was = self.wishes.get(wish.run)
+        return was.begun_at if was is not None and was.pk == wish.pk else None
+
 
 def _resting(environment: str, runs: Sequence[str]) -> _Known:
     """What is known before anything is written: whether a run has begun is read from its facts."""
@@ -262,13 +266,8 @@ def _in_the_way(attempt: Attempt, known: _Known) -> dict[str, RunRetry]:
 
     A second one beside such a wish would have the run begun twice.
     """
-
-    def makes_room(one: RunRetry) -> bool:
-        was = known.wishes.get(one.run)
-        is_same = was is not None and was.pk == one.pk
-        return one.at <= attempt.now - RETRIES_KEPT or (is_same and was is not None and was.begun_at is not None)
-
-    return {one.run: one for one in _unended(attempt.environment, known.runs) if not makes_room(one)}
+    told = _held(attempt.environment, known.runs, attempt.now)
+    return {run: one for run, one in told.items() if known.begun(one) is None}
 
 
 def _write(
@@ -281,8 +280,7 @@ def _write(
         let_go_on(abort, attempt, revision)
     # Those that were obeyed or are too old to be told make room: of those that rest on a run there is one.
     for old in _unended(attempt.environment, runs):
-        was = known.wishes.get(old.run)
-        old.begun_at = was.begun_at if was is not None else None
+        old.begun_at = known.begun(old)
         _end(old, attempt.now, attempt.by.name, revision)
     made = [_wish(attempt, one, revision) for one in wanted]
     return ({"aborts": [one.pk for one in aborts.values()]} if aborts else None), made

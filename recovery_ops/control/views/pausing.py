@@ -21,7 +21,7 @@ from events.rows import AgentRow
 from events.wording import clock_text, count_text, zone_word
 from recovery_ops.control.actions import Done
 from recovery_ops.control.actions.pausing import PERMISSION, TARGETS_MOST, Target, pause_work, resume_work
-from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.context import asked_by, visit_of
 from recovery_ops.control.forms import DEFAULT_EXPIRY_S, EXPIRIES, ReasonForm, new_key, problems_of
 from recovery_ops.control.models import WorkPause
 from recovery_ops.control.paused import Pauses
@@ -122,13 +122,7 @@ class _Asked:
 
     def asked(self, cleaned: Mapping[str, Any]) -> Any:
         """What every action is given."""
-        return {
-            "by": actor_of(self.request),
-            "environment": self.environment,
-            "reason": cleaned["reason"],
-            "key": cleaned["key"] or None,
-            "now": self.now,
-        }
+        return asked_by(self.request, self.environment, cleaned, self.now)
 
     def _page(self, form: ReasonForm, *, status: int = 200, problem: str = "") -> HttpResponse:
         context = {

@@ -15,7 +15,7 @@ from django.utils import timezone
 from events.pages import render_page
 from events.runs.asking import stories_of
 from events.runs.rows import RunStory
-from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.context import asked_by, visit_of
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.views.acts import UNPROCESSABLE
@@ -113,13 +113,7 @@ class ChosenRuns(ABC, Generic[F]):
 
     def asked(self, cleaned: Mapping[str, str]) -> Any:
         """What an act in one revision is given, but for the runs."""
-        return {
-            "by": actor_of(self.request),
-            "environment": self.environment,
-            "reason": cleaned["reason"],
-            "key": cleaned["key"] or None,
-            "now": self.now,
-        }
+        return asked_by(self.request, self.environment, cleaned, self.now)
 
     def key_of(self, cleaned: Mapping[str, str]) -> str | None:
         """One key stands for one change, so of several none has it: each is found again by what it is about."""

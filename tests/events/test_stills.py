@@ -1,0 +1,16 @@
+"""What a figure says before plotly draws it, and where it never does."""
+
+from __future__ import annotations
+
+from events.stills import still_of
+from events.timelines.charts import compose
+from events.timelines.counts import blocked_band, failures_band
+from tests.events.test_timelines import NOW, START, bins
+
+
+def test_what_the_inks_of_stacked_columns_stand_for_is_said_and_what_its_row_names_is_not() -> None:
+    failed = failures_band(bins({"timeout": [1, 2, 0, 0, 0], "schema_mismatch": [0, 1, 0, 0, 0]}), label="failed")
+    chart = compose([failed, blocked_band(bins({"": [1, 0, 0, 0, 0]}))], start=START, end=NOW)
+    told = dict(still_of(chart).inks)
+    assert set(told) == {"timeout", "schema mismatch"}
+    assert len(set(told.values())) == 2
