@@ -221,7 +221,8 @@ def test_what_only_the_disk_tells_may_have_been_taken_back_since(
         more: dict[str, Any] = {"url": server.url, "key": "k", "instance": "lab-1", "directory": tmp_path}
         with closing(Recovery("lab", on_retry=hook, **more)) as first:
             eventually(lambda: first.desired.revision == 7 and any(tmp_path.rglob("desired.json")))
-        server.routes[STREAM_PATH] = silent_until(gate, Stream(said(8)))
+        later = Stream(said(8))
+        server.routes[STREAM_PATH] = silent_until(gate, later)
         with closing(Recovery("lab", on_retry=hook, **more)) as second:
             assert second.desired.retries, "from the disk"
             eventually(lambda: second.takes_new_work)
@@ -229,6 +230,7 @@ def test_what_only_the_disk_tells_may_have_been_taken_back_since(
             second.housekeep()
             gate.set()
             eventually(lambda: second.desired.revision == 8)
+        later.cut()
     assert hook.asked == []
 
 
