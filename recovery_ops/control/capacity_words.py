@@ -15,17 +15,19 @@ from events.wording import count_text, listing, span_text
 NAMES_MOST = 3
 NAMELESS = "a service that we depend on"
 _IS = {
-    Owner.PROVIDER: "{who} is overloaded",
-    Owner.QUOTA: "{who} takes fewer requests from us than we have for it",
+    Owner.PROVIDER: "{who} {are} overloaded",
+    Owner.QUOTA: "{who} {take} fewer requests from us than we have for {them}",
     Owner.NETWORK: "our connection to {who} is disturbed",
     Owner.UNREACHABLE: "{who} cannot be reached from our side",
 }
 _WAS = {
-    Owner.PROVIDER: "{who} was overloaded",
-    Owner.QUOTA: "{who} took fewer requests from us than we had for it",
+    Owner.PROVIDER: "{who} {were} overloaded",
+    Owner.QUOTA: "{who} took fewer requests from us than we had for {them}",
     Owner.NETWORK: "our connection to {who} was disturbed",
     Owner.UNREACHABLE: "{who} could not be reached from our side",
 }
+_ONE = {"are": "is", "were": "was", "take": "takes", "them": "it"}
+_SEVERAL = {word: word for word in _ONE}
 
 
 def customer_words(row: CapacityEventRow, now: datetime) -> str:
@@ -37,6 +39,10 @@ def customer_words(row: CapacityEventRow, now: datetime) -> str:
 
 def backends_of(row: CapacityEventRow) -> str:
     """`helios large and atlas`; a provider of which several models failed stands once."""
+    return listing(_backends(row), most=NAMES_MOST) or NAMELESS
+
+
+def _backends(row: CapacityEventRow) -> list[str]:
     models: dict[str, list[str]] = {}
     for part in row.parts or (row,):
         mine = models.setdefault(part.provider, [])
@@ -46,15 +52,15 @@ def backends_of(row: CapacityEventRow) -> str:
         f"{provider} {some[0]}".strip() if len(some) == 1 else provider or listing(sorted(some), most=NAMES_MOST)
         for provider, some in sorted(models.items())
     ]
-    return listing([name for name in names if name], most=NAMES_MOST) or NAMELESS
+    return [name for name in names if name]
 
 
 def _what(row: CapacityEventRow, now: datetime) -> str:
-    who = backends_of(row)
+    words = {"who": backends_of(row)} | (_SEVERAL if len(_backends(row)) > 1 else _ONE)
     if row.is_over:
-        said = _WAS[row.owner].format(who=who)
+        said = _WAS[row.owner].format_map(words)
         return f"From {_at(row.started)} to {_at(row.last)} ({span_text(int(row.lasted(now).total_seconds()))}) {said}."
-    said = _IS[row.owner].format(who=who)
+    said = _IS[row.owner].format_map(words)
     return f"Since {_at(row.started)} {said}."
 
 

@@ -61,6 +61,16 @@ def test_no_name_of_ours_is_in_it() -> None:
     assert words.startswith(f"Since 21 Nov 2026 14:21 UTC {NAMELESS} is overloaded.")
 
 
+@pytest.mark.parametrize(("owner", "told"), [(Owner.PROVIDER, "are overloaded"), (Owner.QUOTA, "take fewer requests")])
+def test_of_two_it_speaks_in_the_plural(owner: Owner, told: str) -> None:
+    one = replace(outage(), owner=owner)
+    both = replace(one, parts=(one, replace(one, provider="atlas")))
+    assert f"atlas large and helios large {told}" in customer_words(both, NOW)
+    assert "helios were" not in customer_words(
+        replace(both, parts=(one, replace(one, model="small")), is_over=True), NOW
+    )
+
+
 @pytest.mark.parametrize("owner", list(Owner))
 def test_whose_it_is_decides_the_words(owner: Owner) -> None:
     row = replace(outage(), owner=owner)

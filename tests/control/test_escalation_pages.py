@@ -57,7 +57,7 @@ def test_the_queue_says_what_is_asked_and_what_comes_next() -> None:
     [one] = questions("charge_card", category=Category.POLICY_DENIED)
     said = text_of(signed_in(Role.RESPONDER).get("/escalations"))
     assert f"1 of 1 not taken. The next deadline is that of ESC-{one.pk}, in 15m 00s" in said
-    assert "charge_card: policy_denied" in said
+    assert "charge_card: policy denied" in said
     assert "May it be done although a policy refused it?" in said
     assert "nobody" in said
 
@@ -110,12 +110,12 @@ def test_a_severity_is_chosen_and_says_what_it_hides() -> None:
     questions("two")
     client = signed_in(Role.RESPONDER)
     page = client.get("/escalations?severity=high")
-    assert ("one: policy_denied" in text_of(page), "two: unknown" in text_of(page)) == (True, False)
+    assert ("one: policy denied" in text_of(page), "two: unknown" in text_of(page)) == (True, False)
     assert '?severity=high" aria-current="true">high' in page.content.decode()
     empty = text_of(client.get("/escalations?severity=low&queue=unclassified"))
     assert "0 of 2 escalations" in empty
     assert "Let go of severity low" in empty
-    assert "one: policy_denied" in text_of(client.get("/escalations?severity=loud")), "no such severity hides nothing"
+    assert "one: policy denied" in text_of(client.get("/escalations?severity=loud")), "no such severity hides nothing"
 
 
 def test_the_next_deadline_is_the_soonest_whatever_matters_more() -> None:
@@ -270,7 +270,7 @@ def test_one_question_tells_everything_a_manager_needs() -> None:
     [one] = questions("refund", category=Category.POLICY_DENIED, escalation_id="t-9", deadline_s=3000.0)
     get_user_model().objects.get_or_create(username="li")
     said = text_of(signed_in(Role.RESPONDER).get(f"/escalations/{one.pk}"))
-    assert "refund of research failed, policy_denied: “teapot”." in said
+    assert "refund of research failed, policy denied: “teapot”." in said
     assert "A run waits for the answer. If nobody decides by 14:59:38 UTC, it is rejected." in said
     assert "refused by hook" in said
     assert "run-refund" in said

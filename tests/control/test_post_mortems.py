@@ -68,7 +68,7 @@ def test_the_page_says_what_the_files_say(one: Escalation) -> None:
     for line in (document["summary"], *document["impact"], *document["facts"].values()):
         assert line in text
         assert line in unescape(re.sub(r"\\(.)", r"\1", said))
-    assert document["title"] == f"Post-mortem of ESC-{one.pk}: refund: policy_denied"
+    assert document["title"] == f"Post-mortem of ESC-{one.pk}: refund: policy denied"
     assert document["address"] == f"http://testserver{here}"
 
 

@@ -92,7 +92,7 @@ class EscalationRow:
 
     @property
     def title(self) -> str:
-        """`charge_card: policy_denied`."""
+        """`charge_card: policy denied`."""
         return title_of(self.one)
 
     @property
@@ -205,7 +205,7 @@ def age_of(text: str) -> timedelta | None:
 
 
 def title_of(one: Escalation) -> str:
-    """What it is about, wherever it is named: `charge_card: policy_denied`, `a run of billing: error budget spent`."""
+    """What it is about, wherever it is named: `charge_card: policy denied`, `a run of billing: error budget spent`."""
     return f"{whose_of(one.operation, one.service)}: {matter_of(one.reason, one.category)}"
 
 

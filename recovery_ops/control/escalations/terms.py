@@ -79,8 +79,8 @@ _MATTERS = {
 
 
 def matter_of(reason: str, category: str = "") -> str:
-    """What a question is about, in a few words: `policy_denied`, `error budget spent`."""
-    return category or _MATTERS.get(reason, reason)
+    """What a question is about, in a few words: `policy denied`, `error budget spent`."""
+    return (category or _MATTERS.get(reason, reason)).replace("_", " ")
 
 
 def whose_of(operation: str, service: str) -> str:

@@ -36,10 +36,10 @@ _MOST_STUCK = 3
 _MOST_BACK = 3
 _MOST_NAMED = 3
 _OUTAGE_WORDS = {
-    Owner.PROVIDER: "is overloaded",
-    Owner.QUOTA: "is limiting our rate",
-    Owner.NETWORK: "is out of reach",
-    Owner.UNREACHABLE: "is out of reach",
+    Owner.PROVIDER: "overloaded",
+    Owner.QUOTA: "limiting our rate",
+    Owner.NETWORK: "out of reach",
+    Owner.UNREACHABLE: "out of reach",
 }
 _STUCK_WORDS = {
     Kind.HALF_OPEN: "stays half-open",
@@ -284,7 +284,7 @@ def _outage(row: CapacityEventRow) -> Item:
     return Item(
         key=f"outage-{row.id}",
         state="open",
-        title=f"{row.name} {_OUTAGE_WORDS[row.owner]}",
+        title=f"{row.name} {'are' if len(row.names) > 1 else 'is'} {_OUTAGE_WORDS[row.owner]}",
         detail=f"{row.number}: {OWNER_WORDS[row.owner]}{reached}",
         href=reverse("capacity-event", args=[row.id]),
         since=row.started,
