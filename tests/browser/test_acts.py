@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import Page, expect
 
+from recovery_ops.rules.facts import RunFinished, RunStarted
+from recovery_ops.rules.words import Category, RunStatus
 from tests.browser.stage import Stage
-from tests.events.seeding import heartbeat
+from tests.events.seeding import failed, heartbeat
 
 REASON = "Hosted search answers 529 on nine of ten calls."
 
@@ -147,3 +149,34 @@ def test_new_work_is_paused_in_the_list_which_says_what_the_agent_says(visit: Vi
     expect(row).to_contain_text("resumed")
     stage.tell(heartbeat(takes_new_work=True), instance="batch-1")
     expect(row).not_to_contain_text("resumed")
+
+
+def test_a_run_that_failed_is_asked_to_begin_again_and_the_page_says_when_it_has(visit: Visit, stage: Stage) -> None:
+    _fail_once(stage)
+    page = visit("/runs/run-once-more")
+    page.get_by_role("link", name="Retry…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("link", name="Cancel")).to_be_focused()
+    expect(dialog.get_by_label("By which instance")).to_have_value("batch-2")
+    dialog.get_by_label("Other input").fill('{"limit": 5}')
+    dialog.get_by_role("button", name="Begin again").click()
+    expect(dialog.get_by_label("Reason")).to_have_attribute("aria-invalid", "true")
+    expect(dialog.get_by_label("Other input")).to_have_value('{"limit": 5}')
+    dialog.get_by_label("Reason").fill(REASON)
+    dialog.get_by_role("button", name="Begin again").click()
+    asked = page.get_by_role("region", name="Asked to begin again")
+    expect(asked).to_contain_text("batch-2 has not heard it yet")
+    expect(asked.get_by_role("link", name="Take back…")).to_be_visible()
+    revision = asked.get_by_role("heading").locator("xpath=..").inner_text().rpartition("revision ")[2].split()[0]
+    stage.obey("batch-2", int(revision))
+    expect(asked).to_contain_text("has heard it, and has not told yet that it begins")
+    stage.tell(RunStarted(name="due diligence"), instance="batch-2", run="run-once-more")
+    expect(asked).to_contain_text("It was begun again")
+    expect(asked.get_by_role("link", name="Take back…")).to_have_count(0)
+
+
+def _fail_once(stage: Stage) -> None:
+    story = {60: RunStarted(name="due diligence"), 50: failed(Category.OVERLOADED)}
+    for ago_s, fact in (story | {20: RunFinished(status=RunStatus.FAILED, duration_s=40.0)}).items():
+        stage.tell(fact, instance="batch-2", ago_s=ago_s, run="run-once-more")
+    stage.tell(heartbeat(takes_retries=True), instance="batch-2")

@@ -42,6 +42,18 @@ def test_a_fact_is_on_the_page_without_a_reload(stage: Stage, visit: Visit) -> N
     expect(page.get_by_role("heading", level=1)).to_contain_text("closed", timeout=PATIENCE_MS)
 
 
+def test_what_was_opened_a_moment_ago_is_not_asked_for_at_once(stage: Stage, visit: Visit) -> None:
+    """A pulse that comes while a dear page is still being drawn waits for the page's own gap."""
+    page = visit("/failures")
+    gap_ms = 1000 * int(str(page.locator("#failures").get_attribute("data-gap-s")))
+    stage.tell(failed(Category.TIMEOUT, "told.at_once"))
+    expect(page.locator("#failures")).to_contain_text("told.at_once", timeout=PATIENCE_MS)
+    asked = "performance.getEntriesByType('resource').filter(one => one.initiatorType === 'fetch')"
+    times = page.evaluate(f"{asked}.filter(one => one.name.endsWith('/failures')).map(one => one.startTime)")
+    assert times
+    assert min(times) >= gap_ms
+
+
 def test_the_navigation_counts_what_does_not_flow(stage: Stage, visit: Visit) -> None:
     page = visit("/audit")
     count = page.locator("#count-breakers")
