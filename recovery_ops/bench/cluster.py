@@ -54,7 +54,7 @@ class Cluster:
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
-    """Run one in a temporary directory, as durable as it comes, with a gigabyte of buffers. Raises NoPostgres."""
+    """Run one in a temporary directory, as durable as it comes, as docs/operating.md has it set up. Raises NoPostgres."""
     programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="recovery-ops-bench-pg-"))
     owner = _unprivileged()
@@ -64,7 +64,12 @@ def cluster() -> Iterator[Cluster]:
         initdb = [str(programs / "initdb"), "-D", str(folder / "data"), "-U", "bench", "-A", "trust", "-E", "UTF8"]
         initdb.append("--lc-collate=C")  # as docs/operating.md has a database made
         subprocess.run(initdb, user=owner, cwd=folder, check=True, capture_output=True)
-        options = ["listen_addresses=", "shared_buffers=1GB", "max_wal_size=4GB", "checkpoint_timeout=15min"]
+        options = [
+            "listen_addresses=",
+            f"shared_buffers={_buffers_mb()}MB",
+            "max_wal_size=16GB",
+            "checkpoint_timeout=15min",
+        ]
         command = [str(programs / "postgres"), "-D", str(folder / "data"), "-k", str(folder)]
         process = subprocess.Popen(
             [*command, *(word for option in options for word in ("-c", option))],
@@ -81,6 +86,11 @@ def cluster() -> Iterator[Cluster]:
             process.wait()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _buffers_mb() -> int:
+    """A quarter of the memory."""
+    return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) // 4 // 2**20
 
 
 def _wait_for(url: str) -> None:
