@@ -54,7 +54,7 @@ class Cluster:
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
-    """Run one in a temporary directory, as durable as it comes, as docs/operating.md has it set up. Raises NoPostgres."""
+    """Run one in a temporary directory, durable, as docs/operating.md has it set up. Raises NoPostgres."""
     programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="recovery-ops-bench-pg-"))
     owner = _unprivileged()
