@@ -23,7 +23,7 @@ from recovery_ops.control.actions.attempt import SIGN_IN_AGAIN
 from recovery_ops.control.actions.checks import is_any, is_every_breaker, is_many, is_production, is_reported
 from recovery_ops.control.actions.holding import is_grave, is_second_needed
 from recovery_ops.control.actions.probes import probe
-from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.context import asked_by, visit_of
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.forms import (
@@ -269,14 +269,7 @@ class _Asked:
 
     def _done(self, form: ReasonForm) -> actions.Done[Any]:
         cleaned = form.cleaned_data
-        asked: dict[str, Any] = {
-            "by": actor_of(self.request),
-            "environment": self.environment,
-            "reason": cleaned["reason"],
-            "seen": cleaned["seen"],
-            "key": cleaned["key"] or None,
-            "now": self.now,
-        }
+        asked = asked_by(self.request, self.environment, cleaned, self.now) | {"seen": cleaned["seen"]}
         if "expires_in_s" in cleaned:
             asked["break_glass"] = cleaned["break_glass"]
             asked["expires_in_s"] = float(cleaned["expires_in_s"])

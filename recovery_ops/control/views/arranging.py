@@ -30,7 +30,7 @@ from recovery_ops.control.actions.capacity import (
     split_event,
     undo_arrangement,
 )
-from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.context import asked_by, visit_of
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
 from recovery_ops.control.views.answers import changed
 
@@ -121,14 +121,7 @@ class _Asked:
         return changed(self.request, reverse("capacity-event", args=[number]), told[self.verb])
 
     def _done(self, cleaned: dict[str, Any]) -> int:
-        who: dict[str, Any] = {
-            "by": actor_of(self.request),
-            "environment": self.environment,
-            "reason": cleaned["reason"],
-            "seen": cleaned["seen"],
-            "key": cleaned["key"] or None,
-            "now": self.now,
-        }
+        who = asked_by(self.request, self.environment, cleaned, self.now) | {"seen": cleaned["seen"]}
         if self.verb == "merge":
             return merge_events(**who, numbers=self.numbers).object.pk
         if self.verb == "split":

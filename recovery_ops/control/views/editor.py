@@ -17,7 +17,7 @@ from events.pages import render_page
 from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.documents import faults_of_document
-from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.context import asked_by, visit_of
 from recovery_ops.control.desired import LivePolicy, live_policy
 from recovery_ops.control.differences import Part, parts_of, written
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
@@ -103,14 +103,9 @@ class _Asked:
 
     def _saved(self, form: ReasonForm, typed: Typed) -> PolicyProposal:
         cleaned = form.cleaned_data
-        asked: dict[str, Any] = {
-            "by": actor_of(self.request),
-            "environment": self.environment,
-            "reason": cleaned["reason"],
-            "key": cleaned["key"] or None,
+        asked = asked_by(self.request, self.environment, cleaned, self.now) | {
             "document": typed.document,
             "title": typed.title,
-            "now": self.now,
         }
         if self.proposal is None:
             return actions.propose(**asked).object

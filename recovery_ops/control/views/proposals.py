@@ -18,7 +18,7 @@ from events.wording import count_text, share_text, span_text
 from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.proposals import MOVES, had_a_hand
-from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.context import actor_of, asked_by, visit_of
 from recovery_ops.control.desired import LivePolicy, live_policy
 from recovery_ops.control.differences import lines_of, parts_of
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
@@ -127,14 +127,9 @@ def _carried_out(request: HttpRequest, found: PolicyProposal, move: str) -> Http
 
 def _asked(request: HttpRequest, found: PolicyProposal, move: str, form: MoveForm) -> dict[str, Any]:
     cleaned = form.cleaned_data
-    asked: dict[str, Any] = {
-        "by": actor_of(request),
-        "environment": found.environment,
+    asked = asked_by(request, found.environment, cleaned, timezone.now()) | {
         "number": found.number,
-        "reason": cleaned["reason"],
         "seen": cleaned["seen"],
-        "key": cleaned["key"] or None,
-        "now": timezone.now(),
     }
     if move in ("approve", "schedule", "release"):
         asked["accepts_golden"] = cleaned["accepts_golden"]

@@ -17,7 +17,7 @@ from events.wording import count_text
 from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.holding import is_second_needed
-from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.context import actor_of, asked_by, visit_of
 from recovery_ops.control.desired import LivePolicy, current_revision, live_policy
 from recovery_ops.control.differences import lines_of, written
 from recovery_ops.control.forms import ReasonForm, new_key, problems_of
@@ -131,14 +131,7 @@ def _carried_out(
     if not form.is_valid():
         return _page(request, environment, version, found, form, status=UNPROCESSABLE)
     cleaned = form.cleaned_data
-    asked: dict[str, Any] = {
-        "by": actor_of(request),
-        "environment": environment,
-        "version": version,
-        "reason": cleaned["reason"],
-        "key": cleaned["key"] or None,
-        "now": timezone.now(),
-    }
+    asked = asked_by(request, environment, cleaned, timezone.now()) | {"version": version}
     try:
         if act == "review":
             actions.review_release(**asked)

@@ -21,7 +21,7 @@ from events.rows import AgentRow
 from events.wording import count_text, share_text, span_text
 from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused
-from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.context import actor_of, asked_by, visit_of
 from recovery_ops.control.desired import LivePolicy
 from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.differences import lines_of
@@ -117,14 +117,9 @@ def _carried_out(request: HttpRequest, found: PolicyRollout, act: str) -> HttpRe
     if not form.is_valid():
         return _page(request, found, form, status=UNPROCESSABLE)
     cleaned = form.cleaned_data
-    asked: dict[str, Any] = {
-        "by": actor_of(request),
-        "environment": found.environment,
+    asked = asked_by(request, found.environment, cleaned, timezone.now()) | {
         "number": found.number,
-        "reason": cleaned["reason"],
         "seen": cleaned["seen"],
-        "key": cleaned["key"] or None,
-        "now": timezone.now(),
     }
     try:
         notice = _done(act, asked, cleaned)

@@ -20,7 +20,7 @@ from events.wording import clock_text, rate_text, zone_word
 from recovery_ops.control.actions import Done, Refused
 from recovery_ops.control.actions.attempt import SIGN_IN_AGAIN
 from recovery_ops.control.actions.shedding import extend_shed, let_pass, shed
-from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.context import asked_by, visit_of
 from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.forms import DEFAULT_EXPIRY_S, ShedForm, new_key, problems_of
 from recovery_ops.control.impact import MEASURED_MINUTES
@@ -96,14 +96,7 @@ def words_of(done: Done[LoadShed]) -> str:
 
 def _done(request: HttpRequest, environment: str, form: ShedForm, now: datetime) -> Done[LoadShed]:
     said = form.cleaned_data
-    asked: dict[str, Any] = {
-        "by": actor_of(request),
-        "environment": environment,
-        "reason": said["reason"],
-        "seen": said["seen"],
-        "key": said["key"] or None,
-        "now": now,
-    }
+    asked = asked_by(request, environment, said, now) | {"seen": said["seen"]}
     act, _, shed_id = said["act"].partition(":")
     if act == "pass":
         return let_pass(**asked, shed_id=shed_id)

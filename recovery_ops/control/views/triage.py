@@ -32,7 +32,7 @@ from recovery_ops.control.actions.failures import (
     undo_grouping,
 )
 from recovery_ops.control.actions.regrouping import Preview, changed_rule, edit_grouping, preview_of
-from recovery_ops.control.context import actor_of, visit_of
+from recovery_ops.control.context import actor_of, asked_by, visit_of
 from recovery_ops.control.failures import grouping_of
 from recovery_ops.control.forms import REASON_MOST_CHARS, new_key, problems_of
 from recovery_ops.control.models import FINGERPRINT_CHARS, FailureCase, FailureGrouping
@@ -242,13 +242,7 @@ class _Asked:
         return changed(self.request, self.back, f"{what}: {results[0].text}.")
 
     def _arranged(self, cleaned: dict[str, Any]) -> str:
-        who: dict[str, Any] = {
-            "by": actor_of(self.request),
-            "environment": self.environment,
-            "reason": cleaned["reason"],
-            "key": cleaned["key"] or None,
-            "now": self.now,
-        }
+        who = asked_by(self.request, self.environment, cleaned, self.now)
         if self.verb == "merge":
             return merge_failures(**who, fingerprints=self._with_link(cleaned["link"])).object
         if self.verb == "split":
