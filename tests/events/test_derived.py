@@ -406,6 +406,14 @@ def test_one_spoilt_span_in_protobuf_leaves_the_others(door: Door) -> None:
     assert Quarantine.objects.count() == 1
 
 
+def test_a_resource_that_is_not_utf_8_spoils_no_span(door: Door) -> None:
+    whole = as_protobuf(traces(failed("aaaa"), failed("bbbb")))
+    answer = door.post(whole.replace(b"billing-1", b"billing\xff1"), path="/v1/traces")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert set(Fact.objects.values_list("agent__instance", flat=True)) == {"billing\ufffd1"}
+    assert Fact.objects.count() == 2
+
+
 def test_what_is_no_trace_request_is_refused(door: Door) -> None:
     assert door.post(b"rubbish", path="/v1/traces").status_code == 400
     assert door.post(b'{"resourceSpans": 1}', path="/v1/traces", headers={"content-type": JSON}).status_code == 400
