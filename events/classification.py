@@ -10,9 +10,8 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 
-from django.db import close_old_connections
-
 from events.derived import Rules
+from events.giving_back import give_back
 from events.models import NamedFailures
 from recovery_ops.rules.classification import ClassificationRule, classification_document, parse_classification
 
@@ -26,7 +25,7 @@ def rules_of(environment: str) -> Rules:
             try:
                 kept = NamedFailures.objects.filter(environment=environment).values_list("rules", flat=True).first()
             finally:
-                close_old_connections()
+                give_back()
             found.append(_parsed(json.dumps(kept)) if kept else ())
         return found[0]
 

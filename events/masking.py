@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 import time
 
-from django.db import close_old_connections, transaction
+from django.db import transaction
 
 from events.cleaning import Cleaner, cleaner_for
+from events.giving_back import give_back
 from events.models import HiddenTexts
 from recovery_ops.rules.knobs import Problem
 from recovery_ops.rules.masking_rules import Masking, masking_document, parse_masking
@@ -31,8 +32,7 @@ def cleaner_of(environment: str) -> Cleaner:
     try:
         kept = HiddenTexts.objects.filter(environment=environment).values_list("section", flat=True).first()
     finally:
-        if not transaction.get_connection().in_atomic_block:
-            close_old_connections()
+        give_back()
     problems: list[Problem] = []
     cleaner = cleaner_for(parse_masking(kept, "masking", problems))
     if problems:

@@ -132,8 +132,30 @@ def _last(given: list[bytes]) -> bytes:
 
 
 def origin(head: Head) -> tuple[dict[str, object], str]:
-    """The attributes of the resource, and the name of the scope. Raises DecodeError."""
-    return readable_map(Resource.FromString(head.resource).attributes), InstrumentationScope.FromString(head.scope).name
+    """The attributes of the resource, and the name of the scope. Raises DecodeError where even the framing is broken.
+
+    A Collector's request is of many services, and not every sender checks what is UTF-8: that is no reason to refuse
+    the records of one of them, and less so those of all others.
+    """
+    try:
+        attributes = readable_map(Resource.FromString(head.resource).attributes)
+        return attributes, InstrumentationScope.FromString(head.scope).name
+    except DecodeError:
+        return dict(map(_mended_pair, _fields(head.resource, 1)[1])), _mended_text(head.scope)
+
+
+def _mended_pair(given: bytes) -> tuple[str, object]:
+    """One attribute as far as it can be read: of a list or a map that cannot, nothing."""
+    try:
+        pair = KeyValue.FromString(given)
+        return pair.key, _plain(pair.value)
+    except (DecodeError, Fault):
+        return _mended_text(given), _mended_text(_last(_fields(given, 2)[2]))
+
+
+def _mended_text(message: bytes) -> str:
+    """The text in field 1 of a message, with a question mark in a diamond for each byte that is no UTF-8."""
+    return _last(_fields(message, 1)[1]).decode(errors="replace")
 
 
 def _fields(message: bytes, *numbers: int) -> dict[int, list[bytes]]:

@@ -171,6 +171,7 @@ def read_records(
     `rules` are those of the policy for failures that exceptions in logs tell, asked for when there are any.
     """
     intake, keys = Intake(environment, received_us, key_prefix, cleaner=cleaner), Keys()
+    nameless: set[bytes] = set()
     for batch in batches:
         origin = _origin(batch, environment, cleaner)
         intake.refused += [Refused(one.reason, one.content) for one in batch.unreadable]
@@ -184,6 +185,8 @@ def read_records(
                 intake.ignored += bool(sent.attributes or sent.body is not None)  # else it is an empty envelope
                 continue
             intake.rows.append(row)
+            if not sent.attributes.get(names.UID):
+                _tell_equal(row.uid, nameless, intake)
             if row.event is LOG and is_exception(sent.attributes):
                 failure = derive_from_log(sent, batch.scope, row.uid, keys, rules())
                 derived = None if failure is None else _row(failure, origin, intake)
@@ -192,6 +195,13 @@ def read_records(
                     intake.derived += 1
     _keep_order(intake)
     return intake
+
+
+def _tell_equal(uid: bytes, nameless: set[bytes], intake: Intake) -> None:
+    """Warn of a record without a uid that says the same as one before it: of the two, one fact is stored."""
+    if uid in nameless:
+        intake.warnings["a record without log.record.uid says the same as another and was taken for it"] += 1
+    nameless.add(uid)
 
 
 def _origin(batch: Batch, environment: str, cleaner: Cleaner) -> _Origin:

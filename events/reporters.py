@@ -9,8 +9,7 @@ from __future__ import annotations
 import threading
 import time
 
-from django.db import close_old_connections
-
+from events.giving_back import give_back
 from events.models import Agent
 from events.records import AgentName, Intake
 from recovery_ops.wire import names
@@ -70,4 +69,4 @@ def _with_heartbeats(agents: list[AgentName]) -> set[AgentName]:
         )
         return {AgentName(*found) for found in stored.values_list("environment", "service", "instance")}
     finally:
-        close_old_connections()
+        give_back()

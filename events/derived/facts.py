@@ -30,6 +30,13 @@ class Keys:
 
     def __init__(self) -> None:
         self._given: Counter[tuple[str, str, int]] = Counter()
+        self._records: set[bytes] = set()
+
+    def is_first(self, uid: bytes) -> bool:
+        """Whether the request holds this record for the first time."""
+        is_first = uid not in self._records
+        self._records.add(uid)
+        return is_first
 
     def of_failure(self, where: str, error_type: str, at_ns: int) -> str:
         """The key of a failure; `where` is its trace and span, or what else tells it from others."""

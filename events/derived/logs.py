@@ -9,7 +9,7 @@ from events.derived.naming import bounded, identity_of
 from events.derived.readings import text_of
 from events.sent import Sent
 from recovery_ops.rules.classification import ClassificationRule
-from recovery_ops.wire import foreign
+from recovery_ops.wire import foreign, names
 
 
 def is_exception(attribute_names: Iterable[str]) -> bool:
@@ -24,12 +24,15 @@ def derive_from_log(
     given, at_ns = sent.attributes, sent.time_ns or sent.observed_ns
     if not text_of(given, (foreign.EXCEPTION_TYPE, foreign.EXCEPTION_MESSAGE)):
         return None
+    is_in_a_span = bool(sent.trace_id and sent.span_id)
+    if (is_in_a_span or given.get(names.UID)) and not keys.is_first(uid):
+        return None  # a Collector that was sent a batch twice may join the two; without all ids, equal ones are several
     identity = identity_of(given, bounded(scope))
     failure = failure_of(given, sent.body if isinstance(sent.body, str) else "", at_ns, identity, rules)
     if failure is None:
         return None
     fact = failure_fact(failure, identity, given, duration_s=None)
-    where = f"{sent.trace_id}{sent.span_id}" if sent.trace_id and sent.span_id else uid.hex()
+    where = f"{sent.trace_id}{sent.span_id}" if is_in_a_span else uid.hex()
     return record_of(
         fact,
         uid=keys.of_failure(where, failure.error_type, at_ns),

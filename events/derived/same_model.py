@@ -17,6 +17,8 @@ _VERSION = re.compile(
     )$""",
     re.VERBOSE,
 )
+_NUMBER = re.compile(r"-\d+(?:\.\d+)*(?=-|$)")
+"""Where a name says which one of its family it is: `gemini-2.5-flash`."""
 _REGION = re.compile(r"^(?:us|eu|apac|au|jp|ca|global|us-gov)\.(?=[a-z]+\.)")
 _VENDOR = re.compile(r"^(?:anthropic|amazon|meta|mistral|cohere|ai21|deepseek|openai|qwen|google|stability)\.(?=[a-z])")
 
@@ -27,7 +29,10 @@ def is_other_model(asked: str, answered: str, provider: str) -> bool:
         return False
     if provider.lower().startswith(_NAMES_ARE_FREE) or (_CHOOSES.search(asked) and not _is_alias(asked)):
         return False
-    return base_name(asked) != base_name(answered)
+    base, other = base_name(asked), base_name(answered)
+    if asked.lower().endswith("-latest") and not _NUMBER.search(base):
+        other = _NUMBER.sub("", other)  # the newest of a family: whatever its number is
+    return base != other
 
 
 def _is_alias(asked: str) -> bool:

@@ -141,7 +141,8 @@ def _mark(node: _Node, errors: Sequence[_Failed], marks: Marks, cleaner: Cleaner
 
 def _trees(batches: Sequence[SpanBatch]) -> list[list[_Node]]:
     """The spans of each batch, joined to their parents wherever these are in the request."""
-    trees = [[_Node(span) for span in batch.spans] for batch in batches]
+    seen: dict[tuple[str, str], SentSpan] = {}
+    trees = [[_Node(span) for span in batch.spans if _is_new(span, seen)] for batch in batches]
     known = {(node.span.trace_id, node.span.span_id): node for nodes in trees for node in nodes if node.span.span_id}
     for nodes in trees:
         for node in nodes:
@@ -150,6 +151,14 @@ def _trees(batches: Sequence[SpanBatch]) -> list[list[_Node]]:
                 node.parent = parent
                 parent.children.append(node)
     return trees
+
+
+def _is_new(span: SentSpan, seen: dict[tuple[str, str], SentSpan]) -> bool:
+    """Not if the request holds the same span before: a Collector that was sent a batch twice may join the two."""
+    if not span.span_id:
+        return True
+    first = seen.setdefault((span.trace_id, span.span_id), span)
+    return first is span or first != span
 
 
 def _last_words(node: _Node) -> Attributes:

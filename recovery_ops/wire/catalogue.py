@@ -14,7 +14,8 @@ from recovery_ops.rules.facts import Fact
 from recovery_ops.wire import names
 
 COMMON: dict[str, str] = {
-    names.UID: "Idempotency key, a UUIDv7. A record that comes again with the same key is dropped silently",
+    names.UID: "Idempotency key, a UUIDv7. A record that comes again with the same key is dropped silently. Of one"
+    " without, all it says and its moment are the key: equal ones are one fact, and the answer says so",
     names.SEQUENCE_NUMBER: "Rises by one for each record of an instance",
     names.OPERATION: "The guarded capability: a tool, a model, a service",
     names.QUERY_SOURCE: "Who is waiting: `main_agent`, `user_request`, `titles` …",

@@ -303,6 +303,10 @@ MODELS: list[tuple[str, str, str, bool]] = [
     ("gemini-2.5-pro", "models/gemini-2.5-pro-preview-05-06", "gcp.gemini", False),
     ("gemini-2.5-pro", "gemini-2.5-flash", "gcp.gemini", True),
     ("gemini-1.5-pro", "gemini-1.5-pro-002", "gcp.vertex_ai", False),
+    ("gemini-flash-latest", "gemini-2.5-flash-preview-09-2025", "gcp.gemini", False),
+    ("models/gemini-flash-lite-latest", "gemini-2.5-flash-lite", "gcp.gen_ai", False),
+    ("gemini-flash-latest", "gemini-2.5-flash-lite", "gcp.gemini", True),
+    ("claude-3-5-sonnet-latest", "claude-3-7-sonnet-20250219", "anthropic", True),
     ("openai/gpt-4o", "gpt-4o-2024-11-20", "openrouter", False),
     ("openrouter/auto", "anthropic/claude-sonnet-4", "openrouter", False),
     ("our-deployment", "gpt-4o-2024-08-06", "azure.ai.openai", False),
@@ -404,6 +408,14 @@ def test_one_spoilt_span_in_protobuf_leaves_the_others(door: Door) -> None:
     assert answer.status_code == 200
     assert sorted(Fact.objects.values_list("operation", flat=True)) == ["aaaa", "cccc"]
     assert Quarantine.objects.count() == 1
+
+
+def test_a_resource_that_is_not_utf_8_spoils_no_span(door: Door) -> None:
+    whole = as_protobuf(traces(failed("aaaa"), failed("bbbb")))
+    answer = door.post(whole.replace(b"billing-1", b"billing\xff1"), path="/v1/traces")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert set(Fact.objects.values_list("agent__instance", flat=True)) == {"billing\ufffd1"}
+    assert Fact.objects.count() == 2
 
 
 def test_what_is_no_trace_request_is_refused(door: Door) -> None:

@@ -205,6 +205,22 @@ def test_an_attribute_that_is_not_utf_8_spoils_its_record_alone() -> None:
             assert (good(batches), len(unreadable(batches))) == (2, 1)
 
 
+def test_a_resource_that_is_not_utf_8_spoils_nobody_s_records() -> None:
+    """A Collector's batch is of many services, and it checks no text: one of them must not cost the others theirs."""
+    own = [
+        protobuf(request(record(), resource={"service.name": name, "process.command_line": f"run {name}"}))
+        for name in ("marred", "unharmed")
+    ]
+    sent = b"".join(own).replace(b"run marred", b"r\xfcn marred").replace(b"tests", b"test\xff", 1)
+    batches = read_logs(sent, Encoding.PROTOBUF)
+    assert [batch.resource for batch in batches] == [
+        {"service.name": "marred", "process.command_line": "r\ufffdn marred"},
+        {"service.name": "unharmed", "process.command_line": "run unharmed"},
+    ]
+    assert [batch.scope for batch in batches] == ["test\ufffd", "tests"]
+    assert (good(batches), unreadable(batches)) == (2, [])
+
+
 def test_keys_of_idempotency_that_look_like_secrets_stay_apart() -> None:
     secrets = [record(given={"log.record.uid": f"sk-{letter * 20}"}) for letter in "ab"]
     for encoding in Encoding:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from django.db import DataError
+from django.db import DataError, transaction
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,8 +16,10 @@ from events.models import Fact, MinuteSum, Quarantine, Tally
 from events.quarantine import PAYLOAD_BYTES, drop, replay, request_of_row
 from events.reading import read_request
 from events.records import Row
+from events.reporters import reporters
 from events.sent import Encoding, Signal
 from tests.events.posting import JSON, PROTOBUF, Door, new_uid, protobuf, record, request
+from tests.events.test_derived import failed, logged, traces
 
 NOW_US = 1_795_000_000_000_000
 SECRET = "sk-" + "a" * 40
@@ -75,6 +77,17 @@ def test_a_span_and_a_whole_body_are_replayed(door: Door) -> None:
     line.payload = b'{"resourceSpans": []}'  # as if the reader had learnt to read it
     line.save()
     assert replay([line], now_us=NOW_US) == quarantine.Settled(stored=0, settled=1, left=0)
+
+
+def test_what_facts_are_derived_from_is_replayed_in_a_transaction(door: Door) -> None:
+    """As the page and the command do it: what is asked about the sender on the way must not close their connection."""
+    for document, path in ((traces(failed()), "/v1/traces"), (request(logged()), "/v1/logs")):
+        door.post(b"[]", path=path, headers={"content-type": JSON})
+        Quarantine.objects.update(payload=json.dumps(document).encode())  # as if the reader had learnt to read it
+        reporters.forget()
+        with transaction.atomic():
+            assert replay(Quarantine.objects.all(), now_us=NOW_US).left == 0
+    assert sorted(Fact.objects.values_list("event", flat=True)) == ["failure_classified"] * 2 + ["log"]
 
 
 def test_what_the_database_refused_is_the_same_fact_after_the_fix(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,6 +183,14 @@ def test_without_a_uid_the_content_is_the_key() -> None:
     assert [one.uid for one in taken(sent(), sent(body="x")).rows] == [row().uid, row(body="x").uid]
 
 
+def test_equal_records_without_a_uid_are_one_fact_and_the_sender_is_told() -> None:
+    """Some clocks tell milliseconds, and then two failures of one moment look like one that was sent twice."""
+    assert not taken(sent(), sent(body="x"), sent(attributes={"log.record.uid": "a"})).warnings
+    assert not taken(*[sent(attributes={"log.record.uid": "a"})] * 2).warnings
+    [(warning, count)] = taken(sent(), sent(), sent()).warnings.items()
+    assert (count, "log.record.uid" in warning) == (2, True)
+
+
 def test_keys_made_from_content_sort_by_time() -> None:
     moments = [(NOW_US - ago * 1_000_000) * 1000 for ago in (50, 40, 30, 20, 10)]
     made = [row(time_ns=moment).uid for moment in moments]

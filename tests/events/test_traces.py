@@ -21,8 +21,8 @@ from events.retention import sweep_facts
 from events.sent import Encoding, Signal
 from events.store import store_facts
 from events.traces import settle
-from tests.events.posting import Door, request
-from tests.events.test_derived import NOW_US, TRACE, exception, failed, logged, span, traces
+from tests.events.posting import Door, attributes, request
+from tests.events.test_derived import CHAT, NOW_US, TRACE, exception, failed, logged, rows, span, traces
 
 NOW = datetime.fromtimestamp(NOW_US / 1e6, UTC)
 Span = dict[str, Any]
@@ -208,3 +208,18 @@ def test_marks_are_forgotten_after_a_day(door: Door) -> None:
     marks.update(seen_us=NOW_US - 400 * 86_400 * 1_000_000)
     sweep_facts(datetime.now(UTC))
     assert marks.count() == 0
+
+
+def test_what_a_request_holds_twice_is_told_once() -> None:
+    """A Collector that was sent a batch twice may pass both on in one request."""
+    chat = failed("chat gpt-4o", given=CHAT, raised=[exception("a.B"), exception("a.B")])
+    twice, once = rows(chat, span(), chat), rows(chat, span())
+    assert [row.uid for row in twice] == [row.uid for row in once]
+    assert [row.attributes for row in twice] == [row.attributes for row in once]
+
+
+def test_a_logged_exception_that_a_request_holds_twice_is_one_failure(door: Door) -> None:
+    named = {**logged(), "attributes": attributes({"log.record.uid": "once", **exception("a.B")})}
+    spanned = logged(traceId=TRACE, spanId="eee19b7ec3c1b174")
+    assert door.post(json=request(named, spanned, named, spanned)).status_code == 200
+    assert sorted(Fact.objects.values_list("event", flat=True)) == ["failure_classified"] * 2 + ["log"] * 2
