@@ -136,7 +136,7 @@ def test_the_cost_is_a_row_or_a_doubt_and_a_number_or_null(
     done()
     said = text_of(client.get("/policies/replays/1"))
     is_row = "Cost of the attempts in USD, estimated – 0.0600 0.0200 −67 %" in said
-    is_doubt = "1 attempts at models have no cost that is known" in said
+    is_doubt = "1 attempt at a model has no cost that is known" in said
     assert (is_row, is_doubt) == (cost_usd is not None, cost_usd is None), said
     assert ("Cost of the attempts" in said) is (cost_usd is not None)
     keys.forget_keys()

@@ -36,19 +36,33 @@ REFRESH_S = 2
 MOST_OPERATIONS = 20
 
 DOUBTS = {
-    NOT_MADE: ("attempts would be made that nobody made", "Whether they would have gone well is not recorded."),
-    NOT_ASKED: ("calls would go to a fallback that never answered them", "Its answers and its load are not recorded."),
-    NOT_ADMITTED: ("calls were refused and would be made", "What they would have come to is not recorded."),
+    NOT_MADE: (
+        "attempt would be made that nobody made",
+        "attempts would be made that nobody made",
+        "Whether that would have gone well is not recorded.",
+    ),
+    NOT_ASKED: (
+        "call would go to a fallback that never answered it",
+        "calls would go to a fallback that never answered them",
+        "Its answers and its load are not recorded.",
+    ),
+    NOT_ADMITTED: (
+        "call was refused and would be made",
+        "calls were refused and would be made",
+        "What would have come of that is not recorded.",
+    ),
     OTHER_MODEL: (
+        "attempt would ask another model",
         "attempts would ask another model",
-        "They are taken to have ended as with the recorded one.",
+        "It is taken to have ended as with the recorded one.",
     ),
     NO_COST: (
+        "attempt at a model has no cost that is known",
         "attempts at models have no cost that is known",
-        "Their tokens were not counted, or no run of their instance told tokens and cost.",
+        "Tokens were not counted, or no run of the instance told tokens and cost.",
     ),
 }
-"""What cannot be known, in words."""
+"""What cannot be known, in words of one and of several, and why."""
 _IN_BETWEEN = "Facts do not tell when a tool went well, so how many failures came in a row is not recorded."
 _AFTERWARDS = "What a run that ends sooner would have left undone, or one that goes on have come to, is not recorded."
 _STEPS = "How long steps took is recorded of those alone that failed, so how many would be cut is not known."
@@ -68,6 +82,7 @@ UNDECIDED = {
 }
 """Guards that are not decided again, in words."""
 NOT_TOLD = (
+    "failure of which a classification rule asks for a code or a message that its record does not tell",
     "failures of which a classification rule asks for a code or a message that their records do not tell",
     "Older agents told no code. They are taken not to match.",
 )
@@ -308,9 +323,9 @@ def _told(name: str, number: float) -> str:
 def doubts_of(result: Mapping[str, Any]) -> list[tuple[int, str, str]]:
     """What cannot be known under the proposed policy: how many, what, and why."""
     unknown = result.get("unknown", {}).get("new", {})
-    found = [(unknown[name], *words) for name, words in DOUBTS.items() if unknown.get(name)]
-    not_told = result.get("classification", {}).get("not_told", 0)
-    return [*found, (not_told, *NOT_TOLD)] if not_told else found
+    found = [(unknown.get(name, 0), words) for name, words in DOUBTS.items()]
+    found.append((result.get("classification", {}).get("not_told", 0), NOT_TOLD))
+    return [(number, one if number == 1 else several, why) for number, (one, several, why) in found if number]
 
 
 def undecided_of(result: Mapping[str, Any]) -> list[tuple[str, str]]:
