@@ -49,6 +49,12 @@ def retries_said(environment: str, *, now: datetime) -> QuerySet[Any, Any]:
     return lately.filter(pk__in=newest).order_by().annotate(delay_s=KeyTextTransform(_DELAY, "attributes"))
 
 
+def runs_waiting(environment: str, agents: Collection[int], *, now: datetime) -> Waiting:
+    """Which runs of these instances wait for capacity now. One query."""
+    said = retries_said(environment, now=now).values_list(*Retry._fields)
+    return waiting_in(map(Retry._make, said), agents, now=now)
+
+
 def waiting_in(said: Iterable[Retry], agents: Collection[int], *, now: datetime) -> Waiting:
     """Whose newest word is a wait for capacity that is not over, of the runs of these instances: what became of the
     others is not known.

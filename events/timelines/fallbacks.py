@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 
+from django.conf import settings
 from django.utils import timezone
 
 from events.rows import DegradationRow
 from events.timelines.charts import Band, Lane, Table, Trace, Trail, plain, to_ms
-from events.wording import clock_text, count_text, listing, span_text
+from events.timelines.states import FULL, UNKNOWN_MARKER
+from events.wording import clock_text, count_text, listing, span_text, state_word
 
 FILL = 10 / 24
 PATTERNS = {"fallback": "", "model": "\\", "withdrawn": "+"}
@@ -21,7 +23,11 @@ COLUMNS = ("Operation", "Kind", "Stands in", "Instances", "Start", "End", "Durat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduced:
-    """A span in which at least one instance answered an operation in one reduced way. `end` None: so far."""
+    """A span in which at least one instance answered an operation in one reduced way. `end` None: so far.
+
+    Of one that has no end and nobody who would tell of it, `heard` is when the last of them was heard of, and
+    `dark_until` is until when it is not known whether it goes on.
+    """
 
     operation: str
     kind: str
@@ -31,6 +37,17 @@ class Reduced:
     instances: int
     """The most at once."""
     calls: int
+    heard: datetime | None = None
+    dark_until: datetime | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether an instance that reports still is in it at the end of the window."""
+        return self.end is None and self.heard is None
+
+    def known_until(self, end: datetime) -> datetime:
+        """Where its bar ends, in a window that ends at `end`; its beginning, where it was lost before the window."""
+        return max(self.start, self.end or self.heard or end)
 
 
 def reduced_spans(rows: Iterable[DegradationRow], *, start: datetime, end: datetime) -> list[Reduced]:
@@ -43,20 +60,31 @@ def reduced_spans(rows: Iterable[DegradationRow], *, start: datetime, end: datet
     return found
 
 
+def _known_until(row: DegradationRow, end: datetime) -> datetime:
+    """How far an interval is known to go: of an instance that fell silent in it, as far as it was heard of."""
+    if row.ended is not None:
+        return row.ended
+    lives = row.heard >= end - timedelta(seconds=settings.UNREACHABLE_AFTER_S)
+    return end if lives else max(row.started, row.heard)
+
+
 def _united(
     operation: str, kind: str, to_name: str, rows: Sequence[DegradationRow], start: datetime, end: datetime
 ) -> list[Reduced]:
-    def closed(run: list[DegradationRow]) -> Reduced:
-        ends = [row.ended for row in run if row.ended is not None]
-        is_open = len(ends) < len(run) or max(ends) > end
+    def closed(run: list[DegradationRow], following: datetime) -> Reduced:
+        last = max(run, key=lambda row: (_known_until(row, end), row.ended is not None))
+        until = _known_until(last, end)
+        is_lost = last.ended is None and until < end
         return Reduced(
             operation=operation,
             kind=kind,
             to_name=to_name,
             start=max(start, run[0].started),
-            end=None if is_open else max(ends),
+            end=None if last.ended is None or until > end else until,
             instances=_most_at_once(run, end),
             calls=sum(row.calls for row in run),
+            heard=until if is_lost else None,
+            dark_until=following if is_lost else None,
         )
 
     runs: list[list[DegradationRow]] = []
@@ -67,12 +95,13 @@ def _united(
         else:
             runs.append([row])
             until = row.started
-        until = max(until, row.ended or end)
-    return [closed(run) for run in runs]
+        until = max(until, _known_until(row, end))
+    begins = [max(start, run[0].started) for run in runs]
+    return [closed(run, following) for run, following in zip(runs, [*begins[1:], end], strict=True)]
 
 
 def _most_at_once(rows: Sequence[DegradationRow], end: datetime) -> int:
-    steps = sorted([(row.started, 1) for row in rows] + [(row.ended or end, -1) for row in rows])
+    steps = sorted([(row.started, 1) for row in rows] + [(_known_until(row, end), -1) for row in rows])
     most = now = 0
     for _, step in steps:
         now += step
@@ -92,22 +121,27 @@ def fallbacks_band(rows: Iterable[DegradationRow], *, start: datetime, end: date
         key="fallbacks",
         title=title,
         lanes=lanes,
-        traces=tuple(trace for kind in sorted({span.kind for span in spans}) for trace in _traces(kind, spans, end)),
+        traces=(
+            *(trace for kind in sorted({span.kind for span in spans}) for trace in _traces(kind, spans, end)),
+            *_dark(spans, end),
+        ),
         table=_table(title, spans, end),
-        caption=_caption(spans),
+        caption=_caption(spans, end),
     )
 
 
 def _standing(spans: Sequence[Reduced], end: datetime) -> str:
-    going_on = sum(span.instances for span in spans if span.end is None)
+    going_on = sum(span.instances for span in spans if span.goes_on)
     if going_on:
         return f"{going_on} now"
+    if any(span.dark_until == end for span in spans):
+        return state_word(None)
     whole_at = max((span.end for span in spans if span.end is not None), default=None)
     return "–" if whole_at is None else f"whole {timezone.localtime(whole_at):%H:%M}"
 
 
 def _traces(kind: str, spans: Sequence[Reduced], end: datetime) -> list[Trace]:
-    mine = [span for span in spans if span.kind == kind]
+    mine = [span for span in spans if span.kind == kind and (span.heard is None or span.heard > span.start)]
     marker: dict[str, object] = {"color": "token:--half-open", "line": {"width": 0}}
     if PATTERNS.get(kind):
         marker["pattern"] = {
@@ -125,7 +159,7 @@ def _traces(kind: str, spans: Sequence[Reduced], end: datetime) -> list[Trace]:
             "name": kind,
             "y": [plain(span.operation) for span in mine],
             "base": [to_ms(span.start) for span in mine],
-            "x": [max(1, to_ms(span.end or end) - to_ms(span.start)) for span in mine],
+            "x": [max(1, to_ms(span.known_until(end)) - to_ms(span.start)) for span in mine],
             "width": FILL,
             "marker": marker,
             "customdata": [_said(span, end) for span in mine],
@@ -135,11 +169,44 @@ def _traces(kind: str, spans: Sequence[Reduced], end: datetime) -> list[Trace]:
     ]
 
 
+def _dark(spans: Sequence[Reduced], end: datetime) -> list[Trace]:
+    """Where nobody told whether it went on, which is not the same as that it did."""
+    gaps = [(span, span.known_until(end), span.dark_until) for span in spans if span.dark_until is not None]
+    mine = [(span, heard, until) for span, heard, until in gaps if heard < until]
+    if not mine:
+        return []
+    why = "nobody reports who would say whether it is over"
+    return [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": state_word(None),
+            "y": [plain(span.operation) for span, _, _ in mine],
+            "base": [to_ms(heard) for _, heard, _ in mine],
+            "x": [max(1, to_ms(until) - to_ms(heard)) for _, heard, until in mine],
+            "width": FULL,
+            "marker": UNKNOWN_MARKER,
+            "customdata": [
+                [clock_text(heard, today=end), clock_text(until, today=end), span_text(until - heard), why]
+                for _, heard, until in mine
+            ],
+            "hovertemplate": "<b>%{y}</b> %{customdata[3]}<br>%{customdata[0]} – %{customdata[1]}, %{customdata[2]}"
+            "<extra></extra>",
+        }
+    ]
+
+
+def _until_words(span: Reduced, end: datetime) -> str:
+    if span.heard is not None:
+        return f"not known, silent since {clock_text(span.heard, today=end)}"
+    return "so far" if span.end is None else clock_text(span.end, today=end)
+
+
 def _said(span: Reduced, end: datetime) -> list[str]:
-    until = "so far" if span.end is None else clock_text(span.end, today=end)
     words = " ".join(part for part in (WORDS.get(span.kind, span.kind), span.to_name) if part)
     whom = f"{plain(words)} on {count_text(span.instances, 'instance')}"
-    return [clock_text(span.start, today=end), until, span_text((span.end or end) - span.start), whom]
+    lasted = span_text(span.known_until(end) - span.start)
+    return [clock_text(span.start, today=end), _until_words(span, end), lasted, whom]
 
 
 def _table(title: str, spans: Sequence[Reduced], end: datetime) -> Table:
@@ -153,22 +220,27 @@ def _table(title: str, spans: Sequence[Reduced], end: datetime) -> Table:
                 span.to_name or "–",
                 span.instances,
                 clock_text(span.start, today=end),
-                "so far" if span.end is None else clock_text(span.end, today=end),
-                span_text((span.end or end) - span.start),
+                _until_words(span, end),
+                span_text(span.known_until(end) - span.start),
                 span.calls or "–",
             )
             for span in spans
         ),
-        trails=tuple(Trail(start=span.start, end=span.end or end, breaker=span.operation) for span in spans),
+        trails=tuple(Trail(start=span.start, end=span.known_until(end), breaker=span.operation) for span in spans),
     )
 
 
-def _caption(spans: Sequence[Reduced]) -> str:
+def _caption(spans: Sequence[Reduced], end: datetime) -> str:
     if not spans:
         return "Every operation gave the real thing."
-    now = sorted({span.operation for span in spans if span.end is None})
-    if now:
-        return f"{listing(now, most=3)} {_is(now)} reduced at the end of the range."
+    now = sorted({span.operation for span in spans if span.goes_on})
+    lost = sorted({span.operation for span in spans if span.dark_until == end} - set(now))
+    told = [f"{listing(now, most=3)} {_is(now)} reduced at the end of the range."] if now else []
+    if lost:
+        whose = "its instance" if len(lost) == 1 else "their instances"
+        told.append(f"Whether {listing(lost, most=3)} came back is not known: {whose} stopped reporting.")
+    if told:
+        return " ".join(told)
     names = sorted({span.operation for span in spans})
     return f"{listing(names, most=3)} {_is(names)} whole again after having been reduced."
 

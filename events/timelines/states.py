@@ -193,6 +193,10 @@ def _marker(state: State | None) -> dict[str, object]:
     return marker
 
 
+UNKNOWN_MARKER = _marker(None)
+"""How a bar is painted where nobody reported."""
+
+
 def _said(bar: Bar, end: datetime) -> list[object]:
     """What hover and click show: start, end, duration, why, fact, how many instances, and the breaker in an address."""
     until = "so far" if bar.end is None else clock_text(bar.end, today=end)

@@ -58,6 +58,17 @@
     });
   }
 
+  // There are 92 px beside a lane: as the page says it there, `closed 9/9`, `158`; the table has the whole words.
+  function short(words) {
+    const counts = words.match(/[\d,]+(?= × (429|529))/g);
+    if (counts) return counts.reduce((sum, one) => sum + Number(one.replaceAll(",", "")), 0).toLocaleString("en");
+    const [, there, reporting] = words.match(/^([\d,]+) there, ([\d,]+) reporting$/) ?? [];
+    if (there) return `${reporting} of ${there}`;
+    const counted = words.replaceAll(/ on ([\d,]+) of ([\d,]+)/g, " $1/$2").replaceAll(/(half|forced|metrics)_\w+ (?=\d)/g, "$1 ");
+    const whole = counted.match(/^([\d,]+)(?:: .*| [^,]*)$/) ?? counted.match(/^answered by [^;]* on ([\d,]+ instances?)$/);
+    return whole ? whole[1] : counted;
+  }
+
   function hide() {
     shade?.remove();
     shade = null;
@@ -81,7 +92,7 @@
     head.style.left = `${x}px`;
     for (const { top, words } of placed(values, heights(host, host.clientHeight))) {
       const value = element("span", "", shade);
-      value.textContent = words;
+      value.textContent = short(words);
       value.style.top = `${top}px`;
     }
   }

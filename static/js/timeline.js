@@ -318,6 +318,13 @@
       await this.show((from + to) / 2 - half, (from + to) / 2 + half, whole);
     }
 
+    // Moves what is seen of a figure by a share of it; beside one that is seen whole there is nothing.
+    async panBy(share) {
+      const whole = this.answer.figure.layout.xaxis.range.map(momentOf);
+      const [from, to] = this.range();
+      await this.show(from + (to - from) * share, to + (to - from) * share, whole);
+    }
+
     async show(from, to, [first, last]) {
       const length = to - from;
       if (length >= last - first) return this.zoomOut();
@@ -375,6 +382,18 @@
     if (button.matches("[data-zoom-reset]")) chart?.zoomOut();
     else if (button.matches("[data-zoom]")) chart?.zoomBy(Number(button.dataset.zoom));
     else chart?.nextChange();
+  });
+  // The arrows belong to a table that scrolls and to a menu, where one has the focus.
+  const pan = (share) => (event) => {
+    const chart = drawn.find(({ isZoomed }) => isZoomed);
+    if (!chart || event.target.closest?.(".table, [popover], [role=slider]")) return;
+    event.preventDefault();
+    chart.panBy(share);
+  };
+  // The keys come with a script that is read after this one.
+  document.addEventListener("DOMContentLoaded", () => {
+    ops.onKey("ArrowLeft", pan(-0.25));
+    ops.onKey("ArrowRight", pan(0.25));
   });
   const redraw = () => drawn.forEach((chart) => chart.draw());
   // The page shows its other colours first: a figure takes longer than a click may.

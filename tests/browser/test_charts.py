@@ -135,7 +135,9 @@ def test_one_moment_is_read_across_all_lanes_by_pointer_and_by_keys(visit: Visit
     assert box is not None
     page.mouse.move(box["x"] + box["width"] - 3, box["y"] + 10)
     line = page.locator(".cursor-line")
-    expect(line.get_by_text("closed on 3 of 3")).to_have_count(3)
+    expect(line.get_by_text("closed 3/3")).to_have_count(3)
+    cut = "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.textContent)"
+    assert line.locator("span").evaluate_all(cut) == []
     page.mouse.move(2, 2)
     expect(line).to_have_count(0)
     page.get_by_text("Values at a moment").click()
@@ -200,6 +202,11 @@ def test_keys_zoom_and_go_from_change_to_change_and_what_is_shown_leads_on(visit
     whole = page.evaluate(shown)
     page.keyboard.press("+")
     page.wait_for_function(f"was => {shown}[1] - {shown}[0] < (was[1] - was[0]) * 0.6", arg=whole)
+    near = page.evaluate(shown)
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function(f"was => {shown}[0] < was[0] - 60000 && {shown}[1] < was[1] - 60000", arg=near)
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function(f"was => Math.abs({shown}[0] - was[0]) < 5000", arg=near)
     page.keyboard.press("-")
     page.wait_for_function(f"was => Math.abs({shown}[0] - was[0]) < 60000", arg=whole)
     evidence = page.locator("#evidence")

@@ -13,8 +13,15 @@ from events.moments import to_us
 from events.queries import workload
 from recovery_ops.control.models import AuditEntry, InstanceLabels
 from recovery_ops.control.roles import Role
-from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected, GateClosed, RunFinished, RunStarted
-from recovery_ops.rules.words import Category, RunStatus, State
+from recovery_ops.rules.facts import (
+    DesiredStateApplied,
+    DesiredStateRejected,
+    GateClosed,
+    RetryScheduled,
+    RunFinished,
+    RunStarted,
+)
+from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
 from tests.control.test_api import Program
 from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
 from tests.events.seeding import Story, ago, counted, failed, heartbeat, moved
@@ -115,8 +122,31 @@ def test_the_figures_count_and_lead_to_what_they_count() -> None:
     page = signed_in().get("/agents")
     said = text_of(page)
     assert "Reporting 2 of 3 r-1 silent" in said
-    assert "of 2 in flight none waits for an outage to end" in said
+    assert "of 2 in flight no run says that it waits" in said
     assert 'href="?state=unreachable"' in page.content.decode()
+
+
+def test_as_many_runs_wait_here_as_on_the_overview() -> None:
+    fleet()
+    waits = RetryScheduled(
+        operation="model:large",
+        attempt=2,
+        delay_s=30.0,
+        delay_source=DelaySource.RETRY_AFTER,
+        category=Category.OVERLOADED,
+    )
+    story = Story().tell(waits, at=0, run="run-1", instance="r-0")
+    story.tell(waits, at=600, received=600, run="run-2", instance="r-1").store()
+    client = signed_in()
+    assert "Runs waiting on capacity 1 of 2 in flight they say when they try again" in text_of(client.get("/agents"))
+    assert "Runs waiting on capacity 1 run longest 0 s, run-1" in text_of(client.get("/"))
+
+
+def test_of_a_fleet_that_is_silent_nothing_is_said_to_be_none() -> None:
+    Story().tell(heartbeat(runs_in_flight=2), at=600, received=600, instance="r-1").store()
+    said = text_of(signed_in().get("/agents"))
+    assert "Runs waiting on capacity – runs nobody reports" in said
+    assert "Started lately – in 10 min nobody reports" in said
 
 
 def test_the_grid_has_a_cell_for_each_instance_that_says_how_it_stands() -> None:

@@ -411,3 +411,19 @@ def test_two_events_are_drawn_over_each_other_from_their_beginnings_on(named: di
     SpanSum.objects.filter(span__lt=earlier, minutes=1).delete()
     MinuteSum.objects.filter(minute__lt=earlier).delete()
     assert f"Of CE-{before.pk} the sums are not kept" in text_of(client.get(f"/capacity/{event.pk}?with={before.pk}"))
+
+
+def test_an_outage_that_opened_many_breakers_names_few_of_them_in_the_list() -> None:
+    event = outage()
+    CapacityEvent.objects.filter(pk=event.pk).update(breakers={f"operation_{number}": 1 for number in range(5)})
+    page = signed_in().get("/capacity").content.decode()
+    [cell] = re.findall(r'<td class="wrap" data-narrow>(?=<a href="/breakers)(.*?)</td>', page)
+    assert re.findall(r">([^<]+)<", cell) == [
+        "operation_0",
+        ", ",
+        "operation_1",
+        ", ",
+        "operation_2",
+        " ",
+        "and 2 more",
+    ]

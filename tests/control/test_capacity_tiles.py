@@ -81,6 +81,11 @@ def test_before_anybody_reported_there_is_no_figure() -> None:
     assert tiles() == {}
 
 
+def test_whether_runs_wait_is_not_known_where_nobody_reports() -> None:
+    Story().tell(heartbeat(), at=600, received=600).store()
+    assert tiles()["Runs waiting"] == "– now nobody reports"
+
+
 def test_with_an_outage_that_goes_on_the_page_still_asks_little() -> None:
     storm(Story(), since=300, until=0).tell(heartbeat(), at=5).store()
     look("dev", NOW)

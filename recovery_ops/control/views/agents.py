@@ -14,12 +14,12 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils import timezone
 
 from events import queries
-from events.capacity.asking import events_going_on
 from events.drawing import cells
 from events.empties import Empty, Why, no_agent, relaxed
 from events.exports import Cell, is_asked, rows_answer
 from events.narrowing import one_of
 from events.pages import render_page
+from events.queries.waits import runs_waiting
 from events.queries.workload import Workload, Workloads, workloads
 from events.rows import AgentRow
 from events.wording import listing
@@ -48,6 +48,7 @@ VIEWS = {
     "labels": "By label",
 }
 _YOUNG_S = 600
+_UNKNOWN, _SILENCE = "–", "nobody reports"
 _ORDER = (
     ApplyStatus.UNREACHABLE,
     ApplyStatus.FAILED,
@@ -348,27 +349,37 @@ def _tiles(rows: Sequence[Row], standing: Standing, environment: str, now: datet
     """What the fleet comes to, each a link to the instances that it counts. One query."""
     reporting = [row for row in rows if row.agent.is_reachable]
     followers = [row for row in rows if row.agent.is_follower]
-    waiting = sum(event.waiting for event in events_going_on(environment, now=now))
-    young = [row for row in reporting if row.agent.heartbeat_age_s is not None and row.agent.uptime_s < _YOUNG_S]
     return [
         _reporting(rows, len(reporting)),
         *_obeying(followers, standing.revision),
         _in_use(reporting),
-        Tile(
-            title="Runs waiting on capacity",
-            figure=str(waiting),
-            unit=f"of {sum(row.agent.runs_in_flight for row in reporting)} in flight",
-            detail="in outages that go on" if waiting else "none waits for an outage to end",
-            href=runs_waiting_href(),
-        ),
-        Tile(
-            title="Started lately",
-            figure=str(len(young)),
-            unit="in 10 min",
-            detail=_named(young) or "no restart and no deploy",
-            href="?view=grid",
-        ),
+        _waiting(reporting, environment, now),
+        _young(reporting),
     ]
+
+
+def _waiting(reporting: Sequence[Row], environment: str, now: datetime) -> Tile:
+    """The same runs as the overview counts: no run twice, and none of which nobody tells any more. One query."""
+    waiting = runs_waiting(environment, {row.agent.id for row in reporting}, now=now)
+    told = "they say when they try again" if waiting.runs else "no run says that it waits"
+    return Tile(
+        title="Runs waiting on capacity",
+        figure=f"{waiting.runs:,}" if reporting else _UNKNOWN,
+        unit=f"of {sum(row.agent.runs_in_flight for row in reporting):,} in flight" if reporting else "runs",
+        detail=told if reporting else _SILENCE,
+        href=runs_waiting_href(),
+    )
+
+
+def _young(reporting: Sequence[Row]) -> Tile:
+    young = [row for row in reporting if row.agent.heartbeat_age_s is not None and row.agent.uptime_s < _YOUNG_S]
+    return Tile(
+        title="Started lately",
+        figure=str(len(young)) if reporting else _UNKNOWN,
+        unit="in 10 min",
+        detail=(_named(young) or "no restart and no deploy") if reporting else _SILENCE,
+        href="?view=grid",
+    )
 
 
 def _reporting(rows: Sequence[Row], reporting: int) -> Tile:
@@ -397,7 +408,7 @@ def _obeying(followers: Sequence[Row], revision: int) -> Iterator[Tile]:
     )
     yield Tile(
         title="Drifted or refused",
-        figure="–" if followers and silent == len(followers) else str(len(off)),
+        figure=_UNKNOWN if followers and silent == len(followers) else str(len(off)),
         unit=f"of {len(followers)}",
         detail=_named(off) or (f"not known of {silent}" if silent else "all run what they say"),
         href=f"?{urlencode({'show': (off[0].apply if off else ApplyStatus.DRIFTED).value})}",
@@ -411,7 +422,7 @@ def _in_use(reporting: Sequence[Row]) -> Tile:
         title="Versions",
         figure=str(len(versions)),
         unit="in use",
-        detail=listing([f"{name} ({count})" for name, count in common], most=2) or "nobody reports",
+        detail=listing([f"{name} ({count})" for name, count in common], most=2) or _SILENCE,
         href="?view=versions",
     )
 

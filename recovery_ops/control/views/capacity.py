@@ -109,7 +109,7 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
         "now": now,
         "window": window,
         "presets": PRESETS,
-        "tiles": _tiles(environment, sums, found, window),
+        "tiles": _tiles(environment, sums, found, window, is_dark=is_dark),
         "budgets": budget_rows(environment, now=now, open_alerts=open_burns),
         "burns": burns,
         "sentence": _sentence(found, last, now, is_dark=is_dark),
@@ -312,13 +312,15 @@ def _rule(bounds: OutageBounds) -> str:
     )
 
 
-def _tiles(environment: str, sums: Sums, found: Sequence[CapacityEventRow], window: Window) -> list[Tile]:
+def _tiles(
+    environment: str, sums: Sums, found: Sequence[CapacityEventRow], window: Window, *, is_dark: bool
+) -> list[Tile]:
     """The line of figures; empty where no agent has ever reported. Two queries."""
     if window.began is None:
         return []
     waits_s = waits_asked_for(environment, start=window.start, end=window.end)
     recovered = recoveries(environment, first=today_of(window.start), last=today_of(window.end))
-    return capacity_tiles(sums, found, waits_s, recovered, window)
+    return capacity_tiles(sums, found, waits_s, recovered, window, is_dark=is_dark)
 
 
 def _heat(sums: Sums, window: Window) -> Strip | None:

@@ -25,9 +25,18 @@ _UNKNOWN = "–"
 
 
 def capacity_tiles(
-    sums: Sums, events: Sequence[CapacityEventRow], waits_s: Sequence[float], recovered: Recoveries, window: Window
+    sums: Sums,
+    events: Sequence[CapacityEventRow],
+    waits_s: Sequence[float],
+    recovered: Recoveries,
+    window: Window,
+    *,
+    is_dark: bool,
 ) -> list[Tile]:
-    """Rates are those of the range while somebody lived to report; `waits_s` are what servers asked for."""
+    """Rates are those of the range while somebody lived to report; `waits_s` are what servers asked for.
+
+    `is_dark`: the range reaches until now, and nobody reports any more.
+    """
     failures = sums.failures("category")
     minutes = _known_minutes(failures, sums.capacity(), window)
     kinds = {name: sum(values) for name, values in failures.series.items()}
@@ -38,7 +47,7 @@ def capacity_tiles(
         _rate("429", limited, minutes, "our own quota", link),
         _rate("529", overloaded, minutes, "provider overloaded, or a 503 that says so", link),
         _rate("5xx and timeouts", errors + timeouts, minutes, f"{errors:,} × 5xx, {timeouts:,} × timeout", link),
-        _waiting(events, window),
+        _waiting(events, window, is_dark=is_dark),
         _retry_after(waits_s, link),
         _recovered(recovered),
     ]
@@ -56,17 +65,18 @@ def _rate(title: str, count: int, minutes: float, detail: str, link: str) -> Til
     return Tile(title=title, figure=figure, unit="per min", detail=words, href=f"{reverse('failures')}{link}")
 
 
-def _waiting(events: Sequence[CapacityEventRow], window: Window) -> Tile:
+def _waiting(events: Sequence[CapacityEventRow], window: Window, *, is_dark: bool) -> Tile:
     """The runs of one event are not told from those of another: at least those of the one with most."""
     current = going_on(events)
     waiting = max((row.waiting for row in current), default=0)
     least = "at least " if waiting and len(current) > 1 else ""
     detail = f"of {count_text(len(current), 'event that goes', 'events that go')} on" if current else "no event goes on"
+    is_known = bool(current) or not is_dark
     return Tile(
         title="Runs waiting",
-        figure=f"{waiting:,}",
+        figure=f"{waiting:,}" if is_known else _UNKNOWN,
         unit="now",
-        detail=f"{least}{detail}",
+        detail=f"{least}{detail}" if is_known else "nobody reports",
         href=runs_waiting_href(window.also),
     )
 

@@ -76,6 +76,7 @@ SHORTCUTS = (
             ("[ ]", "the item, or the range, before and after"),
             (".", "the next change in a figure, the next thing that went wrong"),
             ("+ -", "zoom into a figure, and out"),
+            ("← →", "move along a figure that is zoomed"),
             ("n", "a note on a time axis"),
             ("w", "watch a breaker"),
             ("f c u", "trip, disable, return to auto: a breaker's dialogs"),

@@ -1,0 +1,72 @@
+"""The lanes of fallbacks: what silent instances were reduced in is not said to go on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from events.rows import DegradationRow
+from events.timelines.charts import to_ms
+from events.timelines.figures import fallback_lanes
+
+NOW = datetime(2026, 7, 1, 14, 26, 18, tzinfo=UTC)
+START = NOW - timedelta(hours=1)
+
+
+def reduced(operation: str, *, since: float, until: float | None = None, silent: float = 0) -> DegradationRow:
+    """An interval between so many minutes ago, of an instance that was heard of so many minutes ago."""
+    return DegradationRow(
+        operation=operation,
+        kind="fallback",
+        from_name=operation,
+        to_name="cache",
+        reason="open",
+        category=None,
+        service="research",
+        instance="a-0",
+        heard=NOW - timedelta(minutes=silent),
+        started=NOW - timedelta(minutes=since),
+        ended=None if until is None else NOW - timedelta(minutes=until),
+        calls=0 if until is None else 4,
+    )
+
+
+ROWS = [
+    reduced("embed", since=30, silent=10),
+    reduced("fetch_page", since=30, silent=10),
+    reduced("fetch_page", since=20),
+    reduced("search_web", since=50, silent=40),
+    reduced("search_web", since=30, until=20),
+]
+
+
+def test_whether_what_a_silent_instance_was_in_goes_on_is_not_known() -> None:
+    chart = fallback_lanes(ROWS, start=START, end=NOW)
+    [dark] = [trace for trace in chart.figure["data"] if trace["name"] == "unknown"]
+    gaps = zip(dark["y"], dark["base"], dark["x"], strict=True)
+    assert [(lane, (to_ms(NOW) - base) // 60_000, length // 60_000) for lane, base, length in gaps] == [
+        ("embed", 10, 10),
+        ("search_web", 40, 10),
+    ]
+    assert [lane.value for lane in chart.bands[0].lanes] == ["unknown", "2 now", "whole 14:06"]
+    assert chart.table.rows[0][5:7] == ("not known, silent since 14:16:18", "20m 00s")
+
+
+def test_the_sentence_tells_what_goes_on_from_what_is_not_known() -> None:
+    assert fallback_lanes(ROWS, start=START, end=NOW).caption == (
+        "fetch_page is reduced at the end of the range. "
+        "Whether embed came back is not known: its instance stopped reporting."
+    )
+
+
+def test_what_was_lost_before_the_window_is_dark_all_through_it() -> None:
+    chart = fallback_lanes([reduced("embed", since=600, silent=300)], start=START, end=NOW)
+    assert [(trace["name"], trace["base"], trace["x"]) for trace in chart.figure["data"] if "base" in trace] == [
+        ("fallback", [], []),
+        ("unknown", [to_ms(START)], [3_600_000]),
+    ]
+    assert chart.bands[0].lanes[0].value == "unknown"
+
+
+def test_a_window_that_ended_while_the_instance_was_heard_of_knows_that_it_went_on() -> None:
+    chart = fallback_lanes([reduced("embed", since=50, silent=20)], start=START, end=NOW - timedelta(minutes=30))
+    assert chart.caption == "embed is reduced at the end of the range."
