@@ -7,6 +7,7 @@ had sent it, and then told again and again with other names and moments.
 
 from __future__ import annotations
 
+import math
 import random
 import struct
 from collections.abc import Iterator, Sequence
@@ -74,11 +75,15 @@ def _rows(plan: Plan) -> Iterator[Row]:
     fleet = fleet_of(plan)
     start_us, length_us = to_us(plan.start), to_us(plan.end) - to_us(plan.start)
     steps: dict[tuple[int, int, int], int] = {}
+    runs = _Runs(plan)
     for number, kind in enumerate(_chosen(chance, list(_weights()), plan.facts)):
         at_us = start_us + length_us * number // plan.facts
         # An operation is of one service, asks one backend and is called by one source, as they mostly are.
         which = int(chance.random() * plan.breakers)
         agent = caller_of(plan, which, chance.random())
+        run = runs.named(kind, at_us, chance.random())
+        kind = kind if run else _SUCCEEDED  # noqa: PLW2901  # nothing to begin or to end
+        run = run or run_name(plan, at_us, 0.5)
         step = steps.get((agent, which, kind), 0)
         steps[agent, which, kind] = step + 1
         cycle = kinds[which % len(_BACKENDS)][kind]
@@ -94,7 +99,7 @@ def _rows(plan: Plan) -> Iterator[Row]:
             operation=name,
             breaker=name if told.has_breaker else "",
             source=_SOURCES[which % len(_SOURCES)] if told.has_operation else "",
-            run=run_name(plan, at_us, chance.random()) if told.has_run else "",
+            run=run if told.has_run else "",
             agent=fleet[agent],
         )
 
@@ -124,12 +129,40 @@ def run_name(plan: Plan, at_us: int, share: float) -> str:
 
     They begin evenly, most are over within the hour, and one of fifty goes on for two days.
     """
-    start_us, length_us = to_us(plan.start), to_us(plan.end) - to_us(plan.start)
     is_long = share >= _SHORT
     age_us = _LONG_US * (share - _SHORT) / (1 - _SHORT) if is_long else _SHORT_US * (share / _SHORT) ** 2
-    number = int(plan.runs * (at_us - start_us - age_us) / length_us)
-    number = max(0, min(plan.runs - 1, number))
+    number = max(0, min(plan.runs - 1, _newest_run(plan, at_us - age_us)))
     return f"run-{number // _ONE_OF * _ONE_OF if is_long else number}"
+
+
+def _newest_run(plan: Plan, at_us: float) -> int:
+    """The run that began last by then; below zero, and above the last, where there is none."""
+    start_us, length_us = to_us(plan.start), to_us(plan.end) - to_us(plan.start)
+    return math.floor(plan.runs * (at_us - start_us) / length_us)
+
+
+class _Runs:
+    """Which run a fact is of: one begins before all else is told of it, and ends once it is over."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._begun = self._ended = -1
+
+    def named(self, kind: int, at_us: int, share: float) -> str:
+        """Empty where no run is there to begin, or to end, that has not been said to."""
+        if kind == _STARTED:
+            next_one = _newest_run(self._plan, at_us) + 1
+            if not self._begun < next_one < self._plan.runs:
+                return ""
+            self._begun = next_one
+            return f"run-{next_one}"
+        if kind == _FINISHED:
+            over = _newest_run(self._plan, at_us - _SHORT_US) - 1  # whose slot is over, too
+            if over <= self._ended or over % _ONE_OF == 0:
+                return ""
+            self._ended = over
+            return f"run-{over}"
+        return run_name(self._plan, at_us, share)
 
 
 _SHORT = 0.96
@@ -208,6 +241,11 @@ def _weights() -> Iterator[float]:
     yield from (0.08, 0.12, 0.02, 0.02, 0.005, 0.005, 0.03, 0.006, 0.004)
 
 
+_SUCCEEDED = 2 * len(_TROUBLES)
+_STARTED, _FINISHED = _SUCCEEDED + 4, _SUCCEEDED + 5
+"""The places of these among `_kinds`."""
+
+
 def _kinds(provider: str, model: str) -> list[Sequence[_Told]]:
     """Everything that is told of an operation with this backend: single facts, and some that follow each other."""
     found: list[Sequence[facts.Fact]] = []
@@ -234,7 +272,7 @@ def _kinds(provider: str, model: str) -> list[Sequence[_Told]]:
         [facts.BreakerRejected(**_NAMES, state=State.OPEN, count=7)],
         [facts.FallbackActivated(**_NAMES, fallback="cache", level=1, category=Category.OVERLOADED)],
         [facts.RunStarted(name="answer")],
-        [facts.RunFinished(status=RunStatus.SUCCEEDED, duration_s=30.0, turns=4)],
+        [facts.RunFinished(status=RunStatus.SUCCEEDED, duration_s=_SHORT_US / 1_000_000, turns=4)],
         [_HEARTBEAT],
         list(_moves()),
         _DEGRADED,

@@ -36,6 +36,19 @@ def test_the_tables_are_what_the_seeded_facts_say(engine: str) -> None:
 
 
 @pytest.mark.django_db
+def test_a_run_begins_before_all_that_is_told_of_it_and_ends_after_it_and_once() -> None:
+    call_command("seed", **NUMBERS | {"facts": 6_000, "runs": 60, "days": 1.0})
+    told: dict[str, list[str]] = {}
+    for run, event in Fact.objects.exclude(run="").order_by("at_us", "sequence_number").values_list("run", "event"):
+        told.setdefault(run, []).append(event)
+    begun = [events for events in told.values() if "run_started" in events]
+    ended = [events for events in told.values() if "run_finished" in events]
+    assert min(len(begun), len(ended)) > 5
+    assert all(events.index("run_started") == 0 and events.count("run_started") == 1 for events in begun)
+    assert all(events.index("run_finished") == len(events) - 1 for events in ended)
+
+
+@pytest.mark.django_db
 def test_the_same_numbers_are_the_same_facts_and_questions() -> None:
     for environment in ("dev", "dev", "prod"):
         call_command("seed", **NUMBERS | {"facts": 50, "environment": environment}, escalations=30, until=NOW)
