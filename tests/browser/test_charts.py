@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from urllib.parse import parse_qs, urlsplit
@@ -367,7 +368,7 @@ def test_plotly_that_failed_to_load_is_tried_again_and_the_picture_waits_for_the
     page.unroute("**/plotly.min*.js")
     with page.expect_download(timeout=PATIENCE_MS) as saved:
         page.get_by_role("button", name="SVG").click()
-    assert saved.value.suggested_filename == "figure.svg"
+    assert re.fullmatch(r"timelines-last-15-minutes-[\d-]+-utc-\d{4}-\d\d-\d\d\.svg", saved.value.suggested_filename)
 
 
 def test_a_picture_that_is_asked_for_during_the_first_drawing_waits_for_it(visit: Visit) -> None:
@@ -383,7 +384,7 @@ def test_a_picture_that_is_asked_for_during_the_first_drawing_waits_for_it(visit
     with page.expect_download(timeout=PATIENCE_MS) as saved:
         page.get_by_role("button", name="SVG").click()
         held[0].continue_()
-    assert saved.value.suggested_filename == "figure.svg"
+    assert re.fullmatch(r"timelines-last-15-minutes-[\d-]+-utc-\d{4}-\d\d-\d\d\.svg", saved.value.suggested_filename)
 
 
 def test_a_figure_is_on_the_clock_of_the_reader_and_its_links_name_the_true_span(visit: Visit, stage: Stage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -162,7 +163,8 @@ def test_a_figure_is_saved_as_a_picture(kind: str, visit: Visit, tmp_path: Path)
         page.get_by_role("button", name=kind.upper(), exact=True).click()
     started.value.save_as(tmp_path / f"figure.{kind}")
     content = (tmp_path / f"figure.{kind}").read_bytes()
-    assert started.value.suggested_filename == f"figure.{kind}"
+    assert started.value.suggested_filename.startswith("timelines-last-15-minutes-")
+    assert started.value.suggested_filename.endswith(f".{kind}")
     if kind == "png":
         assert content.startswith(b"\x89PNG")
         assert len(content) > 10_000
@@ -171,3 +173,8 @@ def test_a_figure_is_saved_as_a_picture(kind: str, visit: Visit, tmp_path: Path)
         assert "<title>Timelines · Last 15 minutes" in said
         assert "search_web" in said
         assert "token:" not in said
+        assert ">half_open" in said, "a picture says what its marks and patterns stand for"
+        assert 'id="m-half_open"' in said
+        assert not re.search(r'style="[^"]*var\(|(?:fill|stroke|color)="[^"]*var\(', said), (
+            "nothing of the page is needed to see it"
+        )
