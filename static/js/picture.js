@@ -55,30 +55,31 @@
     return { body, height: Math.max(...boxes.map((box) => box.bottom)) - first + 2 * FOOT_PX };
   }
 
-  function titled(svg, host) {
+  // What plotly drew stays text: to parse it here would have the page's policy refuse each of its written styles.
+  function titled(drawn, { width, height }, host) {
     const panel = host.closest(".panel");
     const style = getComputedStyle(panel);
     const words = [document.querySelector("h1"), panel.querySelector("h2"), panel.querySelector("header small")];
     const title = words.map((one) => one?.textContent.trim()).filter(Boolean).join(" · ");
-    const document_ = new DOMParser().parseFromString(svg, "image/svg+xml");
-    const root = document_.documentElement;
-    const [width, height] = [Number(root.getAttribute("width")), Number(root.getAttribute("height"))];
     const make = (name, attributes, text = "") => {
-      const one = document_.createElementNS("http://www.w3.org/2000/svg", name);
+      const one = document.createElementNS("http://www.w3.org/2000/svg", name);
       Object.entries(attributes).forEach(([key, value]) => one.setAttribute(key, value));
       one.textContent = text;
       return one;
     };
-    const body = make("g", { transform: `translate(0 ${HEAD_PX})` });
-    body.append(...root.childNodes);
     const foot = legend(host, HEAD_PX + height + FOOT_PX, make);
     const whole = HEAD_PX + height + foot.height;
-    root.setAttribute("height", whole);
-    root.setAttribute("viewBox", `0 0 ${width} ${whole}`);
-    const words_ = { x: 12, y: 19, fill: style.color, "font-family": style.fontFamily, "font-size": 14, "font-weight": 600 };
-    const ground = make("rect", { width: "100%", height: "100%", fill: style.backgroundColor });
-    root.append(make("title", {}, title), ground, make("text", words_, title), body, foot.body);
-    return { svg: new XMLSerializer().serializeToString(root), width, height: whole, title };
+    const looks = { fill: style.color, "font-family": style.fontFamily, "font-size": 14, "font-weight": 600 };
+    const root = make("svg", { width, height: whole, viewBox: `0 0 ${width} ${whole}` });
+    root.append(
+      make("title", {}, title),
+      make("rect", { width: "100%", height: "100%", fill: style.backgroundColor }),
+      make("text", { x: 12, y: 19, ...looks }, title),
+      foot.body,
+    );
+    const around = new XMLSerializer().serializeToString(root);
+    const placed = drawn.replace("<svg ", `<svg y="${HEAD_PX}" `);
+    return { svg: around.replace(/<\/svg>$/, () => `${placed}</svg>`), width, height: whole, title };
   }
 
   function painted({ svg, width, height }) {
@@ -104,9 +105,10 @@
     const host = document.getElementById(button.dataset.of);
     await globalThis.recoveryOps.charts.find((chart) => chart.host === host)?.wake();
     if (!host?.layout) return globalThis.recoveryOps.say("The figure is not drawn yet.");
-    const { width, height } = host.getBoundingClientRect();
-    const data = await globalThis.Plotly.toImage(host, { format: "svg", width: Math.round(width), height: Math.round(height) });
-    const picture = titled(decodeURIComponent(data.slice(data.indexOf(",") + 1)), host);
+    const box = host.getBoundingClientRect();
+    const size = { width: Math.round(box.width), height: Math.round(box.height) };
+    const data = await globalThis.Plotly.toImage(host, { format: "svg", ...size });
+    const picture = titled(decodeURIComponent(data.slice(data.indexOf(",") + 1)), size, host);
     const kind = button.dataset.picture;
     const blob = kind === "png" ? await painted(picture) : new Blob([picture.svg], { type: "image/svg+xml" });
     const download = `${named(picture.title)}.${kind}`;

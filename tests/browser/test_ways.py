@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Dialog, Page, expect
 
 from recovery_ops.rules.words import Category, State, Trigger
+from tests.browser.axe import hearing
 from tests.browser.journeys import PATIENCE_MS, Visit, editor_of, picture, point_at
 from tests.browser.stage import Stage
 from tests.events.seeding import failed, moved
@@ -159,8 +160,9 @@ def test_on_paper_is_what_one_reads_and_nothing_else(name: str, visit: Visit, tm
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_a_figure_is_saved_as_a_picture(kind: str, visit: Visit, tmp_path: Path) -> None:
     page = visit("/timelines?range=15m")
-    with page.expect_download() as started:
+    with hearing(page) as heard, page.expect_download() as started:
         page.get_by_role("button", name=kind.upper(), exact=True).click()
+    assert heard == [], "the page's policy refuses nothing of it"
     started.value.save_as(tmp_path / f"figure.{kind}")
     content = (tmp_path / f"figure.{kind}").read_bytes()
     assert started.value.suggested_filename.startswith("timelines-last-15-minutes-")
