@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import QuerySet
 
-from events import partitions
+from events import partitions, recounting
 from events.deployments.models import ServiceVersion
 from events.models import (
     LANE_MINUTES,
@@ -37,7 +37,7 @@ USUAL = timedelta(days=90)
 KEEP: dict[str, timedelta] = {
     # Superseded within seconds by the next of their kind, and already in the sums.
     "instance_heartbeat": timedelta(days=7),
-    "calls_counted": timedelta(days=7),
+    recounting.COUNTED: recounting.KEEP_COUNTED,
     "wait_heartbeat": timedelta(days=7),
     # Few, and what a year is looked back on for.
     "breaker_state_changed": timedelta(days=400),
@@ -116,7 +116,8 @@ def sweep_facts(
             before_us = micros(now - KEEP.get(event, USUAL))
             for table in partitions.tables_before(before_us):
                 swept += _delete_facts(table, (environment, event, before_us, before_us), sweep)
-    partitions.forget_ids(micros(now - USUAL), STEP_ROWS, may_go_on)
+    for forget in (partitions.forget_ids, recounting.forget):
+        forget(micros(now - USUAL), STEP_ROWS, may_go_on)
     days_of_runs.forget_days(micros(now - days_of_runs.KEEP), STEP_ROWS, may_go_on)
     for old in _old_sums(environments, micros(now - KEEP_SUMS) // _MINUTE_US):
         _delete(old, sweep)
@@ -170,7 +171,9 @@ def _delete_looked_up(values: tuple[Any, ...], sweep: _Sweep) -> int:
             rows = cursor.fetchall()
             old = [pk for _, pk, received_us in rows if received_us < received_before_us]
             if old:
-                with pace.step():
+                with pace.step(), transaction.atomic():
+                    if whose[1] == recounting.COUNTED:
+                        recounting.note(cursor, old)
                     cursor.execute(f"DELETE FROM events_fact WHERE id IN ({', '.join(['%s'] * len(old))})", old)
         count, swept = len(rows), swept + len(old)
         last = rows[-1][:2] if rows else last

@@ -19,7 +19,7 @@ import orjson
 from django.db import IntegrityError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 
-from events import statements
+from events import recounting, statements
 from events.deployments.told import Told, VersionName, Versions
 from events.fold import (
     AGENT_GROUPS,
@@ -92,6 +92,7 @@ class _Writer:
         return self._copy_new(rows) if self._is_postgres else self._insert_new(rows)
 
     def _insert_new(self, rows: Sequence[Row]) -> Sequence[Row]:
+        rows = recounting.without(self._cursor, rows)
         self._cursor.execute("SELECT COALESCE(MAX(id), 0) FROM events_fact")
         newest = self._cursor.fetchone()[0]
         inserted = self._insert(statements.FACTS, [_fact_values(row) for row in rows])

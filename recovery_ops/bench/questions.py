@@ -36,6 +36,7 @@ from events.queries.over_time import instance_over_time
 from events.queries.plays import played
 from events.queries.retrying import calls_and_retries
 from events.queries.sums import calls_between, sums_earlier
+from events.queries.waits import runs_waiting
 from events.queries.weekly import capacity_week
 from events.queries.workload import workloads
 from events.recoveries.asking import today_of, two_spans
@@ -165,6 +166,7 @@ def _standing(place: Place) -> Iterator[_Asked]:
     yield "operations", lambda: queries.operations(environment, now=now)
     yield "calls of a day", lambda: calls_of_a_day(environment, now=now)
     yield "fleet", lambda: queries.fleet(environment, now=now)
+    yield "runs that wait for capacity", lambda: runs_waiting(environment, range(1_000), now=now)
     yield "instances that are silent", lambda: queries.count_silent(environment, now=now)
     yield "capacity events going on", lambda: capacity.count_going_on(environment, now=now)
     yield "capacity event that ended last", lambda: capacity.newest_over(environment, now=now)

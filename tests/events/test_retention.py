@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
+from django.db.models import Sum
 from django.test.utils import CaptureQueriesContext
 
 from events import retention, verification
@@ -20,11 +22,15 @@ from events.models import (
     Quarantine,
     SpanSum,
 )
+from events.records import read_records
 from events.retention import KEEP, micros, sweep_facts
+from events.sent import Batch, Sent
+from events.store import store_facts
 from events.sum_views import VIEWS
 from events.summing import LaneMoves
 from events.tasks import sweep
-from recovery_ops.wire import names
+from recovery_ops.rules.facts import CallsCounted, Record
+from recovery_ops.wire import encode, names
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 EVENTS = ["instance_heartbeat", "failure_classified", "breaker_state_changed", "log"]
@@ -140,6 +146,36 @@ def test_what_was_swept_is_no_difference() -> None:
     sweep_facts(NOW)
     folded, count = verification.refold()
     assert (count, list(verification.differences(folded, NOW))) == (0, [])
+
+
+def tell_counted(number: int, calls: int, *, days_later: float) -> None:
+    """An instance that counted calls at `NOW` says so, for the first time or again."""
+    fact = CallsCounted(operation="pay", interval_s=10.0, calls=calls, attempts=calls, successes=calls)
+    uid = str(UUID(int=1 << 100 | number))
+    event = encode(Record(fact=fact, uid=uid, sequence_number=number, at_ns=micros(NOW) * 1000))
+    sent = Sent(event.event_name, event.at_ns, 0, event.severity, event.body, event.attributes, "", "")
+    batch = Batch({names.SERVICE_NAME: "s", names.SERVICE_INSTANCE_ID: "i"}, "tests", [sent])
+    with transaction.atomic():
+        store_facts(read_records([batch], "dev", micros(NOW + timedelta(days=days_later))).rows)
+
+
+def counted() -> int:
+    return int(MinuteSum.objects.aggregate(Sum("calls", default=0))["calls__sum"])
+
+
+def test_counted_calls_that_are_sent_again_after_they_were_swept_are_not_counted_again(engine: str) -> None:
+    """By an agent that was off for a fortnight, and never heard that its last batch had been stored."""
+    tell_counted(1, 40, days_later=0)
+    assert sweep_facts(NOW + timedelta(days=8)) == 1
+    assert (counted(), Fact.objects.count()) == (40, 0)
+    for days in (9, 80):
+        tell_counted(1, 40, days_later=days)
+        assert (counted(), Fact.objects.count()) == (40, 0)
+    tell_counted(2, 2, days_later=9)
+    assert counted() == 42, "what was not heard of before is counted, however late it comes"
+    sweep_facts(NOW + timedelta(days=91))
+    tell_counted(1, 40, days_later=92)
+    assert counted() == 82, "ids are forgotten after their time, too"
 
 
 def test_the_task_may_run_twice() -> None:
