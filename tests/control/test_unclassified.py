@@ -153,8 +153,7 @@ def test_the_question_leads_to_the_form_of_its_own_cause() -> None:
 
 
 @pytest.mark.usefixtures("known")
-def test_what_arrives_goes_by_the_rules_of_what_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("events.classification.close_old_connections", lambda: None)
+def test_what_arrives_goes_by_the_rules_of_what_is_released() -> None:
     rule = {"name": "busy", "match": {"message": "*busy"}, "category": "overloaded"}
     actions.propose_rule(**asked(fingerprint=MARK, rule=rule))
     assert rules_of("dev")() == ()
