@@ -38,6 +38,14 @@ def hidden_in(page: str) -> set[str]:
     return set(places.split())
 
 
+def test_a_page_is_painted_once_its_last_element_is_read() -> None:
+    """A name that no element has would hold back nothing, and nobody would see why rows shift."""
+    page = signed_in().get("/runs").content.decode()
+    [awaited] = re.findall(r'<link rel="expect" href="#([^"]+)" blocking="render">', page)
+    assert page.count(f'id="{awaited}"') == 1
+    assert page.index(f'id="{awaited}"') > page.index("</main>")
+
+
 def test_a_page_without_columns_has_no_rules_for_any() -> None:
     assert "nth-child" not in signed_in().get("/degradations").content.decode()
 
