@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -18,6 +18,7 @@ from events.moments import US_PER_S, to_us
 from events.partitions import is_partitioned
 from events.queries.fleet import fleet
 from events.queries.sums import capacity_name
+from events.rows import AgentRow
 from events.runs.brief import InBrief, tell_in_brief
 from events.runs.going import Reporting
 from events.runs.narrowing import Narrow
@@ -172,7 +173,12 @@ def runs(
 
 def reporting_now(environment: str, now: datetime) -> frozenset[tuple[str, str]]:
     """Who reports, as (service, instance). One query; index `agent_once`."""
-    return frozenset((one.service, one.instance) for one in fleet(environment, now=now) if one.is_reachable)
+    return reporting_of(fleet(environment, now=now))
+
+
+def reporting_of(agents: Iterable[AgentRow]) -> frozenset[tuple[str, str]]:
+    """Who of these reports, as (service, instance)."""
+    return frozenset((one.service, one.instance) for one in agents if one.is_reachable)
 
 
 def names_of_runs(

@@ -17,7 +17,8 @@ from django.utils.safestring import SafeString
 
 from events.exports import MARKDOWN, Cell, is_asked, markdown_answer, rows_answer
 from events.pages import render_page
-from events.runs.asking import run_of
+from events.rows import AgentRow
+from events.runs.asking import reporting_of, run_of
 from events.runs.behind import OutageTold, with_outages
 from events.runs.ladder import RungLine, by_operation, drawn, rung_lines
 from events.runs.records import RECORDS_MOST, RunRecord, records_of
@@ -91,7 +92,9 @@ def one_run(request: HttpRequest, *, environment: str, run: str) -> HttpResponse
     now = timezone.now()
     told = story_of(environment, run)
     people = asked_by(environment, told)
-    standing = standing_of(told, now, reporting_in(environment, [told], now))
+    # Of one that goes on, who there is says how it stands and who could begin it again: asked once.
+    agents = fleet_for(environment, [told], now) if told.ended is None else None
+    standing = standing_of(told, now, reporting_of(agents or ()))
     story = with_outages(with_answers(told, people), environment, now, is_lost=standing.word == LOST)
     sentence = _telling(story, standing, now)
     if is_asked(request):
@@ -104,7 +107,7 @@ def one_run(request: HttpRequest, *, environment: str, run: str) -> HttpResponse
     page = _Page(
         request=request, environment=environment, story=story, standing=standing, asked=people, now=now, facts=facts
     )
-    again = _retry(request, environment, story, standing, now)
+    again = _retry(request, environment, story, standing, agents, now)
     context = {
         "now": now,
         "story": story,
@@ -129,15 +132,22 @@ def one_run(request: HttpRequest, *, environment: str, run: str) -> HttpResponse
 
 
 def _retry(
-    request: HttpRequest, environment: str, story: RunStory, standing: Standing, now: datetime
+    request: HttpRequest,
+    environment: str,
+    story: RunStory,
+    standing: Standing,
+    agents: Sequence[AgentRow] | None,
+    now: datetime,
 ) -> Mapping[str, Any]:
-    """The wish that it begins again, and of one that ended badly whether that can be asked for."""
+    """The wish that it begins again, and of one that ended badly whether that can be asked for; `agents` are read where
+    they are not yet."""
     told: RetryTold | None = retry_told(environment, story, now)
     may = visit_of(request).grants.may("retry", environment)
     is_asked_for = told is not None and told.is_waiting
     if not may or is_asked_for:
         return {"retry": told, "is_awaited": is_asked_for, "can_retry": False, "why_no_retry": ""}
-    chance = chance_of(story, standing, fleet_for(environment, [story], now), now)
+    agents = fleet_for(environment, [story], now) if agents is None else agents
+    chance = chance_of(story, standing, agents, now)
     why_not = chance.why_not if chance.is_over_badly else ""
     return {"retry": told, "is_awaited": False, "can_retry": bool(chance.instances), "why_no_retry": why_not}
 

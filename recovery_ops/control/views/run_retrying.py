@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods
 
 from events.runs.again import as_begun_last
+from events.runs.asking import reporting_of
 from events.runs.rows import RunStory
 from events.wording import count_text
 from recovery_ops.control.actions.retrying import (
@@ -22,7 +23,7 @@ from recovery_ops.control.actions.retrying import (
 )
 from recovery_ops.control.models import NAME_CHARS
 from recovery_ops.control.retried import Chance, chance_of, fleet_for, retries_asked
-from recovery_ops.control.standings import reporting_in, standing_of
+from recovery_ops.control.standings import standing_of
 from recovery_ops.control.views.answers import changed
 from recovery_ops.control.views.run import short
 from recovery_ops.control.views.runs_chosen import ChosenRuns, RunsForm
@@ -113,8 +114,8 @@ class _Retrying(ChosenRuns[RetryForm]):
     @cached_property
     def _chances(self) -> list[tuple[RunStory, Chance]]:
         stories = as_begun_last(self.environment, self.stories)
-        reporting = reporting_in(self.environment, stories, self.now)
         agents = fleet_for(self.environment, stories, self.now)
+        reporting = reporting_of(agents)
         return [(one, chance_of(one, standing_of(one, self.now, reporting), agents, self.now)) for one in stories]
 
     @cached_property
