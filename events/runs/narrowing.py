@@ -85,7 +85,7 @@ class Narrow(Narrowed):
             and self._keeps_words(story)
             and story.level >= self.rung
             and story.failed_attempts >= self.failures
-            and story.waited_s >= self.waited_s
+            and story.waited_by(now) >= self.waited_s
             and (not self.took_s or story.length(now) >= timedelta(seconds=self.took_s))
             and story.numbers.get("cost_usd", 0.0) >= self.cost_usd
         )

@@ -148,6 +148,7 @@ class RunStory:
     """Failed attempts by category, the most frequent first."""
     retries: int
     waited_s: float
+    """All that it was to wait; see `waited_by`."""
     waits: Sequence[Wait]
     """Those that nothing followed."""
     stood_in: Mapping[str, str]
@@ -196,6 +197,11 @@ class RunStory:
     def until(self, now: datetime) -> datetime:
         """Its end, or `now` while it goes on."""
         return self.ended if self.ended is not None else now
+
+    def waited_by(self, now: datetime) -> float:
+        """Seconds that it waited: of a wait that goes on at `now`, what is behind it."""
+        ahead_s = sum((one.until - now).total_seconds() for one in self.waits if one.until > now)
+        return max(self.waited_s - ahead_s, 0.0)
 
     def length(self, now: datetime) -> timedelta:
         """How long it took, or takes so far."""

@@ -102,3 +102,25 @@ def test_an_event_of_which_the_facts_are_gone_says_so_and_keeps_their_number() -
     CapacityEvent.objects.filter(pk=event.pk).update(started_us=1_000_000, last_us=2_000_000)
     said = text_of(signed_in().get(f"/capacity/{event.pk}"))
     assert "What told of its runs is not kept any more; their number stays." in said
+
+
+def test_a_wait_that_goes_on_counts_as_far_as_it_went_on_every_screen_and_in_every_file() -> None:
+    story = storm(Story(), since=300, until=100)
+    wait = RetryScheduled(
+        operation="model:large",
+        attempt=2,
+        delay_s=600.0,
+        delay_source=DelaySource.RETRY_AFTER,
+        category=Category.OVERLOADED,
+    )
+    story.tell(wait, at=99, run="run-0", instance="a-1").store()
+    look("dev", NOW)
+    read_reach("dev", NOW)
+    client, event = signed_in(Role.VIEWER), CapacityEvent.objects.get(provider="helios")
+    assert "waited 1m 39s so far" in text_of(client.get(f"/capacity/{event.pk}"))
+    assert "10m 00s" not in text_of(client.get("/runs?range=1h"))
+    rows = client.get("/runs?range=1h&format=json").json()["rows"]
+    assert {row["run"]: row["waited s"] for row in rows}["run-0"] == 99.0
+    assert Program("read").get("runs/run-0")[1]["run"]["waited_s"] == 99.0
+    assert runs_in(client.get("/runs?range=1h&waited_s=98").content.decode()) == ["run-0"]
+    assert runs_in(client.get("/runs?range=1h&waited_s=100").content.decode()) == []

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from events.timelines import Table
 from recovery_ops.control.templatetags import console
 from recovery_ops.rules.words import State
 from tests.events.seeding import NOW, ago
@@ -75,3 +76,11 @@ def test_initials(name: str, letters: str) -> None:
 )
 def test_a_long_name_breaks_between_its_words(name: str, broken: str) -> None:
     assert console.breaks(name) == broken
+
+
+def test_what_is_unknown_stands_below_the_numbers_of_its_column() -> None:
+    table = Table(title="Failures", columns=("From", "transient", "words"), rows=(("a", 3, "x"), ("b", "unknown", "y")))
+    assert [row for row, _ in console.led(table)] == [
+        [("a", False), (3, True), ("x", False)],
+        [("b", False), ("unknown", True), ("y", False)],
+    ]

@@ -70,7 +70,7 @@ class Runs(Api):
             **asked_of(self.environment, asked),
         )
         reporting = reporting_in(self.environment, found.rows, now)
-        rows = [documents_runs.of_run(one, standing_of(one, now, reporting).word) for one in found.rows]
+        rows = [documents_runs.of_run(one, standing_of(one, now, reporting).word, now) for one in found.rows]
         cursor = "" if found.older_us is None else cursor_of((found.older_us,))
         further = next_page(request, cursor, span=(start, end))
         return Response({"environment": self.environment, "runs": rows, "next": further})
@@ -86,7 +86,7 @@ class RunOf(Api):
         story = with_outages(answered, self.environment, now, is_lost=standing.word == LOST)
         answer = {
             "environment": self.environment,
-            "run": documents_runs.of_run(story, standing.word),
+            "run": documents_runs.of_run(story, standing.word, now),
             "abort": documents_runs.of_abort(held_abort(self.environment, run, now)),
             "retry": documents_runs.of_retry_told(retry_told(self.environment, story, now)),
             "steps": documents_runs.of_steps(story),

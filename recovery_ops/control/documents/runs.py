@@ -30,7 +30,7 @@ def of_record(one: RunRecord) -> Document:
     }
 
 
-def of_run(story: RunStory, standing: str) -> Document:
+def of_run(story: RunStory, standing: str, now: datetime) -> Document:
     """One run. `rung`: 0 nothing failed, 1 retry, 2 fallback, 3 degrade, 4 ask, 5 fail; `ended` null: so far."""
     return {
         "run": story.run,
@@ -50,7 +50,7 @@ def of_run(story: RunStory, standing: str) -> Document:
         "failed_attempts": story.failed_attempts,
         "failures": {category.value: count for category, count in story.failures.items()},
         "retries": story.retries,
-        "waited_s": story.waited_s,
+        "waited_s": story.waited_by(now),
         "stood_in": dict(story.stood_in),
         "gave_up": list(story.gave_up),
         "questions": story.questions,

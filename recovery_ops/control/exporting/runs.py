@@ -142,7 +142,8 @@ def _span(wish: Wish) -> tuple[int, int]:
 def _cells(story: RunStory, now: datetime, reporting: Reporting) -> Cells:
     return (
         *(story.run, story.name, story.service, story.instance, story.version, story.source),
-        *(standing_of(story, now, reporting).word, story.rung, story.failed_attempts, story.retries, story.waited_s),
+        *(standing_of(story, now, reporting).word, story.rung, story.failed_attempts, story.retries),
+        *(story.waited_by(now),),
         *(story.started, story.ended, story.took, story.numbers.get("cost_usd"), story.policy),
         *(story.derived_steps, " ".join(story.fingerprints)),
     )

@@ -258,24 +258,25 @@ def plural(number: int, word: str) -> str:
     return count_text(number, one, many)
 
 
-@register.filter
-def is_number(value: object) -> bool:
-    """Whether a cell is aligned with the numbers above and below it."""
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @register.filter
 def columns(table: Table) -> list[tuple[str, bool]]:
     """The columns of a table, and whether they hold numbers."""
-    return [(name, any(is_number(row[place]) for row in table.rows)) for place, name in enumerate(table.columns)]
+    return [(name, any(_is_number(row[place]) for row in table.rows)) for place, name in enumerate(table.columns)]
 
 
 @register.filter
-def led(table: Table) -> list[tuple[tuple[object, ...], list[tuple[str, str, str]]]]:
-    """The rows of a table, each with where it leads: words, address, and what it is about, for who only hears it."""
+def led(table: Table) -> list[tuple[list[tuple[object, bool]], list[tuple[str, str, str]]]]:
+    """The rows of a table, of each cell whether its column holds numbers, and where each row leads: words, address, and
+    what it is about, for who only hears it."""
     trails = table.trails or (Trail(),) * len(table.rows)
+    holds = [holds_numbers for _, holds_numbers in columns(table)]
     return [
-        (row, list(_links(trail, " ".join(map(str, row[:2]))))) for row, trail in zip(table.rows, trails, strict=True)
+        (list(zip(row, holds, strict=True)), list(_links(trail, " ".join(map(str, row[:2])))))
+        for row, trail in zip(table.rows, trails, strict=True)
     ]
 
 

@@ -52,7 +52,7 @@ def runs_reached(row: CapacityEventRow, environment: str, now: datetime) -> Reac
         RunReached(
             story=story,
             standing=standing_of(story, now, reporting),
-            did=", ".join(_did(story, row)),
+            did=", ".join(_did(story, row, now)),
             ladder=small(story, now),
         )
         for story in stories
@@ -68,12 +68,14 @@ def runs_href(row: CapacityEventRow) -> str:
     return f"{reverse('runs')}?{urlencode(words, safe=':')}"
 
 
-def _did(story: RunStory, row: CapacityEventRow) -> Iterator[str]:
+def _did(story: RunStory, row: CapacityEventRow, now: datetime) -> Iterator[str]:
     """`waited 12 s`, `small answers for model:large`: what it did in those operations from the first failure on."""
     mine = [piece for piece in story.pieces if _is_about(piece, row)]
-    waits = [piece.end - piece.start for piece in mine if piece.kind is Kind.WAITING and piece.end is not None]
+    waits = [(piece.start, piece.end) for piece in mine if piece.kind is Kind.WAITING and piece.end is not None]
     if waits:
-        yield f"waited {lasted_text(sum(waits, timedelta()).total_seconds())}"
+        waited = sum((max(min(end, now) - start, timedelta()) for start, end in waits), timedelta())
+        goes_on = any(end > now for _, end in waits)
+        yield f"waited {lasted_text(waited.total_seconds())}{' so far' if goes_on else ''}"
     told = [piece.words.strip() for piece in mine if piece.kind is Kind.SECOND_BEST]
     yield from list(dict.fromkeys(told))[:_SAID_MOST]
     kinds = {piece.kind for piece in mine}

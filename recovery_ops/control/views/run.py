@@ -340,7 +340,8 @@ def _facts(story: RunStory, standing: Standing, now: datetime) -> Iterator[tuple
         yield "Who waits", f"{story.source}, {'foreground' if story.is_foreground else 'background'}"
     yield "Took", lasted_text(story.length(now).total_seconds()) + ("" if story.ended else " so far")
     yield "Failed attempts", f"{story.failed_attempts:,}, {count_text(story.retries, 'retry', 'retries')}"
-    yield "Waited", lasted_text(story.waited_s) if story.waited_s else "not at all"
+    waited_s = story.waited_by(now)
+    yield "Waited", lasted_text(waited_s) if waited_s else "not at all"
     numbers = story.numbers
     if "turns" in numbers:
         yield "Turns", f"{numbers['turns']:,.0f}"

@@ -62,6 +62,7 @@ class Row:
     rung: str
     failures: str
     ladder: SafeString
+    waited_s: float
     cost: str
 
 
@@ -231,6 +232,7 @@ def _row(story: RunStory, now: datetime, reporting: Reporting) -> Row:
         rung=f"{story.level} {RUNG_WORDS[story.rung]}" if story.rung is not None else "–",
         failures=f"{'at least ' if story.is_cut else ''}{category_counts(story.failures)}" if story.failures else "–",
         ladder=small(story, now),
+        waited_s=story.waited_by(now),
         cost=dollars(story.numbers.get("cost_usd")),
     )
 
