@@ -84,7 +84,8 @@ def take_data_option(argv: list[str]) -> list[str]:
 def run_tests(arguments: list[str]) -> NoReturn:
     """Become pytest: all cores for the whole suite, one process for a chosen part (starting more takes seconds)."""
     os.chdir(ROOT)
-    if not any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome", "chrome")):
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
+    if not any(map(shutil.which, names)):
         # Where this fails, the tests say at their end that they had no browser.
         with suppress(subprocess.TimeoutExpired):
             subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=False, timeout=300)

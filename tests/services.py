@@ -29,8 +29,11 @@ class Missing(Exception):
 
 
 def browser() -> str:
-    """Return the path of a Chromium or Chrome: the system's, else the one Playwright installed."""
-    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    """Return the path of a Chromium or Chrome: the system's, else the one Playwright installed.
+
+    The one without windows first, where the system has it: the same engine for four fifths of the processor time.
+    """
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
     found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
         with sync_playwright() as playwright:

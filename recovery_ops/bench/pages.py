@@ -256,7 +256,7 @@ def _browser() -> Iterator[Any]:
         from playwright.sync_api import sync_playwright  # of the tests' environment, not the server's
     except ImportError as error:
         raise NoBrowser("Playwright is not installed: `manage.py test --version` brings it") from error
-    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome", "chromium-headless-shell")
     path = next(filter(None, map(shutil.which, names)), None)
     with sync_playwright() as playwright:
         if path is None and not Path(playwright.chromium.executable_path).exists():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 from zoneinfo import ZoneInfo
 
@@ -235,7 +235,10 @@ def test_a_mark_of_what_somebody_did_leads_to_it(visit: Visit, stage: Stage) -> 
     page.locator("textarea[name=reason]").fill("to see where it is marked")
     page.locator("main form button").last.click()
     page.wait_for_url("**/breakers/crm.update*")
-    page.goto(stage.server.url + "/timelines?range=15m")
+    until = datetime.now(UTC) + timedelta(seconds=1)
+    span = (f"{one:%Y-%m-%dT%H:%M:%SZ}" for one in (until - timedelta(minutes=15), until))
+    # A range that is over is not drawn anew, so a mark stays where it is.
+    page.goto("{}/timelines?from={}&to={}".format(stage.server.url, *span))
     still = page.locator("#figure .lane", has_text="Overrides")
     expect(still.locator(".pin")).to_have_count(1)
     drawn(page)
@@ -247,6 +250,7 @@ def test_a_mark_of_what_somebody_did_leads_to_it(visit: Visit, stage: Stage) -> 
     mark = point.bounding_box()
     assert mark is not None
     page.mouse.move(mark["x"] + mark["width"] / 2, mark["y"] + mark["height"] / 2)
+    expect(page.locator("#figure .hoverlayer .hovertext")).to_be_visible()  # a click goes to what plotly is at
     page.mouse.down()
     page.mouse.up()
     evidence = page.locator("#evidence")

@@ -47,6 +47,7 @@ def test_shortcuts_are_shown_and_can_be_turned_off_by_keyboard(visit: Visit) -> 
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     expect(page.locator("html")).to_have_attribute("data-keys", "off")
+    page.wait_for_load_state()  # before that no key is heard
     page.keyboard.press("?")
     page.keyboard.press("g")
     page.keyboard.press("b")
@@ -108,7 +109,7 @@ def test_a_key_of_ones_own_does_what_the_usual_one_did(visit: Visit) -> None:
     page.get_by_role("button", name="Save keys").click()
     expect(page.locator("html")).to_have_attribute("data-moved", "xq")
     page.locator(".nav a[href^='/breakers']").click()
-    expect(page.locator("main table")).to_be_visible()
+    page.wait_for_url("**/breakers*")  # and its scripts: before that no key is heard
     for key in ("j", "x"):
         page.keyboard.press(key)
     expect(page.get_by_role("checkbox", name="Choose", checked=True)).to_have_count(0)
