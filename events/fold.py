@@ -17,7 +17,7 @@ import orjson
 from events.deployments.told import Versions, add_versions
 from events.models import DEGRADATION_EVENTS, NAME_CHARS
 from events.records import AgentName, Row
-from events.stated import count_of, number_of, spelled, text_of, whole_of, whole_or_none
+from events.stated import alike, count_of, number_of, spelled, text_of, whole_of, whole_or_none
 from events.summing import (
     CALLS,
     CAPACITY_429,
@@ -122,7 +122,7 @@ def _fold_agent(agent: AgentFold, row: Row) -> None:
     agent.groups["revision"].join(Group(position, (revision, config_hash)))
     if row.event == "desired_state_applied":
         clamped = given.get(_A["clamped"]) or []
-        listed = [str(one) for one in clamped] if isinstance(clamped, list) else [str(clamped)]
+        listed = [str(alike(one)) for one in clamped] if isinstance(clamped, list) else [str(alike(clamped))]
         agent.groups["applied"].join(Group(position, (row.at_us, revision, orjson.dumps(listed).decode())))
     else:
         agent.groups["heartbeat"].join(Group(position, _heartbeat(row)))
@@ -244,7 +244,7 @@ def _plain_map(given: object) -> dict[str, Any]:
             return {}
     if not isinstance(given, Mapping):
         return {}
-    return {str(name): value for name, value in given.items() if isinstance(value, bool | int | float | str)}
+    return {str(name): alike(value) for name, value in given.items() if isinstance(value, bool | int | float | str)}
 
 
 # -- degradations ------------------------------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ from django.db import connection, transaction
 
 from events.cardinality import known_names
 from events.quarantine import FAULTS_OF_DATA, request_of_row, set_aside
-from events.records import Intake, Refused, Row
+from events.records import Intake, Row
+from events.refused import Refused
 from events.sent import Encoding
 from events.store import store_facts
 from events.summing import Sums

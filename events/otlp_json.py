@@ -10,7 +10,9 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
@@ -19,6 +21,7 @@ from events.density import check_members, check_records
 from events.sent import Batch, Fault, Malformed, Sent, Unreadable, check_depth, hex_id
 
 _MOST_UINT64 = 2**64 - 1
+_MOST_DIGITS = 400
 _INT64 = range(-(2**63), 2**63)
 _METRIC_KINDS = ("gauge", "sum", "histogram", "exponentialHistogram", "summary")
 
@@ -32,7 +35,7 @@ def read_logs(body: bytes) -> list[Batch]:
             try:
                 batch.records.append(_record(content))
             except (Fault, RecursionError) as fault:
-                batch.unreadable.append(Unreadable(str(fault), head.alone(content)))
+                batch.unreadable.append(Unreadable(str(fault), partial(head.alone, content)))
         batches.append(batch)
     return batches
 
@@ -102,9 +105,10 @@ def _document(body: bytes, needed: str) -> Mapping[str, Any]:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
-        # NaN, lone surrogates and very long numbers are no JSON to orjson; the records without them are good ones.
+        # NaN, lone surrogates, very long numbers and bytes that are no UTF-8 are no JSON to orjson; the records without
+        # them are good ones.
         try:
-            document = json.loads(body)
+            document = json.loads(body.decode(errors="replace"), parse_int=_whole_of_digits)
         except (ValueError, RecursionError) as error:
             raise Malformed(f"The body is not JSON: {error}.") from error
     if not isinstance(document, dict):
@@ -114,6 +118,11 @@ def _document(body: bytes, needed: str) -> Mapping[str, Any]:
         # Keys that are not known are to be ignored, but this is a whole request thrown away by its spelling.
         raise Malformed(f"Keys are lowerCamelCase in OTLP/JSON: `{needed}`, not `{snake}`.", snake)
     return document
+
+
+def _whole_of_digits(written: str) -> float:
+    """Python refuses a number of thousands of digits, and with it the whole body; as a fraction it is one record's."""
+    return int(written) if len(written) <= _MOST_DIGITS else float(written)
 
 
 def _items(parent: Mapping[str, Any], name: str, path: str, of: type = dict) -> Iterator[tuple[str, Any]]:
@@ -134,10 +143,19 @@ def _resource(part: Mapping[str, Any], path: str) -> dict[str, object]:
     resource = part.get("resource") or {}
     if not isinstance(resource, dict):
         raise Malformed(f"`{path}.resource` is no object.", f"{path}.resource")
-    try:
-        return plain_map(resource.get("attributes"))
-    except Fault as fault:
-        raise Malformed(f"`{path}.resource.attributes`: {fault}.", f"{path}.resource.attributes") from fault
+    pairs = resource.get("attributes")
+    if pairs is not None and not isinstance(pairs, list):
+        raise Malformed(f"`{path}.resource.attributes` is no list.", f"{path}.resource.attributes")
+    return readable_map(pairs or ())
+
+
+def readable_map(pairs: Sequence[object]) -> dict[str, object]:
+    """A resource's attributes. One that cannot be read is no reason to refuse the records."""
+    found: dict[str, object] = {}
+    for pair in pairs:
+        with suppress(Fault):
+            found |= plain_map([pair])
+    return found
 
 
 def _record(given: object) -> Sent:

@@ -7,8 +7,9 @@ each record decoded by itself.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 # protobuf ships no types; opentelemetry-proto does.
@@ -84,6 +85,10 @@ class Head(NamedTuple):
         """A request that holds this one record of the batch, whatever its signal: their framing is the same."""
         return _field(1, _field(1, self.resource) + _field(2, _field(1, self.scope) + _field(2, content)))
 
+    def writer_of(self, record: Any) -> Callable[[], bytes]:
+        """What writes such a request with a message, when it is wanted."""
+        return lambda: self.alone(record.SerializeToString())
+
 
 def _field(number: int, content: bytes) -> bytes:
     """A length-delimited field."""
@@ -106,7 +111,7 @@ def _salvage(body: bytes, cause: DecodeError, pairs: _Pairs) -> list[Batch]:
                     _take(batch, LogRecord.FromString(content), head, pairs)
                 except DecodeError as error:
                     reason = f"is no LogRecord in protobuf: {error}"
-                    batch.unreadable.append(Unreadable(reason, head.alone(content)))
+                    batch.unreadable.append(Unreadable(reason, partial(head.alone, content)))
             batches.append(batch)
     except DecodeError:
         batches = []
@@ -220,9 +225,9 @@ def _take(batch: Batch, record: Any, head: Head, pairs: _Pairs) -> None:
         )
     except DecodeError as error:
         reason = f"is no LogRecord in protobuf: {error}"
-        batch.unreadable.append(Unreadable(reason, head.alone(record.SerializeToString())))
+        batch.unreadable.append(Unreadable(reason, head.writer_of(record)))
     except Fault as fault:
-        batch.unreadable.append(Unreadable(str(fault), head.alone(record.SerializeToString())))
+        batch.unreadable.append(Unreadable(str(fault), head.writer_of(record)))
 
 
 class _Pairs(dict[bytes, tuple[str, object]]):
@@ -352,11 +357,11 @@ def readable_map(pairs: Any) -> dict[str, object]:
     try:
         return plain_map(pairs)
     except Fault:
-        return plain_map(pair for pair in pairs if _is_shallow(pair))
-
-
-def _is_shallow(pair: KeyValue) -> bool:
-    return pair.value.WhichOneof("value") not in ("array_value", "kvlist_value")
+        found: dict[str, object] = {}
+        for pair in pairs:
+            with suppress(Fault):
+                found |= plain_map([pair])
+        return found
 
 
 def _plain(value: AnyValue, depth: int = 0) -> object:

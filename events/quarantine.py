@@ -19,7 +19,8 @@ from events.cardinality import known_names
 from events.masking import cleaner_of
 from events.models import Quarantine
 from events.reading import read_request
-from events.records import LOG, NOT_OURS, Intake, Refused, Row
+from events.records import LOG, NOT_OURS, Intake, Row
+from events.refused import KEPT_EACH, PAYLOAD_BYTES, Refused
 from events.rewriting import request_of
 from events.sent import Encoding, Malformed, Sent, Signal
 from events.store import store_facts
@@ -28,12 +29,8 @@ from recovery_ops.wire import names
 
 ROWS = 1000
 """What is kept of each environment: the newest."""
-ROWS_EACH = 100
-"""What is kept of one request. All are counted."""
 CONTENT_CHARS = 4096
 REASON_CHARS = 200
-PAYLOAD_BYTES = 65_536
-"""What is larger is shown in part and cannot be replayed."""
 
 FAULTS_OF_DATA = (DataError, IntegrityError, ValueError, OverflowError)
 """What a database or its driver raises for a value that it cannot hold. Everything else may be better in a second."""
@@ -50,14 +47,14 @@ class Settled:
 
 def set_aside(intakes: Sequence[Intake]) -> None:
     """Keep what was refused, masked, and let go of what is too old. In the caller's transaction."""
-    lines = [_line(intake, refused) for intake in intakes for refused in intake.refused[:ROWS_EACH]]
+    lines = [line for intake in intakes for line in lines_of(intake)]
     if not lines:
         return
     Quarantine.objects.bulk_create(lines)
     counts: Counter[tuple[str, str]] = Counter()
     for intake in intakes:
         counts[intake.environment, tallies.SET_ASIDE] += len(intake.refused)
-        counts[intake.environment, tallies.LET_GO] += max(0, len(intake.refused) - ROWS_EACH)
+        counts[intake.environment, tallies.LET_GO] += max(0, len(intake.refused) - KEPT_EACH)
     for environment in {line.environment for line in lines}:
         mine = Quarantine.objects.filter(environment=environment)
         surplus = mine.order_by("-id").values_list("id", flat=True)[ROWS : ROWS + 1]
@@ -65,8 +62,23 @@ def set_aside(intakes: Sequence[Intake]) -> None:
     tallies.add(counts, max(intake.received_us for intake in intakes))
 
 
+def lines_of(intake: Intake) -> Sequence[Quarantine]:
+    """What is to be kept of a request, masked, which takes up to half a second: what `prepare` has made of it, and what
+    was refused since.
+    """
+    made = intake.lines
+    return [*made, *(_line(intake, refused) for refused in intake.refused[len(made) : KEPT_EACH])]
+
+
+def prepare(intake: Intake) -> Intake:
+    """Make the lines of what is refused, before the one writer that all others wait for has to."""
+    intake.lines = lines_of(intake)
+    return intake
+
+
 def _line(intake: Intake, refused: Refused) -> Quarantine:
-    is_whole, encoding = len(refused.content) <= PAYLOAD_BYTES, refused.encoding or intake.encoding or Encoding.JSON
+    is_whole = refused.is_whole and len(refused.content) <= PAYLOAD_BYTES
+    encoding = refused.encoding or intake.encoding or Encoding.JSON
     payload = blot(refused.content, encoding, intake.cleaner) if is_whole else b""
     shown = (
         payload[:CONTENT_CHARS] if is_whole else blot_start(refused.content, encoding, CONTENT_CHARS, intake.cleaner)
@@ -76,7 +88,7 @@ def _line(intake: Intake, refused: Refused) -> Quarantine:
         received_us=intake.received_us,
         key_prefix=intake.key_prefix,
         reason=intake.cleaner.text(refused.reason, REASON_CHARS),
-        size_bytes=len(refused.content),
+        size_bytes=max(refused.size_bytes, len(refused.content)),
         content=intake.cleaner.text(shown.decode(errors="backslashreplace"), CONTENT_CHARS),
         signal=intake.signal.value,
         encoding=encoding.value if is_whole else "",

@@ -34,7 +34,8 @@ from events.bodies import Room, Share, inflate
 from events.cleaning import Cleaner, cleaner_for
 from events.masking import cleaner_of
 from events.reading import read_log_records
-from events.records import AgentName, Intake, Refused, Row
+from events.records import AgentName, Intake, Row
+from events.refused import Refused
 from events.sent import Encoding
 from events.trouble import TroubleLog
 from recovery_ops.rules.classification import ClassificationRule
@@ -141,7 +142,7 @@ def _packed(intake: Intake, size: int) -> bytes:
     agents = [places.setdefault(row.agent, len(places)) for row in intake.rows]
     names = [tuple(name) for name in places]
     attributes = [row.attributes for row in intake.rows]
-    refused = [(one.reason, one.content, one.encoding and one.encoding.value) for one in intake.refused]
+    refused = [(one.reason, one.content, one.encoding and one.encoding.value, one.size_bytes) for one in intake.refused]
     rows = (names, agents, list(map(_columns, intake.rows)), attributes)
     return marshal.dumps((size, (rows, refused, intake.ignored, dict(intake.warnings))))
 
@@ -154,7 +155,9 @@ def _unpack(told: Sequence[Any], intake: Intake) -> None:
         Row(*columns, known[agent], given)  # type: ignore[call-arg]  # it takes the star for more than it is
         for columns, agent, given in zip(rows, agents, attributes, strict=True)
     ]
-    intake.refused = [Refused(reason, content, kind and Encoding(kind)) for reason, content, kind in refused]
+    intake.refused = [
+        Refused(reason, content, kind and Encoding(kind), size) for reason, content, kind, size in refused
+    ]
     intake.warnings = Counter(warnings)
 
 

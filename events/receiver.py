@@ -30,9 +30,11 @@ from events.bodies import BodyRefused, Gone, Receive, Room, Share, inflate, read
 from events.ingest import WAIT_S, Busy, writer
 from events.masking import cleaner_of
 from events.models import AgentKey
+from events.quarantine import prepare
 from events.readers import Asked, Readers
 from events.reading import read_request
-from events.records import Intake, Refused
+from events.records import Intake
+from events.refused import Refused
 from events.sent import Encoding, Malformed, Signal
 from events.trouble import TroubleLog
 
@@ -143,9 +145,7 @@ class Receiver:
         try:
             found = await loop.run_in_executor(self._decoders, self._read, request, key, body, share, received_us)
         except Malformed as fault:
-            kept = Intake(key.environment, received_us, key.prefix, refused=[Refused(fault.reason, fault.content)])
-            kept.signal, kept.encoding = request.signal, request.encoding
-            kept.cleaner = await loop.run_in_executor(self._decoders, cleaner_of, key.environment)
+            kept = await loop.run_in_executor(self._decoders, _kept, request, key, fault, received_us)
             await asyncio.wrap_future(writer.submit(kept))
             raise _Refusal(400, fault.reason, field=fault.field) from fault
         if request.signal is Signal.METRICS:
@@ -159,12 +159,12 @@ class Receiver:
     def _read(self, request: _Request, key: AgentKey, body: bytes, share: Share, received_us: int) -> Intake:
         """What a body holds. On a thread of its own. Raises Malformed with the inflated content."""
         if request.signal is not Signal.LOGS:
-            return self._read_here(request, key, body, share, received_us)
+            return prepare(self._read_here(request, key, body, share, received_us))
         place = key.environment, received_us, key.prefix
         asked = Asked(request.encoding, request.coding, *place, self._most_bytes)
         with self.readers.counted(asked, body):
             found = self.readers.read_logs(asked, body, share)
-            return self._read_here(request, key, body, share, received_us) if found is None else found
+            return prepare(self._read_here(request, key, body, share, received_us) if found is None else found)
 
     def _read_here(self, request: _Request, key: AgentKey, body: bytes, share: Share, received_us: int) -> Intake:
         if request.coding:
@@ -181,6 +181,13 @@ class Receiver:
         except Malformed as fault:
             fault.content = body
             raise
+
+
+def _kept(request: _Request, key: AgentKey, fault: Malformed, received_us: int) -> Intake:
+    """What is kept of a body of which nothing can be read."""
+    kept = Intake(key.environment, received_us, key.prefix, refused=[Refused(fault.reason, fault.content)])
+    kept.signal, kept.encoding, kept.cleaner = request.signal, request.encoding, cleaner_of(key.environment)
+    return prepare(kept)
 
 
 def _read_head(scope: Scope, headers: dict[str, str]) -> _Request:

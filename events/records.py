@@ -24,18 +24,19 @@ import json
 import re
 import struct
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import orjson
 from django.conf import settings
 
-from events.cleaning import MESSAGE_CHARS, PLAIN, Cleaner
+from events.cleaning import MESSAGE_CHARS, PLAIN, Cleaned, Cleaner
 from events.derived import Keys, Rules, derive_from_log, is_exception
 from events.derived.marks import Marks
 from events.models import NAME_CHARS
+from events.refused import KEPT_BYTES, KEPT_EACH, Refused, kept_of
 from events.rewriting import request_of
 from events.sent import Batch, Encoding, Sent, Signal
 from recovery_ops.rules.words import Category
@@ -112,16 +113,6 @@ class Row:
         return struct.pack(">QQ", self.at_us, self.sequence_number) + self.uid
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A line for the quarantine: why, and what it was."""
-
-    reason: str
-    content: bytes
-    encoding: Encoding | None = None
-    """What it is written in, where that is not what was sent."""
-
-
 @dataclass(slots=True)
 class Intake:
     """What came of one request."""
@@ -143,6 +134,19 @@ class Intake:
     """Errors that are no failures as far as this request knows."""
     cleaner: Cleaner = PLAIN
     """What hides secrets in this environment."""
+    lines: Sequence[Any] = ()
+    """What of `refused` is ready to be kept: rows of the quarantine, which nothing here knows."""
+    kept_bytes: int = field(default=0, compare=False)
+    """What those that were refused cost so far."""
+
+    def refuse(self, reason: str, written: Callable[[], bytes], encoding: Encoding | None = None) -> None:
+        """Count a record that is refused, and keep it as far as there is room."""
+        if len(self.refused) >= KEPT_EACH or self.kept_bytes >= KEPT_BYTES:
+            self.refused.append(Refused(reason, b"", encoding))
+            return
+        kept = kept_of(reason, written(), encoding, room_bytes=KEPT_BYTES - self.kept_bytes)
+        self.kept_bytes += kept.cost_bytes
+        self.refused.append(kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,14 +176,18 @@ def read_records(
     """
     intake, keys = Intake(environment, received_us, key_prefix, cleaner=cleaner), Keys()
     nameless: set[bytes] = set()
+    origins = _Origins(environment, cleaner)
     for batch in batches:
-        origin = _origin(batch, environment, cleaner)
-        intake.refused += [Refused(one.reason, one.content) for one in batch.unreadable]
+        for unreadable in batch.unreadable:
+            intake.refuse(unreadable.reason, unreadable.alone)
+        if not batch.records:
+            continue  # there may be thousands of these
+        origin = origins.of(batch)
         for sent in batch.records:
             try:
                 row = _row(sent, origin, intake)
             except (Unstorable, ValueError, OverflowError) as fault:
-                intake.refused.append(Refused(str(fault), _written(sent, batch), Encoding.JSON))
+                intake.refuse(str(fault), partial(_written, sent, batch), Encoding.JSON)
                 continue
             if row is None:
                 intake.ignored += bool(sent.attributes or sent.body is not None)  # else it is an empty envelope
@@ -188,7 +196,7 @@ def read_records(
             if not sent.attributes.get(names.UID):
                 _tell_equal(row.uid, nameless, intake)
             if row.event is LOG and is_exception(sent.attributes):
-                failure = derive_from_log(sent, batch.scope, row.uid, keys, rules())
+                failure = derive_from_log(_shown(sent, cleaner), batch.scope, row.uid, keys, rules())
                 derived = None if failure is None else _row(failure, origin, intake)
                 if derived is not None:
                     intake.rows.append(derived)
@@ -204,19 +212,44 @@ def _tell_equal(uid: bytes, nameless: set[bytes], intake: Intake) -> None:
     nameless.add(uid)
 
 
-def _origin(batch: Batch, environment: str, cleaner: Cleaner) -> _Origin:
-    resource = cleaner.map(batch.resource, ATTRIBUTES)
-    service = _name(resource.get(names.SERVICE_NAME)) or "unknown_service"
-    instance = next((name for key in _INSTANCE_NAMES if (name := _name(resource.get(key)))), "")
-    arrived = PLAIN.map(batch.resource, ATTRIBUTES) if cleaner.masking else resource
-    described = orjson.dumps([arrived, batch.scope], option=orjson.OPT_SORT_KEYS)
-    return _Origin(
-        AgentName(environment, service, instance),
-        _of_each(resource, environment),
-        _of_each(arrived, environment),
-        hashlib.sha256(described).digest(),
-        _name(resource.get(_REGION)) or None,
-    )
+def _shown(sent: Sent, cleaner: Cleaner) -> Sent:
+    """The same record as it is to be seen: what is hidden of an exception is hidden of the failure that it tells."""
+    if type(sent.attributes) is Cleaned:
+        return sent
+    return sent._replace(attributes=cleaner.map(sent.attributes, MOST_ATTRIBUTES))
+
+
+class _Origins:
+    """What the batches of a request have in common. One resource may have thousands of scopes: it is read once."""
+
+    def __init__(self, environment: str, cleaner: Cleaner) -> None:
+        self._environment, self._cleaner = environment, cleaner
+        self._resource: Mapping[str, object] | None = None
+        self._begun = hashlib.sha256()
+        self._common = _Origin(AgentName("", "", ""), {}, {}, b"", None)
+
+    def of(self, batch: Batch) -> _Origin:
+        """What all records of a batch have in common."""
+        if batch.resource is not self._resource:
+            self._read(batch.resource)
+        digest = self._begun.copy()
+        digest.update(_canonical(batch.scope) + b"]")
+        return replace(self._common, digest=digest.digest())
+
+    def _read(self, given: Mapping[str, object]) -> None:
+        resource = self._cleaner.map(given, ATTRIBUTES)
+        service = _name(resource.get(names.SERVICE_NAME)) or "unknown_service"
+        instance = next((name for key in _INSTANCE_NAMES if (name := _name(resource.get(key)))), "")
+        arrived = PLAIN.map(given, ATTRIBUTES) if self._cleaner.masking else resource
+        self._resource = given
+        self._begun = hashlib.sha256(b"[" + _canonical(arrived) + b",")
+        self._common = _Origin(
+            AgentName(self._environment, service, instance),
+            _of_each(resource, self._environment),
+            _of_each(arrived, self._environment),
+            b"",
+            _name(resource.get(_REGION)) or None,
+        )
 
 
 def _of_each(resource: dict[str, object], environment: str) -> dict[str, object]:
@@ -373,7 +406,7 @@ def _key_of(secret: str) -> bytes:
     return hashlib.sha256(b"the uid of a record that has none" + secret.encode()).digest()
 
 
-def _canonical(content: list[Any]) -> bytes:
+def _canonical(content: object) -> bytes:
     try:
         return orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
     except (TypeError, ValueError):  # half a surrogate pair, which only a name that was not cleaned can have

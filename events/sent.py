@@ -5,6 +5,7 @@ Nothing here knows what a record means.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -62,10 +63,13 @@ class Sent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record that could not be read: why, and what it was."""
+    """A record that could not be read: why, and what writes it down as a request of its own.
+
+    Not written down yet: that holds the resource once more, and there may be as many as a request has records.
+    """
 
     reason: str
-    content: bytes
+    alone: Callable[[], bytes]
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 # protobuf ships no types; opentelemetry-proto does.
@@ -54,7 +55,8 @@ def _salvage(body: bytes, cause: DecodeError) -> list[SpanBatch]:
                 try:
                     _take(batch, Span.FromString(content), head)
                 except DecodeError as error:
-                    batch.unreadable.append(Unreadable(f"is no Span in protobuf: {error}", head.alone(content)))
+                    reason = f"is no Span in protobuf: {error}"
+                    batch.unreadable.append(Unreadable(reason, partial(head.alone, content)))
             batches.append(batch)
     except DecodeError:
         batches = []
@@ -85,7 +87,7 @@ def _take(batch: SpanBatch, span: Span, head: otlp_protobuf.Head) -> None:
             )
         )
     except Fault as fault:
-        batch.unreadable.append(Unreadable(str(fault), head.alone(span.SerializeToString())))
+        batch.unreadable.append(Unreadable(str(fault), head.writer_of(span)))
 
 
 def _ends(events: Any) -> list[Any]:
@@ -103,7 +105,7 @@ def _read_json(body: bytes) -> list[SpanBatch]:
             try:
                 batch.spans.append(_span(content))
             except (Fault, RecursionError) as fault:
-                batch.unreadable.append(Unreadable(str(fault), head.alone(content)))
+                batch.unreadable.append(Unreadable(str(fault), partial(head.alone, content)))
         batches.append(batch)
     return batches
 

@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 MOST_COUNT = 10**9
 """No single count of a fact is taken for more, so that sums stay far from where a database's integers end."""
+
+_WRITTEN_OUT = 1e16
+"""From here on Python writes a float with an exponent."""
+_READ_AS_WHOLE = range(-(2**63), 2**64)
+"""What orjson reads as a whole number where it is written as one."""
 
 
 def text_of(given: object, most: int) -> str:
     """A text of so many letters at most; empty for nothing."""
     if given is None:
         return ""
-    text = given if isinstance(given, str) else str(given)
+    text = given if isinstance(given, str) else str(alike(given))
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def alike(given: object) -> object:
+    """The same value as both databases give it back: jsonb orders members, has no negative zero, and writes out large
+    fractions as whole numbers."""
+    if isinstance(given, float):
+        if given == 0:
+            return 0.0
+        if not _WRITTEN_OUT <= abs(given) < math.inf:
+            return given
+        whole = int(Decimal(repr(given)))
+        return whole if whole in _READ_AS_WHOLE else given
+    if isinstance(given, Mapping):
+        return {str(name): alike(given[name]) for name in sorted(given, key=str)}
+    return [alike(one) for one in given] if isinstance(given, list) else given
 
 
 def number_of(given: object) -> float | None:

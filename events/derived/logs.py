@@ -9,7 +9,7 @@ from events.derived.naming import bounded, identity_of
 from events.derived.readings import text_of
 from events.sent import Sent
 from recovery_ops.rules.classification import ClassificationRule
-from recovery_ops.wire import foreign, names
+from recovery_ops.wire import foreign
 
 
 def is_exception(attribute_names: Iterable[str]) -> bool:
@@ -25,8 +25,8 @@ def derive_from_log(
     if not text_of(given, (foreign.EXCEPTION_TYPE, foreign.EXCEPTION_MESSAGE)):
         return None
     is_in_a_span = bool(sent.trace_id and sent.span_id)
-    if (is_in_a_span or given.get(names.UID)) and not keys.is_first(uid):
-        return None  # a Collector that was sent a batch twice may join the two; without all ids, equal ones are several
+    if not keys.is_first(uid):
+        return None  # a Collector that was sent a batch twice may join the two, and of equal records one is stored
     identity = identity_of(given, bounded(scope))
     failure = failure_of(given, sent.body if isinstance(sent.body, str) else "", at_ns, identity, rules)
     if failure is None:

@@ -15,7 +15,7 @@ import hashlib
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from events.cleaning import PLAIN, Cleaner
 from events.derived.facts import Keys, failure_fact, failure_of, key_of, model_fallback, record_of
@@ -95,6 +95,8 @@ def derive_from_spans(batches: Sequence[SpanBatch], rules: Rules = tuple, cleane
     `rules` are those of the policy, asked for when something failed.
     """
     derived, keys = Derived(), Keys()
+    if cleaner.masking:  # what is hidden of a span is hidden of the facts that it tells
+        batches = [replace(batch, spans=[_shown(span, cleaner) for span in batch.spans]) for batch in batches]
     trees = _trees(batches)
     errors = [[list(_failures(node, keys, rules, cleaner)) for node in nodes] for nodes in trees]
     for nodes, theirs in zip(trees, errors, strict=True):
@@ -123,6 +125,18 @@ def derive_from_spans(batches: Sequence[SpanBatch], rules: Rules = tuple, cleane
             derived.held.append(held)
     derived.marks = {place: mark for place, mark in derived.marks.items() if place.trace_id}
     return derived
+
+
+def _shown(span: SentSpan, cleaner: Cleaner) -> SentSpan:
+    events = tuple(event._replace(attributes=_seen(event.attributes, cleaner)) for event in span.events)
+    return span._replace(attributes=_seen(span.attributes, cleaner), events=events)
+
+
+def _seen(given: Mapping[str, object], cleaner: Cleaner) -> dict[str, object]:
+    seen = cleaner.map(given, len(given))
+    if names.UID in given:
+        seen[names.UID] = given[names.UID]  # never stored as it is, so never hidden: two would become one fact
+    return seen
 
 
 def _mark(node: _Node, errors: Sequence[_Failed], marks: Marks, cleaner: Cleaner) -> None:

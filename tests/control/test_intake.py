@@ -13,6 +13,7 @@ from events.cardinality import known_names
 from events.models import Fact, KnownName, Quarantine, Tally
 from events.quarantine import set_aside
 from events.records import Intake, read_records
+from events.refused import Refused
 from events.sent import Batch, Encoding, Sent
 from recovery_ops.control.models import AuditEntry
 from recovery_ops.control.roles import Role
@@ -50,7 +51,7 @@ def test_an_empty_intake_says_that_nothing_is_missing() -> None:
 
 def test_what_is_set_aside_is_shown_with_its_reason_and_nothing_of_it_runs() -> None:
     refused(2)
-    set_aside([Intake("dev", NOW_US, refused=[records.Refused("is broken", HOSTILE.encode())])])
+    set_aside([Intake("dev", NOW_US, refused=[Refused("is broken", HOSTILE.encode())])])
     refused(environment="prod")
     page = signed_in().get(PATH)
     said = text_of(page)

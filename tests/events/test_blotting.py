@@ -14,8 +14,9 @@ from opentelemetry.proto.logs.v1 import logs_pb2
 from events.blotting import blot
 from events.cleaning import Cleaner
 from events.models import Quarantine
-from events.quarantine import CONTENT_CHARS, PAYLOAD_BYTES, set_aside
-from events.records import Intake, Refused
+from events.quarantine import CONTENT_CHARS, set_aside
+from events.records import Intake
+from events.refused import PAYLOAD_BYTES, Refused
 from events.sent import Encoding, Signal
 from recovery_ops.rules.masking_rules import Masking, MaskRule
 

@@ -14,7 +14,8 @@ from django.db import DataError, IntegrityError, OperationalError, connection
 from events import ingest, quarantine
 from events.ingest import Busy, Writer
 from events.models import Fact, MinuteSum, Quarantine
-from events.records import Intake, Refused, Row, read_records
+from events.records import Intake, Row, read_records
+from events.refused import KEPT_EACH, Refused
 from events.sent import Batch, Sent
 from events.store import store_facts
 from tests.processes import eventually
@@ -203,7 +204,7 @@ def test_the_quarantine_keeps_the_newest_of_each_environment(writer: Writer, mon
 def test_of_one_request_not_all_is_kept_but_all_is_counted(writer: Writer) -> None:
     refused = [Refused("bad", b"\x00\xff secret: hunter2") for _ in range(150)]
     assert len(writer.submit(Intake("dev", NOW_US, refused=refused)).result(10)) == 150
-    assert Quarantine.objects.count() == quarantine.ROWS_EACH
+    assert Quarantine.objects.count() == KEPT_EACH
     kept: Any = Quarantine.objects.first()
     assert "\x00" not in kept.content
     assert "hunter2" not in kept.content

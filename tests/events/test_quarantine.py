@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from events import ingest, quarantine, records, store
 from events.blotting import blot
 from events.models import Fact, MinuteSum, Quarantine, Tally
-from events.quarantine import PAYLOAD_BYTES, drop, replay, request_of_row
+from events.quarantine import drop, replay, request_of_row
 from events.reading import read_request
 from events.records import Row
+from events.refused import PAYLOAD_BYTES
 from events.reporters import reporters
 from events.sent import Encoding, Signal
 from tests.events.posting import JSON, PROTOBUF, Door, new_uid, protobuf, record, request
@@ -128,7 +129,8 @@ def test_too_much_is_shown_in_part_and_cannot_be_replayed(door: Door) -> None:
 
 def test_what_is_dropped_or_let_go_is_counted(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quarantine, "ROWS", 3)
-    monkeypatch.setattr(quarantine, "ROWS_EACH", 2)
+    for place in (quarantine, records):
+        monkeypatch.setattr(place, "KEPT_EACH", 2)
     for _ in range(3):
         door.post(json=request(*(record(given=many()) for _ in range(4))))
     assert Quarantine.objects.count() == 3
