@@ -51,6 +51,7 @@ OLDEST_US = 366 * 86_400 * 1_000_000
 NOT_OURS = "event.name"
 """Where a `log` keeps the event name that was sent; also the old attribute for it, taken in."""
 _MOST_INT64 = 2**63 - 1
+_TIMELESS = "a record has neither a time nor log.record.uid: one that says the same later is taken for it"
 _BREAKS = re.compile(r"[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 _BREAKER = names.ATTRIBUTES["breaker"]
@@ -195,6 +196,8 @@ def read_records(
             intake.rows.append(row)
             if not sent.attributes.get(names.UID):
                 _tell_equal(row.uid, nameless, intake)
+                if not (sent.time_ns or sent.observed_ns):
+                    intake.warnings[_TIMELESS] += 1
             if row.event is LOG and is_exception(sent.attributes):
                 failure = derive_from_log(_shown(sent, cleaner), batch.scope, row.uid, keys, rules())
                 derived = None if failure is None else _row(failure, origin, intake)
