@@ -37,6 +37,7 @@ from events.records import Intake
 from events.refused import Refused
 from events.sent import Encoding, Malformed, Signal
 from events.trouble import TroubleLog
+from events.wording import count_text
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -219,8 +220,8 @@ def _authenticate(authorization: str | None, address: str) -> AgentKey:
 
 def _no_metrics(count: int, encoding: Encoding) -> bytes:
     message = (
-        f"{count} data points were read and none was kept: failures and calls are told by log events (/v1/logs) and by"
-        " spans (/v1/traces), which tell which call it was. Metrics need not be sent here (OTEL_METRICS_EXPORTER=none)."
+        f"{count_text(count, 'data point')} read, none kept: failures and calls are told by log events (/v1/logs) and"
+        " by spans (/v1/traces), which tell of which call. Metrics need not be sent here (OTEL_METRICS_EXPORTER=none)."
     )
     return otlp.success(encoding, Signal.METRICS, rejected=count, message=message if count else "")
 
@@ -233,12 +234,8 @@ def _remarks(intake: Intake, signal: Signal) -> str:
         reasons[refused.reason] = reasons.get(refused.reason, 0) + 1
     remarks = [f"{count} × set aside: the {item} {reason}" for reason, count in reasons.items()]
     if intake.ignored:
-        why = (
-            "say nothing about recovery"
-            if signal is Signal.TRACES
-            else "have no event name and no severity of INFO or more"
-        )
-        remarks.append(f"{intake.ignored} {item}s {why} and were not kept")
+        why = "nothing about recovery" if signal is Signal.TRACES else "no event name and no severity of INFO or more"
+        remarks.append(f"{count_text(intake.ignored, item)} not kept: {why}")
     return "; ".join([*remarks, *(f"{count} × {warning}" for warning, count in intake.warnings.items())][:10])
 
 

@@ -63,6 +63,8 @@ class Dispatcher:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
+            if scope["path"].startswith("//"):  # an exporter was given an address that ends in a slash
+                scope = {**scope, "path": f"/{scope['path'].lstrip('/')}"}
             await self._door_of(scope)(scope, receive, send)
 
     def _door_of(self, scope: Scope) -> App:

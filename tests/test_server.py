@@ -34,6 +34,12 @@ def test_says_that_it_lives_and_that_it_can_store(server: Server) -> None:
     assert ready.headers["cache-control"] == "no-store"
 
 
+def test_an_endpoint_that_ends_in_a_slash_leads_to_the_same_doors(server: Server) -> None:
+    # An exporter puts the path of its signal behind whatever it was given.
+    answer = httpx.post(f"{server.url}//v1/logs", json={})
+    assert (answer.status_code, answer.headers["content-type"]) == (401, "application/json")
+
+
 def test_serves_plotly_from_the_installed_package(server: Server) -> None:
     script = httpx.get(f"{server.url}/static/plotly/plotly.min.js")
     assert script.status_code == 200

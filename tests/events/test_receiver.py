@@ -349,9 +349,9 @@ def test_what_traces_and_metrics_do_not_say_is_honestly_not_kept(door: Door) -> 
     traces = ExportTraceServiceResponse.FromString(door.post(spans(), path="/v1/traces").content)
     metrics = ExportMetricsServiceResponse.FromString(door.post(points(), path="/v1/metrics").content)
     assert traces.partial_success.rejected_spans == 0
-    assert "2 spans say nothing about recovery" in traces.partial_success.error_message
+    assert "2 spans not kept: nothing about recovery" in traces.partial_success.error_message
     assert metrics.partial_success.rejected_data_points == 2
-    assert "none was kept" in metrics.partial_success.error_message
+    assert "2 data points read, none kept" in metrics.partial_success.error_message
     span = {"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "a"}]}]}]}
     partial = door.post(path="/v1/traces", json=span).json()["partialSuccess"]
     assert partial["rejectedSpans"] == "0"
