@@ -108,7 +108,7 @@ def _document(body: bytes, needed: str) -> Mapping[str, Any]:
         # NaN, lone surrogates, very long numbers and bytes that are no UTF-8 are no JSON to orjson; the records without
         # them are good ones.
         try:
-            document = json.loads(body.decode(errors="replace"), parse_int=_whole_of_digits)
+            document = json.loads(body.decode("utf-8-sig", errors="replace"), parse_int=_whole_of_digits)
         except (ValueError, RecursionError) as error:
             raise Malformed(f"The body is not JSON: {error}.") from error
     if not isinstance(document, dict):

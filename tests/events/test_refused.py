@@ -232,3 +232,9 @@ def test_a_sender_hears_that_records_without_time_and_uid_cannot_be_told_apart(d
         assert said["rejectedLogRecords"] == "0"
         assert "1 × a record has neither a time nor log.record.uid" in said["errorMessage"]
     assert Fact.objects.count() == 1
+
+
+def test_a_byte_order_mark_and_a_number_that_is_none_are_read_together(door: Door) -> None:
+    body = json.dumps(request(record(given={"n": 1.5}))).encode().replace(b"1.5", b"NaN")
+    assert door.post(b"\xef\xbb\xbf" + body, headers={"content-type": JSON}).status_code == 200
+    assert Fact.objects.count() == 1
