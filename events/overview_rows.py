@@ -81,5 +81,9 @@ class OverviewNumbers:
     waits: Trend
     """Waits that began after one of these."""
     waiting: Waiting
+    left_out: int
+    """Senders that obey nobody and send nothing now: whether they are missing nobody knows, so `agents` has none of
+    them.
+    """
     reporting: Trend
     """Instances that lived at the end of each bin; `before` at the end of the range before."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -88,9 +88,19 @@ class Sample:
         kept = [one for one in self.seen if fits[id(one.values)]]
         return Sample(seen=kept, is_cut=self.is_cut, since=self.since)
 
+    def of(self, names: Collection[str]) -> Sample:
+        """Those of these causes."""
+        kept = [one for one in self.seen if one.fingerprint in names]
+        return Sample(seen=kept, is_cut=self.is_cut, since=self.since)
+
     def counts(self, name: Field) -> Counter[str]:
         """How often each value of a field occurs."""
         return counted(self._shared, name)
+
+    @cached_property
+    def causes(self) -> frozenset[str]:
+        """The names of all that failed."""
+        return frozenset(one.fingerprint for one in self.seen)
 
     @cached_property
     def _shared(self) -> Sequence[tuple[Mapping[Field, str], int]]:

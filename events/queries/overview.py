@@ -75,7 +75,8 @@ def overview_numbers(
     rows = breakers(environment, now=now)
     everyone = fleet(environment, now=now, include_stopped=True)
     # Nobody knows whether a sender that only ever sent facts, and sends none now, is missing.
-    agents = [one for one in everyone if one.status != STOPPED and (one.is_follower or one.is_reachable)]
+    there = [one for one in everyone if one.status != STOPPED]
+    agents = [one for one in there if one.is_follower or one.is_reachable]
     minutes = 1.0 + to_us(now) / US_PER_S % MINUTE_S / MINUTE_S
     minute = to_us(now) // US_PER_S // MINUTE_S
     sums = _sums(environment, now, ranges, backend)
@@ -98,6 +99,7 @@ def overview_numbers(
         runs_in_flight=sum(agent.runs_in_flight for agent in agents if agent.is_reachable),
         agents_reporting=sum(agent.is_reachable for agent in agents),
         agents=len(agents),
+        left_out=len(there) - len(agents),
         silent=tuple(sorted((one for one in agents if not one.is_reachable), key=lambda one: one.last_seen)),
         fleet=tuple(agents),
         reporting=trend_of_reporting(everyone, ranges, now=now, grace_s=settings.UNREACHABLE_AFTER_S),

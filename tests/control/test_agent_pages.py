@@ -421,3 +421,48 @@ def test_an_instance_without_runs_or_breakers_says_so() -> None:
     assert "No breaker in this range" in said
     assert "It started none of the newest runs" in said
     assert "running, 0 runs in flight" in said.lower()
+
+
+def senders() -> None:
+    """One agent that follows revisions, and two plain senders, one of which sends no more."""
+    story = (
+        Story()
+        .tell(heartbeat(), at=5, instance="r-0")
+        .tell(DesiredStateApplied(revision=1, config_hash="h"), at=5, instance="r-0")
+    )
+    story.tell(failed(Category.TIMEOUT), at=5, instance="p-0", service="plain")
+    story.tell(failed(Category.TIMEOUT), at=600, received=600, instance="p-1", service="plain").store()
+
+
+def test_who_obeys_nobody_is_not_called_pending() -> None:
+    senders()
+    trip = {"scope": "all", "reason": "helios is down", "expires_in_s": "3600", "seen": "0", "key": "k-1"}
+    signed_in(Role.OPERATOR).post("/breakers/search_web/trip", trip)
+    client = signed_in(Role.VIEWER, name="vera")
+    said = text_of(client.get("/agents"))
+    assert "Only sends 2" in said
+    assert "Pending 1" not in said.replace("1 pending", "")
+    assert "obeys nobody: it only sends" in said
+    rows = client.get("/agents?show=only+sends").content.decode()
+    assert sorted(re.findall(r"<code>(\w-\d)</code></a></th>", rows)) == ["p-0", "p-1"]
+    rows = client.get("/agents?show=unreachable").content.decode()
+    assert re.findall(r"<code>(\w-\d)</code></a></th>", rows) == []
+
+
+def test_the_overview_says_whom_it_does_not_count() -> None:
+    senders()
+    for page in ("/", "/wallboard"):
+        said = text_of(signed_in(Role.VIEWER).get(page))
+        assert re.search(
+            r"Agents reporting 2 of 2 0 runs in flight; without 1 silent sender that only told facts", said
+        )
+
+
+def test_who_obeys_nobody_is_not_told_what_it_obeys() -> None:
+    senders()
+    said = text_of(signed_in(Role.VIEWER).get("/agents/settings?service=plain&instance=p-0"))
+    assert "it obeys no desired state" in said
+    assert "Obeys revision" not in said
+    assert "Obeys no revision" not in said
+    assert "Desired policy" not in said
+    assert "Desired policy" in text_of(signed_in().get("/agents/settings?service=research&instance=r-0"))

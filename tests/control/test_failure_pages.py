@@ -304,3 +304,38 @@ def test_its_runs_are_told_by_rung_and_its_failures_by_the_outage_they_are_part_
     assert 'aria-label="Runs by rung: 4 in all, 3 at most"' in page.content.decode()
     assert f"CE-{event.pk}" in told
     assert "21 failures" in told
+
+
+@pytest.mark.parametrize("also", ["", "&operation=crm", "&tab=all", "&asked=no"])
+def test_all_of_the_page_speaks_of_what_is_looked_for(also: str) -> None:
+    met(times=3)
+    met("beef", times=2, message="Read timed out")
+    page = signed_in().get(f"/failures?range=1h&q=helios{also}")
+    told = text_of(page)
+    assert "3 failed attempts of 1 cause." in told
+    assert "3 failures, most of them from" in told
+    counts = re.findall(r'<span class="count">([^<]*)</span>', page.content.decode())
+    assert set(counts) == {"3"}, "no facet counts what the list leaves out"
+    assert "All 1" in told
+
+
+def test_nothing_is_counted_where_nothing_matches() -> None:
+    met(times=3)
+    page = signed_in().get("/failures?range=1h&q=moon")
+    told = text_of(page)
+    assert "None of 3 failed attempts in this range is asked for." in told
+    assert "Over time" not in told
+    assert re.findall(r'<span class="count">([^<]*)</span>', page.content.decode()) == []
+    assert "of 0 causes" not in text_of(signed_in().get("/failures?range=1h&tab=archived"))
+
+
+def test_what_is_archived_is_not_counted_among_the_open() -> None:
+    met(times=3)
+    met("beef", times=2, message="Read timed out")
+    client = signed_in()
+    archived = {"fingerprint": "beef", "until": "3600", "reason": "helios mends it", "version": "0"}
+    client.post("/failures/act/archive", archived)
+    told = text_of(client.get("/failures?range=1h"))
+    assert "3 failed attempts of 1 cause." in told
+    assert "3 failures, most of them from" in told
+    assert "Archived 1" in told

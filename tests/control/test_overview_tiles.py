@@ -132,3 +132,29 @@ def test_when_all_is_good_it_says_when_it_was_not() -> None:
     page = re.sub(r"<[^>]+>", "", signed_in().get("/").content.decode())
     assert "Nothing needs you" in page
     assert "Last incident 1h 06m 40s ago. The one breaker flows" in page
+
+
+def test_the_list_of_now_says_how_many_there_are_and_leads_to_the_rest() -> None:
+    story = fleet()
+    for number in range(13):
+        story.tell(moved(State.OPEN, breaker=f"b-{number:02}"), at=100)
+    story.store()
+    client = signed_in()
+    page = client.get("/?range=1h")
+    told = text_of(page)
+    assert "10 of 13 items, worst first" in told
+    [link] = re.findall(r'href="([^"]+)">Show all 13<', page.content.decode())
+    everything = client.get(f"/{link.replace('&amp;', '&')}")
+    assert "Now 13 items, worst first" in text_of(everything)
+    assert everything.content.decode().count('data-key="breaker-b-') == 13
+    assert "Show the worst 10" in text_of(everything)
+    assert "and 9 others" in text_of(client.get("/wallboard"))
+
+
+def test_what_is_late_of_one_kind_does_not_hide_the_rest_and_is_not_lost_either() -> None:
+    fleet().tell(moved(State.OPEN), at=100).store()
+    questions(*(f"crm-{number}" for number in range(6)))
+    Escalation.objects.update(acknowledge_by=ago(60), resolve_by=ago(30))
+    page = signed_in().get("/?range=1h").content.decode()
+    keys = re.findall(r'data-key="(escalation|breaker)-', page)
+    assert keys[:7] == [*["escalation"] * 4, "breaker", *["escalation"] * 2]

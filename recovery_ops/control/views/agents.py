@@ -68,8 +68,11 @@ _LEGEND = (
     ("closed", "applied"),
     ("half_open", "pending"),
     ("open", "failed or drifted"),
+    ("metrics_only", "obeys nobody"),
     ("unknown", "unreachable"),
 )
+_OBEYS_NOBODY = "only sends"
+"""What `show` chooses beside the standings: plain senders, which follow no revision and can be late for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +80,8 @@ class Row:
     """One instance and where it stands against the newest revision."""
 
     agent: AgentRow
-    apply: ApplyStatus
+    apply: ApplyStatus | None
+    """None where it follows no revision."""
     obeys: str
     work: Workload
     labels: Sequence[str] = ()
@@ -103,7 +107,21 @@ class Row:
     @property
     def mark(self) -> str:
         """The mark of its standing."""
+        if self.apply is None:
+            return "metrics_only" if self.agent.is_reachable else "unknown"
         return _MARKS[self.apply]
+
+    @property
+    def rank(self) -> int:
+        """The silent first, then by how far they are from what is desired; who follows nothing comes last."""
+        if self.apply is None:
+            return len(_ORDER) if self.agent.is_reachable else _ORDER.index(ApplyStatus.UNREACHABLE)
+        return _ORDER.index(self.apply)
+
+    @property
+    def shown_by(self) -> str:
+        """Which chip shows it."""
+        return _OBEYS_NOBODY if self.apply is None else self.apply.value
 
 
 _IN_COMMON: Mapping[str, tuple[str, Callable[[Row], Sequence[str]]]] = {
@@ -142,13 +160,11 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
     everyone = sorted(map(row_of, fleet), key=_place)
     rows = [*map(row_of, gone)] if asked.is_of_retired else everyone
     kept = [row for row in rows if asked.keeps(row.agent, now, row.labels)]
-    counts = {status.value: sum(row.apply is status for row in kept) for status in _ORDER}
-    chosen = one_of(request.GET, "show", counts)
-    counts = {name: number for name, number in counts.items() if number or name == chosen}
+    counts, chosen = _chips(request, kept)
     may_choose = _may_choose(request, environment)
     heads = _heads(has_regions=any(row.agent.region for row in rows))
     columns = Columns(request, heads, before=int(may_choose))
-    matching = columns.in_order(row for row in kept if chosen not in counts or row.apply == chosen)
+    matching = columns.in_order(row for row in kept if chosen not in counts or row.shown_by == chosen)
     if is_asked(request):
         return rows_answer(request, f"agents {environment}", _COLUMNS, (_cells(row, work.since) for row in matching))
     view = one_of(request.GET, "view", VIEWS, "table")
@@ -179,6 +195,14 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
         "silence_s": settings.UNREACHABLE_AFTER_S,
     }
     return render_page(request, "control/agents", context)
+
+
+def _chips(request: HttpRequest, kept: Sequence[Row]) -> tuple[dict[str, int], str]:
+    """How many each chip shows, those that show none left out, and which is chosen."""
+    counts = Counter(row.shown_by for row in kept)
+    names = (*_ORDER, _OBEYS_NOBODY)
+    chosen = one_of(request.GET, "show", names)
+    return {name: counts[name] for name in names if counts[name] or name == chosen}, chosen
 
 
 def _may_choose(request: HttpRequest, environment: str) -> bool:
@@ -235,7 +259,7 @@ _HEADS: tuple[Column[Row], ...] = (
     ),
     Column(name="seen", word="Heartbeat", key=lambda row: row.agent.last_seen),
     Column(name="revision", word="Revision", key=lambda row: row.agent.revision, is_number=True),
-    Column(name="obeys", word="Desired state", key=lambda row: _ORDER.index(row.apply)),
+    Column(name="obeys", word="Desired state", key=lambda row: row.rank),
     Column(name="applied", word="Applied at", key=lambda row: row.agent.applied_at, is_most_first=True, is_extra=True),
     Column(name="open", word="Breakers open", key=lambda row: row.breakers_open, is_number=True, is_most_first=True),
     Column(
@@ -282,8 +306,12 @@ def _row(
     work: Workloads,
     pauses: Pauses,
 ) -> Row:
-    apply = standing.status_of(agent, standing.revision)
-    obeys = "applied" if apply is ApplyStatus.APPLIED else f"{apply}: {note_of(apply, agent, standing.revision)}"
+    apply = standing.status_of(agent, standing.revision) if agent.is_follower else None
+    obeys = "applied"
+    if apply is None:
+        obeys = "obeys nobody: it only sends"
+    elif apply is not ApplyStatus.APPLIED:
+        obeys = f"{apply}: {note_of(apply, agent, standing.revision)}"
     if agent.retired_at is not None:
         obeys = "retired: nothing waits for it"
     if apply is ApplyStatus.APPLIED and agent.clamped:
@@ -300,7 +328,7 @@ def _row(
 
 
 def _place(row: Row) -> tuple[int, str, str]:
-    return (_ORDER.index(row.apply), row.agent.service, row.agent.instance)
+    return (row.rank, row.agent.service, row.agent.instance)
 
 
 def _filters(rows: Sequence[Row]) -> list[Filter]:
@@ -411,7 +439,7 @@ def _obeying(followers: Sequence[Row], revision: int) -> Iterator[Tile]:
         figure=_UNKNOWN if followers and silent == len(followers) else str(len(off)),
         unit=f"of {len(followers)}",
         detail=_named(off) or (f"not known of {silent}" if silent else "all run what they say"),
-        href=f"?{urlencode({'show': (off[0].apply if off else ApplyStatus.DRIFTED).value})}",
+        href=f"?{urlencode({'show': off[0].shown_by if off else ApplyStatus.DRIFTED.value})}",
     )
 
 

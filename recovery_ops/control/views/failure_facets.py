@@ -46,14 +46,14 @@ class Choice:
 
 
 def facets_of(
-    request: HttpRequest, sample: Sample, everything: Sample, chosen: Mapping[Field, str]
+    request: HttpRequest, sample: Sample, unchosen: Sample, chosen: Mapping[Field, str]
 ) -> Iterator[tuple[str, Sequence[Choice]]]:
     """The fields by their words, each with its values. Both names of a backend in one are offered where they were asked
-    for: by itself each says more.
+    for: by itself each says more. `unchosen` is all that matches but for the chosen values.
     """
     for name, word in FIELD_WORDS.items():
         if name is not Field.BACKEND or name in chosen:
-            yield word, list(_choices(request, sample, everything, name, chosen))
+            yield word, list(_choices(request, sample, unchosen, name, chosen))
 
 
 def asked_facet(
@@ -77,11 +77,11 @@ def asked_facet(
 
 
 def _choices(
-    request: HttpRequest, sample: Sample, everything: Sample, name: Field, chosen: Mapping[Field, str]
+    request: HttpRequest, sample: Sample, unchosen: Sample, name: Field, chosen: Mapping[Field, str]
 ) -> Iterator[Choice]:
     """The values of a field; of the chosen one the others too, because one may want to change it."""
     others = {field: value for field, value in chosen.items() if field is not name}
-    counts = everything.matching(others).counts(name) if name in chosen else sample.counts(name)
+    counts = unchosen.matching(others).counts(name) if name in chosen else sample.counts(name)
     for value, count in counts.most_common(_MOST_VALUES):
         if not value:
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +31,7 @@ from events.failures.grouping import SPLIT_FIELDS, Grouping
 from events.failures.mixing import NO_RUNS, RUNS_EACH, Mix, mixes
 from events.failures.naming import title_of
 from events.failures.rows import PLACE, Course, Field, Fingerprint, Sample
+from events.moments import from_us
 from events.narrowing import one_of
 from events.pages import render_page
 from events.runs.asking import stories_of
@@ -98,15 +99,21 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Looked:
-    """What an address asks for: the failures of its range, those with the chosen values, and the causes that match."""
+    """What an address asks for: the failures of its range, those that match all of it, and their causes."""
 
     window: Window
     chosen: Mapping[Field, str]
     search: str
     tab: str
     everything: Sample
-    sample: Sample
+    fitting: Collection[str]
+    """The causes that what is looked for fits, by all that failed in the range."""
     standings: Mapping[str, Standing]
+    """How each cause stands, by its newest failure of the range."""
+    unchosen: Sample
+    """Those that match all but the chosen values: what may be chosen in place of one is counted there."""
+    sample: Sample
+    """Those that match all of it: of these the whole page speaks."""
     counts: Mapping[str, int]
     questions: OpenQuestions
     notes: Mapping[str, int]
@@ -123,34 +130,53 @@ def _look(request: HttpRequest, environment: str, now: datetime) -> _Looked:
     chosen = {name: value for name in Field if (value := request.GET.get(name.value, "")[:200])}
     search = request.GET.get("q", "").strip()[:_SEARCH_CHARS]
     tab = one_of(request.GET, "tab", TABS, "open")
+    me = request.user.get_username()
     grouping = grouping_of(environment)
     everything = grouping.of(read_failures(environment, start=window.start, end=window.end))
-    sample = everything.matching(chosen)
+    fitting = _fitting(everything, search, window)
+    standings = _standings(environment, everything, now)
+    fits = everything.of(fitting)
+    of_tab = fits.of({name for name, standing in standings.items() if _is_in(tab, standing, me)})
     before = _before(environment, window, grouping) if not chosen else None
+    sample = of_tab.matching(chosen)
     found = fingerprints(sample, start=window.start, end=window.end, before=before, limit=READ)
-    cases = cases_of(environment)
-    standings = {one.fingerprint: standing_of(cases.get(one.fingerprint), last=one.last, now=now) for one in found}
-    me = request.user.get_username()
-    of_tab = [one for one in found if _is_in(tab, standings[one.fingerprint], me)]
-    looked_for = words_of(search)
     questions = open_questions(environment, grouping)
     asked = one_of(request.GET, ASKED, ASKED_WORDS)
-    matching = [one for one in of_tab if looked_for.fits(_told_of(one))]
+    others = {one.fingerprint for one in found if asked and (questions.about(one) is None) != (asked == "no")}
+    counted = [standings[name] for name in fits.matching(chosen).causes]
     return _Looked(
         window=window,
         chosen=chosen,
         search=search,
         tab=tab,
         everything=everything,
-        sample=sample,
+        fitting=fitting,
         standings=standings,
-        counts={name: sum(_is_in(name, standing, me) for standing in standings.values()) for name in TABS},
+        unchosen=of_tab.of(of_tab.causes - others),
+        sample=sample.of(sample.causes - others),
+        counts={name: sum(_is_in(name, standing, me) for standing in counted) for name in TABS},
         questions=questions,
         notes=noted_by_cause(environment, grouping),
         asked=asked,
-        before_asked=matching,
-        matching=[one for one in matching if not asked or (questions.about(one) is None) == (asked == "no")],
+        before_asked=found,
+        matching=[one for one in found if one.fingerprint not in others],
     )
+
+
+def _fitting(everything: Sample, search: str, window: Window) -> Collection[str]:
+    """The causes that what is looked for fits. One query, none where nothing is looked for."""
+    if not search:
+        return everything.causes
+    looked_for = words_of(search)
+    found = fingerprints(everything, start=window.start, end=window.end, before=None, limit=READ)
+    return {one.fingerprint for one in found if looked_for.fits(_told_of(one))}
+
+
+def _standings(environment: str, everything: Sample, now: datetime) -> Mapping[str, Standing]:
+    """How each cause stands: by its newest failure, whatever is chosen of them. One query."""
+    cases = cases_of(environment)
+    newest = {one.fingerprint: one.at_us for one in reversed(everything.seen)}
+    return {name: standing_of(cases.get(name), last=from_us(at_us), now=now) for name, at_us in newest.items()}
 
 
 def matching_names(request: HttpRequest, environment: str, query: str, now: datetime) -> list[str]:
@@ -165,7 +191,6 @@ def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
     now = timezone.now()
     looked = _look(request, environment, now)
     window, everything = looked.window, looked.everything
-    chosen, search, tab = looked.chosen, looked.search, looked.tab
     columns = Columns(request, _heads(looked.notes), before=int(visit_of(request).grants.may("respond", environment)))
     matching = columns.in_order(looked.matching)
     if is_asked(request):
@@ -178,18 +203,18 @@ def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
     sample = looked.sample
     has_mixes = columns.shows("became")
     became = mixes(environment, sample.seen, [one.fingerprint for one in shown]) if has_mixes else {}
-    empty = None if shown else _empty(request, environment, window, everything, chosen, search, tab, now)
+    empty = None if shown else _empty(request, environment, looked, now)
     context = {
         "now": now,
         "window": window,
         "presets": PRESETS,
         "empty": empty,
-        "sentence": _sentence(sample, matching, len(everything.seen), empty),
+        "sentence": _sentence(sample, matching, everything, empty),
         "histogram": histogram_of(request, sample, window) if sample.seen else None,
         "cut": _cut_words(everything, window),
         "facets": _facets(request, looked),
         "chosen": _chosen(request, looked),
-        "search": search,
+        "search": looked.search,
         "file_columns": _COLUMNS,
         "columns": columns,
         "page": page(request, shown, after, cursor),
@@ -197,7 +222,7 @@ def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
         "rows": [_row(one, looked, became.get(one.fingerprint, NO_RUNS)) for one in shown],
         "endings": _BECAME if has_mixes else [],
         "runs_each": RUNS_EACH,
-        "tab": tab,
+        "tab": looked.tab,
         "tabs": [(name, word, looked.counts[name], _with_tab(request, name)) for name, word in TABS.items()],
         "found": len(matching),
         "every": from_the_start(request).urlencode(),
@@ -218,43 +243,34 @@ TABS = {"open": "Open", "mine": "Mine", "archived": "Archived", "resolved": "Res
 """What a cause's standing is looked for by, and what it is called."""
 
 
-def _empty(
-    request: HttpRequest,
-    environment: str,
-    window: Window,
-    everything: Sample,
-    chosen: Mapping[Field, str],
-    search: str,
-    tab: str,
-    now: datetime,
-) -> Empty:
+def _empty(request: HttpRequest, environment: str, looked: _Looked, now: datetime) -> Empty:
     """Why no cause is shown: none failed, or what was asked for keeps them out."""
+    everything, chosen, search, tab = looked.everything, looked.chosen, looked.search, looked.tab
     if not everything.seen:
         title, text = "No attempt failed in this range", "Agents reported all through it."
-        return none_in(environment, window, now=now, title=title, text=text)
-    asked = request.GET.get(ASKED, "")
-    if tab in ("open", "mine") and not search and not chosen and asked not in ASKED_WORDS:
+        return none_in(environment, looked.window, now=now, title=title, text=text)
+    if tab in ("open", "mine") and not search and not chosen and not looked.asked:
         text = "None is given to you." if tab == "mine" else "Every cause of this range is archived or resolved."
         title = "Nothing is yours" if tab == "mine" else "Nothing is open"
         return Empty(why=Why.GOOD, title=title, text=text, href=_with_tab(request, "all"), button="Show all causes")
-    cases, me = cases_of(environment), request.user.get_username()
+    me, all_causes = request.user.get_username(), everything.causes
 
-    def left(fields: Mapping[Field, str], words: str, of_tab: str) -> int:
-        found = fingerprints(everything.matching(fields), start=window.start, end=window.end, before=None, limit=READ)
-        standings = ((one, standing_of(cases.get(one.fingerprint), last=one.last, now=now)) for one in found)
-        looked_for = words_of(words)
-        return sum(_is_in(of_tab, how, me) and looked_for.fits(_told_of(one)) for one, how in standings)
+    def left(fields: Mapping[Field, str], names: Collection[str], of_tab: str) -> int:
+        found = everything.of(names).matching(fields).causes
+        return sum(_is_in(of_tab, looked.standings[name], me) for name in found)
 
-    clauses = [Clause(f"“{search}”", left(chosen, "", tab), without_word(request, "q"))] if search else []
+    clauses = [Clause(f"“{search}”", left(chosen, all_causes, tab), without_word(request, "q"))] if search else []
     for name, value in chosen.items():
         others = {field: one for field, one in chosen.items() if field is not name}
         words = f"{FIELD_WORDS[name].lower()} {value}"
-        clauses.append(Clause(words, left(others, search, tab), without_word(request, name.value)))
-    if asked in ASKED_WORDS:
-        clauses.append(Clause(ASKED_WORDS[asked], left(chosen, search, tab), without_word(request, ASKED)))
+        clauses.append(Clause(words, left(others, looked.fitting, tab), without_word(request, name.value)))
+    if looked.asked:
+        words = ASKED_WORDS[looked.asked]
+        clauses.append(Clause(words, left(chosen, looked.fitting, tab), without_word(request, ASKED)))
     if tab != "all":
-        clauses.append(Clause(f"“{TABS[tab]}”", left(chosen, search, "all"), _with_tab(request, "all")))
-    return relaxed(clauses, total=len({one.fingerprint for one in everything.seen}), what="cause")
+        without = left(chosen, looked.fitting, "all")
+        clauses.append(Clause(f"“{TABS[tab]}”", without, _with_tab(request, "all")))
+    return relaxed(clauses, total=len(all_causes), what="cause")
 
 
 def _is_in(tab: str, standing: Standing, me: str) -> bool:
@@ -405,7 +421,7 @@ def _told_of(one: Fingerprint) -> Mapping[str, str]:
 def _facets(request: HttpRequest, looked: _Looked) -> list[tuple[str, Sequence[Choice]]]:
     """What the list may be narrowed by, each with its values."""
     asked = asked_facet(request, looked.before_asked, looked.questions, looked.asked)
-    return [*facets_of(request, looked.sample, looked.everything, looked.chosen), asked]
+    return [*facets_of(request, looked.sample, looked.unchosen, looked.chosen), asked]
 
 
 def _chosen(request: HttpRequest, looked: _Looked) -> list[tuple[str, str, str]]:
@@ -440,12 +456,14 @@ def _row(one: Fingerprint, looked: _Looked, mix: Mix) -> Row:
     )
 
 
-def _sentence(sample: Sample, rows: Sequence[Fingerprint], total: int, empty: Empty | None) -> str:
-    if not sample.seen and total:
-        return f"None of {count_text(total, 'failed attempt')} in this range is asked for."
-    if not sample.seen and empty is not None and empty.why is Why.UNKNOWN:
+def _sentence(sample: Sample, rows: Sequence[Fingerprint], everything: Sample, empty: Empty | None) -> str:
+    if not rows and everything.seen:
+        total = f"{count_text(len(everything.seen), 'failed attempt')} in this range"
+        is_good = empty is not None and empty.why is Why.GOOD
+        return f"{empty.title} of {total}." if empty and is_good else f"None of {total} is asked for."
+    if not rows and empty is not None and empty.why is Why.UNKNOWN:
         return f"{empty.title}."
-    if not sample.seen:
+    if not rows:
         return "No attempt failed in this range."
     fresh = [one for one in rows if one.course is Course.NEW]
     rising = [one for one in rows if one.course is Course.RISING]

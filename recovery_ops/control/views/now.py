@@ -18,7 +18,7 @@ from events.wording import count_text, evidence_text, listing, rate_text, span_t
 from recovery_ops.control.applying import Applying
 from recovery_ops.control.desired_standing import Standing
 from recovery_ops.control.due import REGRESSED, Due, new_lately, of_kind
-from recovery_ops.control.escalations.asking import EscalationRow
+from recovery_ops.control.escalations.asking import ROWS_MOST, EscalationRow
 from recovery_ops.control.models import HeldAct
 from recovery_ops.control.obeying import Obeyed
 from recovery_ops.control.stuck import stuck_among
@@ -64,6 +64,20 @@ class Item:
     """The number of an escalation that nobody has taken."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Items:
+    """Those that are shown, and how many there are; at least so many where questions were not all read."""
+
+    shown: Sequence[Item]
+    total: int
+    is_least: bool = False
+
+    @property
+    def rest(self) -> int:
+        """How many are not shown."""
+        return self.total - len(self.shown)
+
+
 def items_now(
     numbers: OverviewNumbers,
     standing: Standing,
@@ -72,12 +86,19 @@ def items_now(
     outages: Sequence[CapacityEventRow] = (),
     due: Sequence[Due] = (),
     called: Mapping[str, Called] = MappingProxyType({}),
-    late: Sequence[Obeyed] = (),
-) -> list[Item]:
-    """At most ten items, in the order in which a person should look at them; `called` says how causes are called."""
+    most: int | None = MOST,
+) -> Items:
+    """The worst items, or with `most=None` all of them, in the order in which a person should look at them. `called`
+    says how causes are called. What somebody asked for is read only while somebody is behind.
+
+    Of one kind only so many stand at the top, or many of it would hide all others; the rest of it comes further down.
+    """
+    applying = standing.applying(numbers.fleet, standing.revision)
+    late = standing.late(numbers.fleet) if applying.waits_for_reachable else []
     held = {one.scope.operation: one for one in standing.overrides if one.mode is State.FORCED_OPEN}
     named = {name for row in outages for name in row.names}
     breached = [row for row in escalations if row.is_breached]
+    stuck = list(_stuck(numbers, standing))
     blocking: dict[bool, list[Item]] = {False: [], True: []}
     for row in numbers.breakers_blocking:
         blocking[row.worst is State.HALF_OPEN].append(_blocking(row, held.get(row.name)))
@@ -86,22 +107,25 @@ def items_now(
         *map(_held_act, standing.held_acts),
         *_shed(standing),
         *map(_late, late[:_MOST_ACTS]),
-        *_incomplete(standing.applying(numbers.fleet, standing.revision)),
+        *_incomplete(applying),
         *_refusing(numbers.fleet),
         *blocking[False],
         *_halted(standing),
         *map(_outage, outages),
         *(_capacity(one) for one in numbers.capacity if one.name not in named),
         *blocking[True],
-        *_stuck(numbers, standing),
+        *stuck[:_MOST_STUCK],
         *_back(of_kind(due, REGRESSED), called),
         *_new(new_lately(due, standing.now), called),
+        *map(_escalation, breached[_MOST_LATE:]),
+        *map(_late, late[_MOST_ACTS:]),
+        *stuck[_MOST_STUCK:],
         *(_escalation(row) for row in escalations if not row.is_breached),
         *_degraded(numbers.degraded),
         *_silent(numbers.silent),
         *_restored(numbers.restored),
     ]
-    return found[:MOST]
+    return Items(shown=found[:most], total=len(found), is_least=len(escalations) >= ROWS_MOST)
 
 
 def _held_act(one: HeldAct) -> Item:
@@ -207,7 +231,7 @@ def _halted(standing: Standing) -> Iterator[Item]:
 
 def _stuck(numbers: OverviewNumbers, standing: Standing) -> Iterator[Item]:
     found = stuck_among(numbers.breaker_rows, standing.policy, now=standing.now)
-    for name, several in list(found.items())[:_MOST_STUCK]:
+    for name, several in found.items():
         yield Item(
             key=f"stuck-{name}",
             state="half_open",

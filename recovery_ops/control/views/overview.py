@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -14,11 +14,8 @@ from django.utils.http import urlencode
 
 from events import queries
 from events.capacity.asking import events_going_on
-from events.capacity.rows import CapacityEventRow
 from events.deployments.asking import deployments
-from events.failures.naming import Called
 from events.models import Agent
-from events.overview_rows import OverviewNumbers
 from events.pages import fragment_of, render_page
 from events.scoped import Backend
 from events.window import PRESETS, window_in
@@ -32,7 +29,7 @@ from recovery_ops.control.views import sentences
 from recovery_ops.control.views.answers import see_other
 from recovery_ops.control.views.changes import LATELY, lately_in, newest_entries, what_changed
 from recovery_ops.control.views.first_steps import first_run, still_to_do
-from recovery_ops.control.views.now import Item, items_now
+from recovery_ops.control.views.now import MOST, items_now
 from recovery_ops.control.views.recovered import SPAN_WORDS, SPANS, looking_back
 from recovery_ops.control.views.strip import strip_of
 from recovery_ops.control.views.tiles import tiles
@@ -80,6 +77,8 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
     waiting = asking.rows_of(environment, "open", by=None, now=now)
     entries = newest_entries(environment, head=standing.head)
     called = called_in(due, environment, now, also=causes_in(lately_in(entries, now)))
+    most = None if request.GET.get("items") == "all" else MOST
+    items = items_now(numbers, standing, escalations=waiting, outages=outages, due=due, called=called, most=most)
     told = queries.sentence(environment, now, numbers=numbers, outages=outages)
     context = {
         "now": now,
@@ -90,8 +89,9 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
         "sentence": f"{told}{sentences.asked(waiting, now)}",
         **(still_to_do(due) if is_young else {}),
         "tiles": tiles(numbers, escalations=waiting, due=due, window=window, now=now, backend=backend),
-        "items": (items := _items(numbers, standing, waiting, outages, due, called)),
-        "last_trouble": None if items else queries.last_trouble(environment, now=now),
+        "items": items,
+        "most_items": MOST,
+        "last_trouble": None if items.total else queries.last_trouble(environment, now=now),
         "calm": sentences.calm(numbers),
         "is_known": numbers.agents_reporting > 0,
         "changes": what_changed(
@@ -103,20 +103,6 @@ def overview(request: HttpRequest, *, environment: str) -> HttpResponse:
         "expiring": sorted([*endings(standing, before=now + SOON), *endings_due(due)], key=lambda one: one.expires_at),
     }
     return render_page(request, "control/overview", context)
-
-
-def _items(
-    numbers: OverviewNumbers,
-    standing: Standing,
-    waiting: Sequence[asking.EscalationRow],
-    outages: Sequence[CapacityEventRow],
-    due: Sequence[Due],
-    called: Mapping[str, Called],
-) -> list[Item]:
-    """What needs a person now; what somebody asked for is read only while somebody is behind."""
-    is_behind = standing.applying(numbers.fleet, standing.revision).waits_for_reachable
-    late = standing.late(numbers.fleet) if is_behind else []
-    return items_now(numbers, standing, escalations=waiting, outages=outages, due=due, called=called, late=late)
 
 
 def strip(request: HttpRequest, *, environment: str) -> HttpResponse:

@@ -195,11 +195,14 @@ def _escalations(rows: Sequence[EscalationRow], due: Sequence[Due], over: Over, 
 def _agents(numbers: OverviewNumbers, over: Over) -> Tile:
     silent = [agent.instance for agent in numbers.silent]
     runs = count_text(numbers.runs_in_flight, "run")
+    left_out = (
+        f"; without {count_text(numbers.left_out, 'silent sender')} that only told facts" if numbers.left_out else ""
+    )
     return Tile(
         title="Agents reporting",
         figure=str(numbers.agents_reporting),
         unit=f"of {numbers.agents}",
-        detail=f"{listing(silent, most=1)} silent" if silent else f"{runs} in flight",
+        detail=f"{f'{listing(silent, most=1)} silent' if silent else f'{runs} in flight'}{left_out}",
         href=f"{reverse('agents')}{'?state=unreachable' if silent else ''}",
         spark=_spark(numbers.reporting),
         delta=over.since(numbers.reporting),

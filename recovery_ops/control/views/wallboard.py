@@ -52,7 +52,13 @@ def wallboard(
     due = due_in(environment, now=now, since=window.start)
     standing = Standing(environment, now=now, head=head_in(due))
     items = items_now(
-        numbers, standing, escalations=waiting, outages=outages, due=due, called=called_in(due, environment, now)
+        numbers,
+        standing,
+        escalations=waiting,
+        outages=outages,
+        due=due,
+        called=called_in(due, environment, now),
+        most=MOST,
     )
     told = queries.sentence(environment, now, numbers=numbers, outages=outages)
     context = {
@@ -68,8 +74,7 @@ def wallboard(
             window=window,
             now=now,
         ),
-        "items": items[:MOST],
-        "others": max(0, len(items) - MOST),
+        "items": items,
         "calm": sentences.calm(numbers),
         "is_known": bool(numbers.agents),
     }
