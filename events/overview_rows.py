@@ -83,3 +83,8 @@ class OverviewNumbers:
     waiting: Waiting
     reporting: Trend
     """Instances that lived at the end of each bin; `before` at the end of the range before."""
+
+    @property
+    def breakers_dark(self) -> int:
+        """Of how many breakers nobody tells now."""
+        return sum(row.worst is None for row in self.breaker_rows)
