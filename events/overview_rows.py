@@ -87,3 +87,8 @@ class OverviewNumbers:
     """
     reporting: Trend
     """Instances that lived at the end of each bin; `before` at the end of the range before."""
+
+    @property
+    def breakers_dark(self) -> int:
+        """Of how many breakers nobody tells now."""
+        return sum(row.worst is None for row in self.breaker_rows)

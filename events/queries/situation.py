@@ -208,4 +208,10 @@ def _all_good(known: OverviewNumbers) -> str:
     if not known.breakers:
         return f"Nothing is wrong: {who}, and no breaker has been used yet."
     calls = f", {rate_text(known.calls_per_min)} calls a minute" if known.calls_per_min else ""
-    return f"Nothing is wrong: {who}, {count_text(known.breakers, 'breaker')} let calls through{calls}."
+    flowing = f"{count_text(known.breakers, 'breaker')} let calls through"
+    if dark := known.breakers_dark:
+        verb = "lets" if known.breakers - dark == 1 else "let"
+        flowing = (
+            f"{known.breakers - dark} of {known.breakers} breakers {verb} calls through, of {dark} it is not known"
+        )
+    return f"Nothing is wrong: {who}, {flowing}{calls}."

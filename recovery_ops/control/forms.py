@@ -12,6 +12,7 @@ from django import forms
 from django.http import QueryDict
 from django.utils import timezone
 
+from events.wording import zone_word
 from recovery_ops.control.actions.checks import is_production
 from recovery_ops.rules.knobs import KNOBS, Knob, fault_of
 from recovery_ops.rules.scope import Scope
@@ -69,13 +70,15 @@ class ExtendForm(ReasonForm):
 
 
 class BeginForm(forms.Form):
-    """When an override begins: a moment in UTC, or nothing for at once."""
+    """When an override begins: a moment on the reader's clock, or nothing for at once."""
 
-    starts_at = forms.DateTimeField(
-        required=False,
-        input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
-        error_messages={"invalid": "Write a moment in UTC like 2026-01-31T22:00, or nothing for at once."},
-    )
+    starts_at = forms.DateTimeField(required=False, input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"])
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        zone, field = zone_word(timezone.now()), self.fields["starts_at"]
+        field.help_text = f"{zone}; empty: at once"
+        field.error_messages["invalid"] = f"Write a moment in {zone}, as 2026-01-31T22:00, or nothing for at once."
 
     def starts_in_s(self, now: datetime) -> float:
         """How long until it begins, in seconds; 0 for at once and for a moment that has just gone by."""

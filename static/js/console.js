@@ -62,6 +62,14 @@
   const parts = new Intl.DateTimeFormat("en-GB", { timeZone: ops.zone, hourCycle: "h23", hour: "2-digit", minute: "2-digit", second: "2-digit" });
   ops.clock = (ms) => parts.format(new Date(ms));
   ops.day = (ms) => new Intl.DateTimeFormat("sv-SE", { timeZone: ops.zone }).format(new Date(ms));
+  const WALL = new Intl.DateTimeFormat("sv-SE", { timeZone: ops.zone, dateStyle: "short", timeStyle: "medium" });
+  ops.aheadOf = (ms) => Date.parse(`${WALL.format(ms).replace(" ", "T")}Z`) - Math.floor(ms / 1000) * 1000;
+  // A moment typed on the reader's clock, NaN where it is none or too far ahead for four digits of a year. Asked twice,
+  // because the first guess may lie beyond a change of the clocks.
+  ops.typed = (wall) => {
+    const asUtc = Date.parse(`${wall}Z`);
+    return asUtc < 2e14 ? asUtc - ops.aheadOf(asUtc - ops.aheadOf(asUtc)) : NaN;
+  };
   for (const button of document.querySelectorAll("[data-own-zone]")) {
     button.value = ownZone;
     button.title = ownZone;

@@ -36,9 +36,10 @@
     return html.includes('<form class="act"') ? fill(html) : location.assign(form.action);
   }
 
-  // When the length begins: at the moment typed, in UTC, where it lies ahead. What goes on for longer does so from now.
+  // When the length begins: at the moment typed, in the reader's zone, where it lies ahead. What goes on for longer does
+  // so from now.
   function beginning({ starts_at: typed, act }) {
-    const at = typed?.value && act?.value !== "extend" ? Date.parse(`${typed.value}Z`) : NaN;
+    const at = typed?.value && act?.value !== "extend" ? ops.typed(typed.value) : NaN;
     return at > ops.now() ? at : ops.now();
   }
 

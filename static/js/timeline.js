@@ -118,8 +118,6 @@
   // -- where the reader's clock changes, each label says what it showed at that moment ---------------------------------
   const STEPS_MS = [1, 5, 10, 30, 60, 180, 360, 720, 1440].map((minutes) => minutes * 60_000);
 
-  const aheadOf = (ms) => Date.parse(`${new Intl.DateTimeFormat("sv-SE", { timeZone: ops.zone, dateStyle: "short", timeStyle: "medium" }).format(ms).replace(" ", "T")}Z`) - Math.floor(ms / 1000) * 1000;
-
   // The axes of time, below and, in a tall figure, above, show the same.
   function both(layout, said) {
     const axes = ["xaxis", "xaxis2"].filter((axis) => layout[axis]);
@@ -134,9 +132,9 @@
     const step = STEPS_MS.find((one) => (to - from) / one <= 8) ?? STEPS_MS.at(-1);
     const [vals, words] = [[], []];
     for (let at = Math.ceil(from / step) * step - step; at <= to; at += step) {
-      const late = (((aheadMs - aheadOf(at - aheadMs) + step / 2) % step) + step) % step - step / 2;
+      const late = (((aheadMs - ops.aheadOf(at - aheadMs) + step / 2) % step) + step) % step - step / 2;
       const place = at + late; // the least way to what is round on the clock of then; an hour left out has no such moment
-      const isRound = (place - aheadMs + aheadOf(place - aheadMs)) % step === 0;
+      const isRound = (place - aheadMs + ops.aheadOf(place - aheadMs)) % step === 0;
       if (place < from || place > to || !isRound || vals.at(-1) === place) continue;
       const text = ops.clock(place - aheadMs);
       vals.push(place);

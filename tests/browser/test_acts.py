@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -41,6 +42,20 @@ def test_a_slip_is_said_beside_the_field_and_the_focus_goes_there(visit: Visit) 
     expect(dialog.get_by_label("Reason")).to_be_focused()
     expect(dialog.get_by_label("Reason")).to_have_value("short")
     expect(dialog.get_by_role("radio", name="4 h", exact=True)).to_be_checked()
+
+
+def test_what_begins_later_ends_by_the_clock_on_which_it_was_typed(visit: Visit) -> None:
+    page = visit("/breakers/search_web")
+    page.evaluate("document.querySelector('[data-own-zone]').value = 'Asia/Kolkata'")
+    page.get_by_role("button", name="operator, operator: account").click()
+    page.get_by_role("button", name="Local times").click()
+    expect(page.locator("html")).to_have_attribute("data-zone", "Asia/Kolkata")
+    page.get_by_role("link", name="Trip…").click()
+    dialog = page.get_by_role("dialog")
+    begins = datetime.now(ZoneInfo("Asia/Kolkata")) + timedelta(days=2)
+    dialog.get_by_label("Begins").fill(f"{begins:%Y-%m-%dT}14:05")
+    dialog.get_by_label("Begins").dispatch_event("change")
+    expect(dialog.locator("output[data-ends]")).to_have_text(f"{begins:%Y-%m-%d} 15:05:00 Asia/Kolkata")
 
 
 def test_a_breaker_is_tripped_by_keyboard_and_returned_to_auto(visit: Visit) -> None:

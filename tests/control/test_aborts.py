@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from events.models import Agent
 from events.runs import asking
@@ -96,7 +97,10 @@ def test_what_is_not_known_or_has_ended_is_refused() -> None:
     ended("run-7", RunStatus.SUCCEEDED, at=20)
     with pytest.raises(Refused) as unknown:
         aborted("moon")
-    with pytest.raises(Refused, match="there is nothing to abort") as over:
+    with (
+        timezone.override("Asia/Tokyo"),
+        pytest.raises(Refused, match="14:25:58 UTC: there is nothing to abort") as over,
+    ):
         aborted()
     with pytest.raises(Refused) as forbidden:
         aborted(by=person(Role.RESPONDER))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +30,12 @@ def test_a_moment_of_another_day_says_its_day_and_the_title_says_all() -> None:
         '<time datetime="2026-11-21T14:26:04.000Z" title="2026-11-21 14:26:04 UTC">14:26:04</time>'
     )
     assert ">20 Nov 14:26:18</time>" in console.at(CONTEXT, ago(86_400))
+
+
+def test_no_template_calls_a_moment_of_the_reader_s_clock_one_of_utc() -> None:
+    local = re.compile(r"(?:{% at [^%]*%}|\|(?:date|time):[^}]*(?:H|G)[^}]*}})\s*UTC")
+    templates = (Path(__file__).parents[2] / "templates").rglob("*.html")
+    assert [one.name for one in templates if local.search(one.read_text())] == []
 
 
 @pytest.mark.parametrize("tag", [console.at, console.age, console.left, console.so_far])

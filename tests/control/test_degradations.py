@@ -8,6 +8,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from events.degradations.asking import degradations_in
 from events.degradations.rows import Degradations, Standing
@@ -177,6 +178,9 @@ def test_the_page_the_export_and_the_overview_say_when_it_is_whole_again() -> No
     assert "Nothing is reduced. The last came back at 14:16:18 UTC." in said
     assert "search_web is whole again" in text_of(client.get("/"))
     assert "Since 14:16:18, after 5m 00s on 1 instance" in text_of(client.get("/"))
+    client.cookies[f"{settings.COOKIE_PREFIX}zone"] = "Asia/Tokyo"
+    assert "Since 23:16:18, after 5m 00s on 1 instance" in text_of(client.get("/"))
+    del client.cookies[f"{settings.COOKIE_PREFIX}zone"]
     [row] = csv.DictReader(StringIO(client.get("/degradations.csv").content.decode()))
     assert (row["operation"], row["standing"], row["duration_s"], row["weaker_answers"]) == (
         "search_web",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
+from django.conf import settings
 
 from events.models import Agent
 from recovery_ops.control.actions.shedding import shed
@@ -124,6 +126,27 @@ def test_every_breaker_of_a_group_is_tripped_with_the_environment_typed() -> Non
     override = Override.objects.get()
     assert (override.operation, override.group, override.service) == ("*", "canary", "*")
     assert client.post("/breakers/*/trip", sent(confirm="dev", key="k-2", seen="1")).status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("page", "also"),
+    [
+        ("/breakers/search_web/trip", {}),
+        ("/bulk", {"verb": "trip", "name": ["search_web"]}),
+        ("/shed", {"act": "critical", "confirm": "dev"}),
+    ],
+)
+def test_what_begins_later_does_so_on_the_clock_that_its_label_names(page: str, also: dict[str, object]) -> None:
+    troubled_fleet()
+    client = signed_in()
+    client.cookies[f"{settings.COOKIE_PREFIX}zone"] = "Asia/Tokyo"
+    assert "Begins JST; empty: at once" in text_of(client.get(page))
+    assert "Write a moment in JST, as 2026-01-31T22:00" in text_of(client.post(page, sent(starts_at="soon", **also)))
+    ahead = NOW.replace(second=0, microsecond=0) + timedelta(hours=6)
+    form = sent(starts_at=f"{ahead.astimezone(ZoneInfo('Asia/Tokyo')):%Y-%m-%dT%H:%M}", **also)
+    bulk(client, form) if page == "/bulk" else client.post(page, form)
+    held = LoadShed.objects.get() if page == "/shed" else Override.objects.get()
+    assert abs(held.starts_at - ahead) < timedelta(minutes=1)
 
 
 def test_what_begins_later_is_told_and_can_be_called_off() -> None:

@@ -127,6 +127,24 @@ def test_what_cannot_be_known_is_no_zero() -> None:
     assert told["Agents reporting"][1] == "/agents?state=unreachable"
 
 
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (State.CLOSED, "0 of 3 of 2 not known, the other lets calls through"),
+        (State.OPEN, "1 of 3 search_web open; of 2 not known"),
+    ],
+)
+def test_breakers_of_which_nobody_tells_do_not_pass_for_those_that_flow(state: State, words: str) -> None:
+    story = fleet().tell(moved(state), at=100)
+    gone = [moved(State.CLOSED, breaker=name) for name in ("crm", "ledger")]
+    story.tell(*gone, at=900, instance="r-gone").store()
+    client = signed_in()
+    assert tiles(client)["Breakers not flowing"][0].startswith(words)
+    assert words in text_of(client.get("/wallboard"))
+    assert "All 3 breakers flow" not in text_of(client.get("/"))
+    assert "report, 3 breakers let calls through" not in text_of(client.get("/"))
+
+
 def test_when_all_is_good_it_says_when_it_was_not() -> None:
     fleet().tell(moved(State.OPEN), at=4000).tell(moved(State.CLOSED), at=3900).store()
     page = re.sub(r"<[^>]+>", "", signed_in().get("/").content.decode())

@@ -8,6 +8,7 @@ from html import unescape
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import Client
 
 from recovery_ops.control import actions
@@ -347,6 +348,18 @@ def test_it_is_scheduled_for_a_moment_in_utc() -> None:
     move(eva, made, "schedule", go_live_at="2026-11-22T04:00")
     made.refresh_from_db()
     assert (made.state, str(made.go_live_at)) == ("scheduled", "2026-11-22 04:00:00+00:00")
+
+
+def test_it_is_scheduled_on_the_clock_that_its_label_names() -> None:
+    eva = signed_in(Role.EDITOR, "eva")
+    eva.cookies[f"{settings.COOKIE_PREFIX}zone"] = "Asia/Tokyo"
+    made = drafted(eva)
+    page = text_of(move(eva, made, "schedule", go_live_at="soon"))
+    assert "Goes live at JST, to schedule it" in page
+    assert "Write a moment in JST, as 2026-01-31T22:00." in page
+    move(eva, made, "schedule", go_live_at="2026-11-22T04:00")
+    made.refresh_from_db()
+    assert str(made.go_live_at) == "2026-11-21 19:00:00+00:00"
 
 
 def test_it_is_scheduled_for_some_first() -> None:

@@ -11,7 +11,8 @@ from django.db.models import QuerySet
 
 from events.runs.asking import run_of, stories_of
 from events.runs.rows import RunStory
-from events.wording import clock_text, count_text
+from events.wording import count_text
+from recovery_ops.control.actions import checks
 from recovery_ops.control.actions.attempt import Asked, Attempt, Done, Step, carry_out
 from recovery_ops.control.desired import ABORTS_KEPT
 from recovery_ops.control.models import NAME_CHARS, AuditEntry, RunAbort
@@ -50,7 +51,7 @@ def abort_run(**asked: Unpack[Aborting]) -> Done[RunAbort]:
             if held is not None:
                 return Step(object=held, revision=held.revision, was_already=True)
             if story.ended is not None:
-                detail = f"It ended at {clock_text(story.ended, today=attempt.now)} UTC: there is nothing to abort."
+                detail = f"It ended at {checks.moment_of(story.ended, attempt.now)}: there is nothing to abort."
                 raise Refused("ended", detail, status=STALE, fields={"run": "has ended"})
             made = _wish(attempt, story, revision)
             return Step(object=made, revision=revision, after=_told(made))

@@ -359,7 +359,7 @@ def _restored(rows: Sequence[DegradationRow]) -> Iterator[Item]:
             key=f"restored-{name}",
             state="closed",
             title=f"{name} is whole again",
-            detail=f"Since {ended:%H:%M:%S}, after {lasted} on {count_text(instances, 'instance')}",
+            detail=f"Since {timezone.localtime(ended):%H:%M:%S}, after {lasted} on {count_text(instances, 'instance')}",
             href=reverse("degradations"),
         )
 

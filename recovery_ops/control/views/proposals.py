@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
 from events.pages import render_page
-from events.wording import count_text, share_text, span_text
+from events.wording import count_text, share_text, span_text, zone_word
 from recovery_ops.control import actions
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.proposals import MOVES, had_a_hand
@@ -70,17 +70,19 @@ class RolloutForm(ReasonForm):
 
 
 class MoveForm(ReasonForm):
-    """What a move is given; the moment is in UTC, as the page says."""
+    """What a move is given; the moment is one of the reader's clock."""
 
-    go_live_at = forms.DateTimeField(
-        required=False,
-        input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
-        error_messages={"invalid": "Choose a moment."},
-    )
+    go_live_at = forms.DateTimeField(required=False, input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"])
     first_percent = forms.FloatField(min_value=0.1, max_value=100, required=False)
     first_minutes = forms.FloatField(min_value=1, max_value=7 * 24 * 60, required=False)
     break_glass = forms.BooleanField(required=False)
     accepts_golden = forms.BooleanField(required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        zone, field = zone_word(timezone.now()), self.fields["go_live_at"]
+        field.help_text = f"{zone}, to schedule it"
+        field.error_messages["invalid"] = f"Write a moment in {zone}, as 2026-01-31T22:00."
 
     def cohort(self) -> dict[str, float] | None:
         """Whom a scheduled proposal goes to first; None for all at once."""

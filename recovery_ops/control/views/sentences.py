@@ -26,10 +26,13 @@ _MOST_NAMED = 2
 
 def calm(numbers: OverviewNumbers) -> str:
     """What stands in the list of what needs a person when nothing does."""
-    return (
-        f"{_all(numbers.breakers, 'breaker', 'flows', 'flow')}, no capacity errors, "
-        f"{numbers.agents_reporting} of {count_text(numbers.agents, 'agent')} reporting."
-    )
+    flow = _all(numbers.breakers, "breaker", "flows", "flow")
+    if dark := numbers.breakers_dark:
+        known = numbers.breakers - dark
+        flow = (
+            f"{known:,} of {numbers.breakers:,} breakers {_verb(known, 'flows', 'flow')}, of {dark:,} it is not known"
+        )
+    return f"{flow}, no capacity errors, {numbers.agents_reporting} of {count_text(numbers.agents, 'agent')} reporting."
 
 
 def asked(rows: Sequence[EscalationRow], now: datetime) -> str:

@@ -99,8 +99,17 @@ def tiles(
 
 def _breakers(numbers: OverviewNumbers, over: Over) -> Tile:
     blocking = numbers.breakers_blocking
-    is_known = any(row.worst is not None for row in numbers.breaker_rows)
-    detail = listing([f"{row.name} {state_word(row.worst)}" for row in blocking]) or "all let calls through"
+    dark = numbers.breakers_dark
+    flowing = numbers.breakers - dark - len(blocking)
+    is_known = numbers.breakers > dark
+    detail = listing([f"{row.name} {state_word(row.worst)}" for row in blocking])
+    if not dark:
+        detail = detail or "all let calls through"
+    elif detail:
+        detail = f"{detail}; of {dark:,} not known"
+    else:
+        others = "the other lets" if flowing == 1 else f"the other {flowing:,} let"
+        detail = f"of {dark:,} not known, {others} calls through"
     nothing = "their instances are silent" if numbers.breakers else "none has been reported"
     return Tile(
         title="Breakers not flowing",

@@ -55,6 +55,11 @@ def test_all_is_well() -> None:
     )
 
 
+def test_a_breaker_of_which_nobody_tells_is_not_said_to_let_calls_through() -> None:
+    calm().tell(moved(State.CLOSED, breaker="crm"), at=900, instance="a-gone").store()
+    assert "2 of 3 breakers let calls through, of 1 it is not known" in sentence("dev", NOW)
+
+
 def test_nothing_is_known_before_the_first_agent() -> None:
     assert sentence("dev", NOW) == "No agent has reported yet."
 
