@@ -17,7 +17,7 @@ from events.timelines.durations import TimeInState
 from events.wording import NOT_YET, share_text, span_text, state_word, zone_word
 from recovery_ops.rules.words import State
 
-MARGIN = {"l": 172, "r": 92, "t": 8, "b": 28}
+MARGIN = {"l": 172, "r": 132, "t": 8, "b": 28}
 NARROW_MARGIN = {"l": 136, "r": 16, "t": 8, "b": 28}
 """Below 640 px: labels are shorter there, and the values at the right are left out."""
 TOP_AXIS_PX = 28

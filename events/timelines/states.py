@@ -33,8 +33,8 @@ PATTERNS: dict[State | None, str] = {
     None: ".",
 }
 AUTO = "auto"
-_SHORT = {State.FORCED_OPEN: "forced", State.METRICS_ONLY: "metrics"}
-"""The column at the right is 92 px wide; the whole word stands in the hover and in the table."""
+_SHORT = {State.HALF_OPEN: "half", State.FORCED_OPEN: "forced", State.METRICS_ONLY: "metrics"}
+"""The column at the right is 132 px wide; the whole word stands in the hover and in the table."""
 COLUMNS = ("Lane", "State", "Instances", "Start", "End", "Duration", "Why")
 
 
@@ -106,13 +106,20 @@ def _fleet_words(segment: MajoritySegment) -> str:
 
 
 def standing(segments: Sequence[MajoritySegment]) -> str:
-    """What the fleet is in at the end: the worst state that anybody is in, so that one of forty is not hidden."""
+    """What the fleet is in at the end: what the bar shows, and behind it the worst that anybody is in, where that is
+    another state, so that one of forty is not hidden.
+    """
     last = segments[-1]
-    if last.worst is None:
+    if last.state is None:
         return "unknown" if last.is_there else "nobody there"
-    if last.worst_count == last.instances and last.worst not in (State.OPEN, State.CLOSED):
-        return last.worst.value
-    return f"{_SHORT.get(last.worst, last.worst.value)} {last.worst_count}/{last.instances}"
+    if last.last == last.instances and last.state not in (State.OPEN, State.CLOSED):
+        return last.state.value
+    most = f"{_short(last.state)} {last.last}/{last.instances}"
+    return most if last.worst in (last.state, None) else f"{most}, {_short(last.worst)} {last.worst_count}"
+
+
+def _short(state: State) -> str:
+    return _SHORT.get(state, state.value)
 
 
 def state_band(

@@ -58,7 +58,7 @@
     });
   }
 
-  // There are 92 px beside a lane: as the page says it there, `closed 9/9`, `158`; the table has the whole words.
+  // There are 132 px beside a lane: as the page says it there, `closed 9/9`, `158`; the table has the whole words.
   function short(words) {
     const counts = words.match(/[\d,]+(?= × (429|529))/g);
     if (counts) return counts.reduce((sum, one) => sum + Number(one.replaceAll(",", "")), 0).toLocaleString("en");

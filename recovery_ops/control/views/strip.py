@@ -14,8 +14,9 @@ from events import drawing, queries
 from events.rows import RANK, CapacityBins, MajoritySegment
 from events.scoped import ANYBODY, Backend
 from events.timelines.counts import unknown_words
+from events.timelines.states import standing
 from events.window import Window
-from events.wording import bin_text, clock_text, count_text, listing, state_word
+from events.wording import bin_text, clock_text, count_text, listing
 from recovery_ops.rules.words import State
 
 MOST_CAPACITY = 6
@@ -200,14 +201,12 @@ def _breaker_rows(fleet: Lanes, start: datetime, end: datetime, empty: float) ->
         return
     yield Row(label="Breakers, majority of the fleet")
     for place, (name, segments) in enumerate(fleet.items()):
-        last = segments[-1]
-        standing = f"{last.worst_count} of {last.instances}" if last.worst else state_word(None)
         yield Row(
             label=name,
             drawing=drawing.lane(
                 segments, start=start, end=end, label=name, empty=0.0 if place else empty, address=timelines_at
             ),
-            value=standing,
+            value=standing(segments),
             href=reverse("breaker", args=[name]),
         )
 
