@@ -192,3 +192,14 @@ def test_a_store_of_logs_goes_on_behind_the_last_row_that_it_kept() -> None:
     assert rows(4) == []
     assert client.raw("audit/stream?after=-1").status_code == 400
     assert Program("ingest").raw("audit/stream").status_code == 403
+
+
+def test_how_many_entries_there_are_does_not_change_from_page_to_page() -> None:
+    for number in range(1, 121):
+        written(2 * number - 1)
+    told = text_of(signed_in(Role.VIEWER).get("/audit?who=ana"))
+    assert "50 of 120 entries" in told
+    for before in (71, 21):
+        told = text_of(signed_in(Role.VIEWER).get(f"/audit?who=ana&before={before}"))
+        assert "older entries newest first" in told
+        assert not re.search(r"\d+ of (at least )?\d+ entries", told)
