@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from django.db.models import Case, Q, When
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
@@ -94,7 +95,7 @@ def find(text: str, environment: str, grants: Grants) -> list[Group]:
         ("Runs", list(_runs(asked, environment))),
         ("Breakers", [_hit(name, "breaker", reverse("breaker", args=[name])) for name in breakers]),
         ("Operations", [_hit(name, "its policy", reverse("policy", args=[name])) for name in operations]),
-        ("Agents", [_instance(*one) for one in instances]),
+        ("Agents", [*_services(asked, instances), *(_instance(*one) for one in instances)]),
         ("Failures", list(_causes(prints, environment))),
         ("Do", list(_acts(asked, environment, grants, breakers))),
     ]
@@ -115,6 +116,13 @@ def _causes(prints: Sequence[str], environment: str) -> Iterator[Hit]:
 def _instance(service: str, name: str) -> Hit:
     query = urlencode({"service": service, "instance": name})
     return _hit(name, f"instance of {service}", f"{reverse('agent-settings')}?{query}")
+
+
+def _services(asked: str, instances: Sequence[tuple[str, str]]) -> Iterator[Hit]:
+    """The services of the instances that were found by them, with all of their instances: more than stand here."""
+    for service in dict.fromkeys(service for service, _ in instances):
+        if _about(asked).lower() in service.lower():
+            yield _hit(service, "all its instances", f"{reverse('agents')}?{urlencode({'service': service})}")
 
 
 def _pages(asked: str) -> Iterator[Hit]:
@@ -141,7 +149,11 @@ def _names(asked: str, environment: str) -> tuple[list[str], list[str], list[tup
     states = BreakerState.objects.filter(environment=environment)
     breakers = {*states.filter(breaker__icontains=text).values_list("breaker", flat=True).distinct()[:_MOST_READ]}
     operations = {*states.filter(operation__icontains=text).values_list("operation", flat=True).distinct()[:_MOST_READ]}
-    agents = Agent.objects.filter(environment=environment, instance__icontains=text).order_by("-last_seen_us")
+    agents = Agent.objects.filter(
+        Q(instance__icontains=text) | Q(service__icontains=text), environment=environment
+    ).order_by(
+        Case(When(service__iexact=text, then=0), When(instance__icontains=text, then=1), default=2), "-last_seen_us"
+    )
     return (
         _first(breakers | by_kind.get(Kind.BREAKER, set())),
         _first(operations | by_kind.get(Kind.OPERATION, set())),

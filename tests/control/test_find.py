@@ -13,7 +13,7 @@ from events.models import KnownName
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
 from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
-from tests.events.seeding import Story, failed
+from tests.events.seeding import Story, failed, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -56,6 +56,22 @@ def test_a_capacity_event_is_found_by_its_number(written: str) -> None:
     other = CapacityEvent.objects.create(environment="prod", provider="helios", started_us=1, last_us=2)
     assert f"/capacity/{event.pk}" in links(f"/find?q={written.format(event.pk)}")
     assert links(f"/find?q=CE-{other.pk}") == []
+
+
+def test_an_agent_is_found_by_its_service_the_exact_one_first() -> None:
+    story = Story()
+    for number in range(7):
+        story.tell(heartbeat(), at=5, instance=f"x-{number}", service="num-agent-2")
+    for name in ("a-0", "a-1"):
+        story.tell(heartbeat(), at=60, instance=name, service="num-agent")
+    story.store()
+    found = [one for one in links("/find?q=num-agent") if one.startswith("/agents")]
+    assert found[:2] == ["/agents?service=num-agent", "/agents?service=num-agent-2"]
+    assert {one.partition("instance=")[2] for one in found[2:4]} == {"a-0", "a-1"}
+    assert len(found) == 2 + 6
+    assert [one for one in links("/find?q=a-1") if one.startswith("/agents")] == [
+        "/agents/settings?service=num-agent&amp;instance=a-1"
+    ]
 
 
 def test_every_hit_leads_somewhere() -> None:
