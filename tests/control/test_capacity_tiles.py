@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from events.capacity.asking import waits_asked_for
+from events.capacity.asking import events_going_on, waits_asked_for
 from events.capacity.detection import look
 from events.capacity.reach import read_reach
 from events.recoveries.summing import sum_days
+from events.window import Window
+from recovery_ops.control.views.capacity_tiles import _waiting
 from recovery_ops.rules.facts import RunFinished
 from recovery_ops.rules.words import Category, RunStatus
 from tests.control.visiting import signed_in
@@ -95,4 +98,14 @@ def test_with_an_outage_that_goes_on_the_page_still_asks_little() -> None:
     with CaptureQueriesContext(connection) as queries:
         assert client.get("/capacity").status_code == 200
     assert len(queries) <= 15
-    assert tiles()["Runs waiting"] == "0 now of 1 event that goes on"
+    assert tiles()["Runs waiting"] == "0 now in 1 event that goes on"
+
+
+def test_runs_that_wait_for_one_of_several_outages_are_called_the_least() -> None:
+    storm(Story(), since=300, until=0).tell(heartbeat(), at=5).store()
+    look("dev", NOW)
+    one = replace(events_going_on("dev", now=NOW)[0], waiting=3)
+    window = Window(start=ago(3600), end=NOW)
+    assert _waiting([one], window, is_dark=False).detail == "in 1 event that goes on"
+    told = _waiting([one, replace(one, waiting=1)], window, is_dark=False)
+    assert (told.figure, told.detail) == ("3", "at least: the most in one of 2 events that go on")

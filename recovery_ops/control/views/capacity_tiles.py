@@ -69,14 +69,17 @@ def _waiting(events: Sequence[CapacityEventRow], window: Window, *, is_dark: boo
     """The runs of one event are not told from those of another: at least those of the one with most."""
     current = going_on(events)
     waiting = max((row.waiting for row in current), default=0)
-    least = "at least " if waiting and len(current) > 1 else ""
-    detail = f"of {count_text(len(current), 'event that goes', 'events that go')} on" if current else "no event goes on"
+    going = count_text(len(current), "event that goes", "events that go")
+    is_least = waiting and len(current) > 1
+    detail = (
+        f"at least: the most in one of {going} on" if is_least else f"in {going} on" if current else "no event goes on"
+    )
     is_known = bool(current) or not is_dark
     return Tile(
         title="Runs waiting",
         figure=f"{waiting:,}" if is_known else _UNKNOWN,
         unit="now",
-        detail=f"{least}{detail}" if is_known else "nobody reports",
+        detail=detail if is_known else "nobody reports",
         href=runs_waiting_href(window.also),
     )
 
