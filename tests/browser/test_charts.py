@@ -66,7 +66,7 @@ def test_new_facts_change_a_figure_and_leave_the_zoom_alone(visit: Visit, stage:
     zoomed = page.evaluate(RANGE)
     page.evaluate("window.bars = document.getElementById('figure').data.length")
     stage.tell(moved(State.OPEN, breaker="model:large"))
-    expect(page.get_by_text("model:large (open 1/3)").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("model:large (closed 2/3, open 1)").first).to_be_visible(timeout=PATIENCE_MS)
     assert page.evaluate(RANGE) == zoomed
     reset.click()
     page.wait_for_function(f"was => {RANGE}[0] < was[0]", arg=zoomed, timeout=PATIENCE_MS)
@@ -316,7 +316,7 @@ def test_the_figure_is_there_before_plotly_and_without_it(visit: Visit) -> None:
     host = still.locator("#figure")
     expect(host).to_contain_text("Breakers, majority of the fleet")
     lane = host.locator(".lane", has_text="search_web").first
-    expect(lane).to_contain_text("open 1/3")
+    expect(lane).to_contain_text("closed 2/3, open 1")
     expect(lane.locator("rect[fill='url(#p-closed)']").first).to_be_visible()
     before = host.bounding_box()
     page = visit("/timelines?range=15m")
@@ -349,7 +349,7 @@ def test_where_plotly_cannot_be_had_the_drawing_stays_and_lives(visit: Visit, st
     lane = page.locator("#figure .lane", has_text="crm.update").first
     expect(lane).to_be_visible()
     stage.tell(moved(State.OPEN, breaker="crm.update"))
-    expect(lane).to_contain_text("open 1/3", timeout=PATIENCE_MS)
+    expect(lane).to_contain_text("closed 2/3, open 1", timeout=PATIENCE_MS)
     stage.tell(moved(State.CLOSED, before=State.OPEN, breaker="crm.update"))
 
 

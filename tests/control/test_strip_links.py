@@ -77,3 +77,14 @@ def test_where_nobody_reported_no_error_is_not_said_to_be_none() -> None:
     silent = text_of(signed_in(Role.VIEWER).get("/overview/strip", asked))
     assert "Whether there was a 429 or a 529 is unknown: nobody lived to report." in silent
     assert "No 429 and no 529" not in silent
+
+
+def test_the_sentence_does_not_call_closed_what_is_open_somewhere() -> None:
+    story = Story()
+    for number in range(3):
+        story.tell(heartbeat(), moved(State.CLOSED, before=State.OPEN), at=700, instance=f"x-{number}")
+        story.tell(heartbeat(), at=5, instance=f"x-{number}")
+    story.store()
+    page = signed_in(Role.VIEWER).get("/overview/strip?range=1h")
+    assert "At the end 1 breaker is closed, search_web not on every instance." in text_of(page)
+    assert "closed 3/4, open 1" in text_of(page)

@@ -161,7 +161,10 @@ def _breaker_words(fleet: Lanes | None) -> str:
     open_at_end = [name for name, state in at_end.items() if state not in (State.CLOSED, None)]
     unknown = sum(state is None for state in at_end.values())
     if not open_at_end and not unknown:
-        return f"At the end {count_text(len(at_end), 'breaker is', 'breakers are')} closed."
+        lasts = {name: segments[-1] for name, segments in (fleet or {}).items() if name in at_end}
+        partly = [name for name, last in lasts.items() if last.worst is not State.CLOSED]
+        but = f", {listing(partly, most=2)} not on every instance" if partly else ""
+        return f"At the end {count_text(len(at_end), 'breaker is', 'breakers are')} closed{but}."
     verb = "is" if len(open_at_end) == 1 else "are"
     told = [f"{listing(open_at_end, most=2)} {verb} not closed"] if open_at_end else []
     told += (
