@@ -8,6 +8,8 @@ from html import unescape
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from events.capacity.detection import look
 from events.capacity.models import CapacityEvent
@@ -16,6 +18,7 @@ from events.failures import asking
 from events.failures.rows import Sample, Seen
 from events.moments import to_us
 from events.window import Window
+from recovery_ops.control.models import FailureCase
 from recovery_ops.control.roles import Role
 from recovery_ops.control.views.brushing import counts_of
 from recovery_ops.rules.facts import Exhausted, RunFinished, RunStarted
@@ -139,7 +142,36 @@ def test_what_was_not_met_is_not_there() -> None:
     client = signed_in()
     for name in ("nothing", "a/b"):
         assert client.get(f"/failures/{name}").status_code == 404
-    assert client.get("/failures/f00d?from=now-3h&to=now-2h").status_code == 404
+        assert client.get(f"/failures/{name}?from=now-3h&to=now-2h").status_code == 404
+
+
+def test_a_cause_that_did_not_fail_in_a_range_is_still_there_with_what_people_said_of_it() -> None:
+    met()
+    Story().tell(heartbeat(), at=3 * 3600).store()
+    client = signed_in()
+    note = {"fingerprint": "f00d", "reason": "asked helios about it", "version": "0"}
+    assert client.post("/failures/act/note", note).status_code == 303
+    client.get("/failures")  # where it is said that it was noted
+    with CaptureQueriesContext(connection) as asked:
+        page = client.get("/failures/f00d?from=now-3h&to=now-2h")
+    assert page.status_code == 200
+    assert len(asked) <= 15
+    said = text_of(page)
+    assert "Overloaded (529) “helios says 529”" in said
+    assert "None in this range" in said
+    assert "asked helios about it" in said
+    assert "Resolve…" in said
+    assert "noted something on f00d" in text_of(client.get("/failures/f00d?from=now-3h&to=now-2h&tab=log"))
+    part = client.get("/failures/f00d?from=now-3h&to=now-2h", headers={"X-Fragment": "failure"}).content.decode()
+    assert part.startswith('<div class="page" id="failure"')
+
+
+def test_a_cause_that_is_known_by_what_was_decided_alone_is_there() -> None:
+    case = {"state": FailureCase.RESOLVED, "decided_at": ago(90 * 86_400), "decided_by": "ana"}
+    FailureCase.objects.create(environment="dev", fingerprint="long-gone", **case)
+    said = text_of(signed_in().get("/failures/long-gone"))
+    assert "Cause long-gone" in said
+    assert "The cause is resolved, nobody’s." in said
 
 
 def test_nothing_from_outside_runs_in_it() -> None:

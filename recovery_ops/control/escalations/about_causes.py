@@ -47,15 +47,18 @@ def open_questions(environment: str, grouping: Grouping) -> OpenQuestions:
     return OpenQuestions(by_cause=by_cause, by_kind=by_kind)
 
 
-def asked_about(environment: str, parts: Collection[str], found: Fingerprint) -> Sequence[Escalation]:
+def asked_about(environment: str, parts: Collection[str], found: Fingerprint | None = None) -> Sequence[Escalation]:
     """The newest questions about a cause and its parts, the open ones first. One query, of an index and of the newest.
 
-    Whoever named it is always found; what agents asked about the same kind of failure, among the newest of all.
+    Whoever named it is always found; what agents asked about the same kind of failure as `found`, among the newest of
+    all.
     """
     here = Escalation.objects.filter(environment=environment, merged_into=None)
     named = here.filter(fingerprint__gt="", fingerprint__in=list(parts)).order_by("-pk").values("pk")[:LISTED_MOST]
-    newest = Escalation.objects.order_by("-pk").values("pk")[OPEN_MOST : OPEN_MOST + 1]
-    is_kind = Q(fingerprint="", operation__in=list(found.operations), category=found.category.value)
-    alike = here.filter(is_kind, pk__gt=Coalesce(Subquery(newest), 0))
-    asked = Escalation.objects.filter(Q(pk__in=named) | Q(pk__in=alike.values("pk")))
+    about = Q(pk__in=named)
+    if found is not None:
+        newest = Escalation.objects.order_by("-pk").values("pk")[OPEN_MOST : OPEN_MOST + 1]
+        is_kind = Q(fingerprint="", operation__in=list(found.operations), category=found.category.value)
+        about |= Q(pk__in=here.filter(is_kind, pk__gt=Coalesce(Subquery(newest), 0)).values("pk"))
+    asked = Escalation.objects.filter(about)
     return list(asked.order_by(F("resolved_at").desc(nulls_first=True), "-pk")[:LISTED_MOST])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
 
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
@@ -53,6 +53,7 @@ from recovery_ops.control.failures import (
 from recovery_ops.control.models import FailureCase
 from recovery_ops.control.views.brushing import histogram_of
 from recovery_ops.control.views.columns import Column, Columns
+from recovery_ops.control.views.failure_elsewhere import failure_elsewhere
 from recovery_ops.control.views.failure_facets import (
     ASKED,
     ASKED_WORDS,
@@ -346,7 +347,8 @@ def failure(request: HttpRequest, *, environment: str, fingerprint: str) -> Http
     sample = grouping.of(read_failures(environment, start=window.start, end=window.end))
     mine = [one for one in sample.seen if one.fingerprint == fingerprint]
     if not mine:
-        raise Http404(f"No failure {fingerprint[:80]} is among those of {environment} in {window.words}.")
+        cut = _cut_words(sample, window)
+        return failure_elsewhere(request, environment, asked_for, grouping=grouping, window=window, cut=cut, now=now)
     part = Sample(seen=mine, is_cut=sample.is_cut, since=sample.since)
     [found] = fingerprints(part, start=window.start, end=window.end, before=None)
     newest = occurrences(mine)
