@@ -466,3 +466,10 @@ def test_who_obeys_nobody_is_not_told_what_it_obeys() -> None:
     assert "Obeys no revision" not in said
     assert "Desired policy" not in said
     assert "Desired policy" in text_of(signed_in().get("/agents/settings?service=research&instance=r-0"))
+
+
+def test_of_plain_senders_nobody_is_said_to_be_on_a_revision() -> None:
+    Story().tell(failed(Category.TIMEOUT), at=5, instance="p-0", service="plain").store()
+    said = text_of(signed_in(Role.VIEWER).get("/agents"))
+    assert "1 of 1 instance reports." in said
+    assert "on revision 0." not in said

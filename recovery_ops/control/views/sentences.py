@@ -93,9 +93,10 @@ def agents(rows: Iterable[AgentRow], revision: int, drifted: int = 0) -> str:
     """How many report and how many obey the desired revision."""
     rows = list(rows)
     reporting = [row for row in rows if row.is_reachable]
-    on_revision = sum(row.revision == revision for row in reporting)
+    followers = [row for row in reporting if row.is_follower]
+    on_revision = sum(row.revision == revision for row in followers)
     head = f"{len(reporting)} of {count_text(len(rows), 'instance')} {_verb(len(reporting), 'reports', 'report')}."
-    tail = f"{on_revision} of them {_verb(on_revision, 'is', 'are')} on revision {revision}." if reporting else ""
+    tail = f"{on_revision} of them {_verb(on_revision, 'is', 'are')} on revision {revision}." if followers else ""
     ahead = sum(row.revision > revision for row in reporting)
     other = drifted - ahead
     drift = f"{other} {_verb(other, 'obeys', 'obey')} something else under the same number." if other > 0 else ""
