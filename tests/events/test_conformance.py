@@ -158,7 +158,7 @@ def test_o9_a_warning_rejects_nothing(client: Client, encoding: str) -> None:
     rejected, message = answer.partial()
     assert (answer.status, rejected, Fact.objects.count()) == (200, 0, 1)
     assert "recovery.failure.category" in message
-    assert "1 records have no event name" in message
+    assert "1 record not kept: no event name" in message
 
 
 @both_encodings
