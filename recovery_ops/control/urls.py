@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from django.contrib.auth.decorators import login_not_required
+from django.http import HttpResponse
 from django.urls import URLPattern, URLResolver, include, path
 
 from events import urls as events_urls
@@ -63,6 +65,15 @@ from recovery_ops.control.views import (
 )
 from recovery_ops.control.views.door import seeing
 
+_OF_A_BREAKER: dict[str, Callable[..., HttpResponse]] = {
+    **{verb: partial(acts.act, verb=verb) for verb in acts.ACTS},
+    "watch": watching.watching,
+    "figure": figures.figure,
+    "simulate": simulating.simulate,
+    "tables": figures.tables,
+}
+"""What is asked of one breaker, by the word behind its name."""
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", seeing(overview.overview), name="overview"),
     path("metrics", login_not_required(metrics), name="metrics"),
@@ -85,13 +96,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("requests/<number:number>", seeing(second.held_act), name="held-act"),
     path("shed", seeing(shedding.shedding), name="shed"),
     *(
-        path(f"breakers/<path:name>/{verb}", seeing(partial(acts.act, verb=verb)), name=f"breaker-{verb}")
-        for verb in acts.ACTS
+        path(f"breakers/<path:name>/{word}", seeing(breaker.or_page(view, word)), name=f"breaker-{word}")
+        for word, view in _OF_A_BREAKER.items()
     ),
-    path("breakers/<path:name>/watch", seeing(watching.watching), name="breaker-watch"),
-    path("breakers/<path:name>/figure", seeing(figures.figure), name="breaker-figure"),
-    path("breakers/<path:name>/simulate", seeing(simulating.simulate), name="breaker-simulate"),
-    path("breakers/<path:name>/tables", seeing(figures.tables), name="breaker-tables"),
     path("breakers/<path:name>", seeing(breaker.breaker), name="breaker"),
     *events_urls.pages(seeing, marks_in, questions_in),
     *run_urls.pages(seeing),

@@ -283,17 +283,6 @@ def test_the_fleet_lane_says_how_many_and_why() -> None:
     )
 
 
-def test_the_fleet_lane_says_what_its_bar_shows_and_the_worst_beside_it() -> None:
-    fleet: dict[str, list[tuple[float, State | None]]] = {f"a-{number}": [(0.0, State.CLOSED)] for number in range(8)}
-    one = fleet | {"b-0": [(0, State.CLOSED), (0.5, State.OPEN)]}
-    tries = fleet | {"b-0": [(0, State.CLOSED), (0.5, State.HALF_OPEN)]}
-    chart = breaker_lanes(lanes_of({"search_web": one, "crm.update": tries, "calm": fleet}))
-    values = {note["y"]: note["text"] for note in chart.figure["layout"]["annotations"] if note["name"] == "value"}
-    assert values == {"search_web": "closed 8/9, open 1", "crm.update": "closed 8/9, half 1", "calm": "closed 8/8"}
-    assert [state for name, state, *_ in drawn(chart) if name == "search_web"] == ["closed"]
-    assert "search_web (closed 8/9, open 1)" in chart.caption
-
-
 def test_the_page_of_a_breaker_shows_the_desired_lane_first_and_names_what_it_leaves_out() -> None:
     desired = [
         Bar(lane="", state=State.CLOSED, start=START, end=NOW - timedelta(minutes=5), why="auto"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import wraps
 from typing import Any
 from urllib.parse import urlencode
 
@@ -46,6 +47,25 @@ from recovery_ops.rules.words import State
 MOST_MOVES = 200
 _ENTRIES = 40
 _VERBS = ("trip", "disable", "observe", "reset", "probe", "release", "extend")
+
+
+def or_page(view: Callable[..., HttpResponse], word: str) -> Callable[..., HttpResponse]:
+    """A view of a breaker at an address that ends in a word; where there is no such breaker, the page of the one whose
+    own name ends in it: `ledger/trip`."""
+
+    @wraps(view)
+    def either(request: HttpRequest, *, environment: str, name: str) -> HttpResponse:
+        try:
+            return view(request, environment=environment, name=name)
+        except Http404 as missing:
+            if request.method != "GET":
+                raise
+            try:
+                return breaker(request, environment=environment, name=f"{name}/{word}")
+            except Http404:
+                raise missing from None
+
+    return either
 
 
 def breaker(request: HttpRequest, *, environment: str, name: str) -> HttpResponse:
