@@ -163,20 +163,20 @@ AGENTS = Merge(
 )
 
 SELECT_AGENTS = (
-    f"SELECT id, {_listed((*_AGENT_KEY, *_AGENT_COLUMNS))} FROM events_agent WHERE ({_listed(_AGENT_KEY)}) IN (VALUES "
+    f"SELECT id, {_listed((*_AGENT_KEY, *_AGENT_COLUMNS))} FROM events_agent WHERE ({_listed(_AGENT_KEY)}) IN ("
 )
 INSERT_AGENT = _insert("events_agent", (*_AGENT_KEY, *_AGENT_COLUMNS), tail=" ON CONFLICT DO NOTHING")
 SELECT_BREAKERS = (
     f"SELECT agent_id, breaker, {_listed(_BREAKER_COLUMNS)} FROM events_breakerstate"
-    " WHERE (agent_id, breaker) IN (VALUES "
+    " WHERE (agent_id, breaker) IN ("
 )
 SELECT_SETTINGS = (
     f"SELECT {_listed((*_SETTINGS_KEY, *_SETTINGS_COLUMNS))} FROM events_settingsinforce"
-    " WHERE (agent_id, operation) IN (VALUES "
+    " WHERE (agent_id, operation) IN ("
 )
 SELECT_VERSIONS = (
     f"SELECT {_listed((*_VERSION_KEY, *Told._fields))} FROM events_serviceversion"
-    f" WHERE ({_listed(_VERSION_KEY)}) IN (VALUES "
+    f" WHERE ({_listed(_VERSION_KEY)}) IN ("
 )
 _INTERVAL_OF = "FROM events_degradation WHERE agent_id = %s AND operation = %s AND kind = %s"
 SELECT_INTERVAL_FROM = (

@@ -302,11 +302,15 @@ class _Writer:
         self._merge(statements.LANES, list(lanes))
 
     def _read_by(self, select: str, keys: Sequence[tuple[Any, ...]], tail: str = "") -> Iterator[list[Any]]:
-        """The rows whose key is one of these, for a statement that ends in `IN (VALUES `."""
+        """The rows whose key is one of these, for a statement that ends in `IN (`."""
         remaining = iter(keys)
         while chunk := list(islice(remaining, _CHUNK)):
-            places = ", ".join([f"({', '.join(['%s'] * len(chunk[0]))})"] * len(chunk))
-            self._cursor.execute(f"{select}{places}){tail}", [value for key in chunk for value in key])
+            if self._is_postgres:  # an array for each column: a place for each value would be read for longer than asked
+                arrays = ", ".join("%s::bigint[]" if type(value) is int else "%s::text[]" for value in chunk[0])
+                self._cursor.execute(f"{select}SELECT * FROM unnest({arrays})){tail}", list(map(list, zip(*chunk))))
+            else:
+                places = ", ".join([f"({', '.join(['%s'] * len(chunk[0]))})"] * len(chunk))
+                self._cursor.execute(f"{select}VALUES {places}){tail}", [value for key in chunk for value in key])
             yield self._cursor.fetchall()
 
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import glob
@@ -19,6 +19,9 @@ import psycopg
 from recovery_ops.bench.usage import cpu_s_of_session
 
 START_WITHIN_S = 30.0
+_LOG_MB = 8192
+"""What of its log a cluster keeps to write over."""
+_STEP_MB = 128
 
 
 class NoPostgres(Exception):
@@ -37,6 +40,24 @@ class Cluster:
         with psycopg.connect(self._url("postgres"), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name} TEMPLATE {like}")
         return self._url(name)
+
+    def run_in(self, size_mb: int, told: Callable[[int], None]) -> None:
+        """Fill and drop a table of so many megabytes, as far as there are buffers; `told` how many after each step.
+
+        A cluster that has run has its memory, and files of its log to write over. One that is new is given both while
+        it is measured: where memory is the host's until it is touched, that is a quarter of all processor time.
+        """
+        with psycopg.connect(self._url("postgres"), autocommit=True) as connection:
+            connection.execute("CREATE TABLE run_in (filler text)")
+            connection.execute("ALTER TABLE run_in ALTER filler SET STORAGE PLAIN")
+            for done_mb in range(_STEP_MB, min(size_mb, _buffers_mb(), _LOG_MB) + 1, _STEP_MB):
+                pages = _STEP_MB * 128  # a row fills one
+                connection.execute(
+                    "INSERT INTO run_in SELECT repeat('x', 8000) FROM generate_series(1, %s)", [pages]
+                )
+                told(done_mb)
+            connection.execute("DROP TABLE run_in")
+            connection.execute("CHECKPOINT")
 
     def cpu_s(self) -> float:
         """Processor seconds of all its processes."""
@@ -67,6 +88,7 @@ def cluster() -> Iterator[Cluster]:
         options = [
             "listen_addresses=",
             f"shared_buffers={_buffers_mb()}MB",
+            f"min_wal_size={_LOG_MB}MB",
             "max_wal_size=16GB",
             "checkpoint_timeout=15min",
         ]
