@@ -42,12 +42,20 @@ class Merge:
     tail: str
     """What to do with a row whose key is there, from ON CONFLICT on."""
     order: tuple[str, ...] = ()
-    """In which order PostgreSQL locks rows, against deadlocks."""
+    """In which order PostgreSQL locks rows, against deadlocks. None is needed for rows of agents, which are locked."""
 
     @cache  # noqa: B019  # a handful of constants
     def insert(self, rows: int) -> str:
         """So many rows by one statement of SQLite."""
-        values = f"({', '.join(['?'] * len(self.columns))})"
+        return self._with(rows, "?")
+
+    @cache  # noqa: B019
+    def with_few(self, rows: int) -> str:
+        """So many rows by one statement of PostgreSQL."""
+        return self._with(rows, "%s")
+
+    def _with(self, rows: int, place: str) -> str:
+        values = f"({', '.join([place] * len(self.columns))})"
         into = f"INSERT INTO {self.table} ({_listed(self.columns)})"
         return f"{into} VALUES {', '.join([values] * rows)} {self.tail}"
 
@@ -130,7 +138,6 @@ LANES = Merge(
     (*_LANE_KEY, "moves", "worst", "first", "last"),
     f"ON CONFLICT ({_listed(_LANE_KEY)}) DO UPDATE SET moves = events_instancemoves.moves + excluded.moves,"
     f" {_further('worst', '>')}, {_further('first', '<')}, {_further('last', '>')}",
-    order=_LANE_KEY,
 )
 _VERSION_KEY = VersionName._fields
 VERSIONS = Merge(
@@ -145,7 +152,6 @@ BREAKERS = Merge(
     "events_breakerstate",
     (*_BREAKER_KEY, *_BREAKER_COLUMNS),
     f"ON CONFLICT ({_listed(_BREAKER_KEY)}) DO UPDATE SET {_overwrite(_BREAKER_COLUMNS)}",
-    order=_BREAKER_KEY,
 )
 _SETTINGS_KEY = ("agent_id", "operation")
 _SETTINGS_COLUMNS = ("position", *SETTINGS_COLUMNS)
@@ -153,13 +159,11 @@ SETTINGS = Merge(
     "events_settingsinforce",
     ("environment", *_SETTINGS_KEY, *_SETTINGS_COLUMNS),
     f"ON CONFLICT ({_listed(_SETTINGS_KEY)}) DO UPDATE SET {_overwrite(_SETTINGS_COLUMNS)}",
-    order=_SETTINGS_KEY,
 )
 AGENTS = Merge(
     "events_agent",
     (*_AGENT_KEY, *_AGENT_COLUMNS),
     f"ON CONFLICT ({_listed(_AGENT_KEY)}) DO UPDATE SET {_overwrite(_AGENT_COLUMNS)}",
-    order=_AGENT_KEY,
 )
 
 SELECT_AGENTS = (

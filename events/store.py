@@ -46,6 +46,8 @@ _CHUNK = 200
 """Keys asked for in one statement."""
 _END = b"\x7f" + b"\xff" * (POSITION_BYTES - 1)
 """After every position."""
+_FEW = 8
+"""Rows that PostgreSQL is told in the statement itself: so few are not worth a table on the way."""
 _ROWS_EACH = 256
 """Rows inserted by one statement of SQLite, which takes at most 32,766 values. A power of two: see `_parts`."""
 
@@ -131,10 +133,12 @@ class _Writer:
         return [row for row in rows if (row.environment, row.uid) in found]
 
     def _merge(self, merge: statements.Merge, rows: Sequence[tuple[Any, ...]]) -> None:
-        if rows and self._is_postgres:
-            self._take_over(merge, rows)
-        elif rows:
+        if rows and not self._is_postgres:
             self._insert(merge, rows)
+        elif 0 < len(rows) <= _FEW and not merge.order:
+            self._cursor.execute(merge.with_few(len(rows)), list(chain.from_iterable(rows)))
+        elif rows:
+            self._take_over(merge, rows)
 
     def _take_over(self, merge: statements.Merge, rows: Iterable[tuple[Any, ...]]) -> None:
         self._cursor.execute(merge.stage)
