@@ -82,6 +82,42 @@ class Merge:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The rows of a table whose key is one of those asked for."""
+
+    table: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    def by_values(self, count: int, tail: str = "") -> str:
+        """With a place for each value of so many keys."""
+        places = f"({', '.join(['%s'] * len(self.key))})"
+        return f"{self._select} ({_listed(self.key)}) IN (VALUES {', '.join([places] * count)}){tail}"
+
+    def by_arrays(self, first: Sequence[object], tail: str = "") -> str:
+        """With an array for each column of the key, as the first key has them: PostgreSQL reads fewer words."""
+        return f"{self._select} ({_listed(self.key)}) IN (SELECT * FROM {_unnested(first)}){tail}"
+
+    def one_by_one(self, first: Sequence[object]) -> str:
+        """The same, with a look into an index for each key: asked for a hundred, PostgreSQL would read the table."""
+        same = " AND ".join(f'"{column}" = asked."_{column}"' for column in self.key)
+        asked = ", ".join(f'"_{column}"' for column in self.key)
+        return (
+            f"SELECT found.* FROM {_unnested(first)} AS asked({asked})"
+            f" CROSS JOIN LATERAL ({self._select} {same} LIMIT 1) AS found"
+        )
+
+    @property
+    def _select(self) -> str:
+        return f"SELECT {_listed(self.columns)} FROM {self.table} WHERE"
+
+
+def _unnested(first: Sequence[object]) -> str:
+    arrays = ("%s::bigint[]" if isinstance(value, int) else "%s::text[]" for value in first)
+    return f"unnest({', '.join(arrays)})"
+
+
 def _overwrite(columns: Iterable[str]) -> str:
     return ", ".join(f'"{column}" = excluded."{column}"' for column in columns)
 
@@ -148,6 +184,7 @@ VERSIONS = Merge(
     order=_VERSION_KEY,
 )
 _BREAKER_KEY = ("environment", "breaker", "agent_id")
+_HELD_BREAKER = ("agent_id", "breaker")
 BREAKERS = Merge(
     "events_breakerstate",
     (*_BREAKER_KEY, *_BREAKER_COLUMNS),
@@ -166,22 +203,11 @@ AGENTS = Merge(
     f"ON CONFLICT ({_listed(_AGENT_KEY)}) DO UPDATE SET {_overwrite(_AGENT_COLUMNS)}",
 )
 
-SELECT_AGENTS = (
-    f"SELECT id, {_listed((*_AGENT_KEY, *_AGENT_COLUMNS))} FROM events_agent WHERE ({_listed(_AGENT_KEY)}) IN ("
-)
+READ_AGENTS = Read("events_agent", _AGENT_KEY, ("id", *_AGENT_KEY, *_AGENT_COLUMNS))
 INSERT_AGENT = _insert("events_agent", (*_AGENT_KEY, *_AGENT_COLUMNS), tail=" ON CONFLICT DO NOTHING")
-SELECT_BREAKERS = (
-    f"SELECT agent_id, breaker, {_listed(_BREAKER_COLUMNS)} FROM events_breakerstate"
-    " WHERE (agent_id, breaker) IN ("
-)
-SELECT_SETTINGS = (
-    f"SELECT {_listed((*_SETTINGS_KEY, *_SETTINGS_COLUMNS))} FROM events_settingsinforce"
-    " WHERE (agent_id, operation) IN ("
-)
-SELECT_VERSIONS = (
-    f"SELECT {_listed((*_VERSION_KEY, *Told._fields))} FROM events_serviceversion"
-    f" WHERE ({_listed(_VERSION_KEY)}) IN ("
-)
+READ_BREAKERS = Read("events_breakerstate", _HELD_BREAKER, (*_HELD_BREAKER, *_BREAKER_COLUMNS))
+READ_SETTINGS = Read("events_settingsinforce", _SETTINGS_KEY, (*_SETTINGS_KEY, *_SETTINGS_COLUMNS))
+READ_VERSIONS = Read("events_serviceversion", _VERSION_KEY, (*_VERSION_KEY, *Told._fields))
 _INTERVAL_OF = "FROM events_degradation WHERE agent_id = %s AND operation = %s AND kind = %s"
 SELECT_INTERVAL_FROM = (
     f"SELECT id, last_position, ended_us {_INTERVAL_OF} AND last_position >= %s ORDER BY last_position LIMIT 1"

@@ -182,8 +182,13 @@ class _Writer:
             self._read_agents(self._made)
 
     def _read_agents(self, wanted: Sequence[AgentName]) -> None:
-        lock = " ORDER BY id FOR UPDATE" if self._is_postgres else ""
-        for rows in self._read_by(statements.SELECT_AGENTS, wanted, lock):
+        for chunk in _chunks(wanted):
+            if self._is_postgres:  # locked in the order of their numbers, against deadlocks
+                locked = statements.READ_AGENTS.by_arrays(chunk[0], " ORDER BY id FOR UPDATE")
+                self._cursor.execute(locked, _columns(chunk))
+            else:
+                self._cursor.execute(statements.READ_AGENTS.by_values(len(chunk)), list(chain.from_iterable(chunk)))
+            rows = self._cursor.fetchall()
             for agent_id, environment, service, instance, *values in rows:
                 name = AgentName(environment, service, instance)
                 self.agent_ids[name] = agent_id
@@ -201,7 +206,7 @@ class _Writer:
 
     def _join_versions(self, versions: Versions) -> None:
         settled = set()
-        for rows in self._read_by(statements.SELECT_VERSIONS, list(versions)):
+        for rows in self._read_by(statements.READ_VERSIONS, list(versions)):
             for environment, service, version, *stored in rows:
                 name, known = VersionName(environment, service, version), Told(*stored)
                 if versions[name].joined(known) == known:
@@ -213,7 +218,7 @@ class _Writer:
             return
         keys = {(self.agent_ids[name.agent], name.breaker): name for name in breakers}
         settled = set()
-        for rows in self._read_by(statements.SELECT_BREAKERS, list(keys)):
+        for rows in self._read_by(statements.READ_BREAKERS, list(keys)):
             for agent_id, breaker, seen_us, position, *values in rows:
                 known, news = BreakerFold(seen_us, Group(bytes(position), tuple(values))), keys[agent_id, breaker]
                 breakers[news].join(known)
@@ -231,7 +236,7 @@ class _Writer:
         if not settings:
             return
         keys = {(self.agent_ids[name.agent], name.operation): name for name in settings}
-        for rows in self._read_by(statements.SELECT_SETTINGS, list(keys)):
+        for rows in self._read_by(statements.READ_SETTINGS, list(keys)):
             for agent_id, operation, position, *values in rows:
                 settings[keys[agent_id, operation]].join(Group(bytes(position), tuple(values)))
         rows_of = (
@@ -305,17 +310,24 @@ class _Writer:
         )
         self._merge(statements.LANES, list(lanes))
 
-    def _read_by(self, select: str, keys: Sequence[tuple[Any, ...]], tail: str = "") -> Iterator[list[Any]]:
-        """The rows whose key is one of these, for a statement that ends in `IN (`."""
-        remaining = iter(keys)
-        while chunk := list(islice(remaining, _CHUNK)):
-            if self._is_postgres:  # an array for each column: a place for each value would be read for longer than asked
-                arrays = ", ".join("%s::bigint[]" if type(value) is int else "%s::text[]" for value in chunk[0])
-                self._cursor.execute(f"{select}SELECT * FROM unnest({arrays})){tail}", list(map(list, zip(*chunk))))
+    def _read_by(self, read: statements.Read, keys: Sequence[tuple[Any, ...]]) -> Iterator[list[Any]]:
+        """The rows whose key is one of these."""
+        for chunk in _chunks(keys):
+            if self._is_postgres:
+                self._cursor.execute(read.one_by_one(chunk[0]), _columns(chunk))
             else:
-                places = ", ".join([f"({', '.join(['%s'] * len(chunk[0]))})"] * len(chunk))
-                self._cursor.execute(f"{select}VALUES {places}){tail}", [value for key in chunk for value in key])
+                self._cursor.execute(read.by_values(len(chunk)), list(chain.from_iterable(chunk)))
             yield self._cursor.fetchall()
+
+
+def _chunks(keys: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    remaining = iter(keys)
+    while chunk := list(islice(remaining, _CHUNK)):
+        yield chunk
+
+
+def _columns(keys: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return list(map(list, zip(*keys, strict=True)))
 
 
 def _parts(rows: Sequence[tuple[Any, ...]], most: int) -> Iterator[Sequence[tuple[Any, ...]]]:

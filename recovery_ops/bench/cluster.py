@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -22,6 +23,9 @@ START_WITHIN_S = 30.0
 _LOG_MB = 8192
 """What of its log a cluster keeps to write over."""
 _STEP_MB = 128
+_PAGES_EACH_MB = 128
+_FILL = "INSERT INTO run_in SELECT repeat('x', 8000) FROM generate_series(1, %s)"
+"""Each row fills a page."""
 
 
 class NoPostgres(Exception):
@@ -41,23 +45,24 @@ class Cluster:
             connection.execute(f"CREATE DATABASE {name} TEMPLATE {like}")
         return self._url(name)
 
-    def run_in(self, size_mb: int, told: Callable[[int], None]) -> None:
-        """Fill and drop a table of so many megabytes, as far as there are buffers; `told` how many after each step.
+    def run_in(self, size_mb: int, told: Callable[[int], None] = lambda _: None) -> int:
+        """Fill and drop a table of so many megabytes, as far as there are buffers; return how many those were.
 
-        A cluster that has run has its memory, and files of its log to write over. One that is new is given both while
-        it is measured: where memory is the host's until it is touched, that is a quarter of all processor time.
+        A cluster that has run has its memory, and files of its log to write over. A new one is given both while it is
+        measured, which is dear where memory is the host's until it is touched (docs/decisions/0111). `told` hears how
+        much is written, step by step.
         """
+        written_mb = 0
         with psycopg.connect(self._url("postgres"), autocommit=True) as connection:
             connection.execute("CREATE TABLE run_in (filler text)")
             connection.execute("ALTER TABLE run_in ALTER filler SET STORAGE PLAIN")
-            for done_mb in range(_STEP_MB, min(size_mb, _buffers_mb(), _LOG_MB) + 1, _STEP_MB):
-                pages = _STEP_MB * 128  # a row fills one
-                connection.execute(
-                    "INSERT INTO run_in SELECT repeat('x', 8000) FROM generate_series(1, %s)", [pages]
-                )
-                told(done_mb)
+            while written_mb + _STEP_MB <= min(size_mb, _buffers_mb(), _LOG_MB):
+                connection.execute(_FILL, [_STEP_MB * _PAGES_EACH_MB])
+                written_mb += _STEP_MB
+                told(written_mb)
             connection.execute("DROP TABLE run_in")
             connection.execute("CHECKPOINT")
+        return written_mb
 
     def cpu_s(self) -> float:
         """Processor seconds of all its processes."""
@@ -104,7 +109,7 @@ def cluster() -> Iterator[Cluster]:
             _wait_for(f"postgres://bench@/postgres?host={folder}")
             yield Cluster(str(folder), process.pid)
         finally:
-            process.terminate()
+            process.send_signal(signal.SIGINT)  # its fast end: the usual one waits for whoever is still connected
             process.wait()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -7,11 +7,13 @@ import time
 from itertools import islice
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from events.otlp_protobuf import read_logs
 from events.records import read_records
 from recovery_ops.bench import ingest, raw, sending
+from recovery_ops.bench.cluster import cluster
 from recovery_ops.bench.figures import Report
 
 
@@ -55,6 +57,20 @@ def test_a_short_run_loses_and_doubles_nothing(
     assert (found["acknowledged and lost"], found["stored twice"]) == (0, 0)
     assert found["bytes for each fact"] > 100
     assert found["server memory, most"] >= found["server memory, at the end"] > 0
+
+
+def test_a_cluster_that_is_measured_has_its_log_and_no_more(request: pytest.FixtureRequest) -> None:
+    request.getfixturevalue("postgres_url")
+    steps: list[int] = []
+    with cluster() as where, psycopg.connect(where.new_database("ours")) as connection:
+        [before] = connection.execute("SELECT count(*) FROM pg_ls_waldir()").fetchone() or (0,)
+        assert where.run_in(100) == 0
+        assert where.run_in(300, steps.append) == 256
+        [after] = connection.execute("SELECT count(*) FROM pg_ls_waldir()").fetchone() or (0,)
+        left = connection.execute("SELECT count(*) FROM pg_class WHERE relname = 'run_in'").fetchone()
+    assert steps == [128, 256]
+    assert after >= before + 256 // 16 - 1  # in files of 16 MB
+    assert left == (0,)
 
 
 def test_the_slowest_window_is_a_whole_one() -> None:

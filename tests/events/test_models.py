@@ -87,7 +87,7 @@ def test_an_agent_is_there_once() -> None:
 PLANS: dict[str, tuple[str, list[Any]]] = {
     "fact_degradations": (statements.SELECT_MARKERS, [1, "o", 0, 2**63 - 1]),
     "degradation_by_agent": (statements.SELECT_INTERVAL_BEFORE, [1, "o", "k", b""]),
-    "agent_once": (statements.SELECT_AGENTS + "(%s, %s, %s))", ["dev", "s", "i"]),
+    "agent_once": (statements.READ_AGENTS.by_values(1), ["dev", "s", "i"]),
     "fact_by_event": (
         "SELECT id FROM events_fact WHERE environment = %s AND event = %s AND at_us < %s",
         ["dev", "log", 1],

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
-from events.models import Fact, Quarantine
+from events.models import Agent, BreakerState, Fact, Quarantine
 from events.records import Row, read_records
 from events.sent import Batch, Sent
 from events.store import store_facts
+from events.verification import differences, refold
 from tests.events.posting import Door, new_uid, protobuf, record, request
 from tests.events.test_records import NOW_US, POISON
+from tests.stores import store_at
 
 CANARY = "sk-proj-" + "canary" * 6
 
@@ -87,3 +90,62 @@ def test_a_secret_is_nowhere_in_the_database(door: Door) -> None:
         for table in connection.introspection.table_names(cursor):
             cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
             assert "canarycanary" not in str(cursor.fetchall()), table
+
+
+def of_a_fleet(agents: range, breakers: range, at_us: int = NOW_US) -> list[Row]:
+    """What each agent says of each of its breakers, and a sign of life."""
+    batches = []
+    for agent in agents:
+        told = [
+            Sent(
+                "recovery.breaker_state_changed",
+                (at_us - number) * 1000,
+                0,
+                13,
+                "",
+                {
+                    "log.record.uid": f"{at_us} {agent} {number}",
+                    "recovery.breaker.name": f"b{number}",
+                    "recovery.breaker.state": "open",
+                    "recovery.operation.name": f"b{number}",
+                },
+                "",
+                "",
+            )
+            for number in breakers
+        ]
+        alive = {"log.record.uid": f"{at_us} {agent} alive", "recovery.schema_version": 1}
+        told.append(Sent("recovery.instance_heartbeat", at_us * 1000, 0, 9, "", alive, "", ""))
+        batches.append(Batch({"service.name": "billing", "service.instance.id": f"r-{agent}"}, "t", told))
+    return read_records(batches, "dev", at_us).rows
+
+
+@pytest.mark.parametrize("agents", [1, 8, 9, 60])
+def test_few_agents_and_many_are_folded_alike(engine: str, agents: int) -> None:
+    for later_us in (0, 90_000_000):
+        rows = of_a_fleet(range(agents), range(4), NOW_US + later_us)
+        assert stored(rows) == agents * 5
+    assert Agent.objects.filter(heartbeat_us=NOW_US + 90_000_000).count() == agents
+    assert BreakerState.objects.filter(state="open", at_us__gt=NOW_US).count() == agents * 4
+    assert list(differences(refold()[0], None)) == []
+
+
+def test_what_breakers_were_is_looked_up_and_not_searched_for_in_a_large_fleet(
+    migrated_postgres_url: str, transactional_db: None
+) -> None:
+    with store_at(migrated_postgres_url):
+        for first in range(0, 300, 100):
+            stored(of_a_fleet(range(first, first + 100), range(20)))
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE events_breakerstate")
+        with CaptureQueriesContext(connection) as queries:
+            stored(of_a_fleet(range(20), range(10), NOW_US + 90_000_000))
+        asked = [
+            one["sql"] for one in queries if "FROM events_breakerstate" in one["sql"] and "SELECT" in one["sql"][:8]
+        ]
+        assert asked
+        with connection.cursor() as cursor:
+            for sql in asked:
+                cursor.execute(f"EXPLAIN {sql}")
+                plan = "\n".join(line for (line,) in cursor.fetchall())
+                assert "Seq Scan" not in plan, plan
