@@ -71,7 +71,10 @@ def _pause(console: Asking, options: argparse.Namespace, say: Say) -> int:
         say(f"Nothing was changed. {halves[0]} names no instance; without the slash it means all of the service.")
         return REFUSED
     body: dict[str, Any] = {
-        "targets": [{"service": service, "instance": instance} for service, _, instance in named],
+        "targets": [
+            {"service": service, "instance": instance} if slash else {"service": service}
+            for service, slash, instance in named
+        ],
         "reason": options.reason,
     }
     if options.word == "pause":

@@ -351,7 +351,8 @@ def test_a_program_pauses_follows_and_resumes() -> None:
     assert program.post("fleet/resume", {"targets": targets, "reason": WHY})[1]["pauses"][0]["ended_by"] == "deployer"
     _, done = program.post("fleet/pause", {"targets": [{"service": "research"}], "reason": WHY, "until_resumed": True})
     assert (done["pauses"][0]["instance"], done["pauses"][0]["expires_at"]) == ("", None)
-    for wrong in ({"targets": ["r-0"]}, {"targets": targets, "until_resumed": True, "expires_in_s": 900}):
+    unset = {"targets": [{"service": "research", "instance": ""}]}
+    for wrong in ({"targets": ["r-0"]}, unset, {"targets": targets, "until_resumed": True, "expires_in_s": 900}):
         assert program.post("fleet/pause", {"reason": WHY, **wrong})[0] == 400
     assert program.post("fleet/resume", {"targets": [{"service": "moon"}], "reason": WHY})[0] == 409
 

@@ -16,6 +16,7 @@ from events import keys
 from events.capacity.detection import look
 from events.capacity.reach import read_reach
 from events.recoveries.summing import sum_days
+from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.models import Escalation
 from recovery_ops.control.roles import Role
@@ -76,6 +77,11 @@ def test_a_question_is_taken_from_the_overview() -> None:
     assert (answer.status_code, answer.headers["Location"]) == (303, "/")
     assert "li took it" in text_of(client.get("/"))
     assert f"Take ESC-{one.pk}" not in client.get("/").content.decode()
+    Escalation.objects.update(resolve_by=NOW + timedelta(days=2))
+    one.refresh_from_db()
+    assert one.acknowledged_at
+    assert keep_deadlines("dev", one.acknowledged_at + one.held_for) == 1
+    assert "Nobody holds it any more" in text_of(client.get("/")), "who took it went away"
     assert "Take ESC-" not in signed_in(Role.VIEWER, "vi").get("/").content.decode()
 
 

@@ -15,6 +15,7 @@ from tests.events.posting import Door, new_uid, protobuf, record, request
 from tests.events.test_records import NOW_US, POISON
 from tests.stores import store_at
 
+ODD_NAMES = ("NULL", "null", "{a,b}", '"', "'", "back\\slash", ",", " leads", "%s", "Äpfel 🍏", "0")
 CANARY = "sk-proj-" + "canary" * 6
 
 
@@ -128,6 +129,38 @@ def test_few_agents_and_many_are_folded_alike(engine: str, agents: int) -> None:
     assert Agent.objects.filter(heartbeat_us=NOW_US + 90_000_000).count() == agents
     assert BreakerState.objects.filter(state="open", at_us__gt=NOW_US).count() == agents * 4
     assert list(differences(refold()[0], None)) == []
+
+
+def test_any_name_is_found_again(engine: str) -> None:
+    for later in range(2):
+        batches = [
+            Batch(
+                {"service.name": name, "service.instance.id": name, "service.version": name},
+                "t",
+                [
+                    Sent(
+                        "recovery.breaker_state_changed",
+                        (NOW_US + later) * 1000,
+                        later,
+                        13,
+                        "",
+                        said(name, later),
+                        "",
+                        "",
+                    )
+                ],
+            )
+            for name in ODD_NAMES
+        ]
+        assert stored(read_records(batches, "dev", NOW_US + later).rows) == len(ODD_NAMES)
+    assert set(BreakerState.objects.values_list("breaker", "agent__instance")) == {(one, one) for one in ODD_NAMES}
+    assert BreakerState.objects.count() == Agent.objects.count() == len(ODD_NAMES)
+    assert list(differences(refold()[0], None)) == []
+
+
+def said(name: str, later: int) -> dict[str, object]:
+    state = "closed" if later else "open"
+    return {"log.record.uid": f"{name} {later}", "recovery.breaker.name": name, "recovery.breaker.state": state}
 
 
 def test_what_breakers_were_is_looked_up_and_not_searched_for_in_a_large_fleet(

@@ -16,7 +16,9 @@ from recovery_ops.control.paused import Pauses as Found
 from recovery_ops.control.refusals import Refused
 
 _WHOM = {"targets": list}
-_FAULT = f"is a list of 1 to {TARGETS_MOST} objects with service and, where one is meant, instance"
+_FAULT = (
+    f"is a list of 1 to {TARGETS_MOST} objects with service and, unless all of it is meant, instance; none is empty"
+)
 
 
 class Pauses(Api):
@@ -75,7 +77,8 @@ def _targets(given: list[Any]) -> list[Target]:
         for one in given
         if isinstance(one, dict)
         and {"service"} <= one.keys() <= {"service", "instance"}
-        and all(isinstance(name, str) and name.isprintable() for name in one.values())
+        # An empty name is a program's variable that was not set: it must not mean all of the service.
+        and all(isinstance(name, str) and name and name.isprintable() for name in one.values())
     ]
     if not 1 <= len(given) <= TARGETS_MOST or len(found) < len(given):
         raise Refused("invalid", f"targets {_FAULT}.", fields={"targets": _FAULT})

@@ -96,6 +96,13 @@ class EscalationRow:
         return title_of(self.one)
 
     @property
+    def holder(self) -> str:
+        """`ana took it`; where nobody holds it, whether anybody ever did."""
+        if self.one.acknowledged_at is not None:
+            return f"{self.one.acknowledged_by} took it"
+        return "Nobody has taken it" if self.one.first_acknowledged_at is None else "Nobody holds it any more"
+
+    @property
     def is_breached(self) -> bool:
         """Whether a deadline has passed that nobody dealt with; what silence said by then is dealt with."""
         return not self.one.is_defaulted and (self.acknowledging.is_breached or self.resolving.is_breached)

@@ -171,9 +171,8 @@ def _needs_somebody(row: EscalationRow) -> bool:
 
 
 def _of_escalation(row: EscalationRow) -> str:
-    who = f"{row.one.acknowledged_by} took it" if row.one.acknowledged_at else "Nobody has taken it"
     late = ", and its time is over" if row.is_breached else ""
-    return f"{row.one} in {row.one.queue}: {row.title}. {who}{late}."
+    return f"{row.one} in {row.one.queue}: {row.title}. {row.holder}{late}."
 
 
 def _of_breakers(rows: Sequence[BreakerRow], snapshot: Snapshot, now: datetime) -> list[str]:

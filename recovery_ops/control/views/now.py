@@ -286,12 +286,11 @@ def _new(causes: Sequence[Due], called: Mapping[str, Called]) -> Iterator[Item]:
 def _escalation(row: EscalationRow) -> Item:
     is_taken = row.one.acknowledged_at is not None
     clock = row.resolving if is_taken else row.acknowledging
-    who = f"{row.one.acknowledged_by} took it" if is_taken else "Nobody has taken it"
     return Item(
         key=f"escalation-{row.number}",
         state="open" if row.is_breached else "half_open",
         title=f"{row.one} asks {row.one.queue}: {row.title}",
-        detail=f"{row.asks.rstrip(' .')}{'' if row.asks.endswith('?') else '.'} {who}",
+        detail=f"{row.asks.rstrip(' .')}{'' if row.asks.endswith('?') else '.'} {row.holder}",
         href=reverse("escalation", args=[row.number]),
         ends=clock.ends if clock.is_running and not clock.is_breached else None,
         since=clock.ends if clock.is_running and clock.is_breached else None,
