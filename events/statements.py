@@ -34,7 +34,8 @@ class Merge:
     """Rows into one table, each inserted or joined to the one with its key.
 
     SQLite takes many rows in one statement, because it runs without the interpreter's lock and asks for it again after
-    each. PostgreSQL takes them by COPY into a table of this session, and from there in one statement.
+    each. PostgreSQL takes them by COPY into a table of this session, and from there in one statement; few rows of
+    agents in the statement itself.
     """
 
     table: str
@@ -184,7 +185,6 @@ VERSIONS = Merge(
     order=_VERSION_KEY,
 )
 _BREAKER_KEY = ("environment", "breaker", "agent_id")
-_HELD_BREAKER = ("agent_id", "breaker")
 BREAKERS = Merge(
     "events_breakerstate",
     (*_BREAKER_KEY, *_BREAKER_COLUMNS),
@@ -205,7 +205,7 @@ AGENTS = Merge(
 
 READ_AGENTS = Read("events_agent", _AGENT_KEY, ("id", *_AGENT_KEY, *_AGENT_COLUMNS))
 INSERT_AGENT = _insert("events_agent", (*_AGENT_KEY, *_AGENT_COLUMNS), tail=" ON CONFLICT DO NOTHING")
-READ_BREAKERS = Read("events_breakerstate", _HELD_BREAKER, (*_HELD_BREAKER, *_BREAKER_COLUMNS))
+READ_BREAKERS = Read("events_breakerstate", _BREAKER_KEY, (*_BREAKER_KEY, *_BREAKER_COLUMNS))
 READ_SETTINGS = Read("events_settingsinforce", _SETTINGS_KEY, (*_SETTINGS_KEY, *_SETTINGS_COLUMNS))
 READ_VERSIONS = Read("events_serviceversion", _VERSION_KEY, (*_VERSION_KEY, *Told._fields))
 _INTERVAL_OF = "FROM events_degradation WHERE agent_id = %s AND operation = %s AND kind = %s"

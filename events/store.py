@@ -182,17 +182,16 @@ class _Writer:
             self._read_agents(self._made)
 
     def _read_agents(self, wanted: Sequence[AgentName]) -> None:
-        for chunk in _chunks(wanted):
-            if self._is_postgres:  # locked in the order of their numbers, against deadlocks
-                locked = statements.READ_AGENTS.by_arrays(chunk[0], " ORDER BY id FOR UPDATE")
-                self._cursor.execute(locked, _columns(chunk))
-            else:
-                self._cursor.execute(statements.READ_AGENTS.by_values(len(chunk)), list(chain.from_iterable(chunk)))
-            rows = self._cursor.fetchall()
-            for agent_id, environment, service, instance, *values in rows:
-                name = AgentName(environment, service, instance)
-                self.agent_ids[name] = agent_id
-                self._agents[name] = _agent_fold(values)
+        if wanted and self._is_postgres:  # by one statement, in the order of their numbers, against deadlocks
+            locked = statements.READ_AGENTS.by_arrays(wanted[0], " ORDER BY id FOR UPDATE")
+            self._cursor.execute(locked, _columns(wanted))
+            found = iter(self._cursor.fetchall())
+        else:
+            found = chain.from_iterable(self._read_by(statements.READ_AGENTS, wanted))
+        for agent_id, environment, service, instance, *values in found:
+            name = AgentName(environment, service, instance)
+            self.agent_ids[name] = agent_id
+            self._agents[name] = _agent_fold(values)
 
     def _join_agents(self, agents: dict[AgentName, AgentFold]) -> None:
         for name, news in agents.items():
@@ -216,16 +215,17 @@ class _Writer:
     def _join_breakers(self, breakers: dict[BreakerName, BreakerFold]) -> None:
         if not breakers:
             return
-        keys = {(self.agent_ids[name.agent], name.breaker): name for name in breakers}
+        keys = {(name.agent.environment, name.breaker, self.agent_ids[name.agent]): name for name in breakers}
         settled = set()
         for rows in self._read_by(statements.READ_BREAKERS, list(keys)):
-            for agent_id, breaker, seen_us, position, *values in rows:
-                known, news = BreakerFold(seen_us, Group(bytes(position), tuple(values))), keys[agent_id, breaker]
+            for environment, breaker, agent_id, seen_us, position, *values in rows:
+                key = (environment, breaker, agent_id)
+                known, news = BreakerFold(seen_us, Group(bytes(position), tuple(values))), keys[key]
                 breakers[news].join(known)
                 if breakers[news] == known:
-                    settled.add((agent_id, breaker))
+                    settled.add(key)
         changed = [
-            (name.agent.environment, name.breaker, key[0], one.seen_us, one.change.position, *one.change.values)
+            (*key, one.seen_us, one.change.position, *one.change.values)
             for key, name in keys.items()
             if key not in settled
             for one in (breakers[name],)

@@ -63,6 +63,7 @@ def test_a_cluster_that_is_measured_has_its_log_and_no_more(request: pytest.Fixt
     request.getfixturevalue("postgres_url")
     steps: list[int] = []
     with cluster() as where, psycopg.connect(where.new_database("ours")) as connection:
+        assert connection.execute("SHOW min_wal_size").fetchone() == ("8GB",)
         [before] = connection.execute("SELECT count(*) FROM pg_ls_waldir()").fetchone() or (0,)
         assert where.run_in(100) == 0
         assert where.run_in(300, steps.append) == 256

@@ -355,6 +355,8 @@ def test_a_program_pauses_follows_and_resumes() -> None:
     for wrong in ({"targets": ["r-0"]}, unset, {"targets": targets, "until_resumed": True, "expires_in_s": 900}):
         assert program.post("fleet/pause", {"reason": WHY, **wrong})[0] == 400
     assert program.post("fleet/resume", {"targets": [{"service": "moon"}], "reason": WHY})[0] == 409
+    as_told = {"targets": [{"service": "research", "instance": done["pauses"][0]["instance"]}], "reason": WHY}
+    assert program.post("fleet/resume", as_told)[0] == 200
 
 
 def test_an_operator_pauses_on_the_command_line(operator: Operator) -> None:
@@ -373,6 +375,9 @@ def test_an_operator_pauses_on_the_command_line(operator: Operator) -> None:
     assert operator.said[1].startswith("  research/r-0 not heard yet: ")
     assert operator.run("instances", "resume", "research/r-0", "--reason", "the ledger has moved") == cli.DONE
     assert operator.said == ["research/r-0: may begin new runs, from revision 2 on."]
+    assert operator.run("instances", "pause", "research", "--until-resumed", "--reason", WHY) == cli.DONE
+    assert operator.said == ["research: no new runs until resumed, from revision 3 on."]
+    assert operator.run("instances", "resume", "research", "--reason", WHY) == cli.DONE
 
 
 def test_an_instance_that_was_left_out_by_mistake_does_not_pause_its_service(operator: Operator) -> None:

@@ -16,9 +16,8 @@ from recovery_ops.control.paused import Pauses as Found
 from recovery_ops.control.refusals import Refused
 
 _WHOM = {"targets": list}
-_FAULT = (
-    f"is a list of 1 to {TARGETS_MOST} objects with service and, unless all of it is meant, instance; none is empty"
-)
+_FAULT = f"is a list of 1 to {TARGETS_MOST} objects with service and, where one is meant, instance"
+_EMPTY = "names an empty instance: leave instance out where all of the service is meant"
 
 
 class Pauses(Api):
@@ -37,8 +36,10 @@ class Pauses(Api):
 class Pause(Api):
     """`POST /api/v1/fleet/pause`: have instances begin no new runs; those under way go on.
 
-    `targets` are objects with `service` and, where not all of it is meant, `instance`. `expires_in_s` is an hour where
-    it is not said, and `until_resumed` true means no end. Whether they do is told by the agents: `fleet/pauses`.
+    `targets` are objects with `service` and, where not all of it is meant, `instance`, which is not empty then: what
+    `fleet/pauses` tells of a whole service (`"instance": ""`) can be resumed as it is told, not paused. `expires_in_s`
+    is an hour where it is not said, and `until_resumed` true means no end. Whether they do is told by the agents:
+    `fleet/pauses`.
     """
 
     takes = {
@@ -56,7 +57,11 @@ class Pause(Api):
                 fault = "has no end where until_resumed is true"
                 raise Refused("invalid", f"expires_in_s {fault}.", fields={"expires_in_s": fault})
             more = {"expires_in_s": None}
-        done = pause_work(**self.asked(request, body), targets=_targets(body["targets"]), **more)
+        targets = _targets(body["targets"])
+        if not all(one.get("instance", "all") for one in body["targets"]):
+            # A program's variable that was not set must not mean all of the service.
+            raise Refused("invalid", f"targets {_EMPTY}.", fields={"targets": _EMPTY})
+        done = pause_work(**self.asked(request, body), targets=targets, **more)
         return Response({"environment": self.environment} | documents_pauses.of_done(done))
 
 
@@ -77,8 +82,7 @@ def _targets(given: list[Any]) -> list[Target]:
         for one in given
         if isinstance(one, dict)
         and {"service"} <= one.keys() <= {"service", "instance"}
-        # An empty name is a program's variable that was not set: it must not mean all of the service.
-        and all(isinstance(name, str) and name and name.isprintable() for name in one.values())
+        and all(isinstance(name, str) and name.isprintable() for name in one.values())
     ]
     if not 1 <= len(given) <= TARGETS_MOST or len(found) < len(given):
         raise Refused("invalid", f"targets {_FAULT}.", fields={"targets": _FAULT})
