@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psycopg
 from django.core.management import call_command
@@ -13,7 +15,11 @@ from django.db import connections
 from django.db.utils import ConnectionHandler
 from psycopg import sql
 
+from events import partitions
 from recovery_ops import environment
+
+TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+"""The day on which stores are made: that of the beginning, also where the tests go on past midnight."""
 
 
 @contextmanager
@@ -32,7 +38,12 @@ def store_at(url: str, *, pool_size: int = 2) -> Iterator[dict[str, Any]]:
 
 def migrate_postgres(url: str) -> None:
     """Bring the empty database at `url` to what the product expects; nobody is connected to it afterwards."""
-    with store_at(url):
+    make_ahead = partitions.make_ahead
+
+    def as_of_today(_: date, **more: Any) -> int:
+        return make_ahead(TODAY.date(), **more)
+
+    with store_at(url), patch.object(partitions, "make_ahead", as_of_today):
         call_command("migrate", verbosity=0)
 
 

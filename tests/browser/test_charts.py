@@ -372,7 +372,7 @@ def test_plotly_that_failed_to_load_is_tried_again_and_the_picture_waits_for_the
     page.unroute("**/plotly.min*.js")
     with page.expect_download(timeout=PATIENCE_MS) as saved:
         page.get_by_role("button", name="SVG").click()
-    assert re.fullmatch(r"timelines-last-15-minutes-[\d-]+-utc-\d{4}-\d\d-\d\d\.svg", saved.value.suggested_filename)
+    assert re.fullmatch(r"timelines-last-15-minutes-[\w-]+-utc-\d{4}-\d\d-\d\d\.svg", saved.value.suggested_filename)
 
 
 def test_a_picture_that_is_asked_for_during_the_first_drawing_waits_for_it(visit: Visit) -> None:
@@ -388,7 +388,7 @@ def test_a_picture_that_is_asked_for_during_the_first_drawing_waits_for_it(visit
     with page.expect_download(timeout=PATIENCE_MS) as saved:
         page.get_by_role("button", name="SVG").click()
         held[0].continue_()
-    assert re.fullmatch(r"timelines-last-15-minutes-[\d-]+-utc-\d{4}-\d\d-\d\d\.svg", saved.value.suggested_filename)
+    assert re.fullmatch(r"timelines-last-15-minutes-[\w-]+-utc-\d{4}-\d\d-\d\d\.svg", saved.value.suggested_filename)
 
 
 def test_a_figure_is_on_the_clock_of_the_reader_and_its_links_name_the_true_span(visit: Visit, stage: Stage) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,7 @@ from events.retention import micros, sweep_facts
 from events.sent import Batch, Sent
 from events.store import store_facts
 from recovery_ops import environment
-
-TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+from tests.stores import TODAY
 
 
 def rows(event: str, days_ago: float, numbers: range, *, received_days_ago: float | None = None) -> list[Row]:
