@@ -91,12 +91,12 @@ class Read:
     key: tuple[str, ...]
     columns: tuple[str, ...]
 
-    def by_values(self, count: int, tail: str = "") -> str:
+    def by_values(self, count: int) -> str:
         """With a place for each value of so many keys."""
         places = f"({', '.join(['%s'] * len(self.key))})"
-        return f"{self._select} ({_listed(self.key)}) IN (VALUES {', '.join([places] * count)}){tail}"
+        return f"{self._select} ({_listed(self.key)}) IN (VALUES {', '.join([places] * count)})"
 
-    def by_arrays(self, first: Sequence[object], tail: str = "") -> str:
+    def by_arrays(self, first: Sequence[object], tail: str) -> str:
         """With an array for each column of the key, as the first key has them: PostgreSQL reads fewer words."""
         return f"{self._select} ({_listed(self.key)}) IN (SELECT * FROM {_unnested(first)}){tail}"
 
