@@ -15,6 +15,8 @@ from events.stored_json import StoredJSON
 NAME_CHARS = 200
 """The longest name of an operation, breaker, source, model … that is kept; longer ones are cut."""
 ENVIRONMENT_CHARS = 64
+UID_BYTES = 16
+"""A UUID, or as much of a digest."""
 POSITION_BYTES = 32
 DEGRADATION_EVENTS = ("degradation_started", "degradation_ended")
 INSTANCE_EVENTS = ("instance_heartbeat", "gate_closed", "wait_heartbeat")
@@ -127,7 +129,9 @@ class Fact(models.Model):
     """
 
     environment = _environment()
-    uid = models.BinaryField(max_length=16, help_text="The UUID of log.record.uid, or a digest where there is none.")
+    uid = models.BinaryField(
+        max_length=UID_BYTES, help_text="The UUID of log.record.uid, or a digest where there is none."
+    )
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, db_index=False, db_constraint=False, related_name="+")
     event = models.CharField(max_length=32)
     at_us = models.BigIntegerField()

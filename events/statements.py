@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 
+from events import copying
 from events.deployments.told import Told, VersionName
 from events.fold import AGENT_GROUPS, BREAKER_COLUMNS, SETTINGS_COLUMNS, Interval
-from events.models import DEGRADATION_EVENTS
+from events.models import DEGRADATION_EVENTS, UID_BYTES
 from events.summing import COUNTERS, DIMENSIONS
 
 FACT_COLUMNS = (
@@ -42,8 +43,9 @@ class Merge:
     columns: tuple[str, ...]
     tail: str
     """What to do with a row whose key is there, from ON CONFLICT on."""
-    order: tuple[str, ...] = ()
-    """In which order PostgreSQL locks rows, against deadlocks. None is needed for rows of agents, which are locked."""
+    locks_in_order: bool = False
+    """Whether PostgreSQL has to lock rows in the order of their keys, which are the first columns, against deadlocks.
+    Rows of agents need none: those are locked."""
 
     @cache  # noqa: B019  # a handful of constants
     def insert(self, rows: int) -> str:
@@ -62,24 +64,23 @@ class Merge:
 
     @property
     def stage(self) -> str:
-        """Make the table of this session."""
+        """Make the table of this session. A transaction may fill it several times: each time is a part of its own."""
         return (
-            f"CREATE TEMP TABLE IF NOT EXISTS {self.table}_stage ON COMMIT DELETE ROWS"
-            f" AS SELECT {_listed(self.columns)} FROM {self.table} WITH NO DATA"
+            f"CREATE TEMP TABLE IF NOT EXISTS {self.table}_waiting ON COMMIT DELETE ROWS"
+            f" AS SELECT {_listed(self.columns)}, 0::bigint AS part FROM {self.table} WITH NO DATA"
         )
 
     @property
     def copy(self) -> str:
-        """Fill it."""
-        return f"COPY {self.table}_stage ({_listed(self.columns)}) FROM STDIN"
+        """Fill it, the number of the part behind each row."""
+        return f"COPY {self.table}_waiting ({_listed(self.columns)}, part) FROM STDIN"
 
     @property
     def from_stage(self) -> str:
-        """Take its rows over."""
-        order = f" ORDER BY {_listed(self.order)}" if self.order else ""
+        """Take the rows of a part over, in the order in which they were given: it is read as it was filled."""
         return (
             f"INSERT INTO {self.table} ({_listed(self.columns)}) SELECT {_listed(self.columns)}"
-            f" FROM {self.table}_stage{order} {self.tail}"
+            f" FROM {self.table}_waiting WHERE part = %s {self.tail}"
         )
 
 
@@ -141,26 +142,31 @@ def _added(table: str) -> str:
 # Not INSERT OR IGNORE, which would pass over a row that breaks *any* constraint, and we would acknowledge it.
 FACTS = Merge("events_fact", FACT_COLUMNS, "ON CONFLICT (environment, uid) DO NOTHING")
 """For SQLite."""
-COPY_FACTS = f"COPY events_fact ({_listed(FACT_COLUMNS)}) FROM STDIN"
+COPY_FACTS = f"COPY events_fact ({_listed(copying.COLUMNS)}) FROM STDIN"
+"""For PostgreSQL, as lines of `copying`."""
 _ID_COLUMNS = ("environment", "uid", "batch", "day")
-IDS = Merge("events_factid", _ID_COLUMNS, "ON CONFLICT DO NOTHING", order=("environment", "uid"))
+IDS = Merge("events_factid", _ID_COLUMNS, "ON CONFLICT DO NOTHING", locks_in_order=True)
 """For PostgreSQL, where a unique index cannot reach over partitions."""
-COPY_IDS = f"COPY events_factid ({_listed(_ID_COLUMNS)}) FROM STDIN"
+TAKE_IDS = (
+    f"INSERT INTO events_factid ({_listed(_ID_COLUMNS)})"
+    f" SELECT %s, substring(%s::bytea FROM place + 1 FOR {UID_BYTES}), %s, %s"
+    f" FROM generate_series(0, %s - 1, {UID_BYTES}) AS place"
+)
 IDS_OF_BATCH = (
-    "SELECT environment, uid FROM events_factid JOIN events_factid_stage USING (environment, uid)"
+    "SELECT environment, uid FROM events_factid JOIN events_factid_waiting USING (environment, uid)"
     " WHERE events_factid.batch = %s"
 )
 SUMS = Merge(
     "events_minutesum",
     (*_SUM_KEY, "subject", *DIMENSIONS, *COUNTERS),
     f"ON CONFLICT ({_listed(_SUM_KEY)}) DO UPDATE SET {_added('events_minutesum')}",
-    order=_SUM_KEY,
+    locks_in_order=True,
 )
 SPANS = Merge(
     "events_spansum",
     (*_SPAN_KEY, "subject", *DIMENSIONS, *COUNTERS),
     f"ON CONFLICT ({_listed(_SPAN_KEY)}) DO UPDATE SET {_added('events_spansum')}",
-    order=_SPAN_KEY,
+    locks_in_order=True,
 )
 _LANE_KEY = ("environment", "breaker", "minutes", "span", "agent_id")
 
@@ -182,7 +188,7 @@ VERSIONS = Merge(
     (*_VERSION_KEY, *Told._fields),
     f"ON CONFLICT ({_listed(_VERSION_KEY)}) DO UPDATE SET {_further('first_us', '<', 'events_serviceversion')},"
     f" {_further('last_us', '>', 'events_serviceversion')}, {_further('beat_us', '>', 'events_serviceversion')}",
-    order=_VERSION_KEY,
+    locks_in_order=True,
 )
 _BREAKER_KEY = ("environment", "breaker", "agent_id")
 BREAKERS = Merge(

@@ -11,15 +11,15 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import chain, islice
-from operator import add, attrgetter
+from itertools import chain, count, groupby, islice
+from operator import add, attrgetter, itemgetter
 from typing import Any
 
 import orjson
 from django.db import IntegrityError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 
-from events import recounting, statements
+from events import copying, recounting, statements
 from events.deployments.told import Told, VersionName, Versions
 from events.fold import (
     AGENT_GROUPS,
@@ -48,6 +48,7 @@ _END = b"\x7f" + b"\xff" * (POSITION_BYTES - 1)
 """After every position."""
 _FEW = 8
 """Rows that PostgreSQL is told in the statement itself: so few are not worth a table on the way."""
+_part_numbers = count()
 _ROWS_EACH = 256
 """Rows inserted by one statement of SQLite, which takes at most 32,766 values. A power of two: see `_parts`."""
 
@@ -108,21 +109,29 @@ class _Writer:
         """What is new is told by the ids; only that is sent whole, straight to the day it is of."""
         batch = secrets.randbits(63)
         # In order, so that two processes that are sent the same wait for each other and never for ever.
-        ids = sorted((row.environment, row.uid, batch, row.received_us // _DAY_US) for row in rows)
-        if not self._has_taken_all(ids):
-            self._take_over(statements.IDS, ids)
+        ids = sorted((row.environment, row.uid) for row in rows)
+        day = max(row.received_us for row in rows) // _DAY_US
+        if not self._has_taken_all(ids, batch, day):
+            self._take_over(statements.IDS, [(*one, batch, day) for one in ids])
             if self._cursor.rowcount < len(rows):
                 self._cursor.execute(statements.IDS_OF_BATCH, [batch])
                 rows = self._those_of(rows)
         if rows:
-            self._copy(statements.COPY_FACTS, map(_fact_values, rows))
+            with connection.wrap_database_errors, self._cursor.copy(statements.COPY_FACTS) as copy:
+                for lines in copying.written(rows):
+                    copy.write(lines)
         return rows
 
-    def _has_taken_all(self, ids: Sequence[tuple[Any, ...]]) -> bool:
-        """Take all ids as new, at half the price of asking; False, and nothing done, where one was there."""
+    def _has_taken_all(self, ids: Sequence[tuple[str, bytes]], batch: int, day: int) -> bool:
+        """Take all ids as new, at half the price of asking; False, and nothing done, where one was there.
+
+        They are told in one piece for each environment: a table of this session, or COPY, would be told each by itself.
+        """
         try:
             with transaction.atomic():
-                self._copy(statements.COPY_IDS, ids)
+                for environment, those in groupby(ids, key=itemgetter(0)):
+                    joined = b"".join(uid for _, uid in those)
+                    self._cursor.execute(statements.TAKE_IDS, [environment, joined, batch, day, len(joined)])
         except IntegrityError:
             return False
         return True
@@ -135,15 +144,16 @@ class _Writer:
     def _merge(self, merge: statements.Merge, rows: Sequence[tuple[Any, ...]]) -> None:
         if rows and not self._is_postgres:
             self._insert(merge, rows)
-        elif 0 < len(rows) <= _FEW and not merge.order:
+        elif 0 < len(rows) <= _FEW and not merge.locks_in_order:
             self._cursor.execute(merge.with_few(len(rows)), list(chain.from_iterable(rows)))
         elif rows:
-            self._take_over(merge, rows)
+            self._take_over(merge, sorted(rows) if merge.locks_in_order else rows)
 
     def _take_over(self, merge: statements.Merge, rows: Iterable[tuple[Any, ...]]) -> None:
+        part = next(_part_numbers)
         self._cursor.execute(merge.stage)
-        self._copy(merge.copy, rows)
-        self._cursor.execute(merge.from_stage)
+        self._copy(merge.copy, ((*row, part) for row in rows))
+        self._cursor.execute(merge.from_stage, [part])
 
     def _copy(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         with connection.wrap_database_errors, self._cursor.copy(statement) as copy:

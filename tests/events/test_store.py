@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
@@ -77,6 +81,20 @@ def test_every_column_comes_back(engine: str) -> None:
     assert bytes(fact.uid) == row.uid
 
 
+@pytest.mark.parametrize("text", [*ODD_NAMES, r"\N", r"\.", "a\tb", "a\nb\r", "\\\\t", "\x7f\u2028é", r"\x41 \101"])
+def test_any_text_comes_back(engine: str, text: str) -> None:
+    """Whatever reading makes of it before: the store takes it as it is."""
+    columns = ["operation", "breaker", "source", "run", "category", "state", "provider", "model", "region", "body"]
+    [row] = failures(range(1))
+    texts: dict[str, Any] = dict.fromkeys(columns, text[:16])
+    row = replace(row, **texts, attributes_json=json.dumps({"value": text}))
+    assert stored([row, *failures(range(1, 3))]) == 3
+    fact = Fact.objects.get(operation=text[:16])
+    assert [getattr(fact, column) for column in columns] == [text[:16]] * len(columns)
+    assert fact.attributes["value"] == text
+    assert Fact.objects.filter(region=None, stated_us=None).count() == 2
+
+
 def test_a_secret_is_nowhere_in_the_database(door: Door) -> None:
     text = f"Authorization: Bearer {CANARY}"
     everywhere = {CANARY: 1, "a": text, "recovery.operation.name": CANARY, "session.id": CANARY, "b": {"c": [text]}}
@@ -128,6 +146,16 @@ def test_few_agents_and_many_are_folded_alike(engine: str, agents: int) -> None:
         assert stored(rows) == agents * 5
     assert Agent.objects.filter(heartbeat_us=NOW_US + 90_000_000).count() == agents
     assert BreakerState.objects.filter(state="open", at_us__gt=NOW_US).count() == agents * 4
+    assert list(differences(refold()[0], None)) == []
+
+
+@pytest.mark.parametrize("later_us", [1, 90_000_000], ids=["one minute", "two minutes"])
+def test_parts_of_one_transaction_are_each_counted_once(engine: str, later_us: int) -> None:
+    """As a group is stored of which one record cannot be."""
+    first = of_a_fleet(range(12), range(4))
+    with transaction.atomic():
+        assert [store_facts(first), store_facts(first[:30])] == [60, 0]
+        assert store_facts([*first[:30], *of_a_fleet(range(12), range(4, 8), NOW_US + later_us)]) == 60
     assert list(differences(refold()[0], None)) == []
 
 
