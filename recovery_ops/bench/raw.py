@@ -43,11 +43,15 @@ _TAKEN = {
     "gen_ai.request.model": "model",
     "cloud.region": "region",
 }
-_INDEXES = (
-    "(environment, event, at_us)",
-    "(environment, breaker, event, at_us)",
-    "(environment, run, at_us) WHERE run > ''",
-)
+_INDEXES = ("(environment, event, at_us)", "(environment, run, at_us) WHERE run > ''")
+_BY_BREAKER = {
+    "sqlite": ("(environment, breaker, event, at_us)",),
+    "postgres": tuple(
+        f"(breaker, environment, at_us) WHERE event = '{event}'"
+        for event in ("failure_classified", "breaker_state_changed", "breaker_rejected")
+    ),
+}
+"""As each engine has them."""
 
 
 def decoded(body: bytes) -> _Rows:
@@ -84,10 +88,11 @@ class Store:
         self._postgres = psycopg.connect(url) if url.startswith("postgres") else None
         self._sqlite = None if self._postgres else sqlite3.connect(url, isolation_level=None, check_same_thread=False)
         number = "bigserial" if self._postgres else "integer"
+        indexes = (*_INDEXES, *_BY_BREAKER["postgres" if self._postgres else "sqlite"])
         setup = [
             f"CREATE TABLE IF NOT EXISTS fact (id {number} PRIMARY KEY, {columns})",
             "CREATE UNIQUE INDEX IF NOT EXISTS fact_once ON fact (environment, uid)",
-            *(f"CREATE INDEX IF NOT EXISTS fact_{number} ON fact {index}" for number, index in enumerate(_INDEXES)),
+            *(f"CREATE INDEX IF NOT EXISTS fact_{number} ON fact {index}" for number, index in enumerate(indexes)),
         ]
         if self._sqlite is not None:
             setup = ["PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA cache_size=-16384", *setup]
