@@ -160,7 +160,7 @@ class Fact(models.Model):
         constraints = [models.UniqueConstraint(fields=["environment", "uid"], name="fact_once")]
         indexes = [
             models.Index(fields=["environment", "event", "at_us"], name="fact_by_event"),
-            # On PostgreSQL one for each event that is asked for by breaker, and none of the others (0036).
+            # On PostgreSQL one for each event that is asked for by breaker instead (0036): what alters it must say so.
             models.Index(fields=["environment", "breaker", "event", "at_us"], name="fact_by_breaker"),
             models.Index(
                 fields=["agent", "operation", "at_us"],

@@ -64,23 +64,24 @@ class Merge:
 
     @property
     def stage(self) -> str:
-        """Make the table of this session. A transaction may fill it several times: each time is a part of its own."""
+        """Make the table of this session. A transaction may fill it several times; places only grow."""
         return (
             f"CREATE TEMP TABLE IF NOT EXISTS {self.table}_waiting ON COMMIT DELETE ROWS"
-            f" AS SELECT {_listed(self.columns)}, 0::bigint AS part FROM {self.table} WITH NO DATA"
+            f" AS SELECT {_listed(self.columns)}, 0::bigint AS place FROM {self.table} WITH NO DATA"
         )
 
     @property
     def copy(self) -> str:
-        """Fill it, the number of the part behind each row."""
-        return f"COPY {self.table}_waiting ({_listed(self.columns)}, part) FROM STDIN"
+        """Fill it, behind each row its place."""
+        return f"COPY {self.table}_waiting ({_listed(self.columns)}, place) FROM STDIN"
 
     @property
     def from_stage(self) -> str:
-        """Take the rows of a part over, in the order in which they were given: it is read as it was filled."""
+        """Take its rows over from a place on. A page with room left may hold a later row before an earlier one."""
+        order = " ORDER BY place" if self.locks_in_order else ""
         return (
             f"INSERT INTO {self.table} ({_listed(self.columns)}) SELECT {_listed(self.columns)}"
-            f" FROM {self.table}_waiting WHERE part = %s {self.tail}"
+            f" FROM {self.table}_waiting WHERE place >= %s{order} {self.tail}"
         )
 
 

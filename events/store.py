@@ -48,7 +48,8 @@ _END = b"\x7f" + b"\xff" * (POSITION_BYTES - 1)
 """After every position."""
 _FEW = 8
 """Rows that PostgreSQL is told in the statement itself: so few are not worth a table on the way."""
-_part_numbers = count()
+_places = count()
+"""Of rows on their way, in the order in which they are sent. Whoever stores meanwhile takes places in between."""
 _ROWS_EACH = 256
 """Rows inserted by one statement of SQLite, which takes at most 32,766 values. A power of two: see `_parts`."""
 
@@ -150,10 +151,10 @@ class _Writer:
             self._take_over(merge, sorted(rows) if merge.locks_in_order else rows)
 
     def _take_over(self, merge: statements.Merge, rows: Iterable[tuple[Any, ...]]) -> None:
-        part = next(_part_numbers)
+        first = next(_places)
         self._cursor.execute(merge.stage)
-        self._copy(merge.copy, ((*row, part) for row in rows))
-        self._cursor.execute(merge.from_stage, [part])
+        self._copy(merge.copy, ((*row, place) for row, place in zip(rows, _places, strict=False)))
+        self._cursor.execute(merge.from_stage, [first])
 
     def _copy(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         with connection.wrap_database_errors, self._cursor.copy(statement) as copy:

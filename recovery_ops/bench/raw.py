@@ -48,7 +48,7 @@ _BY_BREAKER = {
     "sqlite": ("(environment, breaker, event, at_us)",),
     "postgres": tuple(
         f"(breaker, environment, at_us) WHERE event = '{event}'"
-        for event in ("failure_classified", "breaker_state_changed", "breaker_rejected")
+        for event in ("failure_classified", "breaker_state_changed", "breaker_rejected", "calls_counted")
     ),
 }
 """As each engine has them."""

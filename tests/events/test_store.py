@@ -10,7 +10,7 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from events.models import Agent, BreakerState, Fact, Quarantine
+from events.models import Agent, BreakerState, Fact, MinuteSum, Quarantine, SpanSum
 from events.records import Row, read_records
 from events.sent import Batch, Sent
 from events.store import store_facts
@@ -157,6 +157,36 @@ def test_parts_of_one_transaction_are_each_counted_once(engine: str, later_us: i
         assert [store_facts(first), store_facts(first[:30])] == [60, 0]
         assert store_facts([*first[:30], *of_a_fleet(range(12), range(4, 8), NOW_US + later_us)]) == 60
     assert list(differences(refold()[0], None)) == []
+
+
+def test_sums_are_locked_in_the_order_of_their_keys(migrated_postgres_url: str, transactional_db: None) -> None:
+    """Two processes that add to the same ones wait for each other, and never for ever."""
+    with store_at(migrated_postgres_url):
+        for minute in range(4):
+            at_ns = (NOW_US - minute * 60_000_000) * 1000
+            told = [
+                Sent(
+                    "failure",
+                    at_ns,
+                    0,
+                    13,
+                    "",
+                    {
+                        "log.record.uid": f"{minute} {number}",
+                        "recovery.operation.name": "o" * (number % 150) + f"{number}",
+                    },
+                    "",
+                    "",
+                )
+                for number in range(400)
+            ]
+            stored(read_records([Batch({"service.name": "billing"}, "t", told)], "dev", NOW_US).rows)
+        for table, minutes in ((MinuteSum.objects, "minute"), (SpanSum.objects.filter(view="each", minutes=5), "span")):
+            made = [(row[0], bytes(row[1])) for row in table.order_by("id").values_list(minutes, "dimensions")]
+            assert len(made) >= 400
+            for which in {row[0] for row in made}:
+                own = [row for row in made if row[0] == which]
+                assert own == sorted(own)
 
 
 def test_any_name_is_found_again(engine: str) -> None:
