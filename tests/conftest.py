@@ -5,9 +5,7 @@ A service that this machine lacks skips its tests, and the summary names it. Whe
 
 from __future__ import annotations
 
-import math
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,11 +23,6 @@ from tests import services, stores
 from tests.processes import Server
 
 _SKIPPED = "not on this machine: "
-_UNTIL = float(os.environ.get("RECOVERY_OPS_TEST_UNTIL", math.inf))
-"""When no test begins any more, in seconds since the epoch: a machine that is four times slower today is not waited for
-(docs/decisions/0113)."""
-_FOR_SHORT_ONES_S = 720.0
-"""What tests that share a browser or a server leave of it to the thousands behind them, which say more in less time."""
 
 # A loaded machine is slow now and then; that is not what examples are about.
 hypothesis.settings.register_profile("house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -63,15 +56,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         sizes = Counter(map(_group_of, items))
         groups = {name: (name != _LONGEST, not name, -size, name) for name, size in sizes.items()}
         items.sort(key=lambda item: groups[_group_of(item)])
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave out what there is no time for, and say so. One that failed is tried again all the same."""
-    left_s = _UNTIL - time.time()
-    is_first = getattr(item, "execution_count", 1) == 1
-    if is_first and left_s < (_FOR_SHORT_ONES_S if _group_of(item) else 0.0):
-        pytest.skip(f"{_SKIPPED}the time for it")
 
 
 def _let_try_again(items: list[pytest.Item]) -> None:

@@ -32,7 +32,7 @@ RATIO = re.compile(r"p99 \d+\.\d\d s beside them, \d+\.\d\d s without: \d+\.\d Ã
 
 def drill(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "manage.py"), "drill", *words]
-    return subprocess.run(command, env=clean_environment(), capture_output=True, text=True, timeout=2100)
+    return subprocess.run(command, env=clean_environment(), capture_output=True, text=True, timeout=1500)
 
 
 @pytest.fixture
