@@ -1,7 +1,7 @@
 """Facts in the words of PostgreSQL's COPY: a line for each, tabs between its columns.
 
-The driver writes each value by itself, which took a tenth of all that a fact costs (docs/decisions/0112). Most columns
-say the same for many facts of a transaction, so those are written once.
+The driver looks at each value by itself, which takes nearly twice as long (docs/decisions/0112). Most columns say the
+same for many facts of a transaction, so those are written once.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.db import DataError, IntegrityError, OperationalError, connection
+from django.db.models import Sum
 
 from events import ingest, quarantine
 from events.ingest import Busy, Writer
@@ -114,6 +115,13 @@ def test_a_poisoned_row_is_found_and_set_aside_alone(writer: Writer, monkeypatch
     assert "cannot be stored" in refused[1][0].reason
     assert Fact.objects.count() == 1 + 29 + 2
     assert Quarantine.objects.count() == 2
+
+
+def test_the_rest_of_a_group_is_counted_once_on_either_engine(engine: str) -> None:
+    """Its parts go through the same tables on their way, in one transaction; on this thread, whose the store is."""
+    taken = [poisoned(*range(10, 40)), intake(*range(40, 60))]
+    assert [len(one) for one in Writer()._store(taken)] == [1, 0]
+    assert Fact.objects.count() == MinuteSum.objects.aggregate(failures=Sum("failures"))["failures"] == 49
 
 
 @pytest.mark.parametrize("kind", [DataError, IntegrityError, UnicodeError, OverflowError])
