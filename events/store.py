@@ -92,7 +92,9 @@ class _Writer:
     # -- facts ---------------------------------------------------------------------------------------------------------
 
     def insert(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Insert facts; return those that were not there."""
+        """Insert facts; return those that were not there. There may be none at all: what is only corrected has none."""
+        if not rows:
+            return rows
         return self._copy_new(rows) if self._is_postgres else self._insert_new(rows)
 
     def _insert_new(self, rows: Sequence[Row]) -> Sequence[Row]:

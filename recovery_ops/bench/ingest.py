@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from operator import attrgetter
 from pathlib import Path
 
 import psycopg
@@ -23,8 +22,8 @@ from recovery_ops.bench.figures import Report, percentile
 from recovery_ops.bench.sending import BATCH, Senders, Sent
 from recovery_ops.bench.served import Server, one_more_web, served
 from recovery_ops.bench.usage import cpu_s_of, rss_mb_of
-from recovery_ops.bench.yardstick import Yardstick
-from recovery_ops.bench.yardstick import measured as measured_yardstick
+from recovery_ops.bench.yardstick import REFERENCE_PER_S
+from recovery_ops.bench.yardstick import typical as typical_yardstick
 
 ENGINES = ("sqlite", "postgresql")
 SENDERS = 8
@@ -33,7 +32,8 @@ WARM_BATCHES = 40
 ROUND_S = 20.0
 """With us and without us take turns, so that a machine that is slower for a while is slower for both."""
 RAW_MOST_S = 30.0
-WINDOW_S = 10.0
+SLICE_S = 10.0
+"""So often the senders stop for as long as the yardstick takes: a virtual machine is another one each minute."""
 AIM_PER_S = 40_000.0
 AIM_CPU_S = 0.35
 AIM_SHARE = 0.6
@@ -49,13 +49,25 @@ _COUNT = "SELECT count(*), count(DISTINCT uid) FROM events_fact WHERE event = 'f
 
 @dataclass(slots=True)
 class Ran:
-    """What the rounds of one side used and gave."""
+    """What the rounds of one side used and gave; `there` is on the machine of the aims, by the yardstick beside it."""
 
     sent: Sent = field(default_factory=Sent)
     lasted_s: float = 0.0
+    lasted_there_s: float = 0.0
     cpu_s: float = 0.0
+    cpu_there_s: float = 0.0
     slowest: float = math.inf
     rss_mb: list[float] = field(default_factory=list)
+
+    def add(self, sent: Sent, lasted_s: float, cpu_s: float, share: float) -> None:
+        """Add a slice, in which the machine had this share of the speed of the one of the aims."""
+        self.sent.times_s += sent.times_s
+        self.sent.refused += sent.refused
+        self.lasted_s += lasted_s
+        self.lasted_there_s += lasted_s * share
+        self.cpu_s += cpu_s
+        self.cpu_there_s += cpu_s * share
+        self.slowest = min(self.slowest, sent.records / lasted_s)
 
     @property
     def rate(self) -> float:
@@ -66,6 +78,16 @@ class Ran:
     def cpu_s_each_10k(self) -> float:
         """Processor seconds of server and database for ten thousand records."""
         return self.cpu_s / max(1, self.sent.records) * 10_000
+
+    @property
+    def aim_per_s(self) -> float:
+        """The rate that was stated there, as this machine would have reached it meanwhile."""
+        return AIM_PER_S * self.lasted_there_s / self.lasted_s
+
+    @property
+    def aim_cpu_s(self) -> float:
+        """The processor time that was stated there, as this machine would have taken it meanwhile."""
+        return AIM_CPU_S * self.cpu_s / max(self.cpu_there_s, 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +136,6 @@ def _run_in(where: Cluster, seconds: float, progress: Progress) -> int:
 def _measure(name: str, where: Cluster | None, senders: Senders, seconds: float, progress: Progress) -> Report:
     report = Report(f"ingest, {name}")
     url = where.new_database("ours") if where else ""
-    yardstick = measured_yardstick()
     with ExitStack() as stack:
         webs = [stack.enter_context(served(url))]
         if where:
@@ -124,9 +145,8 @@ def _measure(name: str, where: Cluster | None, senders: Senders, seconds: float,
         ran, raw, warm = _take_turns(_ours(name, webs, where), raw_side, senders, seconds, progress)
         stored, different = _stored(webs[0], url)
         size = _size_bytes(webs[0], where) - empty
-    yardstick = max(yardstick, measured_yardstick(), key=attrgetter("per_s"))
     acked = ran.sent.records + warm.records
-    _add_speed(report, ran, raw, senders.count, yardstick)
+    _add_speed(report, ran, raw, senders.count)
     report.add("bytes for each fact", size / max(1, stored), "B", note="table, indexes, sums")
     note = f"{len(webs)} web processes, {len(ran.rss_mb)} looks" if len(webs) > 1 else f"of {len(ran.rss_mb)} looks"
     report.add("server memory, most", max(ran.rss_mb), "MB", aim=350.0, note=note)
@@ -143,33 +163,33 @@ def _ours(name: str, webs: Sequence[Server], where: Cluster | None) -> _Side:
     return _Side(f"{name}: with us", urls, webs[0].key, used, lambda: sum(web.rss_mb() for web in webs))
 
 
-def _add_speed(report: Report, ran: Ran, raw: Ran, count: int, yardstick: Yardstick) -> None:
-    note = f"{count} senders, gzip, {ran.lasted_s:.0f} s"
+def _add_speed(report: Report, ran: Ran, raw: Ran, count: int) -> None:
+    note, share = f"{count} senders, gzip, {ran.lasted_s:.0f} s", ran.lasted_there_s / ran.lasted_s
     report.add(
         "records committed",
         ran.rate,
         "/s",
         beside=raw.rate,
-        aim=yardstick.rate(AIM_PER_S),
+        aim=ran.aim_per_s,
         note=note,
     )
     report.add("share of what is committed without us", ran.rate / raw.rate, "", aim=AIM_SHARE)
-    if math.isfinite(ran.slowest):
-        report.add(f"records committed, slowest {WINDOW_S:.0f} s", ran.slowest, "/s")
+    if ran.lasted_s >= 2 * SLICE_S:
+        report.add(f"records committed, slowest {SLICE_S:.0f} s", ran.slowest, "/s")
     report.add("without us: decode and insert", raw.rate, "/s", note="same processes, threads and indexes, no folding")
     report.add(
         "CPU for 10,000 records",
         ran.cpu_s_each_10k,
         "s",
         beside=raw.cpu_s_each_10k,
-        aim=yardstick.cpu_s(AIM_CPU_S),
+        aim=ran.aim_cpu_s,
         note="server and database",
     )
     report.add(
         "this machine: one core inflates and reads",
-        yardstick.per_s,
+        REFERENCE_PER_S * share,
         "/s",
-        note=f"{yardstick.share:.0%} of the machine of the aims ({AIM_PER_S:,.0f} /s, {AIM_CPU_S} s)",
+        note=f"{share:.0%} of the machine of the aims ({AIM_PER_S:,.0f} /s, {AIM_CPU_S} s)",
     )
     for title, share in (("median", 0.5), ("p90", 0.9), ("p99", 0.99)):
         report.add(f"answer time, {title}", 1000 * percentile(ran.sent.times_s, share), "ms")
@@ -197,18 +217,19 @@ def _take_turns(ours: _Side, raw: _Side, senders: Senders, seconds: float, progr
 def _run(ran: Ran, side: _Side, senders: Senders, seconds: float, progress: Progress) -> None:
     """Send for so long to one side, and add what came of it."""
     bar = progress.add_task(side.title, total=seconds)
-    began, cpu_s = time.perf_counter(), side.cpu_s()
-    waiting = senders.start(side.urls, side.key, seconds)
-    while not waiting.wait(_STEP_S):
-        progress.update(bar, completed=min(seconds, time.perf_counter() - began))
-        ran.rss_mb.append(side.rss_mb())
-    sent = waiting.result()
-    ran.lasted_s += time.perf_counter() - began
-    ran.cpu_s += side.cpu_s() - cpu_s
-    ran.sent.answers += sent.answers
-    ran.sent.refused += sent.refused
-    if seconds >= 2 * WINDOW_S:
-        ran.slowest = min(ran.slowest, sent.slowest(WINDOW_S))
+    slices = max(1, round(seconds / SLICE_S))
+    began = time.perf_counter()
+    before, cpu_s = typical_yardstick().share, side.cpu_s()
+    for number in range(slices):
+        started = time.perf_counter()
+        waiting = senders.start(side.urls, side.key, seconds / slices, goes_on=number > 0)
+        while not waiting.wait(_STEP_S):
+            progress.update(bar, completed=min(seconds, time.perf_counter() - began))
+            ran.rss_mb.append(side.rss_mb())
+        lasted_s = time.perf_counter() - started
+        after, used_s = typical_yardstick().share, side.cpu_s()  # what the database does after its answers is counted
+        ran.add(waiting.result(), lasted_s, used_s - cpu_s, (before + after) / 2)
+        before, cpu_s = after, used_s
     progress.remove_task(bar)
 
 

@@ -33,42 +33,17 @@ _STEP_NS = 1_000_000
 """How far two records of one sender lie apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One batch that was taken: when its answer came (by time.perf_counter), and how long it took."""
-
-    at_s: float
-    took_s: float
-
-
 @dataclass(slots=True)
 class Sent:
-    """What came of it: the batches that were accepted, and how many were not."""
+    """What came of it: how long each batch took that was accepted, in seconds, and how many were not."""
 
-    answers: list[Answer] = field(default_factory=list)
+    times_s: list[float] = field(default_factory=list)
     refused: int = 0
 
     @property
     def records(self) -> int:
         """How many records were acknowledged."""
-        return len(self.answers) * BATCH
-
-    @property
-    def times_s(self) -> list[float]:
-        """How long each accepted batch took."""
-        return [one.took_s for one in self.answers]
-
-    def slowest(self, window_s: float) -> float:
-        """Records a second in the worst window of this length, of those that are whole."""
-        if not self.answers:
-            return 0.0
-        first = min(one.at_s - one.took_s for one in self.answers)
-        counts: dict[int, int] = {}
-        for one in self.answers:
-            window = int((one.at_s - first) / window_s)
-            counts[window] = counts.get(window, 0) + BATCH
-        last = max(counts)  # which ends early
-        return min(counts.get(window, 0) for window in range(last or 1)) / window_s
+        return len(self.times_s) * BATCH
 
 
 class Waiting:
@@ -84,7 +59,7 @@ class Waiting:
     def result(self) -> Sent:
         """Wait for all of them, and join what they say."""
         told = [one.result() for one in self._futures]
-        return Sent([one for each in told for one in each.answers], sum(each.refused for each in told))
+        return Sent([one_s for each in told for one_s in each.times_s], sum(each.refused for each in told))
 
 
 class Senders:
@@ -120,9 +95,12 @@ class Senders:
         """Have each make so many batches anew, of facts that happened in the last so many seconds."""
         self._tell([("prepare", batches, spread_s)] * self.count).result()
 
-    def start(self, urls: Sequence[str], key: str, seconds: float) -> Waiting:
-        """Send from all of them for so long, each from its first batch on, to one of these servers by turns."""
-        return self._tell([("send", urls[number % len(urls)], key, seconds) for number in range(self.count)])
+    def start(self, urls: Sequence[str], key: str, seconds: float, *, goes_on: bool = False) -> Waiting:
+        """Send from all of them for so long, to one of these servers by turns; each from its first batch on, or, where
+        it `goes_on`, from where it stopped.
+        """
+        told = [("send", urls[number % len(urls)], key, seconds, goes_on) for number in range(self.count)]
+        return self._tell(told)
 
     def _tell(self, what: Sequence[tuple[Any, ...]]) -> Waiting:
         asked = zip(self._pipes, what, strict=True)
@@ -138,6 +116,7 @@ def _ask(pipe: Connection, what: tuple[Any, ...]) -> Sent:
 def _obey(pipe: Connection, sender: int) -> None:
     """What a sender's process does until its pipe is closed."""
     made: list[bytes] = []
+    left: Iterator[bytes] = iter(())
     began_ns = 0
     while True:
         try:
@@ -151,10 +130,11 @@ def _obey(pipe: Connection, sender: int) -> None:
             made = list(islice(bodies(sender, began_ns, began_ns - batches * BATCH * step_ns, step_ns), batches))
             pipe.send(Sent())
         else:
-            # Should there be too few, the rest is made on the way; at a new time, so that no uid comes twice.
-            more = bodies(sender, began_ns + len(made) * 1_000_000_000)
-            url, key, seconds = rest
-            pipe.send(_send(url, key, seconds, chain(made, more)))
+            url, key, seconds, goes_on = rest
+            if not goes_on:
+                # Should there be too few, the rest is made on the way; at a new time, so that no uid comes twice.
+                left = chain(made, bodies(sender, began_ns + len(made) * 1_000_000_000))
+            pipe.send(_send(url, key, seconds, left))
 
 
 def bodies(sender: int, began_ns: int, at_ns: int = 0, step_ns: int = _STEP_NS) -> Iterator[bytes]:
@@ -201,8 +181,7 @@ def _send(url: str, key: str, seconds: float, made: Iterator[bytes]) -> Sent:
         answer = connection.getresponse()
         answer.read()
         if answer.status == 200:
-            now = time.perf_counter()
-            sent.answers.append(Answer(now, now - began))
+            sent.times_s.append(time.perf_counter() - began)
         else:
             sent.refused += 1
     connection.close()

@@ -74,7 +74,12 @@ def test_a_cluster_that_is_measured_has_its_log_and_no_more(request: pytest.Fixt
     assert left == (0,)
 
 
-def test_the_slowest_window_is_a_whole_one() -> None:
-    answers = [sending.Answer(at_s, 0.1) for at_s in (0.1, 0.2, 0.9, 1.5, 2.05)]
-    assert sending.Sent(answers).slowest(1.0) == sending.BATCH
-    assert sending.Sent().slowest(1.0) == 0
+def test_aims_are_told_by_how_fast_the_machine_was_while_it_was_measured() -> None:
+    ran = ingest.Ran()
+    ran.add(sending.Sent([0.1] * 80), lasted_s=2.0, cpu_s=1.4, share=1.0)
+    ran.add(sending.Sent([0.1] * 40), lasted_s=2.0, cpu_s=2.8, share=0.25)
+    assert ran.rate == 15_000
+    assert ran.aim_per_s == ingest.AIM_PER_S * 0.625
+    assert ran.cpu_s_each_10k == pytest.approx(0.7)
+    assert ran.aim_cpu_s == pytest.approx(ingest.AIM_CPU_S * 2)
+    assert ran.slowest == 10_000

@@ -28,6 +28,11 @@ def test_the_quickest_reading_counts() -> None:
     assert yardstick.measured(3, clock=lambda: next(moments)).per_s == yardstick.RECORDS / 2.0
 
 
+def test_of_a_busy_machine_the_middle_counts() -> None:
+    moments = itertools.accumulate([0.0, 5.0, 0.0, 2.0, 0.0, 3.0])
+    assert yardstick.typical(3, clock=lambda: next(moments)).per_s == yardstick.RECORDS / 3.0
+
+
 def test_what_is_read_is_a_record_like_those_of_the_aims() -> None:
     request = yardstick.request()
     assert 410 < len(request) / yardstick.RECORDS < 450
