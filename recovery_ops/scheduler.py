@@ -1,15 +1,18 @@
-"""Celery's schedulers, for a clock that may be set back.
+"""Celery's schedulers, for a clock that may be set back and a worker that may be slow.
 
 They remember when each task ran last, and by which moment of the clock each is next. Set back by a day, that clock
 would let nothing run for a day: what lies in the future never was, so it counts as a moment ago. Here, and not in the
-tasks: they look at tables, and need no more than to be asked.
+tasks: they look at tables, and need no more than to be asked. Each ask says when it was made (`recovery_ops.looks`).
 """
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from celery import beat
+
+from recovery_ops.looks import ASKED_S
 
 if TYPE_CHECKING:
     _Base = beat.Scheduler
@@ -29,6 +32,12 @@ class _Steady(_Base):
         if ahead:
             self._heap = None  # its moments are of the clock as it was: it is made anew
         return super().tick(*arguments, **more)
+
+    def apply_async(self, entry: beat.ScheduleEntry, *arguments: Any, **more: Any) -> Any:
+        """Ask for one."""
+        options = entry.options or {}
+        entry.options = {**options, "headers": {**options.get("headers", {}), ASKED_S: time.time()}}
+        return super().apply_async(entry, *arguments, **more)
 
 
 class Scheduler(_Steady, beat.Scheduler):

@@ -301,51 +301,58 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULER = "recovery_ops.scheduler:PersistentScheduler"
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat")
+LOOKS_WAIT_S = 120.0
+"""How long a task may wait that is asked for every few seconds: longer than any round takes (`recovery_ops.looks`).
+
+What is older is thrown away, so that a broker whose worker is gone does not fill. And clocks of two machines that
+differ by more say nothing of what was first.
+"""
+_LOOK = {"expires": LOOKS_WAIT_S}
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "end expired overrides": {
         "task": "recovery_ops.control.tasks.end_expired_overrides",
         "schedule": 2.0,
-        "options": {"expires": 2.0},  # a worker that was away has one look to take, not one for each that it missed
+        "options": _LOOK,
     },
     "keep escalations": {
         "task": "recovery_ops.control.tasks.keep_escalations",
         "schedule": 2.0,
-        "options": {"expires": 2.0},
+        "options": _LOOK,
     },
     "keep failure cases": {
         "task": "recovery_ops.control.tasks.keep_failure_cases",
         "schedule": 5.0,
-        "options": {"expires": 5.0},
+        "options": _LOOK,
     },
     "release due policies": {
         "task": "recovery_ops.control.tasks.release_due_policies",
         "schedule": 5.0,
-        "options": {"expires": 5.0},
+        "options": _LOOK,
     },
     "keep policy rollouts": {
         "task": "recovery_ops.control.tasks.keep_policy_rollouts",
         "schedule": 5.0,
-        "options": {"expires": 5.0},
+        "options": _LOOK,
     },
     "keep reset ramps": {
         "task": "recovery_ops.control.tasks.keep_reset_ramps",
         "schedule": 2.0,
-        "options": {"expires": 2.0},
+        "options": _LOOK,
     },
     "keep quorums": {
         "task": "recovery_ops.control.tasks.keep_quorums",
         "schedule": 2.0,
-        "options": {"expires": 2.0},
+        "options": _LOOK,
     },
     "tell people": {
         "task": "recovery_ops.control.tasks.tell_people",
         "schedule": 2.0,
-        "options": {"expires": 2.0},
+        "options": _LOOK,
     },
     "send messages": {
         "task": "recovery_ops.control.tasks.send_messages",
         "schedule": 2.0,
-        "options": {"expires": 2.0},
+        "options": _LOOK,
     },
     "forget old messages": {
         "task": "recovery_ops.control.tasks.forget_old_messages",
@@ -354,36 +361,36 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "watch retry budgets": {
         "task": "recovery_ops.control.tasks.watch_retry_budgets",
         "schedule": 30.0,
-        "options": {"expires": 30.0},
+        "options": _LOOK,
     },
     "start replays": {
         "task": "recovery_ops.control.tasks.start_replays",
         "schedule": 2.0,
-        "options": {"expires": 2.0},
+        "options": _LOOK,
     },
     "start exports": {
         "task": "recovery_ops.control.tasks.start_exports",
         "schedule": 2.0,
-        "options": {"expires": 2.0},
+        "options": _LOOK,
     },
     "sweep exports": {"task": "recovery_ops.control.tasks.sweep_old_exports", "schedule": timedelta(hours=1)},
     "sweep replays": {"task": "recovery_ops.control.tasks.sweep_old_replays", "schedule": timedelta(hours=1)},
     "forget used keys": {"task": "recovery_ops.control.tasks.forget_used_keys", "schedule": timedelta(hours=1)},
     "sweep facts": {"task": "events.tasks.sweep", "schedule": timedelta(hours=1)},
-    "look for outages": {"task": "events.tasks.look_for_outages", "schedule": 5.0, "options": {"expires": 5.0}},
+    "look for outages": {"task": "events.tasks.look_for_outages", "schedule": 5.0, "options": _LOOK},
     "look back for outages": {
         "task": "events.tasks.look_back_for_outages",
         "schedule": 300.0,
         "options": {"expires": 300.0},
     },
     "note days of runs": {"task": "events.tasks.note_days_of_runs", "schedule": 600.0, "options": {"expires": 600.0}},
-    "sum recoveries": {"task": "events.tasks.sum_recoveries", "schedule": 60.0, "options": {"expires": 60.0}},
+    "sum recoveries": {"task": "events.tasks.sum_recoveries", "schedule": 60.0, "options": _LOOK},
 }
 if DEAD_MAN_URL:
     CELERY_BEAT_SCHEDULE["ping the dead man's switch"] = {
         "task": "recovery_ops.control.tasks.ping_dead_man",
         "schedule": 30.0,
-        "options": {"expires": 30.0},
+        "options": _LOOK,
     }
 
 # -- Logging: short lines to stderr -----------------------------------------------------------------------------------

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from celery import Celery
+from celery import Celery, signals
 from celery.beat import ScheduleEntry
 from celery.schedules import schedule
+from django.conf import settings
 
 from recovery_ops.celery import app
+from recovery_ops.looks import Looks
 from recovery_ops.scheduler import Scheduler
 from recovery_ops.server import EmbeddedCelery
 
@@ -93,6 +97,64 @@ def test_a_clock_that_is_set_back_a_day_stops_no_task() -> None:
         for _ in range(4):
             scheduler.tick()
     assert sorted(map(str, scheduler.asked)) == ["one", "two"]
+
+
+def test_one_look_answers_all_that_asked_before_it_began() -> None:
+    looks = Looks()
+    assert looks.begin("one", asked_s=100.0, now_s=106.0)
+    assert not looks.begin("one", asked_s=102.0, now_s=106.5)
+    assert not looks.begin("one", asked_s=104.0, now_s=107.0)
+    assert looks.begin("two", asked_s=104.0, now_s=107.5)  # of that nobody has looked
+    assert looks.begin("one", asked_s=106.0, now_s=108.0)  # it may have looked before this was asked for
+
+
+@pytest.mark.parametrize("asked_s", [1e6 + 400.0, 1e6 - 1000.0])
+def test_clocks_that_differ_answer_nothing(asked_s: float) -> None:
+    """Whether a clock was set back since, or a machine's is minutes ahead of that of the scheduler's."""
+    looks = Looks()
+    assert looks.begin("one", asked_s=1e6, now_s=1e6 + 500.0)
+    assert looks.begin("one", asked_s=asked_s, now_s=asked_s + 1.0)
+
+
+def test_a_worker_slower_than_its_schedule_comes_to_every_task() -> None:
+    """A round of four takes six seconds, and each is asked for every two."""
+    names, looks = ("one", "two", "three", "four"), Looks()
+    waiting = [(asked_s, name) for asked_s in range(0, 60, 2) for name in names]
+    now_s, began = 0.0, {name: [0.0] for name in names}
+    for asked_s, name in waiting:
+        now_s = max(now_s, asked_s)
+        if looks.begin(name, asked_s, now_s):
+            began[name].append(now_s)
+            now_s += 1.5
+    assert all(max(then - before for before, then in pairwise(moments)) <= 9.0 for moments in began.values())
+    assert now_s < 75.0, "what waited costs nothing"
+
+
+def test_what_was_asked_while_the_worker_was_busy_is_done_once(worker: EmbeddedCelery) -> None:
+    ended: Counter[str] = Counter()
+    all_ended = threading.Event()
+
+    def count(sender: Any = None, state: str = "", **_: Any) -> None:
+        if sender.name == note.name:
+            ended[state] += 1
+            if ended.total() == 3:
+                all_ended.set()
+
+    signals.task_postrun.connect(count)
+    for _ in range(2):
+        linger.delay()
+    assert done.wait(15)
+    scheduler, entry = Scheduler(app=app, lazy=True), ScheduleEntry("note", note.name, schedule=schedule(2.0), app=app)
+    for _ in range(3):
+        scheduler.apply_async(entry, advance=False)
+    go_on.set()
+    assert all_ended.wait(15)
+    assert ended == {"SUCCESS": 1, "IGNORED": 2}
+
+
+def test_nothing_is_thrown_away_that_waited_for_its_turn() -> None:
+    waits_s = [entry["options"]["expires"] for entry in app.conf.beat_schedule.values() if "options" in entry]
+    assert min(waits_s) >= settings.LOOKS_WAIT_S
 
 
 def test_every_task_of_the_schedule_exists() -> None:

@@ -32,7 +32,7 @@ WARM_BATCHES = 40
 ROUND_S = 20.0
 """With us and without us take turns, so that a machine that is slower for a while is slower for both."""
 RAW_MOST_S = 30.0
-SLICE_S = 10.0
+SLICE_S = 5.0
 """So often the senders stop for as long as the yardstick takes: a virtual machine is another one each minute."""
 AIM_PER_S = 40_000.0
 AIM_CPU_S = 0.35

@@ -96,7 +96,7 @@ def _began(task_id: str = "", **_: Any) -> None:
 
 def _ended(sender: Any = None, task_id: str = "", state: str = "", **_: Any) -> None:
     began = _started.pop(task_id, None)
-    if state != "FAILURE":
+    if state not in ("FAILURE", "IGNORED"):  # who was answered by another look did not run
         took_s = None if began is None else time.monotonic() - began
         _note(sender.name, Sign(at=timezone.now(), took_s=took_s))
 
