@@ -42,14 +42,6 @@ class Yardstick:
         """This machine's speed, as a share of the one on which the aims were stated."""
         return self.per_s / REFERENCE_PER_S
 
-    def rate(self, stated_per_s: float) -> float:
-        """A rate that was stated there, as it is reached here."""
-        return stated_per_s * self.share
-
-    def cpu_s(self, stated_s: float) -> float:
-        """Processor time that was stated there, as the same work takes it here."""
-        return stated_s / self.share
-
     def time_ms(self, stated_ms: float) -> float:
         """How long one core may take here for what was stated there, in milliseconds."""
         return stated_ms / self.share
