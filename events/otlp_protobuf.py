@@ -210,7 +210,6 @@ def _take(batch: Batch, record: Any, head: Head, pairs: _Pairs) -> None:
         arrived = None
         if pairs.before is not None and not attributes.get(names.UID):
             arrived = Cleaned(map(pairs.before.__getitem__, record.attributes))
-        trace_id, span_id = record.trace_id, record.span_id
         batch.records.append(
             Sent(
                 record.event_name,
@@ -219,8 +218,8 @@ def _take(batch: Batch, record: Any, head: Head, pairs: _Pairs) -> None:
                 record.severity_number,
                 _bodies[record.body],
                 attributes,
-                hex_id(trace_id, 16) if trace_id else "",  # most have none, and a call costs as much as reading it
-                hex_id(span_id, 8) if span_id else "",
+                hex_id(record.trace_id, 16),
+                hex_id(record.span_id, 8),
                 arrived,
             )
         )

@@ -302,7 +302,7 @@ CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULER = "recovery_ops.scheduler:PersistentScheduler"
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat")
 LOOKS_WAIT_S = 120.0
-"""How long a task may wait that is asked for every few seconds: longer than any round takes (`recovery_ops.looks`).
+"""How long a task may wait that is asked for every few seconds: longer than a round may take (`recovery_ops.looks`).
 
 What is older is thrown away, so that a broker whose worker is gone does not fill. And clocks of two machines that
 differ by more say nothing of what was first.

@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long facts are sent; default: %(default)s")
     parser.add_argument("--senders", type=int, default=ingest.SENDERS, help="who send facts; default: %(default)s")
-    parser.add_argument("--sustained", action="store_true", help=f"send facts for {SUSTAINED_S:.0f} s without a pause")
+    parser.add_argument("--sustained", action="store_true", help=f"send facts for {SUSTAINED_S:.0f} s in all")
     parser.add_argument("--engine", choices=ingest.ENGINES, help="where they are stored; default: wherever possible")
     parser.add_argument("--clients", type=int, default=1000, help="streams that hear of a click; default: %(default)s")
     parser.add_argument("--runtimes", type=int, default=40, help="runtimes that obey it; default: %(default)s")

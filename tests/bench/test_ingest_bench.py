@@ -50,6 +50,7 @@ def test_a_short_run_loses_and_doubles_nothing(
     if engine == "postgresql":
         request.getfixturevalue("postgres_url")  # where there is none: skipped, and in CI an error
     monkeypatch.setattr(ingest, "WARM_S", 0.2)
+    monkeypatch.setattr(ingest, "SLICE_S", 0.25)  # two of them: the second goes on with facts that are new
     [report] = ingest.measure(0.5, engine, count=2)
     found = figures(report)
     assert found["records committed"] > 0
