@@ -13,7 +13,8 @@ class View(StrEnum):
     CATEGORY = "category"
     """The category alone; it has all counters."""
     BACKEND = "backend"
-    """Provider and model; the operation where neither is known, and then only the counters of capacity errors."""
+    """Provider, model and category; the operation where neither of the first two is known, and then only the counters
+    of capacity errors. Servers of before 0116 kept no category: what they counted has none."""
     OPERATION = "operation"
     """Operation and breaker, and of the counters `fallbacks` and `rejections`."""
     EFFORT = "effort"

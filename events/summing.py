@@ -186,7 +186,7 @@ def _views_of(dimensions: tuple[Any, ...]) -> tuple[tuple[View, tuple[Any, ...],
     """
     _, operation, breaker, source, is_foreground, provider, model, category = dimensions
     if provider or model:
-        backend = (_kept(provider=provider, model=model), _OF_BACKENDS)
+        backend = (_kept(provider=provider, model=model, category=category), _OF_BACKENDS)
     else:
         backend = (_kept(operation=operation), _OF_NAMELESS)
     return (

@@ -191,16 +191,18 @@ def _sums_of_backend(
 ) -> Sums:
     """The calls to a provider or model, and what its breakers refused. One query, which finds who `called` it, too.
 
-    Indexes `span_sum_of_provider`, `span_sum_refused`. For a model whose provider is not said it asks for that first.
+    Index `span_sum_once`; of some services or breakers `span_sum_of_provider`, `span_sum_refused`. For a model whose
+    provider is not said it asks for that first.
     """
     backend = {name: value for name, value in of_calls.items() if name in _BACKEND}
     among = {name: value for name, value in of_calls.items() if name not in _BACKEND}
     if breaker is not None:
         among["subject"] = breaker
     part = _Part(environment, grid, among, backend, _providers_of(environment, grid, backend))
-    told: dict[View, list[_Row]] = {view: [] for view in (View.BACKEND, View.OPERATION, View.EACH)}
-    for view, *values in _parts(part, has_called=called is None):
-        told[View(view)].append(_Row(*values))
+    told = _told(part, View.EACH if among else View.BACKEND, has_called=called is None)
+    if not among and any(row.failures and not row.category for row in told[View.BACKEND]):
+        # A server of before counted them, in the view that had no categories then (docs/decisions/0116).
+        told = _told(part, View.EACH, has_called=called is None)
     if called is None:
         called = frozenset((row.breaker, row.operation) for row in told[View.EACH])
     breakers, operations = {breaker for breaker, _ in called}, {operation for _, operation in called}
@@ -249,19 +251,30 @@ def _days_around(grid: Grid) -> tuple[int, int]:
     return first, (grid.end_s - 1) // MINUTE_S // _DAY_SPAN_MINUTES
 
 
-def _parts(part: _Part, *, has_called: bool) -> Any:
+def _told(part: _Part, calls: View, *, has_called: bool) -> Mapping[View, Sequence[_Row]]:
+    """The rows of `_parts` by view. One query."""
+    told: dict[View, list[_Row]] = {view: [] for view in (View.BACKEND, View.OPERATION, View.EACH)}
+    for view, *values in _parts(part, calls, has_called=has_called):
+        told[View(view)].append(_Row(*values))
+    return told
+
+
+def _parts(part: _Part, calls: View, *, has_called: bool) -> Any:
     """Calls and failures, and what was refused or answered otherwise, each in the dimensions that are shown, after the
     view that tells of all calls; and with `has_called`, under `View.EACH`, who called.
+
+    `calls` is the view that calls are read from: where all of them are meant, the one that keeps no service will do.
     """
     found, moment, minutes = _in_all_dimensions(part.environment, part.grid)
-    named = part.named(found).filter(_TELLING)
-    told = _shown(named, View.BACKEND, _bin_of(moment, part.grid, minutes), "category", "provider", "model")
+    if calls is View.BACKEND:
+        named, place = _in_view(part, calls, part.backend)
+    else:
+        named, place = part.named(found).filter(_TELLING), _bin_of(moment, part.grid, minutes)
+    told = _shown(named, View.BACKEND, place, "category", "provider", "model")
     if "service" in part.among:
-        refused = part.some(found)
+        refused, place = part.some(found), _bin_of(moment, part.grid, minutes)
     else:  # the view that keeps no service has fewer rows, and in wider spans
-        moment, minutes = "span", widest(VIEWS[View.OPERATION], part.grid.bin_s // MINUTE_S)
-        refused = _in_spans(part.environment, part.grid, minutes).filter(view=View.OPERATION, **part.among)
-    place = _bin_of(moment, part.grid, minutes)
+        refused, place = _in_view(part, View.OPERATION, part.among)
     others = [_shown(refused.filter(_REFUSED), View.OPERATION, place, "operation", "breaker")]
     if has_called:
         first, last = _days_around(part.grid)
@@ -270,6 +283,13 @@ def _parts(part: _Part, *, has_called: bool) -> Any:
         before = Value(_BEFORE, output_field=IntegerField())
         others.append(_shown(kept, View.EACH, before, "operation", "breaker", is_counted=False).distinct())
     return told.union(*others, all=True)
+
+
+def _in_view(part: _Part, view: View, kept: Mapping[str, str]) -> tuple[QuerySet[Any], Combinable]:
+    """The widest sums of a view that have these values, and in which bin each is."""
+    minutes = widest(VIEWS[view], part.grid.bin_s // MINUTE_S)
+    found = _in_spans(part.environment, part.grid, minutes).filter(view=view, **kept)
+    return found, _bin_of("span", part.grid, minutes)
 
 
 def _bin_of(moment: str, grid: Grid, minutes: int) -> Combinable:
