@@ -8,6 +8,7 @@ tasks: they look at tables, and need no more than to be asked. Each ask says whe
 from __future__ import annotations
 
 import time
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from celery import beat
@@ -33,11 +34,16 @@ class _Steady(_Base):
             self._heap = None  # its moments are of the clock as it was: it is made anew
         return super().tick(*arguments, **more)
 
+    def schedules_equal(self, *schedules: Any) -> bool:
+        """Whether two are the same. Ours is made at the start: entries change by having run, and that is no change."""
+        before, now = (schedule and schedule.keys() for schedule in schedules)
+        return bool(before == now)
+
     def apply_async(self, entry: beat.ScheduleEntry, *arguments: Any, **more: Any) -> Any:
         """Ask for one."""
-        options = entry.options or {}
-        entry.options = {**options, "headers": {**options.get("headers", {}), ASKED_S: time.time()}}
-        return super().apply_async(entry, *arguments, **more)
+        asked, options = copy(entry), entry.options or {}
+        asked.options = {**options, "headers": {**options.get("headers", {}), ASKED_S: time.time()}}
+        return super().apply_async(asked, *arguments, **more)
 
 
 class Scheduler(_Steady, beat.Scheduler):

@@ -99,6 +99,30 @@ def test_a_clock_that_is_set_back_a_day_stops_no_task() -> None:
     assert sorted(map(str, scheduler.asked)) == ["one", "two"]
 
 
+def test_what_has_run_is_no_other_schedule() -> None:
+    """Celery would otherwise look at every task again, each time that one is asked for."""
+
+    class Planning(Scheduler):
+        plans = 0
+
+        def populate_heap(self, *arguments: Any, **more: Any) -> None:
+            self.plans += 1
+            super().populate_heap(*arguments, **more)
+
+    clock = Clockwork("clock", broker="memory://", set_as_current=False)
+    clock.conf.beat_schedule = {
+        name: {"task": name, "schedule": schedule(2.0, nowfun=clock.now)} for name in ("one", "two")
+    }
+    scheduler = Planning(app=clock, lazy=True)
+    scheduler.setup_schedule()
+    for _ in range(10):
+        clock.at += timedelta(seconds=3)
+        for _ in range(4):
+            scheduler.tick()
+    assert {entry.total_run_count for entry in scheduler.schedule.values()} == {10}
+    assert scheduler.plans == 1
+
+
 def test_one_look_answers_all_that_asked_before_it_began() -> None:
     looks = Looks()
     assert looks.begin("one", asked_s=100.0, now_s=106.0)

@@ -400,6 +400,21 @@ def test_a_flood_is_read_at_its_ends_however_long_it_is(monkeypatch: pytest.Monk
     assert found() == [("helios large", 58, 19)]
 
 
+def test_a_flood_behind_many_breakers_asks_no_more_than_behind_one(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("events.capacity.hits.READ_MOST", 20)
+    storm(Story(), since=58, until=30, every=0.1, breaker="first").store()
+    with CaptureQueriesContext(connection) as of_one:
+        look("dev", NOW)
+    for number in range(20):
+        storm(Story(), since=57 - number, until=36 - number, every=0.5, breaker=f"breaker-{number}").store()
+    with CaptureQueriesContext(connection) as of_many:
+        look("dev", NOW)
+    assert len(of_many) <= len(of_one)
+    assert found() == [("helios large", 58, 17)]
+
+
 def test_a_flood_that_stays_as_it_was_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("events.capacity.hits.READ_MOST", 20)
     storm(Story(), since=300, until=120, every=0.5).store()

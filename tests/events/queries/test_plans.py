@@ -139,7 +139,9 @@ def test_every_question_finds_what_it_reads_by_an_index(engine: str, monkeypatch
         assert found == {}
 
 
-def test_every_look_of_the_worker_finds_what_it_reads_by_an_index(engine: str) -> None:
+def test_every_look_of_the_worker_finds_what_it_reads_by_an_index(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("events.capacity.hits.READ_MOST", 20)  # of a flood, the ends are looked for
+    monkeypatch.setattr("events.capacity.hits.FLOOD_READ", 10)
     story = Story()
     for at in range(60):
         overload = failed(Category.OVERLOADED, provider="helios", model="large", operation="model:large")
