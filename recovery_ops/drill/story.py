@@ -21,6 +21,14 @@ _KINDS = (
     *("degradation_started", "degradation_ended", "calls_counted", "calls_counted", "instance_heartbeat"),
 )
 _CATEGORIES = ("overloaded", "rate_limited", "timeout", "network", "server_error", "bug")
+_BACKENDS: tuple[Mapping[str, str], ...] = (
+    {},
+    *(
+        {_A["provider"]: provider, _A["model"]: model}
+        for provider in ("helios", "selene")
+        for model in ("large", "small")
+    ),
+)
 _STATES = ("open", "closed", "half_open", "forced_open")
 
 When = Callable[[random.Random], int]
@@ -69,7 +77,11 @@ def uid_of(uid: bytes) -> str:
 
 
 _SAYS: dict[str, Callable[[random.Random], Mapping[str, object]]] = {
-    "failure_classified": lambda chance: {_A["category"]: chance.choice(_CATEGORIES), _A["message"]: "no answer"},
+    "failure_classified": lambda chance: {
+        _A["category"]: chance.choice(_CATEGORIES),
+        _A["message"]: "no answer",
+        **chance.choice(_BACKENDS),
+    },
     "breaker_state_changed": lambda chance: {
         _A["state"]: chance.choice(_STATES),
         _A["previous_state"]: "closed",
