@@ -18,7 +18,7 @@ from events.models import SpanSum
 from events.moments import MINUTE_S, US_PER_S, Grid, bin_width_s, to_us
 from events.queries.moves import Reading
 from events.queries.readings import state_or_none
-from events.queries.sums import widest
+from events.queries.sum_rows import widest
 from events.rows import RANK, Fleet
 from events.sum_views import VIEWS, View
 from recovery_ops.rules.words import State

@@ -16,7 +16,7 @@ from events.moments import MINUTE_S, US_PER_S, Grid, bin_width_s, to_us
 from events.partitions import is_partitioned
 from events.queries.lives import Life
 from events.queries.readings import MOVED, state_or_none
-from events.queries.sums import widest
+from events.queries.sum_rows import widest
 from events.queries.transitions import Move, Standing, last_transition, moves_of, transition_of
 from events.rows import RANK, WORST_FIRST, Transition
 from recovery_ops.rules.facts import BreakerStateChanged

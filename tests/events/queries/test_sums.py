@@ -239,6 +239,27 @@ def test_what_is_kept_to_some_calls_is_told_alike_over_any_span(
     assert sum(before.failures().total()) == 0
 
 
+@pytest.mark.parametrize("length", [timedelta(hours=1), timedelta(hours=24), timedelta(days=7)])
+@pytest.mark.django_db
+def test_all_calls_of_the_only_service_are_all_calls(length: timedelta) -> None:
+    """Where nobody says whose a capacity error is, it is told by its operation, here as there."""
+    story = Story()
+    for at in (601, 602, 1500):
+        story.tell(failed(operation="read", provider="helios", model="large", status_code=529), at=at)
+        story.tell(failed(Category.RATE_LIMITED, "write", status_code=429), failed(Category.TIMEOUT, "ask"), at=at + 1)
+    story.tell(FallbackActivated(operation="ask", fallback="cache", level=1), at=710)
+    story.tell(BreakerRejected(operation="ask", breaker="asking", state=State.OPEN, count=7), at=711)
+    story.tell(counted(50, operation="read", provider="selene", model="one"), counted(20, operation="ask"), at=605)
+    story.store()
+    window: dict[str, Any] = {"start": NOW - length, "end": NOW}
+    own, every = sums_per_bin("dev", **window, of_calls={"service": "research"}), sums_per_bin("dev", **window)
+    assert (own.failures(), own.capacity()) == (every.failures(), every.capacity())
+    assert (own.fallbacks(), own.rejections()) == (every.fallbacks(), every.rejections())
+    assert set(own.capacity().series) == {"helios / large", "selene / one", "write"}
+    assert own.backends("model") == every.backends("model") == {"large", "one"}
+    assert sums_per_bin("dev", **window, of_calls={"service": "nobody"}).failures().series == {}
+
+
 def test_one_read_answers_for_everything(storm: Story) -> None:
     with CaptureQueriesContext(connection) as asked:
         sums = sums_per_bin("dev", **HOUR)
