@@ -273,7 +273,7 @@ def _without_categories(spans: dict[Any, Any], lost: set[Any]) -> dict[Any, Any]
         bare = tuple(SpanName._make(name)._replace(category=""))
         kept, known = (bare, found.get(bare)) if bare in lost else (name, None)
         found[kept] = counters if known is None else tuple(map(add, known, counters))
-    return found
+    return {name: counters for name, counters in found.items() if any(counters)}
 
 
 def _stored_lanes(names: dict[int, AgentName], since_us: int) -> dict[Any, Any]:

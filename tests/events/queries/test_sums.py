@@ -11,6 +11,7 @@ from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
+from events.fold import Folded
 from events.models import SpanSum
 from events.moments import Grid, bin_width_s, from_us, to_us, united
 from events.queries import (
@@ -237,6 +238,18 @@ def test_what_is_kept_to_some_calls_is_told_alike_over_any_span(
     assert tuple(sum(chain.from_iterable(one.values())) for one in told) == expected
     before = sums_earlier("dev", sums, length, breaker=breaker, reporting=(), of_calls=of_calls)
     assert sum(before.failures().total()) == 0
+
+
+@pytest.mark.django_db
+def test_what_a_server_of_before_counted_and_we_corrected_is_no_difference() -> None:
+    """A failure that was told, and then told by the span around it: taken back with its category, counted without."""
+    minute = to_us(ago(600)) // 60_000_000
+    for category, failures in (("", 2), ("timeout", -2)):
+        name = SpanName("dev", "backend", 1, minute, provider="helios", model="large", category=category)
+        SpanSum.objects.create(dimensions=dimensions_digest(name[4:]), failures=failures, **name._asdict())
+    assert list(differences(Folded(), None)) == []
+    SpanSum.objects.filter(category="timeout").update(failures=-1)
+    assert len(list(differences(Folded(), None))) == 1
 
 
 @pytest.mark.parametrize("length", [timedelta(hours=1), timedelta(hours=24), timedelta(days=7)])
