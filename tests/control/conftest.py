@@ -6,6 +6,8 @@ import pytest
 from django.core.cache import cache
 from django.utils import timezone
 
+from events.capacity.hits import forget_floods
+from events.reporters import reporters
 from tests.control.cast import small_fleet
 from tests.events.seeding import NOW
 
@@ -14,6 +16,13 @@ from tests.events.seeding import NOW
 def _no_tries_before() -> None:
     """Tries of passwords are counted by account, and accounts of tests have the same numbers."""
     cache.clear()
+
+
+@pytest.fixture(autouse=True)
+def _nobody_of_another_test() -> None:
+    """Who tells failures by itself is remembered by name, and so are floods: the store is another now."""
+    reporters.forget()
+    forget_floods()
 
 
 @pytest.fixture
