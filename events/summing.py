@@ -45,6 +45,7 @@ def _mask(*names: str) -> _Mask:
 
 _NO_MORE = [0] * (len(COUNTERS) - 1)
 _OF_BACKENDS = _mask("failures", "rate_limited", "overloaded", "calls")
+_OF_CALLS, _OF_FAILURES = _mask("calls"), _mask("failures", "rate_limited", "overloaded")
 _OF_NAMELESS = _mask("rate_limited", "overloaded")
 _OF_OPERATIONS = _mask("fallbacks", "rejections")
 _OF_EFFORT = _mask("calls", "attempts", "failures", "retries")
@@ -185,14 +186,21 @@ def _views_of(dimensions: tuple[Any, ...]) -> tuple[tuple[View, tuple[Any, ...],
     Which counters these are depends on the dimensions alone: else the sums would depend on how facts were batched.
     """
     _, operation, breaker, source, is_foreground, provider, model, category = dimensions
-    if provider or model:
-        backend = (_kept(provider=provider, model=model, category=category), _OF_BACKENDS)
-    else:
-        backend = (_kept(operation=operation), _OF_NAMELESS)
+    backends: tuple[tuple[View, tuple[Any, ...], _Mask | None], ...]
+    if not (provider or model):
+        backends = ((View.BACKEND, _kept(operation=operation), _OF_NAMELESS),)
+    elif category:
+        backends = ((View.BACKEND, _kept(provider=provider, model=model, category=category), _OF_BACKENDS),)
+    else:  # failures without a category here are those that a server of before counted, so ours have one in any case
+        unknown = _kept(provider=provider, model=model, category=Category.UNKNOWN.value)
+        backends = (
+            (View.BACKEND, _kept(provider=provider, model=model), _OF_CALLS),
+            (View.BACKEND, unknown, _OF_FAILURES),
+        )
     return (
         (View.EACH, dimensions, None),
         (View.CATEGORY, _kept(category=category), None),
-        (View.BACKEND, *backend),
+        *backends,
         (View.OPERATION, _kept(operation=operation, breaker=breaker), _OF_OPERATIONS),
         (View.EFFORT, _kept(operation=operation, source=source, is_foreground=is_foreground), _OF_EFFORT),
     )

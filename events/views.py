@@ -222,7 +222,7 @@ class _Story:
 
     @staticmethod
     def read(environment: str, window: Window, asked: Asked, *, now: datetime) -> _Story:
-        """At most eleven queries, one more to compare."""
+        """At most eleven queries, one more to compare; of each, another two of some calls (`queries.sums_per_bin`)."""
         start, end, breaker = window.start, window.end, asked.breaker or None
         narrow = asked.narrow
         fleet = queries.fleet_lanes(environment, start=start, end=end, breaker=breaker, now=now, service=narrow.service)

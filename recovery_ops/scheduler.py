@@ -8,7 +8,6 @@ tasks: they look at tables, and need no more than to be asked. Each ask says whe
 from __future__ import annotations
 
 import time
-from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from celery import beat
@@ -41,9 +40,10 @@ class _Steady(_Base):
 
     def apply_async(self, entry: beat.ScheduleEntry, *arguments: Any, **more: Any) -> Any:
         """Ask for one."""
-        asked, options = copy(entry), entry.options or {}
-        asked.options = {**options, "headers": {**options.get("headers", {}), ASKED_S: time.time()}}
-        return super().apply_async(asked, *arguments, **more)
+        options = entry.options or {}
+        said = {**options, "headers": {**options.get("headers", {}), ASKED_S: time.time()}}
+        # Not copied: an entry that is copied knows no application, and takes it from the schedule that both share.
+        return super().apply_async(type(entry)(**{**vars(entry), "options": said}), *arguments, **more)
 
 
 class Scheduler(_Steady, beat.Scheduler):

@@ -121,6 +121,7 @@ def test_what_has_run_is_no_other_schedule() -> None:
             scheduler.tick()
     assert {entry.total_run_count for entry in scheduler.schedule.values()} == {10}
     assert scheduler.plans == 1
+    assert {getattr(entry.schedule, "app", None) for entry in scheduler.schedule.values()} == {clock}
 
 
 def test_one_look_answers_all_that_asked_before_it_began() -> None:

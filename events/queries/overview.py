@@ -39,7 +39,8 @@ QUIET_MINUTES = 5
 _MOVE_MINUTES = min(VIEWS[View.MOVE])
 LONG_SPAN_MINUTES = 15
 """Of a shortage that began more than an hour ago, a pause has to fill such a span to be seen."""
-_SHORT = Q(view=View.BACKEND) & (Q(rate_limited__gt=0) | Q(overloaded__gt=0))
+_SHORT = Q(view=View.BACKEND) & ~Q(rate_limited=0, overloaded=0)
+"""Shortages, and what was taken back of them: a server of before keeps both in one row, ours beside it, by category."""
 _FLOWS = (State.CLOSED, State.DISABLED, State.METRICS_ONLY)
 _BLOCKS = (State.OPEN, State.HALF_OPEN, State.FORCED_OPEN)
 _OPENINGS = tuple(f"{left}>{entered}" for left in _FLOWS for entered in _BLOCKS)
@@ -81,9 +82,9 @@ def overview_numbers(
     minute = to_us(now) // US_PER_S // MINUTE_S
     sums = _sums(environment, now, ranges, backend)
     fresh = [row for row in sums.lately if row.view == View.CATEGORY]
-    short = [row for row in sums.lately if row.view == View.BACKEND]
+    short = _netted(row for row in sums.lately if row.view == View.BACKEND)
     degraded, restored = _degraded(environment, agents, now)
-    capacity = _capacity(environment, short, sums.day, minute, minutes)
+    capacity = _capacity(environment, short, _netted(sums.day), minute, minutes)
     return OverviewNumbers(
         breakers=len(rows),
         breaker_rows=tuple(rows),
@@ -169,7 +170,7 @@ def _trends(ranges: Ranges, sums: _Sums, everyone: Iterable[AgentRow]) -> dict[s
             short[at] = short.get(at, 0) + row.rate_limited + row.overloaded
         if row.category in _OF_CAPACITY:
             waits[at] = waits.get(at, 0) + row.retries
-    for row in sums.of_backend or ():
+    for row in _netted(sums.of_backend or ()):
         at = counts.bin_of(row.span)
         short[at] = short.get(at, 0) + row.rate_limited + row.overloaded
     opened: dict[int, set[str]] = {}
@@ -238,10 +239,27 @@ def _began_at(
         within = Q(span__gte=min(begun, default=0) * width, span__lt=(max(begun, default=-1) + 1) * width)
         within &= reduce(or_, (Q(span__gte=span * width, span__lt=(span + 1) * width) for span in begun), Q())
         lately = SpanSum.objects.filter(within, _SHORT, environment=environment, view=View.BACKEND, minutes=1)
-        for name, minutes in _short(map(_Sum._make, lately.order_by().values_list(*_Sum._fields))).items():
+        again = _netted(map(_Sum._make, lately.order_by().values_list(*_Sum._fields)))
+        for name, minutes in _short(again).items():
             if name in first and (mine := {one for one in minutes if one // width == first[name]}):
                 began[name] = _began(mine)
     return began
+
+
+def _netted(rows: Iterable[_Sum]) -> list[_Sum]:
+    """Each backend's shortages in each span, as one row of all categories; what was taken back whole is none."""
+    found: dict[tuple[int, str, str, str], _Sum] = {}
+    for row in rows:
+        whose = row.span, row.provider, row.model, row.operation
+        known = found.get(whose)
+        found[whose] = row if known is None else _added(known, row)
+    return [row for row in found.values() if row.rate_limited > 0 or row.overloaded > 0]
+
+
+def _added(one: _Sum, other: _Sum) -> _Sum:
+    return one._replace(
+        rate_limited=one.rate_limited + other.rate_limited, overloaded=one.overloaded + other.overloaded
+    )
 
 
 def _short(rows: Iterable[_Sum]) -> dict[str, set[int]]:

@@ -13,14 +13,15 @@ from events.moments import MINUTE_S, Grid
 from events.sum_views import VIEWS, View
 
 MEASURES = ("failures", "rate_limited", "overloaded", "fallbacks", "rejections", "calls", "successes")
-TELLING = (
+REFUSED = Q(fallbacks__gt=0) | Q(rejections__gt=0)
+FAILED_OR_NAMED = (
     Q(failures__gt=0)
-    | Q(fallbacks__gt=0)
-    | Q(rejections__gt=0)
     | Q(rate_limited__gt=0)
     | Q(overloaded__gt=0)
     | (Q(calls__gt=0) & (Q(provider__gt="") | Q(model__gt="")))
 )
+"""What is told by category, or says that a provider or a model was called."""
+TELLING = FAILED_OR_NAMED | REFUSED
 """Calls that went well say nothing here, except that a provider answered well; grouping them would cost the most."""
 
 

@@ -113,7 +113,8 @@ def sums_per_bin(
 
     `bin_s` is a multiple of 60; without it the width follows from the window. With `reporting`, what `reporting_spans`
     says of the window, it is one query less. What merely went well is read only where it `has_successes`, of one
-    breaker. `of_calls` leaves the calls to a `provider` or `model`, or those of a `service`.
+    breaker. `of_calls` leaves the calls to a `provider` or `model`, or those of a `service`; for a model without its
+    provider it is one more, and for either where a server of before counted.
     """
     grid = Grid.over(start, end, bin_s or bin_width_s(end - start))
     known = reporting_spans(environment, start=start, end=end) if reporting is None else reporting
@@ -133,7 +134,8 @@ def sums_earlier(
     reporting: Sequence[Span],
     of_calls: Mapping[str, str] | None = None,
 ) -> Sums:
-    """What was counted so much earlier, in whole bins, so that each lies under one of `sums`. One query.
+    """What was counted so much earlier, in whole bins, so that each lies under one of `sums`. As many
+    queries as `sums_per_bin` takes with `reporting`.
 
     `reporting` is what `reporting_spans` says of that time.
     """
@@ -234,7 +236,7 @@ def calls_between(environment: str, *, start: datetime, end: datetime) -> int:
 def capacity_per_bin(
     environment: str, *, start: datetime, end: datetime, of_calls: Mapping[str, str] | None = None
 ) -> CapacityBins:
-    """429 and 529 by "provider / model", `of_calls` as for `sums_per_bin`. Two queries."""
+    """429 and 529 by "provider / model", `of_calls` as for `sums_per_bin`, and as many queries."""
     return sums_per_bin(environment, start=start, end=end, of_calls=of_calls).capacity()
 
 

@@ -11,17 +11,10 @@ from django.db.models.expressions import Combinable
 
 from events.models import SpanSum
 from events.moments import MINUTE_S, Grid
-from events.queries.sum_rows import TELLING, SumRow, bin_of, in_all_dimensions, in_view, shown
+from events.queries.sum_rows import FAILED_OR_NAMED, REFUSED, SumRow, bin_of, in_all_dimensions, in_view, shown
 from events.sum_views import View
 
 _BACKEND = ("provider", "model")
-_REFUSED = Q(fallbacks__gt=0) | Q(rejections__gt=0)
-_TOLD_BY_CATEGORY = (
-    Q(failures__gt=0)
-    | Q(rate_limited__gt=0)
-    | Q(overloaded__gt=0)
-    | (Q(calls__gt=0) & (Q(provider__gt="") | Q(model__gt="")))
-)
 _OF_NAMELESS = Case(
     When(Q(provider="", model="") & (Q(rate_limited__gt=0) | Q(overloaded__gt=0)), then=F("operation")),
     default=Value(""),
@@ -51,7 +44,7 @@ def rows_of_service(environment: str, grid: Grid, service: str) -> CallRows:
     found, moment, minutes = in_all_dimensions(environment, grid)
     place = bin_of(moment, grid, minutes)
     calls = shown(
-        part.some(found).filter(_TOLD_BY_CATEGORY),
+        part.some(found).filter(FAILED_OR_NAMED),
         View.BACKEND,
         place,
         *("category", "provider", "model"),
@@ -68,7 +61,8 @@ def rows_of_backend(
     breaker: str | None,
     called: frozenset[tuple[str, str]] | None = None,
 ) -> CallRows:
-    """The calls to a provider or model, and what its breakers refused. One query, which finds who `called` it, too.
+    """The calls to a provider or model, and what its breakers refused. One query, which finds who `called` it, too, and
+    one more where a server of before counted.
 
     Index `span_sum_once`; of some services or breakers `span_sum_of_provider`, `span_sum_refused`. For a model whose
     provider is not said it asks for that first.
@@ -122,7 +116,7 @@ class _Part:
         return found.filter(service__gt="", **self.among)
 
     def refused(self, found: QuerySet[Any]) -> QuerySet[Any]:
-        """The same, for what has to be `_REFUSED` besides. The service is said as a range: SQLite would otherwise look
+        """The same, for what has to be `REFUSED` besides. The service is said as a range: SQLite would otherwise look
         through all that the service did instead of the few rows that were refused.
         """
         others = {name: value for name, value in self.among.items() if name != "service"}
@@ -158,7 +152,7 @@ def _parts(part: _Part, calls: View, *, has_called: bool) -> Any:
     if calls is View.BACKEND:
         named, place = in_view(part.environment, part.grid, calls, **part.backend)
     else:
-        named, place = part.named(found).filter(TELLING), bin_of(moment, part.grid, minutes)
+        named, place = part.named(found).filter(FAILED_OR_NAMED), bin_of(moment, part.grid, minutes)
     told = shown(named, View.BACKEND, place, "category", "provider", "model")
     others = [_refused(part, found, bin_of(moment, part.grid, minutes))]
     if has_called:
@@ -176,4 +170,4 @@ def _refused(part: _Part, found: QuerySet[Any], place: Combinable) -> Any:
         refused = part.refused(found)
     else:  # the view that keeps no service has fewer rows, and in wider spans
         refused, place = in_view(part.environment, part.grid, View.OPERATION, **part.among)
-    return shown(refused.filter(_REFUSED), View.OPERATION, place, "operation", "breaker")
+    return shown(refused.filter(REFUSED), View.OPERATION, place, "operation", "breaker")

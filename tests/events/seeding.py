@@ -26,6 +26,7 @@ from recovery_ops.wire import encode, names
 
 NOW = datetime(2026, 11, 21, 14, 26, 18, tzinfo=UTC)
 
+_A = names.ATTRIBUTES
 _numbers = count(1)
 
 
@@ -65,6 +66,15 @@ class Story:
                 Sent(event.event_name, event.at_ns, 0, event.severity, event.body, event.attributes, "", "")
             )
         self._told.append((at_ns // 1000 if received is None else int(ago(received).timestamp() * 1e6), batch))
+        return self
+
+    def without(self, name: str) -> Story:
+        """Nothing that was told so far says this of itself."""
+        for _, batch in self._told:
+            batch.records = [
+                one._replace(attributes={key: value for key, value in one.attributes.items() if key != _A[name]})
+                for one in batch.records
+            ]
         return self
 
     def store(self) -> Story:

@@ -10,8 +10,12 @@ from django.test.utils import CaptureQueriesContext
 
 from events.capacity.detection import look
 from events.capacity.reach import read_reach
+from events.models import SpanSum
+from events.moments import to_us
 from events.overview_rows import Waiting
 from events.queries import Ranges, last_trouble, overview_numbers, sentence
+from events.scoped import Backend
+from events.summing import SpanName, dimensions_digest
 from recovery_ops.rules.facts import BreakerRejected, DegradationStarted, RetryScheduled
 from recovery_ops.rules.words import Category, DelaySource, Family, State, Trigger
 from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
@@ -103,6 +107,24 @@ def test_another_outage_is_counted_and_not_told() -> None:
     outage()
     outage(Category.OVERLOADED, provider="selene", model="two")
     assert "nothing for us to do, 1 other too" in sentence("dev", NOW)
+
+
+def test_what_another_server_took_back_is_no_shortage() -> None:
+    """One of before keeps no category, so what either takes back of the other stands in another row."""
+    calm().store()
+    minute = to_us(ago(20)) // 60_000_000
+    for width in (1, 5, 15):
+        for category, count in (("", 1), ("rate_limited", -1), ("overloaded", 2)):
+            name = SpanName(
+                "dev", "backend", width, minute // width, provider="helios", model="large", category=category
+            )
+            counts = {"failures": count, "overloaded" if category == "overloaded" else "rate_limited": count}
+            SpanSum.objects.create(dimensions=dimensions_digest(name[4:]), **counts, **name._asdict())
+    [short] = overview_numbers("dev", now=NOW).capacity
+    assert (short.rate_limited_per_min, short.overloaded_per_min > 0) == (0, True)
+    SpanSum.objects.filter(view="backend", category="overloaded").delete()
+    assert overview_numbers("dev", now=NOW).capacity == ()
+    assert overview_numbers("dev", now=NOW, backend=Backend(provider="helios")).short.total == 0
 
 
 def test_a_shortage_that_paused_is_a_new_one() -> None:

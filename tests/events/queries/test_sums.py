@@ -252,6 +252,21 @@ def test_what_a_server_of_before_counted_and_we_corrected_is_no_difference() -> 
     assert len(list(differences(Folded(), None))) == 1
 
 
+@pytest.mark.django_db
+def test_a_failure_without_a_category_is_unknown_and_asked_for_once() -> None:
+    """It must not look as if a server of before had counted it: that would hide differences of all others, for ever."""
+    story = Story().tell(failed(Category.TIMEOUT, "read", provider="helios", model="large"), at=600)
+    story.tell(counted(5, operation="read", provider="helios", model="large"), at=600).without("category").store()
+    Story().tell(failed(Category.NETWORK, "read", provider="helios", model="large"), at=600).store()
+    assert list(differences(refold()[0], None)) == []
+    with CaptureQueriesContext(connection) as asked:
+        sums = sums_per_bin("dev", **HOUR, of_calls={"provider": "helios"})
+    assert len(asked) == 2
+    assert {name: sum(counts) for name, counts in sums.failures().series.items()} == {"unknown": 1, "network": 1}
+    SpanSum.objects.filter(view="backend", category="network").update(category="bug")
+    assert list(differences(refold()[0], None)) != []
+
+
 @pytest.mark.parametrize("length", [timedelta(hours=1), timedelta(hours=24), timedelta(days=7)])
 @pytest.mark.django_db
 def test_all_calls_of_the_only_service_are_all_calls(length: timedelta) -> None:
