@@ -6,6 +6,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from django.db import connection
 from django.db.models import QuerySet
 
 from events.models import Degradation, Fact
@@ -30,8 +31,10 @@ def degradations(environment: str, *, start: datetime, end: datetime) -> list[De
     over = ours.filter(started_us__lt=to_us(end), ended_us__gt=to_us(start)).order_by("-ended_us")[:DEGRADATIONS_MOST]
     # Not asked when these began: SQLite would read all that began before, instead of the few that are open.
     still = ours.filter(ended_us__isnull=True)
-    # Limited inside, since no part of SQLite's unions may be; two halves, each by its own index, in one round trip.
-    chosen = Degradation.objects.filter(pk__in=over.values("pk"))
+    # Two halves, each by its own index, in one round trip. No part of SQLite's unions may be limited, so there it is
+    # limited inside; asked like that, PostgreSQL would read the whole table for the ids.
+    may_limit = connection.features.supports_slicing_ordering_in_compound
+    chosen = over if may_limit else Degradation.objects.filter(pk__in=over.values("pk"))
     found = map(_Interval._make, _columns(still).union(_columns(chosen), all=True))
     began = [one for one in found if one.started_us < to_us(end)]
     return [_degradation(one) for one in sorted(began, key=lambda one: (one.started_us, one.id))]

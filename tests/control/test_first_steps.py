@@ -10,12 +10,14 @@ from django.test import Client
 from events.models import AgentKey
 from recovery_ops.control.models import Channel, PolicyRelease
 from recovery_ops.control.roles import Role
+from recovery_ops.rules.intent import Desired, Pause
 from recovery_ops.rules.words import Category
-from recovery_ops.runtime.self_test import OPERATION, fail_once
+from recovery_ops.runtime.self_test import OPERATION, fail_once, outcome
 from recovery_ops.runtime.testing import Lab
 from tests.control.test_page_fragments import asked_of
 from tests.control.visiting import edited, signed_in
 from tests.events.seeding import NOW, Story, failed, heartbeat
+from tests.runtime.test_live_policy import obey
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -53,3 +55,25 @@ def test_the_self_test_fails_once_and_recovers() -> None:
     assert fail_once(lab.recovery) == 2
     told = {fact.operation for fact in lab.facts if getattr(fact, "category", None) is Category.TIMEOUT}
     assert told == {OPERATION}
+
+
+def test_a_self_test_that_a_pause_keeps_from_running_says_so() -> None:
+    lab = Lab()
+    lab.recovery.apply(
+        Desired(
+            revision=1, pauses=(Pause(id="pz-1", service=lab.recovery.instance.service, by="ana", reason="moving"),)
+        )
+    )
+    said, has_failed = outcome(lab.recovery)
+    assert said == "Nothing failed: self test was not begun: new work is paused (ana: moving)."
+    assert not has_failed
+    lab.recovery.apply(Desired(revision=2))
+    assert outcome(lab.recovery) == ("self_test failed once and succeeded at try 2.", True)
+
+
+def test_a_self_test_that_no_policy_makes_good_has_failed_all_the_same() -> None:
+    lab = Lab()
+    obey(lab, defaults={"operation": {"max_retries": 0}})
+    said, has_failed = outcome(lab.recovery)
+    assert said.startswith("self_test failed, and was not made good: ")
+    assert has_failed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from itertools import chain
 from typing import Any
@@ -12,7 +13,7 @@ from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from events.fold import Folded
-from events.models import SpanSum
+from events.models import Agent, Degradation, SpanSum
 from events.moments import Grid, bin_width_s, from_us, to_us, united
 from events.queries import (
     capacity_per_bin,
@@ -23,6 +24,7 @@ from events.queries import (
     recent_failures,
     rejections_per_bin,
     sums_per_bin,
+    trouble,
 )
 from events.queries.sums import sums_earlier
 from events.summing import COUNTERS, SpanName, dimensions_digest
@@ -313,6 +315,43 @@ def test_degradations_touch_the_window() -> None:
         ("goes on", ago(60), None, 0),
     ]
     assert (rows[1].kind, rows[1].to_name, rows[1].instance) == ("fallback", "search_cache", "a-1")
+
+
+def test_of_too_many_degradations_those_that_ended_last_are_told(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trouble, "DEGRADATIONS_MOST", 2)
+    story = Story()
+    for number in range(4):
+        name = f"operation_{number}"
+        story.tell(DegradationStarted(operation=name, kind="fallback", reason="open"), at=3000 - number)
+        if number < 3:
+            story.tell(DegradationEnded(operation=name, kind="fallback", duration_s=9, calls=1), at=900 + 100 * number)
+    story.store()
+    assert {row.operation for row in degradations("dev", **HOUR)} == {"operation_0", "operation_1", "operation_3"}
+
+
+def test_degradations_of_an_hour_are_found_without_reading_all(engine: str) -> None:
+    Story().tell(heartbeat(), at=1000).store()
+    agent, start_us = Agent.objects.get(), to_us(HOUR["start"])
+    Degradation.objects.bulk_create(
+        Degradation(
+            environment="dev",
+            agent=agent,
+            operation=f"operation_{number}",
+            kind="fallback",
+            started_us=start_us - 5_000_000 - number,
+            ended_us=start_us + 5_000_000 - number * 10_000,
+            last_position=bytes(16),
+        )
+        for number in range(20_000)
+    )
+    with CaptureQueriesContext(connection) as asked:
+        assert len(degradations("dev", **HOUR)) == 500
+    with connection.cursor() as cursor:
+        if engine == "postgres":
+            cursor.execute("ANALYZE events_degradation")
+        cursor.execute(f"EXPLAIN {'' if engine == 'postgres' else 'QUERY PLAN '}{asked[0]['sql']}")
+        plan = "\n".join(str(row[-1]) for row in cursor.fetchall())
+    assert not re.search(r"Seq Scan on events_degradation|SCAN events_degradation", plan), plan
 
 
 def test_failures_come_newest_first(storm: Story) -> None:
