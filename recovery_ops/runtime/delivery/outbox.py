@@ -186,6 +186,7 @@ class Outbox:
             if not self._is_closed:
                 self._write_again_at = self._clock.now()
                 self._is_file_next(self._clock.now())
+                self._say_what_ends()
                 self._is_closed = True
                 self._legacy.leave()
                 for store in self._stores():
@@ -195,6 +196,12 @@ class Outbox:
                     self._claim.release()
         finally:
             self._lock.release()
+
+    def _say_what_ends(self) -> None:
+        """What no disk took and no server has ends with the process: nobody can count it later."""
+        if self._asked_path is not None and self._memory.pending:
+            said = "recovery-ops: %d facts that no disk and no server took end with this process"
+            self._notices.once("ends", said, self._memory.pending)
 
     def before_fork(self) -> None:
         """No thread is inside SQLite and no file is open while the process is doubled: SQLite forbids both."""

@@ -17,6 +17,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from recovery_ops.rules.records import dataclass
+from recovery_ops.runtime.places import remove_database
 
 ROW_OVERHEAD_BYTES = 160
 """What a row costs beside its content: uid, index, page headers; so that the bound is about the file, not the facts."""
@@ -25,6 +26,9 @@ _PAGE_BYTES = 4096
 _SHRINK_FROM_PAGES = 256
 _EVICTED_AT_ONCE = 500
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+"""A full disk, or a quota, which SQLite takes for a write that failed."""
+_JOURNAL_PAGES = 1000
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS envelope (id INTEGER PRIMARY KEY, resource BLOB NOT NULL, scope BLOB NOT NULL);
@@ -104,6 +108,7 @@ class OutboxFile:
         self._envelope_ids: dict[Envelope, int] = {}
         self._delivered_up_to = 0
         self._held_up_to = 0
+        self._owes_tallies = False
         self.counts: Counter[Rank] = Counter()
         self.bytes: Counter[Rank] = Counter()
         self.tallies: Counter[str] = Counter()
@@ -141,8 +146,10 @@ class OutboxFile:
                     counts[entry.rank] += 1
                     sizes[entry.rank] += entry.cost_bytes
                 self._make_room(db, counts, sizes, dropped)
-                changed = dict(tallies) | {name: self.tallies[name] + more for name, more in dropped.items()}
+                owed = dict(self.tallies) if self._owes_tallies else {}
+                changed = owed | dict(tallies) | {name: self.tallies[name] + more for name, more in dropped.items()}
                 _set_tallies(db, changed)
+            self._owes_tallies = False
             self.counts, self.bytes, self._envelope_ids = counts, sizes, envelope_ids
             self.tallies.update({name: value - self.tallies[name] for name, value in changed.items()})
 
@@ -176,19 +183,26 @@ class OutboxFile:
         self._held_up_to = 0
 
     def remove(self, rows: Sequence[Row]) -> None:
-        """The rows of `oldest` were delivered. Should the disk refuse, they are still never given out again."""
+        """The rows of `oldest` were delivered. Should the disk refuse, they are still never given out again; and once
+        all are delivered that a full disk does not let go, the file begins anew, which gives its room back.
+        """
         self._delivered_up_to = rows[-1].id
         self._held_up_to = 0
         for row in rows:
             self.counts[row.entry.rank] -= 1
             self.bytes[row.entry.rank] -= row.entry.cost_bytes
-        with _telling_damage():
-            db = self._connection()
-            db.execute("PRAGMA synchronous=NORMAL")
-            with _transaction(db):
-                db.execute("DELETE FROM record WHERE id <= ?", (self._delivered_up_to,))
-            if self.pending == 0:
-                self._shrink(db)
+        try:
+            with _telling_damage():
+                db = self._connection()
+                db.execute("PRAGMA synchronous=NORMAL")
+                with _transaction(db):
+                    db.execute("DELETE FROM record WHERE id <= ?", (self._delivered_up_to,))
+                if self.pending == 0:
+                    self._shrink(db)
+        except sqlite3.Error as error:
+            has_room = getattr(error, "sqlite_errorcode", 0) & 0xFF not in _NO_ROOM
+            if has_room or self.pending or not self._has_begun_anew():
+                raise
 
     def set_aside(self, row: Row, reason: str) -> None:
         """The server refuses this one for what it says: out of the way with it, but kept to be looked at."""
@@ -239,8 +253,13 @@ class OutboxFile:
         try:
             # Only we use the file: without shared memory a WAL also works where files are on a network.
             db.execute("PRAGMA locking_mode=EXCLUSIVE")
-            db.execute("PRAGMA auto_vacuum=INCREMENTAL")
+            if not db.execute("PRAGMA page_count").fetchone()[0]:
+                # Only of a new file: it would write to one that is there, which a full disk refuses.
+                db.execute("PRAGMA auto_vacuum=INCREMENTAL")
             db.execute("PRAGMA journal_mode=WAL").fetchone()
+            # A quarter of the bound at most is in the journal before it is written to the file.
+            pages = min(_JOURNAL_PAGES, max(16, self.limit_bytes // 4 // _PAGE_BYTES))
+            db.execute(f"PRAGMA wal_autocheckpoint={pages}")
             db.execute(f"PRAGMA journal_size_limit={self.limit_bytes}")
             db.execute("PRAGMA temp_store=MEMORY")
             if self._disk_bytes is not None:
@@ -250,6 +269,26 @@ class OutboxFile:
             db.close()
             raise
         return db
+
+    def _has_begun_anew(self) -> bool:
+        """Replace the file, of which all is delivered, by one with what else it holds; False where it stays."""
+        if self.path is None:
+            return False
+        aside = self._connection().execute("SELECT id, uid, content, reason FROM aside ORDER BY id").fetchall()
+        self.close()
+        remove_database(self.path)
+        if self.path.exists():
+            return False
+        self._delivered_up_to = 0
+        self._envelope_ids = {}
+        self._owes_tallies = True
+        with _telling_damage():
+            db = self._connection()
+            with _transaction(db):
+                db.executemany("INSERT INTO aside VALUES (?, ?, ?, ?)", aside)
+                _set_tallies(db, self.tallies)
+        self._owes_tallies = False
+        return True
 
     def _read_totals(self) -> None:
         with _telling_damage():

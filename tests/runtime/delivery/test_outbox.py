@@ -3,10 +3,13 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -370,6 +373,76 @@ def test_an_empty_file_gives_its_room_back(open_outbox: Open, path: Path) -> Non
     drained(outbox)
     outbox.close()
     assert path.stat().st_size < 500_000
+
+
+_IN_A_PROCESS = """
+import logging, os, resource, sys
+from pathlib import Path
+from recovery_ops.runtime.delivery.outbox import Outbox, Rank
+from tests.runtime.delivery.test_outbox import drained, entry
+
+logging.basicConfig()
+path, room = Path(sys.argv[1]), int(sys.argv[2])
+if room:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+"""
+"""A file that may not grow is to SQLite a disk that is full."""
+
+
+def in_a_process(path: Path, statements: str, *, most_bytes: int = 0) -> tuple[list[str], str]:
+    """What the statements print, a word a line, and what is logged; the process dies without closing anything."""
+    script = f"{_IN_A_PROCESS}{dedent(statements)}\nsys.stdout.flush()\nos._exit(0)\n"
+    words = [sys.executable, "-c", script, str(path), str(most_bytes)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split(), done.stderr
+
+
+_FILLS = "box = Outbox(path)\nfor number in range(60): box.add([entry(str(number), Rank.ALWAYS)], last_sequence=number)"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of files are of POSIX")
+def test_what_was_kept_is_sent_after_a_restart_on_a_full_disk(path: Path) -> None:
+    in_a_process(path, _FILLS)
+    assert path.with_name(path.name + "-wal").stat().st_size > 200_000
+    found, said = in_a_process(path, "print(Outbox(path).path)\nprint(*drained(Outbox(path)))", most_bytes=100_000)
+    assert found[0] == str(path), said
+    found, said = in_a_process(path, "print(*drained(Outbox(path)))", most_bytes=100_000)
+    assert found == [str(number) for number in range(60)], said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of files are of POSIX")
+def test_a_file_that_filled_its_disk_gives_the_room_back_once_all_is_delivered(path: Path) -> None:
+    in_a_process(path, f"{_FILLS}\nbox.set_aside(box.take(records=1), 'odd')")
+    found, said = in_a_process(
+        path,
+        """
+        box = Outbox(path)
+        print(len(drained(box)))
+        print(sum(file.stat().st_size for file in path.parent.iterdir()))
+        box.add([entry("new")])
+        print(box.is_durable, box.tallies["refused"])
+        """,
+        most_bytes=100_000,
+    )
+    assert (found[0], found[2:]) == ("59", ["True", "1"]), said
+    assert int(found[1]) < 100_000
+    found, said = in_a_process(
+        path, "box = Outbox(path)\nprint(*drained(box), box.last_sequence, box.dropped, *box.aside()[0])"
+    )
+    assert found == ["new", "59", "1", "0", "odd"], said
+
+
+def test_what_no_disk_took_is_said_when_it_ends(
+    open_outbox: Open, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    outbox = open_outbox(path, disk_bytes=64 * 1024, memory_bytes=100_000, clock=PushedClock())
+    outbox.add(entries(2000))
+    outbox.add(entries(3, prefix="late"))
+    waiting = outbox._memory.pending  # the file takes what it can once more
+    assert waiting
+    outbox.close()
+    assert f"{waiting} facts that no disk and no server took end with this process" in caplog.text
 
 
 def test_a_closed_outbox_takes_and_gives_nothing(open_outbox: Open, path: Path) -> None:
