@@ -153,6 +153,7 @@ TAKE_IDS = (
     f" SELECT %s, substring(%s::bytea FROM place + 1 FOR {UID_BYTES}), %s, %s"
     f" FROM generate_series(0, %s - 1, {UID_BYTES}) AS place"
 )
+ONE_OF_IDS = "SELECT 1 FROM events_factid WHERE environment = %s AND uid = ANY(%s) LIMIT 1"
 IDS_OF_BATCH = (
     "SELECT environment, uid FROM events_factid JOIN events_factid_waiting USING (environment, uid)"
     " WHERE events_factid.batch = %s"

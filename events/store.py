@@ -44,6 +44,9 @@ _fact_values = attrgetter(*("attributes_json" if name == "attributes" else name 
 _DAY_US = 86_400_000_000
 _CHUNK = 200
 """Keys asked for in one statement."""
+_IDS_ASKED = 256
+"""Of a group's ids, so many are looked for before all are taken as new: 0.2 % of the processor that storing it takes,
+where ON CONFLICT DO NOTHING is 3 %."""
 _END = b"\x7f" + b"\xff" * (POSITION_BYTES - 1)
 """After every position."""
 _FEW = 8
@@ -114,7 +117,7 @@ class _Writer:
         # In order, so that two processes that are sent the same wait for each other and never for ever.
         ids = sorted((row.environment, row.uid) for row in rows)
         day = max(row.received_us for row in rows) // _DAY_US
-        if not self._has_taken_all(ids, batch, day):
+        if self._knows_some(ids) or not self._has_taken_all(ids, batch, day):
             self._take_over(statements.IDS, [(*one, batch, day) for one in ids])
             if self._cursor.rowcount < len(rows):
                 self._cursor.execute(statements.IDS_OF_BATCH, [batch])
@@ -124,6 +127,18 @@ class _Writer:
                 for lines in copying.written(rows):
                     copy.write(lines)
         return rows
+
+    def _knows_some(self, ids: Sequence[tuple[str, bytes]]) -> bool:
+        """Whether one of a few of these ids, spread over all, is there: what is resent is resent in long pieces.
+
+        PostgreSQL writes every refused statement, with all ids in it, to its own log: a day of resending would fill it.
+        """
+        some = ids[:: max(1, len(ids) // _IDS_ASKED)]
+        for environment, those in groupby(some, key=itemgetter(0)):
+            self._cursor.execute(statements.ONE_OF_IDS, [environment, [uid for _, uid in those]])
+            if self._cursor.fetchone() is not None:
+                return True
+        return False
 
     def _has_taken_all(self, ids: Sequence[tuple[str, bytes]], batch: int, day: int) -> bool:
         """Take all ids as new, at half the price of asking; False, and nothing done, where one was there.

@@ -47,6 +47,16 @@ def test_any_number_of_rows_is_stored_once(engine: str, size: int) -> None:
     assert stored([]) == 0
 
 
+@pytest.mark.parametrize(("before", "new"), [(1, 0), (700, 0), (100, 900), (2000, 6000)])
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
+def test_what_is_resent_is_no_error_in_the_log_of_the_database(engine: str, before: int, new: int) -> None:
+    stored(failures(range(before)))
+    with CaptureQueriesContext(connection) as asked:
+        assert stored(failures(range(before + new))) == new
+    # Which it would be where all are taken as new: PostgreSQL writes the statement that it refuses to its log.
+    assert not [one for one in asked.captured_queries if "generate_series" in one["sql"]]
+
+
 def test_no_value_is_poison(engine: str) -> None:
     for number, (value, _) in enumerate(POISON.values()):
         assert stored(failures(range(number, number + 1), value=value)) == 1
