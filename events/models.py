@@ -422,7 +422,8 @@ class SpanMark(models.Model):
     """What is remembered of a span for a day, so that an error that climbs through a trace is told once.
 
     `errors`: for each error that the span tells of its uid, type, whether the span ended with it, when that was, and
-    whether it is told as a failure. See events.traces.
+    whether it is told as a failure; and for each exception that was logged in it the uid that it came with, that of the
+    error that it is, and None. See events.traces.
     """
 
     environment = _environment()

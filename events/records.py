@@ -126,6 +126,8 @@ class Intake:
     ignored: int = 0
     derived: int = 0
     """Rows made from logged exceptions."""
+    logged: list[tuple[Row, bytes]] = field(default_factory=list)
+    """Those of them that were logged in a span, with the uid that each was made with: that of its row may change."""
     warnings: Counter[str] = field(default_factory=Counter)
     signal: Signal = Signal.LOGS
     encoding: Encoding | None = None
@@ -204,6 +206,8 @@ def read_records(
                 if derived is not None:
                     intake.rows.append(derived)
                     intake.derived += 1
+                    if derived.trace_id and derived.span_id:
+                        intake.logged.append((derived, derived.uid))
     _keep_order(intake)
     return intake
 

@@ -9,29 +9,35 @@ from was sent later, the fact stays, as a record of plain kind, and is no failur
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
+from uuid import UUID
 
 import orjson
 from django.db import connection
 
 from events import statements
+from events.derived.facts import key_of_failure
 from events.derived.marks import Error, Mark, Marks, Place, joined, told
+from events.derived.readings import text_of
 from events.fold import fold
 from events.models import SpanMark
 from events.records import LOG, NOT_OURS, AgentName, Intake, Row
 from events.store import row_of
 from events.summing import Sums
 from recovery_ops.rules.facts import FailureClassified
-from recovery_ops.wire import names
+from recovery_ops.wire import foreign, names
 
 MARKS_MOST = 2_000
 """So many spans of one trace are remembered; of more, errors in the others are told each by itself."""
+ERRORS_MOST = 256
+"""So many errors of one span are remembered before each that is logged in it is told: a span may last a day."""
 PASSED_ON = "exception"
 """The event name of an error that was passed on, as a record of plain kind."""
 _FAILED = names.EVENTS[FailureClassified].name
+_EXCEPTION_TYPES = (foreign.EXCEPTION_TYPE, foreign.ERROR_TYPE)
 _SECOND_US = 1_000_000
 _CHUNK = 200
 
@@ -59,20 +65,24 @@ def settle(intakes: Sequence[Intake]) -> tuple[list[Row], Sums]:
     """
     rows = [row for intake in intakes for row in intake.rows]
     corrections: Sums = {}
-    coming = _by_trace(intakes)
-    logged = {Trace(row.environment, row.trace_id) for intake in intakes if intake.derived for row in _logged(intake)}
+    coming, logged = _by_trace(intakes), _logged_by_trace(intakes)
     if not coming and not logged:
         return rows, corrections
     troubled = {trace for trace, marks in coming.items() if any(mark.is_trouble for mark in marks.values())}
+    troubled |= logged.keys()
     _lock(troubled)
-    known = _read(coming.keys() | logged)
+    known = _read(coming.keys() | logged.keys())
+    numbered = {
+        trace: _numbered(theirs, known[trace].marks if trace in known else {}) for trace, theirs in logged.items()
+    }
     held = {row.uid: row for intake in intakes for row in intake.held}
     moments = {row.uid: row.at_us for row in (*rows, *held.values())}
     received_us = max(intake.received_us for intake in intakes)
     silent: set[bytes] = set()
     for trace in sorted(troubled | known.keys()):
         before = known.get(trace, _Known({}, {}, set()))
-        marks = joined([before.marks, coming.get(trace, {})])
+        said = joined([coming.get(trace, {}), numbered.get(trace, {})])
+        marks = joined([before.marks, said])
         every, now = {uid for mark in marks.values() for uid in mark.errors}, told(marks)
         at_us = {uid: before.at_us[uid] if uid in before.at_us else moments.get(uid, 0) for uid in every}
         silent |= every - now
@@ -82,9 +92,9 @@ def settle(intakes: Sequence[Intake]) -> tuple[list[Row], Sums]:
         no_more = (before.told | (every - before.at_us.keys())) - now
         for uid in sorted(again | no_more):
             _let_be(trace.environment, uid, at_us[uid], _FAILED if uid in again else LOG, corrections)
-        if trace in coming:
+        if said:
             altered = again | no_more
-            touched = {place for place, mark in marks.items() if place in coming[trace] or mark.errors.keys() & altered}
+            touched = {place for place, mark in marks.items() if place in said or mark.errors.keys() & altered}
             room = MARKS_MOST - len(before.marks)
             news = sorted(touched - before.marks.keys())[: max(0, room)]
             kept = {place: marks[place] for place in (*news, *(touched & before.marks.keys()))}
@@ -100,9 +110,49 @@ def _by_trace(intakes: Iterable[Intake]) -> dict[Trace, Marks]:
     return found
 
 
-def _logged(intake: Intake) -> Iterator[Row]:
-    """Failures that a logged exception in a span tells of."""
-    return (row for row in intake.rows if row.span_id and row.attributes.get(names.DERIVED_FROM) == "log_record")
+def _logged_by_trace(intakes: Iterable[Intake]) -> dict[Trace, list[tuple[Row, bytes]]]:
+    found: dict[Trace, list[tuple[Row, bytes]]] = {}
+    for intake in intakes:
+        kept = {id(row) for row in intake.rows} if intake.logged else ()
+        for row, first in intake.logged:
+            if id(row) in kept:
+                found.setdefault(Trace(row.environment, row.trace_id), []).append((row, first))
+    return found
+
+
+def _numbered(logged: Iterable[tuple[Row, bytes]], before: Marks) -> Marks:
+    """What these exceptions are to be remembered as; their rows get the uids of the errors that they are.
+
+    Whoever logs an exception and goes on has dealt with it, as a span has that has it as an event. Of equal ones of one
+    second each that comes has the next number, as events of a span have: so the first is the first of these, if the
+    span tells of it. One that is sent again has the number that it had. Those of a span in which too much was logged
+    keep the uids that they were made with, and each is told.
+    """
+    found: Marks = {}
+    last: dict[tuple[Place, str, int], int] = {}
+    for row, first in logged:
+        place = Place(row.trace_id, row.span_id)
+        known, mark = before.get(place) or Mark(), found.setdefault(place, Mark())
+        uid = known.logged.get(first) or mark.logged.get(first)
+        is_full = len(before) >= MARKS_MOST if place not in before else len(known.errors) >= ERRORS_MOST
+        if uid is None and (is_full or len(mark.errors) >= ERRORS_MOST):
+            row.uid = first
+            continue
+        row.uid = mark.logged[first] = uid or _next_of(row, place, {*known.logged.values()}, last)
+        mark.errors[row.uid] = Error(row.uid, text_of(row.attributes, _EXCEPTION_TYPES), is_own=False)
+    return {place: mark for place, mark in found.items() if mark.errors}
+
+
+def _next_of(row: Row, place: Place, given: Container[bytes], last: dict[tuple[Place, str, int], int]) -> bytes:
+    """The uid of the first equal error of its second that no logged exception has; `last` are numbers given here."""
+    at_us = row.at_us if row.stated_us is None else row.stated_us
+    error_type = text_of(row.attributes, (foreign.ERROR_TYPE,))
+    group = (place, error_type, at_us // _SECOND_US)
+    while True:
+        last[group] = last.get(group, 0) + 1
+        uid = UUID(key_of_failure("".join(place), error_type, at_us * 1000, last[group])).bytes
+        if uid not in given:
+            return uid
 
 
 def _lock(traces: Iterable[Trace]) -> None:
@@ -128,6 +178,9 @@ def _read(traces: Iterable[Trace]) -> dict[Trace, _Known]:
                 mark = known.marks[Place(trace_id, span_id)] = Mark(*values)
                 for uid_text, error_type, is_own, at_us, is_told in errors:
                     uid = bytes.fromhex(uid_text)
+                    if is_own is None:
+                        mark.logged[uid] = bytes.fromhex(error_type)
+                        continue
                     mark.errors[uid] = Error(uid, error_type, is_own)
                     known.at_us[uid] = at_us
                     if is_told:
@@ -139,10 +192,12 @@ def _remember(trace: Trace, marks: Marks, at_us: Mapping[bytes, int], now: set[b
     """Write what is remembered of some spans of a trace."""
     rows = []
     for place, mark in marks.items():
-        errors = [
+        errors: list[tuple[str, str, bool | None, int, bool]] = [
             (uid.hex(), error.error_type, error.is_own, at_us[uid], uid in now)
             for uid, error in sorted(mark.errors.items())
         ]
+        # A server of before takes these for errors of which there is no fact, and lets them be.
+        errors += [(first.hex(), uid.hex(), None, 0, False) for first, uid in sorted(mark.logged.items())]
         rows.append(
             SpanMark(
                 environment=trace.environment,

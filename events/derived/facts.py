@@ -2,7 +2,8 @@
 
 The key of a failure is made of its trace, its span, the type of the error and the second that it happened in.
 Instrumentation often tells of one exception twice, on the span and as a log; both have the same key, so it is one fact,
-in whatever order, batch or process they arrive. A number tells equal errors of one second and one request apart.
+in whatever order, batch or process they arrive. A number tells equal errors of one second apart: those of a span by
+their order in it, those that were logged by the order in which they came, which is remembered (`events.traces`).
 """
 
 from __future__ import annotations
@@ -43,7 +44,13 @@ class Keys:
         second = at_ns // _NS_PER_S
         error = error_type.rpartition(".")[2]
         self._given[where, error, second] += 1
-        return key_of("failure", where, error, str(self._given[where, error, second]), at_ns=second * _NS_PER_S)
+        return key_of_failure(where, error_type, at_ns, self._given[where, error, second])
+
+
+def key_of_failure(where: str, error_type: str, at_ns: int, number: int) -> str:
+    """The key of the failure that is number so many of its second."""
+    second_ns = at_ns // _NS_PER_S * _NS_PER_S
+    return key_of("failure", where, error_type.rpartition(".")[2], str(number), at_ns=second_ns)
 
 
 def key_of(*parts: str, at_ns: int) -> str:

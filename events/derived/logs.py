@@ -20,11 +20,14 @@ def is_exception(attribute_names: Iterable[str]) -> bool:
 def derive_from_log(
     sent: Sent, scope: str, uid: bytes, keys: Keys, rules: Sequence[ClassificationRule] = ()
 ) -> Sent | None:
-    """The failure that a record with an exception tells of, beside the record itself, whose key is `uid`."""
+    """The failure that a record with an exception tells of, beside the record itself, whose key is `uid`.
+
+    Its key is made of that of the record. What was logged in a span has the key of the span's error once that is known
+    to be the same: see `events.traces`.
+    """
     given, at_ns = sent.attributes, sent.time_ns or sent.observed_ns
     if not text_of(given, (foreign.EXCEPTION_TYPE, foreign.EXCEPTION_MESSAGE)):
         return None
-    is_in_a_span = bool(sent.trace_id and sent.span_id)
     if not keys.is_first(uid):
         return None  # a Collector that was sent a batch twice may join the two, and of equal records one is stored
     identity = identity_of(given, bounded(scope))
@@ -32,10 +35,9 @@ def derive_from_log(
     if failure is None:
         return None
     fact = failure_fact(failure, identity, given, duration_s=None)
-    where = f"{sent.trace_id}{sent.span_id}" if is_in_a_span else uid.hex()
     return record_of(
         fact,
-        uid=keys.of_failure(where, failure.error_type, at_ns),
+        uid=keys.of_failure(uid.hex(), failure.error_type, at_ns),
         at_ns=at_ns,
         origin="log_record",
         given=given,

@@ -23,7 +23,8 @@ class Place(NamedTuple):
 class Error:
     """An error that one span tells of; `uid` is that of the fact that it would be.
 
-    `is_own`: the span ended with it; otherwise the span dealt with it and went on.
+    `is_own`: the span ended with it; otherwise the span dealt with it and went on: it is an event of the span, or was
+    logged in it.
     """
 
     uid: bytes
@@ -42,6 +43,8 @@ class Mark:
     whole_ns: int = 0
     """When the last of its children ended that went well; 0: none is known."""
     errors: dict[bytes, Error] = field(default_factory=dict)
+    logged: dict[bytes, bytes] = field(default_factory=dict)
+    """Of each exception that was logged in it, by a key of its own, the uid of the error that it is."""
 
     @property
     def is_trouble(self) -> bool:
@@ -54,7 +57,11 @@ class Mark:
             self.parent_id, self.ended_ns, self.is_failed = other.parent_id, other.ended_ns, other.is_failed
             self.error_type = other.error_type
         self.whole_ns = max(self.whole_ns, other.whole_ns)
-        self.errors |= other.errors
+        self.logged |= other.logged
+        for uid, error in other.errors.items():
+            # What the span ended with may have been logged, too, under the same key.
+            known = self.errors.get(uid)
+            self.errors[uid] = known if known is not None and known.is_own else error
 
 
 Marks = dict[Place, Mark]
@@ -81,7 +88,7 @@ def told(marks: Mapping[Place, Mark]) -> set[bytes]:
         if mark.is_failed and mark.parent_id and mark.parent_id != place.span_id:
             parent = Place(place.trace_id, mark.parent_id)
             failed_ns[parent] = max(failed_ns.get(parent, 0), mark.ended_ns)
-            types.setdefault(parent, set()).add(mark.error_type)
+            types.setdefault(parent, set()).add(_name_of(mark.error_type))
     found = set()
     for place, mark in marks.items():
         passes_on = place in failed_ns and failed_ns[place] >= mark.whole_ns
@@ -89,6 +96,11 @@ def told(marks: Mapping[Place, Mark]) -> set[bytes]:
         found |= {
             error.uid
             for error in mark.errors.values()
-            if (not passes_on if error.is_own else error.error_type not in below)
+            if (not passes_on if error.is_own else _name_of(error.error_type) not in below)
         }
     return found
+
+
+def _name_of(error_type: str) -> str:
+    """Without its module, which spans say and logs may leave out."""
+    return error_type.rpartition(".")[2]

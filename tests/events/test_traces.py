@@ -13,6 +13,7 @@ from django.db import connection, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import events.traces
 from events import reading, verification
 from events.ingest import writer
 from events.models import Agent, BreakerState, Fact, MinuteSum, SpanMark, SpanSum
@@ -198,6 +199,89 @@ def test_a_logged_exception_of_a_span_that_passes_it_on_is_no_failure(door: Door
     for path, document in [("/v1/logs", log), *posts] if is_log_first else [*posts, ("/v1/logs", log)]:
         assert door.post(json=document, path=path).status_code == 200
     assert failures() == [tool["spanId"]]
+
+
+def deliver_logs(*logs: dict[str, Any]) -> None:
+    """One request, stored in one transaction; a server that fails then reads no other one, so twice if it has to."""
+    body = json.dumps(request(*logs)).encode()
+    intake = reading.read_request(Signal.LOGS, Encoding.JSON, body, environment="dev", received_us=NOW_US)
+    for is_committed in (False, True):
+        with transaction.atomic():
+            store_facts(*settle([intake]))
+            transaction.set_rollback(not is_committed)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    requests=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), min_size=1, max_size=5),
+    events=st.integers(0, 3),
+    at=st.lists(st.integers(0, 5), max_size=2),
+)
+def test_equal_exceptions_of_one_second_are_told_once_each_however_they_are_batched_and_sent_again(
+    engine: str, requests: list[list[int]], events: int, at: list[int]
+) -> None:
+    clear()
+    second_ns = NOW_US * 1000 // 10**9 * 10**9 - 10 * 10**9
+    one = span("turn", raised=[exception("a.Busy", str(number)) for number in range(events)])
+    for number, event in enumerate(one["events"]):
+        event["timeUnixNano"] = str(second_ns + 10**8 * number)
+
+    def log(number: int) -> dict[str, Any]:
+        at_ns = second_ns + 10**8 * number + 1000
+        return logged("Busy", str(number), traceId=TRACE, spanId=one["spanId"], timeUnixNano=str(at_ns))
+
+    for place, numbers in enumerate(requests):
+        if place in at:
+            deliver(one)
+        deliver_logs(*map(log, numbers))
+    deliver(one)
+    told = {number for numbers in requests for number in numbers}
+    assert len(failures()) == max(len(told), events)
+    if not events:
+        stored = Fact.objects.filter(event="failure_classified")
+        assert {fact.attributes["recovery.message"] for fact in stored} == {str(number) for number in told}
+    check()
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_an_exception_that_is_logged_by_whoever_goes_on_was_told_by_the_child(
+    door: Door, order: tuple[int, int, int]
+) -> None:
+    """A tool fails; the agent catches it, logs it and succeeds: the plainest of forms."""
+    agent = span("turn")
+    tool = failed("call", parent=agent, ago_s=9.9, raised=[exception("httpx.ReadTimeout")])
+    time_ns = int(tool["endTimeUnixNano"])
+    log = logged("ReadTimeout", traceId=TRACE, spanId=agent["spanId"], timeUnixNano=str(time_ns + 3_000_000))
+    posts = [("/v1/logs", request(log)), ("/v1/traces", traces(tool)), ("/v1/traces", traces(agent))]
+    for place in (*order, *order):
+        path, document = posts[place]
+        assert door.post(json=document, path=path).status_code == 200
+        writer.close(timeout_s=10)
+    assert failures() == [tool["spanId"]]
+    check()
+
+
+def test_an_exception_that_is_logged_beside_a_child_that_failed_otherwise_is_a_failure_of_its_own(door: Door) -> None:
+    agent = span("turn")
+    tool = failed("call", parent=agent, ago_s=9.9, raised=[exception("httpx.ReadTimeout")])
+    log = logged("ValueError", traceId=TRACE, spanId=agent["spanId"], timeUnixNano=tool["endTimeUnixNano"])
+    assert door.post(json=request(log), path="/v1/logs").status_code == 200
+    assert door.post(json=traces(tool), path="/v1/traces").status_code == 200
+    assert failures() == sorted([tool["spanId"], agent["spanId"]])
+    check()
+
+
+def test_what_is_logged_in_a_span_that_lasts_is_remembered_up_to_a_most_and_told_all_the_same(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events.traces, "ERRORS_MOST", 3)
+    for number in range(6):
+        at_ns = NOW_US * 1000 - (10 - number) * 10**9
+        log = logged(traceId=TRACE, spanId="eee19b7ec3c1b174", timeUnixNano=str(at_ns))
+        assert door.post(json=request(log), path="/v1/logs").status_code == 200
+    assert len(failures()) == 6
+    assert len(SpanMark.objects.get().errors) == 3 + 3, "what they are, and which record each is"
+    check()
 
 
 def test_marks_are_forgotten_after_a_day(door: Door) -> None:
