@@ -21,7 +21,7 @@ from django.db import connection
 from events import statements
 from events.derived.facts import key_of_failure
 from events.derived.marks import Error, Mark, Marks, Place, joined, told
-from events.derived.readings import text_of
+from events.derived.readings import EXCEPTION_TYPES, class_name_of, text_of
 from events.fold import fold
 from events.models import SpanMark
 from events.records import LOG, NOT_OURS, AgentName, Intake, Row
@@ -37,7 +37,6 @@ ERRORS_MOST = 256
 PASSED_ON = "exception"
 """The event name of an error that was passed on, as a record of plain kind."""
 _FAILED = names.EVENTS[FailureClassified].name
-_EXCEPTION_TYPES = (foreign.EXCEPTION_TYPE, foreign.ERROR_TYPE)
 _SECOND_US = 1_000_000
 _CHUNK = 200
 
@@ -139,7 +138,7 @@ def _numbered(logged: Iterable[tuple[Row, bytes]], before: Marks) -> Marks:
             row.uid = first
             continue
         row.uid = mark.logged[first] = uid or _next_of(row, place, {*known.logged.values()}, last)
-        mark.errors[row.uid] = Error(row.uid, text_of(row.attributes, _EXCEPTION_TYPES), is_own=False)
+        mark.errors[row.uid] = Error(row.uid, text_of(row.attributes, EXCEPTION_TYPES), is_own=False)
     return {place: mark for place, mark in found.items() if mark.errors}
 
 
@@ -147,7 +146,7 @@ def _next_of(row: Row, place: Place, given: Container[bytes], last: dict[tuple[P
     """The uid of the first equal error of its second that no logged exception has; `last` are numbers given here."""
     at_us = row.at_us if row.stated_us is None else row.stated_us
     error_type = text_of(row.attributes, (foreign.ERROR_TYPE,))
-    group = (place, error_type, at_us // _SECOND_US)
+    group = (place, class_name_of(error_type), at_us // _SECOND_US)
     while True:
         last[group] = last.get(group, 0) + 1
         uid = UUID(key_of_failure("".join(place), error_type, at_us * 1000, last[group])).bytes

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from events.derived.evidence import signal_of
 from events.derived.naming import Identity
-from events.derived.readings import Attributes, text_of, whole_of
+from events.derived.readings import Attributes, class_name_of, text_of, whole_of
 from events.sent import Sent
 from recovery_ops.rules.classification import ClassificationRule
 from recovery_ops.rules.facts import Fact, FailureClassified, ModelFallback, Record
@@ -42,7 +42,7 @@ class Keys:
     def of_failure(self, where: str, error_type: str, at_ns: int) -> str:
         """The key of a failure; `where` is its trace and span, or what else tells it from others."""
         second = at_ns // _NS_PER_S
-        error = error_type.rpartition(".")[2]
+        error = class_name_of(error_type)
         self._given[where, error, second] += 1
         return key_of_failure(where, error_type, at_ns, self._given[where, error, second])
 
@@ -50,7 +50,7 @@ class Keys:
 def key_of_failure(where: str, error_type: str, at_ns: int, number: int) -> str:
     """The key of the failure that is number so many of its second."""
     second_ns = at_ns // _NS_PER_S * _NS_PER_S
-    return key_of("failure", where, error_type.rpartition(".")[2], str(number), at_ns=second_ns)
+    return key_of("failure", where, class_name_of(error_type), str(number), at_ns=second_ns)
 
 
 def key_of(*parts: str, at_ns: int) -> str:

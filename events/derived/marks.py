@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
+from events.derived.readings import class_name_of
+
 
 class Place(NamedTuple):
     """A span of a trace, both as lower-case hexadecimal."""
@@ -88,7 +90,7 @@ def told(marks: Mapping[Place, Mark]) -> set[bytes]:
         if mark.is_failed and mark.parent_id and mark.parent_id != place.span_id:
             parent = Place(place.trace_id, mark.parent_id)
             failed_ns[parent] = max(failed_ns.get(parent, 0), mark.ended_ns)
-            types.setdefault(parent, set()).add(_name_of(mark.error_type))
+            types.setdefault(parent, set()).add(class_name_of(mark.error_type))
     found = set()
     for place, mark in marks.items():
         passes_on = place in failed_ns and failed_ns[place] >= mark.whole_ns
@@ -96,11 +98,6 @@ def told(marks: Mapping[Place, Mark]) -> set[bytes]:
         found |= {
             error.uid
             for error in mark.errors.values()
-            if (not passes_on if error.is_own else _name_of(error.error_type) not in below)
+            if (not passes_on if error.is_own else class_name_of(error.error_type) not in below)
         }
     return found
-
-
-def _name_of(error_type: str) -> str:
-    """Without its module, which spans say and logs may leave out."""
-    return error_type.rpartition(".")[2]

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from recovery_ops.wire import foreign
+
 Attributes = Mapping[str, object]
+
+EXCEPTION_TYPES = (foreign.EXCEPTION_TYPE, foreign.ERROR_TYPE)
+"""Where instrumentation says what type an error was of."""
+
+
+def class_name_of(error_type: str) -> str:
+    """A type of error without its module, which spans say and logs may leave out."""
+    return error_type.rpartition(".")[2]
 
 
 def text_of(given: Attributes, spellings: Iterable[str]) -> str:

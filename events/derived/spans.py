@@ -21,7 +21,7 @@ from events.cleaning import PLAIN, Cleaner
 from events.derived.facts import Keys, failure_fact, failure_of, key_of, model_fallback, record_of
 from events.derived.marks import Error, Mark, Marks, Place, told
 from events.derived.naming import NAME_CHARS, Identity, identity_of, is_operation
-from events.derived.readings import Attributes, text_of, whole_of
+from events.derived.readings import EXCEPTION_TYPES, Attributes, text_of, whole_of
 from events.derived.same_model import is_other_model
 from events.sent import Batch, Sent, SentSpan, SpanBatch, SpanEvent
 from recovery_ops.rules.classification import ClassificationRule
@@ -86,9 +86,6 @@ class _Node:
         return Place(span.trace_id, span.span_id) if span.trace_id and span.span_id else Place("", self.where)
 
 
-_ERROR_TYPES = (foreign.EXCEPTION_TYPE, foreign.ERROR_TYPE)
-
-
 def derive_from_spans(batches: Sequence[SpanBatch], rules: Rules = tuple, cleaner: Cleaner = PLAIN) -> Derived:
     """The facts that the spans of a request tell; what could not be read of it goes along.
 
@@ -143,7 +140,7 @@ def _mark(node: _Node, errors: Sequence[_Failed], marks: Marks, cleaner: Cleaner
     """Remember of a span what tells whose error it is; of one that went well, only that its parent had one such."""
     span, place = node.span, node.place
     if node.is_failed or errors:
-        last_words = text_of(_last_words(node), _ERROR_TYPES)
+        last_words = text_of(_last_words(node), EXCEPTION_TYPES)
         mark = Mark(
             span.parent_id, max(1, min(span.end_ns, _MOST_NS)), node.is_failed, cleaner.text(last_words, NAME_CHARS)
         )
@@ -234,7 +231,7 @@ def _failures(node: _Node, keys: Keys, rules: Rules, cleaner: Cleaner) -> Iterat
             trace_id=span.trace_id,
             span_id=span.span_id,
         )
-        error_type = "" if event is None else cleaner.text(text_of(event.attributes, _ERROR_TYPES), NAME_CHARS)
+        error_type = "" if event is None else cleaner.text(text_of(event.attributes, EXCEPTION_TYPES), NAME_CHARS)
         error = Error(uuid.UUID(uid).bytes, error_type, is_own=event is None)
         yield _Failed(error, sent, identity, failure.category.value, at_ns)
 

@@ -243,6 +243,15 @@ def test_equal_exceptions_of_one_second_are_told_once_each_however_they_are_batc
     check()
 
 
+@pytest.mark.django_db(transaction=True)
+def test_exceptions_that_are_equal_but_for_the_module_of_their_type_are_told_once_each() -> None:
+    place = {"traceId": TRACE, "spanId": "eee19b7ec3c1b174"}
+    deliver_logs(logged("a.Busy", "one", **place), logged("Busy", "two", **place))
+    deliver_logs(logged("b.Busy", "three", **place))
+    assert len(failures()) == 3
+    check()
+
+
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_an_exception_that_is_logged_by_whoever_goes_on_was_told_by_the_child(
     door: Door, order: tuple[int, int, int]
