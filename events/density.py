@@ -80,15 +80,14 @@ class _Broken(Exception):
 def _count(body: bytes, root: int) -> int:
     """How many fields the messages of a request have, as far as they are messages; at most one more than may be.
 
-    What is broken inside a record ends that record: the others can still be read. Raises Malformed for all else.
+    What is broken inside a record, a scope or a resource ends that one: what is beside it can still be read. Raises
+    Malformed for all else.
     """
     count, at = 0, 0
     ends, inside = [len(body)], [_INSIDE[root]]
     while ends:
         try:
-            if at >= ends[-1]:
-                if at > ends[-1]:
-                    raise _Broken
+            if at == ends[-1]:
                 ends.pop()
                 inside.pop()
                 continue
@@ -96,17 +95,21 @@ def _count(body: bytes, root: int) -> int:
             if count > MOST_PARTS:
                 return count
             field, size, at = _next(body, at)
+            end = at + abs(size)
+            if end > ends[-1]:
+                raise _Broken
             within = inside[-1].get(field)
             if within is None or size < 0:
-                at += abs(size)
+                at = end
             else:
-                ends.append(at + size)
+                ends.append(end)
                 inside.append(_INSIDE[within])
         except (_Broken, IndexError):
-            if len(ends) <= _RECORD_DEPTH or ends[_RECORD_DEPTH] > len(body):
+            depth = min(len(ends) - 1, _RECORD_DEPTH)
+            if not depth:
                 raise Malformed("The body is large, and its framing is broken. Send less at once.") from None
-            at = ends[_RECORD_DEPTH]
-            del ends[_RECORD_DEPTH:], inside[_RECORD_DEPTH:]
+            at = ends[depth]
+            del ends[depth:], inside[depth:]
     return count
 
 

@@ -29,8 +29,8 @@ _METRIC_KINDS = ("gauge", "sum", "histogram", "exponentialHistogram", "summary")
 def read_logs(body: bytes) -> list[Batch]:
     """The log records of an export request. Raises Malformed."""
     batches = []
-    for head, contents in envelopes(body, LOGS):
-        batch = Batch(head.attributes, head.scope_name)
+    for head, contents, unreadable in envelopes(body, LOGS):
+        batch = Batch(head.attributes, head.scope_name, unreadable=unreadable)
         for content in contents:
             try:
                 batch.records.append(_record(content))
@@ -50,6 +50,7 @@ class Names(NamedTuple):
 
 LOGS = Names("resourceLogs", "scopeLogs", "logRecords")
 SPANS = Names("resourceSpans", "scopeSpans", "spans")
+METRICS = Names("resourceMetrics", "scopeMetrics", "metrics")
 
 
 class Head(NamedTuple):
@@ -67,57 +68,132 @@ class Head(NamedTuple):
 
     def alone(self, content: object) -> bytes:
         """A request that holds this one record of the batch, as far as it can be written down."""
-        inner = {"scope": self.scope, self.names.records: [content]}
-        try:
-            return json.dumps(
-                {self.names.resources: [{"resource": self.resource, self.names.scopes: [inner]}]}
-            ).encode()
-        except RecursionError:
-            return b"(nested too deeply to be written down)"
+        return self.around({"scope": self.scope, self.names.records: [content]})
+
+    def around(self, scope: object) -> bytes:
+        """A request that holds the records of one scope, as far as they can be written down."""
+        return _written(self.names, {"resource": self.resource, self.names.scopes: [scope]})
 
 
-def envelopes(body: bytes, names: Names) -> Iterator[tuple[Head, list[Any]]]:
-    """The records of each batch of a request, unread. Raises Malformed."""
+def _written(names: Names, part: object) -> bytes:
+    try:
+        return json.dumps({names.resources: [part]}).encode()
+    except RecursionError:
+        return b"(nested too deeply to be written down)"
+
+
+class Envelope(NamedTuple):
+    """The records of one resource and one scope, unread; or, instead of them, what is none or holds none."""
+
+    head: Head
+    contents: list[Any]
+    unreadable: list[Unreadable]
+
+
+def envelopes(body: bytes, names: Names) -> Iterator[Envelope]:
+    """The records of a request. What is wrong with one resource or scope spoils nothing beside it.
+
+    Raises Malformed where there is nothing that could be a record, and for too many.
+    """
     count = 0
-    for path, part in _items(_document(body, names.resources), names.resources, ""):
-        attributes = _resource(part, path)
-        for scope_path, scope in _items(part, names.scopes, path):
-            head = Head(names, part.get("resource") or {}, attributes, scope.get("scope") or {})
-            records = [record for _, record in _items(scope, names.records, scope_path, of=object)]
+    wrong: Malformed | None = None
+    for path, part in _items(_document(body, names), names.resources, ""):
+        try:
+            scopes = list(_items(_object(part, path), names.scopes, path))
+            head = Head(names, part.get("resource") or {}, _attributes(part), {})
+        except Malformed as fault:
+            wrong = fault
+            yield _spoiled(names, fault, "resource", partial(_written, names, part))
+            continue
+        for scope_path, scope in scopes:
+            try:
+                records = [record for _, record in _items(_object(scope, scope_path), names.records, scope_path)]
+            except Malformed as fault:
+                wrong = fault
+                yield _spoiled(names, fault, "scope", partial(head.around, scope))
+                continue
             check_records(count := count + len(records))
-            yield head, records
+            yield Envelope(head._replace(scope=scope.get("scope") or {}), records, [])
+    if wrong is not None and not count:
+        raise wrong
+
+
+def _spoiled(names: Names, fault: Malformed, of: str, alone: Callable[[], bytes]) -> Envelope:
+    reason = f"is in a {of} that cannot be read: {fault.reason.rstrip('.')}"
+    return Envelope(Head(names, {}, {}, {}), [], [Unreadable(reason, alone)])
 
 
 def count_data_points(body: bytes) -> int:
     """How many data points an export request holds. Raises Malformed."""
     return sum(
         len(list(_items(metric[kind], "dataPoints", metric_path)))
-        for path, part in _items(_document(body, "resourceMetrics"), "resourceMetrics", "")
-        for scope_path, scope in _items(part, "scopeMetrics", path)
-        for metric_path, metric in _items(scope, "metrics", scope_path)
+        for path, part in _objects(_document(body, METRICS), METRICS.resources, "")
+        for scope_path, scope in _objects(part, METRICS.scopes, path)
+        for metric_path, metric in _objects(scope, METRICS.records, scope_path)
         for kind in _METRIC_KINDS
         if isinstance(metric.get(kind), dict)
     )
 
 
-def _document(body: bytes, needed: str) -> Mapping[str, Any]:
+def _document(body: bytes, names: Names) -> Mapping[str, Any]:
     check_members(body)
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        # NaN, lone surrogates, very long numbers and bytes that are no UTF-8 are no JSON to orjson; the records without
-        # them are good ones.
-        try:
-            document = json.loads(body.decode("utf-8-sig", errors="replace"), parse_int=_whole_of_digits)
-        except (ValueError, RecursionError) as error:
-            raise Malformed(f"The body is not JSON: {error}.") from error
+    document = _loaded(body)
     if not isinstance(document, dict):
         raise Malformed("The body is JSON, but no object.")
+    needed = names.resources
     snake = re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", needed)
     if snake in document:
         # Keys that are not known are to be ignored, but this is a whole request thrown away by its spelling.
         raise Malformed(f"Keys are lowerCamelCase in OTLP/JSON: `{needed}`, not `{snake}`.", snake)
-    return document
+    if not _is_written_twice(body, document, names):
+        return document
+    del document  # both at once would be twice the memory
+    again: Mapping[str, Any] = _loaded_by_python(body, partial(_joined, names))
+    return again
+
+
+def _loaded(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        # NaN, lone surrogates, very long numbers and bytes that are no UTF-8 are no JSON to orjson; the records without
+        # them are good ones.
+        return _loaded_by_python(body)
+
+
+def _loaded_by_python(body: bytes, of_pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    try:
+        written = body.decode("utf-8-sig", errors="replace")
+        return json.loads(written, parse_int=_whole_of_digits, object_pairs_hook=of_pairs)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"The body is not JSON: {error}.") from error
+
+
+def _is_written_twice(body: bytes, document: Mapping[str, Any], names: Names) -> bool:
+    """Whether some list of records was given in two parts, of which a reader keeps the last: more names than lists."""
+    level = [document]
+    for name in names:
+        lists = [one[name] for one in level if name in one]
+        quoted = f'"{name}"'.encode()
+        # The first count is quick, and wrong only where a text is the name itself.
+        if body.count(quoted) > len(lists) and len(re.findall(quoted + rb"\s*:", body)) > len(lists):
+            return True
+        level = [one for given in lists if isinstance(given, list) for one in given if isinstance(one, dict)]
+    return False
+
+
+def _joined(names: Names, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose list of records was written in two parts: to protobuf, which knows no other, that is one list.
+
+    Of all else that is written twice the last counts, to every reader alike.
+    """
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in names and isinstance(value, list) and isinstance(before := found.get(name), list):
+            before.extend(value)
+        else:
+            found[name] = value
+    return found
 
 
 def _whole_of_digits(written: str) -> float:
@@ -125,7 +201,7 @@ def _whole_of_digits(written: str) -> float:
     return int(written) if len(written) <= _MOST_DIGITS else float(written)
 
 
-def _items(parent: Mapping[str, Any], name: str, path: str, of: type = dict) -> Iterator[tuple[str, Any]]:
+def _items(parent: Mapping[str, Any], name: str, path: str) -> Iterator[tuple[str, Any]]:
     """The members of a list with the path to each. One that is missing or null is empty; what is no list is a fault."""
     given = parent.get(name)
     path = f"{path}.{name}" if path else name
@@ -134,19 +210,24 @@ def _items(parent: Mapping[str, Any], name: str, path: str, of: type = dict) -> 
     if not isinstance(given, list):
         raise Malformed(f"`{path}` is no list.", path)
     for index, one in enumerate(given):
-        if not isinstance(one, of):
-            raise Malformed(f"`{path}[{index}]` is no object.", f"{path}[{index}]")
         yield f"{path}[{index}]", one
 
 
-def _resource(part: Mapping[str, Any], path: str) -> dict[str, object]:
-    resource = part.get("resource") or {}
-    if not isinstance(resource, dict):
-        raise Malformed(f"`{path}.resource` is no object.", f"{path}.resource")
-    pairs = resource.get("attributes")
-    if pairs is not None and not isinstance(pairs, list):
-        raise Malformed(f"`{path}.resource.attributes` is no list.", f"{path}.resource.attributes")
-    return readable_map(pairs or ())
+def _objects(parent: Mapping[str, Any], name: str, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    return ((path_of, _object(one, path_of)) for path_of, one in _items(parent, name, path))
+
+
+def _object(given: object, path: str) -> Mapping[str, Any]:
+    if not isinstance(given, dict):
+        raise Malformed(f"`{path}` is no object.", path)
+    return given
+
+
+def _attributes(part: Mapping[str, Any]) -> dict[str, object]:
+    """Those of a resource; none where that is no resource."""
+    resource = part.get("resource")
+    pairs = resource.get("attributes") if isinstance(resource, dict) else None
+    return readable_map(pairs if isinstance(pairs, list) else ())
 
 
 def readable_map(pairs: Sequence[object]) -> dict[str, object]:

@@ -81,9 +81,23 @@ class Head(NamedTuple):
     resource: bytes
     scope: bytes
 
+    @property
+    def scope_name(self) -> str:
+        """As far as it can be read."""
+        try:
+            return str(InstrumentationScope.FromString(self.scope).name)
+        except DecodeError:
+            with suppress(DecodeError):
+                return _mended_text(self.scope)
+        return ""
+
     def alone(self, content: bytes) -> bytes:
         """A request that holds this one record of the batch, whatever its signal: their framing is the same."""
-        return _field(1, _field(1, self.resource) + _field(2, _field(1, self.scope) + _field(2, content)))
+        return self.around(_field(1, self.scope) + _field(2, content))
+
+    def around(self, scope: bytes) -> bytes:
+        """A request that holds the records of one scope."""
+        return _field(1, _field(1, self.resource) + _field(2, scope))
 
     def writer_of(self, record: Any) -> Callable[[], bytes]:
         """What writes such a request with a message, when it is wanted."""
@@ -104,8 +118,8 @@ def _salvage(body: bytes, cause: DecodeError, pairs: _Pairs) -> list[Batch]:
     """The records that can be read by themselves, where one bad record (or more) spoils the request."""
     batches = []
     try:
-        for head, contents in envelopes(body):
-            batch = Batch(*origin(head))
+        for head, resource, contents, unreadable in envelopes(body):
+            batch = Batch(resource, head.scope_name, unreadable=unreadable)
             for content in contents:
                 try:
                     _take(batch, LogRecord.FromString(content), head, pairs)
@@ -114,21 +128,53 @@ def _salvage(body: bytes, cause: DecodeError, pairs: _Pairs) -> list[Batch]:
                     batch.unreadable.append(Unreadable(reason, partial(head.alone, content)))
             batches.append(batch)
     except DecodeError:
-        batches = []
-    if not any(batch.records for batch in batches):
         raise Malformed(f"The body is no ExportLogsServiceRequest in protobuf: {cause}.") from cause
     return batches
 
 
-def envelopes(body: bytes) -> Iterator[tuple[Head, list[bytes]]]:
-    """The records of each batch, undecoded, found by their framing alone. Raises DecodeError, Malformed if too many."""
-    count = 0
-    for part in _fields(body, 1)[1]:
-        parts = _fields(part, 1, 2)
-        for one in parts[2]:
-            found = _fields(one, 1, 2)
+class Envelope(NamedTuple):
+    """The records of one resource and one scope, undecoded; or, instead of them, what is none or holds none."""
+
+    head: Head
+    resource: dict[str, object]
+    contents: list[bytes]
+    unreadable: list[Unreadable]
+
+
+def envelopes(body: bytes) -> Iterator[Envelope]:
+    """The records of a request, found by their framing alone. What is broken inside spoils nothing beside it.
+
+    Raises DecodeError where there is nothing that could be a record, and Malformed for too many.
+    """
+    count = scopes = 0
+    broken: DecodeError | None = None
+    parts = _fields(body, 1)[1]
+    _check_parts(len(parts))
+    for part in parts:
+        try:
+            inside = _fields(part, 1, 2)
+        except DecodeError as error:
+            broken = error
+            yield _spoiled(error, "resource", partial(_field, 1, part))
+            continue
+        _check_parts(scopes := scopes + len(inside[2]))
+        given = _last(inside[1])
+        resource = _attributes(given)
+        for scope in inside[2]:
+            try:
+                found = _fields(scope, 1, 2)
+            except DecodeError as error:
+                broken = error
+                yield _spoiled(error, "scope", partial(Head(given, b"").around, scope))
+                continue
             check_records(count := count + len(found[2]))
-            yield Head(_last(parts[1]), _last(found[1])), found[2]
+            yield Envelope(Head(given, _last(found[1])), resource, found[2], [])
+    if broken is not None and not count:
+        raise broken
+
+
+def _spoiled(error: DecodeError, of: str, alone: Callable[[], bytes]) -> Envelope:
+    return Envelope(Head(b"", b""), {}, [], [Unreadable(f"is in a {of} that cannot be read: {error}", alone)])
 
 
 def _last(given: list[bytes]) -> bytes:
@@ -136,17 +182,23 @@ def _last(given: list[bytes]) -> bytes:
     return given[-1] if given else b""
 
 
-def origin(head: Head) -> tuple[dict[str, object], str]:
-    """The attributes of the resource, and the name of the scope. Raises DecodeError where even the framing is broken.
+def _attributes(resource: bytes) -> dict[str, object]:
+    """The attributes of a resource as far as they can be read.
 
     A Collector's request is of many services, and not every sender checks what is UTF-8: that is no reason to refuse
     the records of one of them, and less so those of all others.
     """
     try:
-        attributes = readable_map(Resource.FromString(head.resource).attributes)
-        return attributes, InstrumentationScope.FromString(head.scope).name
+        return readable_map(Resource.FromString(resource).attributes)
     except DecodeError:
-        return dict(map(_mended_pair, _fields(head.resource, 1)[1])), _mended_text(head.scope)
+        pass
+    found: dict[str, object] = {}
+    with suppress(DecodeError):
+        for pair in _fields(resource, 1)[1]:
+            with suppress(DecodeError):
+                key, value = _mended_pair(pair)
+                found[key] = value
+    return found
 
 
 def _mended_pair(given: bytes) -> tuple[str, object]:

@@ -49,8 +49,8 @@ def _salvage(body: bytes, cause: DecodeError) -> list[SpanBatch]:
     """The spans that can be read by themselves, where one spoils the request."""
     batches = []
     try:
-        for head, contents in otlp_protobuf.envelopes(body):
-            batch = SpanBatch(*otlp_protobuf.origin(head))
+        for head, resource, contents, unreadable in otlp_protobuf.envelopes(body):
+            batch = SpanBatch(resource, head.scope_name, unreadable=unreadable)
             for content in contents:
                 try:
                     _take(batch, Span.FromString(content), head)
@@ -59,8 +59,6 @@ def _salvage(body: bytes, cause: DecodeError) -> list[SpanBatch]:
                     batch.unreadable.append(Unreadable(reason, partial(head.alone, content)))
             batches.append(batch)
     except DecodeError:
-        batches = []
-    if not any(batch.spans for batch in batches):
         raise Malformed(f"The body is no ExportTraceServiceRequest in protobuf: {cause}.") from cause
     return batches
 
@@ -99,8 +97,8 @@ def _ends(events: Any) -> list[Any]:
 
 def _read_json(body: bytes) -> list[SpanBatch]:
     batches = []
-    for head, contents in otlp_json.envelopes(body, otlp_json.SPANS):
-        batch = SpanBatch(head.attributes, head.scope_name)
+    for head, contents, unreadable in otlp_json.envelopes(body, otlp_json.SPANS):
+        batch = SpanBatch(head.attributes, head.scope_name, unreadable=unreadable)
         for content in contents:
             try:
                 batch.spans.append(_span(content))

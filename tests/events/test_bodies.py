@@ -23,6 +23,14 @@ def test_members_of_any_size_come_out_whole(parts: list[bytes]) -> None:
     assert inflated(zlib.compress(b"".join(parts)), "deflate") == b"".join(parts)
 
 
+def test_zeros_behind_gzip_are_the_padding_of_whoever_writes_in_blocks() -> None:
+    for zeros in (1, 511, 200_000):
+        assert inflated(gzip.compress(b"a") + gzip.compress(b"b") + bytes(zeros)) == b"ab"
+        for body, coding in ((gzip.compress(b"a") + bytes(zeros) + b"x", "gzip"), (bytes(zeros), "gzip")):
+            with pytest.raises(BodyRefused):
+                inflated(body, coding)
+
+
 @given(st.binary(max_size=300), st.sampled_from(["gzip", "deflate"]))
 def test_random_bytes_are_refused_or_inflated(body: bytes, coding: str) -> None:
     try:

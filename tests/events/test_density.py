@@ -57,6 +57,11 @@ def objects(size: int) -> bytes:
     return b'{"resourceLogs":[{"scopeLogs":[{"logRecords":[' + b"{}," * (size // 3) + b"{}]}]}]}"
 
 
+def twice(size: int) -> bytes:
+    """JSON with a list of records that is written over and over."""
+    return b'{"resourceLogs":[{"scopeLogs":[{' + b'"logRecords":[{}],' * (size // 18) + b'"logRecords":[]}]}]}'
+
+
 LOGS: dict[str, Callable[[int], bytes]] = {"records": records, "attributes": attributes, "members": members}
 _TOO_MANY = "more than|framing"
 
@@ -165,6 +170,7 @@ _READ_JSON = "sent.otlp_json.read_logs(body)"
         ("attributes({size}, 9)", _READ_SPANS, MOST_UNCOUNTED),
         ("members({size}, 9)", _READ_SPANS, MOST_UNCOUNTED),
         ("objects({size})", _READ_JSON, MOST_UNCOUNTED),
+        ("twice({size})", _READ_JSON, MOST_UNCOUNTED),
         # What is counted first is refused by one way of counting, whatever its parts are.
         ("members({size})", _READ_LOGS, LARGE),
         ("objects({size})", _READ_JSON, LARGE),

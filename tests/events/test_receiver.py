@@ -369,6 +369,23 @@ def test_a_poisoned_record_is_set_aside_and_its_neighbours_stored(door: Door) ->
     assert (Fact.objects.count(), Quarantine.objects.count()) == (2, 1)
 
 
+def test_a_resource_that_cannot_be_read_is_set_aside_and_those_beside_it_are_stored(door: Door) -> None:
+    spoilt = {"scopeLogs": "x"}
+    for body, content_type in (
+        (protobuf(request(record())) + b"\x0a\x02\x12\x7f", PROTOBUF),
+        (json.dumps({"resourceLogs": [spoilt, *request(record())["resourceLogs"]]}).encode(), JSON),
+    ):
+        answer = door.post(body, headers={"content-type": content_type})
+        assert answer.status_code == 200
+        assert b"set aside: the record is in a resource that cannot be read" in answer.content
+    assert Fact.objects.count() == 2
+    kept = [(bytes(line.payload), line.encoding) for line in Quarantine.objects.order_by("id")]
+    assert kept == [
+        (b"\x0a\x02\x12\x7f", PROTOBUF),
+        (json.dumps({"resourceLogs": [spoilt]}).encode(), JSON),
+    ]
+
+
 def test_a_warning_is_no_rejection(door: Door) -> None:
     answer = door.post(json=request(record(given={"recovery.failure.category": "blue"})))
     partial = answer.json()["partialSuccess"]
