@@ -15,6 +15,8 @@ MOST_PARTS = 2_000_000
 """Messages and fields in protobuf, of 65,536 records with 15 attributes each."""
 MOST_MEMBERS = 1_500_000
 """Objects, lists and members in JSON, which names each thing: of some 18,000 such records."""
+MOST_SCOPES = 50_000
+"""Resources, or scopes, of one request; a Collector that keeps each record apart sends 8,192."""
 MOST_RECORDS = 65_536
 """Records, or spans, of one request, however small."""
 
@@ -67,6 +69,12 @@ def check_records(count: int) -> None:
     """Raise Malformed for more records than a request may have."""
     if count > MOST_RECORDS:
         raise _too_many("records", MOST_RECORDS)
+
+
+def check_scopes(count: int) -> None:
+    """Raise Malformed for more resources, or more scopes, than a request may have."""
+    if count > MOST_SCOPES:
+        raise _too_many("resources or scopes", MOST_SCOPES)
 
 
 def _too_many(what: str, most: int) -> Malformed:

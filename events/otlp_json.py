@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from events.density import check_members, check_records
+from events.density import check_members, check_records, check_scopes
 from events.sent import Batch, Fault, Malformed, Sent, Unreadable, check_depth, hex_id
 
 _MOST_UINT64 = 2**64 - 1
@@ -95,26 +95,29 @@ def envelopes(body: bytes, names: Names) -> Iterator[Envelope]:
 
     Raises Malformed where there is nothing that could be a record, and for too many.
     """
-    count = 0
+    record_count = scope_count = 0
     wrong: Malformed | None = None
-    for path, part in _items(_document(body, names), names.resources, ""):
+    parts = _list(_document(body, names), names.resources, "")
+    check_scopes(len(parts))
+    for path, part in _with_paths(parts, names.resources):
         try:
-            scopes = list(_items(_object(part, path), names.scopes, path))
+            scopes = _list(_object(part, path), names.scopes, path)
             head = Head(names, part.get("resource") or {}, _attributes(part), {})
         except Malformed as fault:
             wrong = fault
             yield _spoiled(names, fault, "resource", partial(_written, names, part))
             continue
-        for scope_path, scope in scopes:
+        check_scopes(scope_count := scope_count + len(scopes))
+        for scope_path, scope in _with_paths(scopes, f"{path}.{names.scopes}"):
             try:
-                records = [record for _, record in _items(_object(scope, scope_path), names.records, scope_path)]
+                records = _list(_object(scope, scope_path), names.records, scope_path)
             except Malformed as fault:
                 wrong = fault
                 yield _spoiled(names, fault, "scope", partial(head.around, scope))
                 continue
-            check_records(count := count + len(records))
+            check_records(record_count := record_count + len(records))
             yield Envelope(head._replace(scope=scope.get("scope") or {}), records, [])
-    if wrong is not None and not count:
+    if wrong is not None and not record_count:
         raise wrong
 
 
@@ -126,7 +129,7 @@ def _spoiled(names: Names, fault: Malformed, of: str, alone: Callable[[], bytes]
 def count_data_points(body: bytes) -> int:
     """How many data points an export request holds. Raises Malformed."""
     return sum(
-        len(list(_items(metric[kind], "dataPoints", metric_path)))
+        len(_list(metric[kind], "dataPoints", metric_path))
         for path, part in _objects(_document(body, METRICS), METRICS.resources, "")
         for scope_path, scope in _objects(part, METRICS.scopes, path)
         for metric_path, metric in _objects(scope, METRICS.records, scope_path)
@@ -201,20 +204,28 @@ def _whole_of_digits(written: str) -> float:
     return int(written) if len(written) <= _MOST_DIGITS else float(written)
 
 
-def _items(parent: Mapping[str, Any], name: str, path: str) -> Iterator[tuple[str, Any]]:
-    """The members of a list with the path to each. One that is missing or null is empty; what is no list is a fault."""
+def _list(parent: Mapping[str, Any], name: str, path: str) -> list[Any]:
+    """One that is missing or null is empty. Raises Malformed for what is no list."""
     given = parent.get(name)
-    path = f"{path}.{name}" if path else name
     if given is None:
-        return
+        return []
     if not isinstance(given, list):
+        path = _joined_path(path, name)
         raise Malformed(f"`{path}` is no list.", path)
-    for index, one in enumerate(given):
-        yield f"{path}[{index}]", one
+    return given
+
+
+def _joined_path(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _with_paths(given: list[Any], path: str) -> Iterator[tuple[str, Any]]:
+    return ((f"{path}[{index}]", one) for index, one in enumerate(given))
 
 
 def _objects(parent: Mapping[str, Any], name: str, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    return ((path_of, _object(one, path_of)) for path_of, one in _items(parent, name, path))
+    found = _with_paths(_list(parent, name, path), _joined_path(path, name))
+    return ((path_of, _object(one, path_of)) for path_of, one in found)
 
 
 def _object(given: object, path: str) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationSc
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from events.cleaning import PLAIN, Cleaned, Cleaner
-from events.density import check_records
+from events.density import check_records, check_scopes
 from events.otlp_parts import LogRecord, LogsRequest
 from events.sent import Batch, Fault, Malformed, Sent, Unreadable, check_depth, hex_id
 from recovery_ops.wire import names
@@ -30,8 +30,6 @@ _SCALARS = frozenset({"string_value", "int_value", "double_value", "bool_value"}
 _DELIMITED = 2
 _FIXED = {1: 8, 5: 4}
 """The forms of fields on the wire: texts and messages, and numbers of fixed length."""
-_MOST_PARTS = 50_000
-"""Resources, or scopes, of one request; a Collector that keeps each record apart sends 8,192."""
 _MOST_OTHERS = 10_000
 """Fields beside those that are looked for, in what could not be read as a whole."""
 
@@ -41,8 +39,8 @@ def read_logs(body: bytes, cleaner: Cleaner = PLAIN) -> list[Batch]:
     pairs = _pairs_of(cleaner)
     try:
         request = LogsRequest.FromString(body)
-        _check_parts(len(request.resource_logs))
-        _check_parts(sum(len(part.scope_logs) for part in request.resource_logs))
+        check_scopes(len(request.resource_logs))
+        check_scopes(sum(len(part.scope_logs) for part in request.resource_logs))
         check_records(sum(len(scope.log_records) for part in request.resource_logs for scope in part.scope_logs))
         batches = []
         for part in request.resource_logs:
@@ -56,11 +54,6 @@ def read_logs(body: bytes, cleaner: Cleaner = PLAIN) -> list[Batch]:
     except DecodeError as error:
         return _salvage(body, error, pairs)
     return batches
-
-
-def _check_parts(count: int) -> None:
-    if count > _MOST_PARTS:
-        raise Malformed(f"The body has {count:,} resources or scopes; {_MOST_PARTS:,} is the most. Send less at once.")
 
 
 def count_data_points(body: bytes) -> int:
@@ -149,7 +142,7 @@ def envelopes(body: bytes) -> Iterator[Envelope]:
     count = scopes = 0
     broken: DecodeError | None = None
     parts = _fields(body, 1)[1]
-    _check_parts(len(parts))
+    check_scopes(len(parts))
     for part in parts:
         try:
             inside = _fields(part, 1, 2)
@@ -157,7 +150,7 @@ def envelopes(body: bytes) -> Iterator[Envelope]:
             broken = error
             yield _spoiled(error, "resource", partial(_field, 1, part))
             continue
-        _check_parts(scopes := scopes + len(inside[2]))
+        check_scopes(scopes := scopes + len(inside[2]))
         given = _last(inside[1])
         resource = _attributes(given)
         for scope in inside[2]:

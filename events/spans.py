@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from events import otlp_json, otlp_protobuf
-from events.density import check_records
+from events.density import check_records, check_scopes
 from events.sent import Encoding, Fault, Malformed, SentSpan, SpanBatch, SpanEvent, Unreadable, hex_id
 
 EVENTS = 128
@@ -32,13 +32,15 @@ def _read_protobuf(body: bytes) -> list[SpanBatch]:
         request = ExportTraceServiceRequest.FromString(body)
     except DecodeError as error:
         return _salvage(body, error)
+    check_scopes(len(request.resource_spans))
+    check_scopes(sum(len(part.scope_spans) for part in request.resource_spans))
     check_records(sum(len(scope.spans) for part in request.resource_spans for scope in part.scope_spans))
     batches = []
     for part in request.resource_spans:
-        resource = otlp_protobuf.readable_map(part.resource.attributes)
+        resource, described = otlp_protobuf.readable_map(part.resource.attributes), part.resource.SerializeToString()
         for scope in part.scope_spans:
             batch = SpanBatch(resource, scope.scope.name)
-            head = otlp_protobuf.Head(part.resource.SerializeToString(), scope.scope.SerializeToString())
+            head = otlp_protobuf.Head(described, scope.scope.SerializeToString())
             for span in scope.spans:
                 _take(batch, span, head)
             batches.append(batch)

@@ -13,7 +13,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from events import otlp_json, otlp_protobuf
-from events.density import MOST_PARTS, MOST_RECORDS, UNCOUNTED_BYTES, check_members, check_parts
+from events.density import MOST_PARTS, MOST_RECORDS, MOST_SCOPES, UNCOUNTED_BYTES, check_members, check_parts
 from events.sent import Encoding, Malformed, Signal
 from events.spans import read_spans
 
@@ -57,6 +57,11 @@ def objects(size: int) -> bytes:
     return b'{"resourceLogs":[{"scopeLogs":[{"logRecords":[' + b"{}," * (size // 3) + b"{}]}]}]}"
 
 
+def scopes(size: int) -> bytes:
+    """JSON with scopes of two bytes each that are none."""
+    return b'{"resourceLogs":[{"scopeLogs":[' + b"7," * (size // 2) + b"7]}]}"
+
+
 def twice(size: int) -> bytes:
     """JSON with a list of records that is written over and over."""
     return b'{"resourceLogs":[{"scopeLogs":[{' + b'"logRecords":[{}],' * (size // 18) + b'"logRecords":[]}]}]}'
@@ -92,6 +97,23 @@ def test_a_small_body_of_nothing_but_records_is_refused_by_their_number() -> Non
         read_spans(body, Encoding.PROTOBUF)
     with pytest.raises(Malformed, match=f"{MOST_RECORDS:,} records"):
         otlp_json.read_logs(objects(3 * (MOST_RECORDS + 1)))
+
+
+@pytest.mark.parametrize("one", [b"\x12\x00", b"\x12\x02\x12\x7f"])
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_resources_and_scopes_are_refused_by_their_number_alike(one: bytes, is_inside: bool) -> None:
+    """Whether each can be read or not: something is made of it."""
+    many = one * (MOST_SCOPES + 1)
+    body = field(1, many) if is_inside else many.replace(b"\x12", b"\x0a")
+    written = (b"{}" if one == b"\x12\x00" else b"7") + b","
+    in_json = written * MOST_SCOPES + written[:-1]
+    for read in (lambda: otlp_protobuf.read_logs(body), lambda: read_spans(body, Encoding.PROTOBUF)):
+        with pytest.raises(Malformed, match=f"{MOST_SCOPES:,} resources or scopes"):
+            read()
+    with pytest.raises(Malformed, match=f"{MOST_SCOPES:,} resources or scopes"):
+        otlp_json.read_logs(
+            b'{"resourceLogs":[' + (b'{"scopeLogs":[' + in_json + b"]}" if is_inside else in_json) + b"]}"
+        )
 
 
 def test_what_is_saved_of_a_broken_body_is_bounded_alike() -> None:
@@ -171,6 +193,7 @@ _READ_JSON = "sent.otlp_json.read_logs(body)"
         ("members({size}, 9)", _READ_SPANS, MOST_UNCOUNTED),
         ("objects({size})", _READ_JSON, MOST_UNCOUNTED),
         ("twice({size})", _READ_JSON, MOST_UNCOUNTED),
+        ("scopes({size})", _READ_JSON, MOST_UNCOUNTED),
         # What is counted first is refused by one way of counting, whatever its parts are.
         ("members({size})", _READ_LOGS, LARGE),
         ("objects({size})", _READ_JSON, LARGE),
