@@ -153,10 +153,15 @@ TAKE_IDS = (
     f" SELECT %s, substring(%s::bytea FROM place + 1 FOR {UID_BYTES}), %s, %s"
     f" FROM generate_series(0, %s - 1, {UID_BYTES}) AS place"
 )
-ONE_OF_IDS = "SELECT 1 FROM events_factid WHERE environment = %s AND uid = ANY(%s) LIMIT 1"
+_SAME_ID = "SELECT batch FROM events_factid WHERE environment = {environment} AND uid = asked.uid LIMIT 1"
+"""A look into the index for each id: asked for a set, PostgreSQL reads all ids while it has no statistics of them."""
+ONE_OF_IDS = (
+    "SELECT 1 FROM unnest(%s::bytea[]) AS asked(uid)"
+    f" CROSS JOIN LATERAL ({_SAME_ID.format(environment='%s')}) AS known LIMIT 1"
+)
 IDS_OF_BATCH = (
-    "SELECT environment, uid FROM events_factid JOIN events_factid_waiting USING (environment, uid)"
-    " WHERE events_factid.batch = %s"
+    "SELECT environment, uid FROM events_factid_waiting AS asked"
+    f" CROSS JOIN LATERAL ({_SAME_ID.format(environment='asked.environment')}) AS known WHERE known.batch = %s"
 )
 SUMS = Merge(
     "events_minutesum",

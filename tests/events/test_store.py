@@ -57,6 +57,27 @@ def test_what_is_resent_is_no_error_in_the_log_of_the_database(engine: str, befo
     assert not [one for one in asked.captured_queries if "generate_series" in one["sql"]]
 
 
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
+def test_ids_are_looked_up_one_by_one_before_anything_is_known_of_their_table(engine: str) -> None:
+    """Without statistics, which a young store has none of, PostgreSQL thinks that half of a table is any id."""
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE events_factid SET (autovacuum_enabled = off)")
+        cursor.execute(
+            "INSERT INTO events_factid SELECT 'dev', decode(lpad(to_hex(n), 32, '0'), 'hex'), 1, 20000"
+            " FROM generate_series(1, 20000) AS n"
+        )
+        with CaptureQueriesContext(connection) as asked:
+            stored(failures(range(300)))
+            stored(failures(range(301)))
+        looks = [one["sql"] for one in asked.captured_queries if "asked.uid" in one["sql"]]
+        assert any("waiting" in sql for sql in looks)
+        assert any("unnest" in sql for sql in looks)
+        for sql in looks:
+            cursor.execute(f"EXPLAIN {sql}")
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+            assert "uid = asked.uid" in plan.partition("Index Cond: ")[2], plan
+
+
 def test_no_value_is_poison(engine: str) -> None:
     for number, (value, _) in enumerate(POISON.values()):
         assert stored(failures(range(number, number + 1), value=value)) == 1
