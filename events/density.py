@@ -42,7 +42,9 @@ _INSIDE: tuple[dict[int, int], ...] = (
 )
 """Which fields of a message are messages that a parser makes objects of, by the numbers of opentelemetry-proto."""
 _ROOT = {Signal.LOGS: _LOGS, Signal.TRACES: _SPANS}
-_FIXED = {1: 8, 5: 4}
+_FIXED = {1: 8, 5: 4, 3: 0, 4: 0}
+_DELIMITED, _GROUP, _END_OF_GROUP = 2, 3, 4
+"""Forms of fields on the wire."""
 _SHORT = 0x80
 _RECORD_DEPTH = 3
 """A record is inside a scope inside a resource inside the request."""
@@ -89,7 +91,7 @@ def _count(body: bytes, root: int) -> int:
     """How many fields the messages of a request have, as far as they are messages; at most one more than may be.
 
     What is broken inside a record, a scope or a resource ends that one: what is beside it can still be read. Raises
-    Malformed for all else.
+    Malformed for all else. So what is passed over uncounted is nothing but what a parser refuses at that place, too.
     """
     count, at = 0, 0
     ends, inside = [len(body)], [_INSIDE[root]]
@@ -102,12 +104,16 @@ def _count(body: bytes, root: int) -> int:
             count += 1
             if count > MOST_PARTS:
                 return count
-            field, size, at = _next(body, at)
-            end = at + abs(size)
-            if end > ends[-1]:
+            field, kind, size, at = _next(body, at)
+            if kind == _GROUP:
+                at, passed = _behind_group(body, at, field, ends[-1], MOST_PARTS - count)
+                count += passed
+                continue
+            end = at + size
+            if end > ends[-1] or kind == _END_OF_GROUP:
                 raise _Broken
-            within = inside[-1].get(field)
-            if within is None or size < 0:
+            within = inside[-1].get(field) if kind == _DELIMITED else None
+            if within is None:
                 at = end
             else:
                 ends.append(end)
@@ -121,24 +127,42 @@ def _count(body: bytes, root: int) -> int:
     return count
 
 
-def _next(body: bytes, at: int) -> tuple[int, int, int]:
-    """A field's number, how many bytes follow (negative where they are no message), and where they begin."""
+def _behind_group(body: bytes, at: int, field: int, end: int, most: int) -> tuple[int, int]:
+    """Where a group ends, a form of long ago that parsers pass over, and how many fields were passed; at most one more
+    than `most`. What stands behind it counts.
+    """
+    groups, count = [field], 0
+    while groups:
+        field, kind, size, at = _next(body, at)
+        count += 1
+        at += size
+        if at > end or (kind == _END_OF_GROUP and groups.pop() != field):
+            raise _Broken
+        if kind == _GROUP:
+            groups.append(field)
+        if count > most:
+            break
+    return at, count
+
+
+def _next(body: bytes, at: int) -> tuple[int, int, int, int]:
+    """A field's number, its form, how many bytes follow, and where they begin."""
     tag, at = body[at], at + 1
     if tag >= _SHORT:
         tag, at = _rest(body, at, tag & 0x7F)
     kind = tag & 7
-    if kind == 2:
+    if kind == _DELIMITED:
         size, at = body[at], at + 1
         if size >= _SHORT:
             size, at = _rest(body, at, size & 0x7F)
-        return tag >> 3, size, at
+        return tag >> 3, kind, size, at
     if kind in _FIXED:
-        return tag >> 3, -_FIXED[kind], at
+        return tag >> 3, kind, _FIXED[kind], at
     if kind:
         raise _Broken
     while body[at] >= _SHORT:
         at += 1
-    return tag >> 3, -1, at
+    return tag >> 3, kind, 1, at
 
 
 def _rest(body: bytes, at: int, number: int) -> tuple[int, int]:

@@ -18,11 +18,15 @@ from typing import Any, NamedTuple
 import orjson
 
 from events.density import check_members, check_records, check_scopes
-from events.sent import Batch, Fault, Malformed, Sent, Unreadable, check_depth, hex_id
+from events.sent import DEEPEST, Batch, Fault, Malformed, Sent, Signal, Unreadable, check_depth, hex_id
 
 _MOST_UINT64 = 2**64 - 1
 _MOST_DIGITS = 400
 _INT64 = range(-(2**63), 2**63)
+_DEEPEST_JSON = 8 * DEEPEST
+"""Three braces and brackets are one level of a value, and what is around a record is a few."""
+_SIGN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
+_OPENING, _CLOSING = frozenset("{["), frozenset("}]")
 _METRIC_KINDS = ("gauge", "sum", "histogram", "exponentialHistogram", "summary")
 
 
@@ -51,6 +55,20 @@ class Names(NamedTuple):
 LOGS = Names("resourceLogs", "scopeLogs", "logRecords")
 SPANS = Names("resourceSpans", "scopeSpans", "spans")
 METRICS = Names("resourceMetrics", "scopeMetrics", "metrics")
+_SIGNALS = {
+    LOGS.resources: Signal.LOGS,
+    SPANS.resources: Signal.TRACES,
+    METRICS.resources: Signal.METRICS,
+}
+_SPELLINGS = {
+    name: (
+        re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name),
+        name.replace("scope", "instrumentationLibrary"),
+    )
+    for names in (LOGS, SPANS, METRICS)
+    for name in names
+}
+"""How protobuf spells these names, and how OTLP called two of them before 0.19."""
 
 
 class Head(NamedTuple):
@@ -143,11 +161,9 @@ def _document(body: bytes, names: Names) -> Mapping[str, Any]:
     document = _loaded(body)
     if not isinstance(document, dict):
         raise Malformed("The body is JSON, but no object.")
-    needed = names.resources
-    snake = re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", needed)
-    if snake in document:
-        # Keys that are not known are to be ignored, but this is a whole request thrown away by its spelling.
-        raise Malformed(f"Keys are lowerCamelCase in OTLP/JSON: `{needed}`, not `{snake}`.", snake)
+    for other, signal in _SIGNALS.items():
+        if other in document and names.resources not in document:
+            raise Malformed(f"The body has `{other}`, which goes to /v1/{signal.value}.", other)
     if not _is_written_twice(body, document, names):
         return document
     del document  # both at once would be twice the memory
@@ -165,11 +181,33 @@ def _loaded(body: bytes) -> Any:
 
 
 def _loaded_by_python(body: bytes, of_pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    read = partial(json.loads, parse_int=_whole_of_digits, object_pairs_hook=of_pairs)
+    written = body.decode("utf-8-sig", errors="replace")
     try:
-        written = body.decode("utf-8-sig", errors="replace")
-        return json.loads(written, parse_int=_whole_of_digits, object_pairs_hook=of_pairs)
+        try:
+            return read(written)
+        except RecursionError:
+            return read(_without_deep(written))
     except (ValueError, RecursionError) as error:
         raise Malformed(f"The body is not JSON: {error}.") from error
+
+
+def _without_deep(written: str) -> str:
+    """The same with null for what no parser follows. The record around it is set aside for its depth, and it alone."""
+    parts, depth, since = [], 0, 0
+    for found in _SIGN.finditer(written):
+        if found[0] in _OPENING:
+            depth += 1
+            if depth == _DEEPEST_JSON:
+                parts.append(written[since : found.start()])
+        elif found[0] in _CLOSING:
+            if depth == _DEEPEST_JSON:
+                parts.append("null")
+                since = found.end()
+            depth -= 1
+    if depth >= _DEEPEST_JSON:
+        raise ValueError("it is nested too deeply, and has no end")
+    return "".join((*parts, written[since:]))
 
 
 def _is_written_twice(body: bytes, document: Mapping[str, Any], names: Names) -> bool:
@@ -188,14 +226,18 @@ def _is_written_twice(body: bytes, document: Mapping[str, Any], names: Names) ->
 def _joined(names: Names, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose list of records was written in two parts: to protobuf, which knows no other, that is one list.
 
-    Of all else that is written twice the last counts, to every reader alike.
+    A part that is no list is one of its members, which will be set aside. Of all else that is written twice the last
+    counts, to every reader alike.
     """
     found: dict[str, Any] = {}
     for name, value in pairs:
-        if name in names and isinstance(value, list) and isinstance(before := found.get(name), list):
-            before.extend(value)
-        else:
+        before = found.get(name) if name in names else None
+        if before is None:
             found[name] = value
+        elif value is not None:
+            if not isinstance(before, list):
+                found[name] = before = [before]
+            before.extend(value if isinstance(value, list) else [value])
     return found
 
 
@@ -208,6 +250,11 @@ def _list(parent: Mapping[str, Any], name: str, path: str) -> list[Any]:
     """One that is missing or null is empty. Raises Malformed for what is no list."""
     given = parent.get(name)
     if given is None:
+        for spelling in _SPELLINGS.get(name, ()):
+            if spelling in parent and spelling != name:
+                # What is not known is to be ignored, but this is all that was sent, thrown away by its spelling.
+                path = _joined_path(path, spelling)
+                raise Malformed(f"In OTLP/JSON this is called `{name}`, not `{spelling}`.", path)
         return []
     if not isinstance(given, list):
         path = _joined_path(path, name)

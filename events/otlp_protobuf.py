@@ -44,10 +44,11 @@ def read_logs(body: bytes, cleaner: Cleaner = PLAIN) -> list[Batch]:
         check_records(sum(len(scope.log_records) for part in request.resource_logs for scope in part.scope_logs))
         batches = []
         for part in request.resource_logs:
-            resource = readable_map(Resource.FromString(part.resource).attributes)
+            described = part.resource  # once: each look at it is a copy, which whatever is unreadable would keep
+            resource = readable_map(Resource.FromString(described).attributes)
             for scope in part.scope_logs:
-                batch = Batch(resource, InstrumentationScope.FromString(scope.scope).name)
-                head = Head(part.resource, scope.scope)
+                head = Head(described, scope.scope)
+                batch = Batch(resource, InstrumentationScope.FromString(head.scope).name)
                 for record in scope.log_records:
                     _take(batch, record, head, pairs)
                 batches.append(batch)

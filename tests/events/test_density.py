@@ -57,6 +57,12 @@ def objects(size: int) -> bytes:
     return b'{"resourceLogs":[{"scopeLogs":[{"logRecords":[' + b"{}," * (size // 3) + b"{}]}]}]}"
 
 
+def large_resource(size: int) -> bytes:
+    """A resource that is nearly all of the request, and 500 scopes with a record that is none."""
+    described = field(1, b"\x0a\x01k" + field(2, field(1, b"a" * (size - 20_000))))
+    return field(1, field(1, described) + field(2, field(2, b"\x32\x04\x0a\xff\x12\x00")) * 500)
+
+
 def scopes(size: int) -> bytes:
     """JSON with scopes of two bytes each that are none."""
     return b'{"resourceLogs":[{"scopeLogs":[' + b"7," * (size // 2) + b"7]}]}"
@@ -159,6 +165,35 @@ def test_a_large_body_whose_framing_is_broken_is_refused(tail: bytes) -> None:
         check_parts(body, Signal.LOGS)
 
 
+GROUP = b"\xfb\x06\xfc\x06"
+"""A group of a field that nobody knows, which a parser passes over."""
+
+
+@pytest.mark.parametrize(
+    "group", [GROUP, b"\xfb\x06" + GROUP + b"\x0a\x01a\x0d\x00\x00\x00\x00\xfc\x06", b"\x0b\x08\x01\x0c"]
+)
+@pytest.mark.parametrize(
+    "around", [lambda one: in_request(field(2, one)), in_request, lambda one: field(1, one), bytes]
+)
+def test_what_stands_behind_a_group_is_counted(group: bytes, around: Callable[[bytes], bytes]) -> None:
+    """For parsers make an object of each of it."""
+    LogRecord.FromString(group)
+    many = (b"\x0a\x00" if around is bytes else b"\x12\x00") * (UNCOUNTED_BYTES // 2)
+    with pytest.raises(Malformed, match="more than"):
+        check_parts(around(group + many), Signal.LOGS)
+    with pytest.raises(Malformed, match="more than"):
+        check_parts(around(b"\x0b" + b"\x08\x01" * (UNCOUNTED_BYTES // 2) + b"\x0c"), Signal.LOGS)
+
+
+@pytest.mark.parametrize("group", [b"\x0b", b"\x0c", b"\x0b\x14", b"\x0b\x08\x01"])
+def test_a_group_without_its_end_spoils_its_record_alone(group: bytes) -> None:
+    whole = big_request().resource_logs[0].scope_logs[0].log_records[0].SerializeToString()
+    body = in_request(field(2, group) + field(2, whole) * 20_000)
+    check_parts(body, Signal.LOGS)
+    [batch] = otlp_protobuf.read_logs(body)
+    assert (len(batch.records), len(batch.unreadable)) == (20_000, 1)
+
+
 def test_many_parts_that_are_allowed_are_allowed() -> None:
     check_parts(
         in_request(field(2, b"\x32\x00" * (MOST_PARTS - 10)) + b"\x1a" + b"\xff\xff\x7f" + bytes(2**21 - 1)),
@@ -193,6 +228,9 @@ _READ_JSON = "sent.otlp_json.read_logs(body)"
         ("members({size}, 9)", _READ_SPANS, MOST_UNCOUNTED),
         ("objects({size})", _READ_JSON, MOST_UNCOUNTED),
         ("twice({size})", _READ_JSON, MOST_UNCOUNTED),
+        # Each scope with a record that cannot be read, beside a resource that none of them may have for itself.
+        ("large_resource({size})", _READ_LOGS, MOST_UNCOUNTED),
+        ("large_resource({size})", _READ_SPANS, MOST_UNCOUNTED),
         ("scopes({size})", _READ_JSON, MOST_UNCOUNTED),
         # What is counted first is refused by one way of counting, whatever its parts are.
         ("members({size})", _READ_LOGS, LARGE),

@@ -9,7 +9,7 @@ import pytest
 
 from events import otlp_json
 from events.density import UNCOUNTED_BYTES, check_parts
-from events.otlp import read_logs
+from events.otlp import count_data_points, read_logs
 from events.sent import Encoding, Malformed, Signal, Unreadable
 from events.spans import read_spans
 from tests.events.posting import protobuf, record, request
@@ -144,6 +144,71 @@ def test_in_json_a_list_that_is_written_in_two_parts_is_one_list(name: str, sign
     services, count, unreadable = found_in(signal, sent, Encoding.JSON)
     assert (count, unreadable) == (2, [])
     assert services == ({"twice", "other"} if name == "resourceLogs" else {"twice"})
+
+
+@pytest.mark.parametrize(("rest", "good", "aside"), [("null", 1, 0), ("7", 1, 1), ('"x"', 1, 1), ("[]", 1, 0)])
+def test_in_json_a_second_part_that_is_no_list_costs_the_first_nothing(rest: str, good: int, aside: int) -> None:
+    ours = json.dumps([record()])
+    for first, second in ((ours, rest), (rest, ours)):
+        scope = f'{{"logRecords": {first}, "logRecords": {second}}}'
+        batches = read_logs(f'{{"resourceLogs": [{{"scopeLogs": [{scope}]}}]}}'.encode(), Encoding.JSON)
+        assert sum(len(batch.records) for batch in batches) == good
+        assert sum(len(batch.unreadable) for batch in batches) == aside
+
+
+@pytest.mark.parametrize("signal", [Signal.LOGS, Signal.TRACES])
+def test_in_json_what_is_spelt_as_elsewhere_or_before_is_set_aside(signal: Signal) -> None:
+    """Unknown names are to be ignored, but these hold all that was sent."""
+    names = otlp_json.LOGS if signal is Signal.LOGS else otlp_json.SPANS
+    for name, odd in (
+        (names.scopes, "scope_logs" if signal is Signal.LOGS else "scope_spans"),
+        (names.scopes, "instrumentationLibraryLogs" if signal is Signal.LOGS else "instrumentationLibrarySpans"),
+        *([("logRecords", "log_records")] if signal is Signal.LOGS else []),
+    ):
+        body = json.dumps({"resourceLogs": [*of("first")["resourceLogs"], *of("odd")["resourceLogs"]]})
+        sent = as_spans(body) if signal is Signal.TRACES else body
+        at = sent.rindex(f'"{name}"')
+        sent = sent[:at] + f'"{odd}"' + sent[at + len(name) + 2 :]
+        services, count, [kept] = found_in(signal, sent.encode(), Encoding.JSON)
+        assert (services, count) == ({"first"}, 1)
+        assert f"called `{name}`, not `{odd}`" in kept.reason
+
+
+@pytest.mark.parametrize(("signal", "sent"), [(Signal.LOGS, "resourceSpans"), (Signal.TRACES, "resourceLogs")])
+def test_in_json_what_was_sent_to_another_signal_s_address_is_malformed(signal: Signal, sent: str) -> None:
+    with pytest.raises(Malformed, match=f"`{sent}`, which goes to /v1/"):
+        found_in(signal, f'{{"{sent}": []}}'.encode(), Encoding.JSON)
+    with pytest.raises(Malformed, match=f"`{sent}`, which goes to /v1/"):
+        count_data_points(f'{{"{sent}": []}}'.encode(), Encoding.JSON)
+
+
+@pytest.mark.parametrize("depth", [300, 345, 5000])
+@pytest.mark.parametrize("signal", [Signal.LOGS, Signal.TRACES])
+def test_in_json_a_record_that_no_parser_follows_spoils_itself_alone(depth: int, signal: Signal) -> None:
+    text = 'with "{[" in it'
+    body = json.dumps(
+        {
+            "resourceLogs": [
+                of("first")["resourceLogs"][0],
+                request(record(given={"a": text, "deep": 0}))["resourceLogs"][0],
+            ]
+        }
+    )
+    deep = '{"arrayValue": {"values": [' * depth + "]}}" * depth
+    sent = body.replace('{"intValue": "0"}', deep)
+    assert sent != body
+    services, count, unreadable = found_in(
+        signal, (as_spans(sent) if signal is Signal.TRACES else sent).encode(), Encoding.JSON
+    )
+    assert (count, [one.reason for one in unreadable]) == (1, ["is nested deeper than 32 levels"])
+    assert "first" in services
+    assert json.dumps(text).encode() in unreadable[0].alone()
+
+
+@pytest.mark.parametrize("body", ["[" * 100_000, '{"resourceLogs": [' + '{"a":[' * 5000 + "]}" * 4999])
+def test_in_json_what_has_no_end_is_malformed(body: str) -> None:
+    with pytest.raises(Malformed, match="not JSON"):
+        read_logs(body.encode(), Encoding.JSON)
 
 
 def test_in_json_a_text_that_is_the_name_of_a_list_is_a_text() -> None:
