@@ -1,4 +1,4 @@
-"""Where the files of the agent's side lie, which of them this process may write, and how one is put out of the way."""
+"""Where the files of the agent's side lie, which this process may write, how one is put out of the way or replaced."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from recovery_ops.rules.facts import Instance
 from recovery_ops.runtime.claims import Claim
 
 OUTBOX_SUFFIX = ".outbox"
+_JOURNALS = ("-wal", "-shm", "-journal")
+_PART, _ANEW = ".part", ".anew"
 _MOST_PER_INSTANCE = 64
 _LONGEST_NAME = 120
 
@@ -78,17 +80,74 @@ def set_aside_damaged(path: Path) -> None:
     """Move a damaged database to `<name>.damaged`, over the one that may lie there already."""
     with contextlib.suppress(OSError):
         os.replace(path, path.with_name(path.name + ".damaged"))
+    discard_replacement(path)
     _remove_journals(path)
 
 
+def reserve_replacement(path: Path, size_bytes: int) -> None:
+    """Keep room on the disk where a replacement of this database is to be made. Raises OSError if there is none."""
+    part = path.with_name(path.name + _PART)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with open(descriptor, "ab") as file:
+        missing = size_bytes - os.fstat(descriptor).st_size
+        # Zeros that are written: what is only made longer takes no room, and so keeps none.
+        file.write(bytes(max(0, missing)))
+
+
+def replacement_of(path: Path) -> Path:
+    """Where a database that is to replace this one is made, in the room kept for it; private to the account."""
+    part = path.with_name(path.name + _PART)
+    os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
+    return part
+
+
+def discard_replacement(path: Path) -> None:
+    """Nothing is to be kept any more, and what was kept or half made takes room."""
+    with contextlib.suppress(OSError):
+        path.with_name(path.name + _PART).unlink(missing_ok=True)
+
+
+def promise_replacement(path: Path) -> None:
+    """The one that was made counts from now on, whoever dies; `keep_promise` puts it in its place.
+
+    It gets a name of its own before the old database goes, for that one is two files, and no system renames over two
+    at once: a new database beside the journal of the old is spoilt by it, an old one without its journal lacks what
+    was in there.
+    """
+    part = path.with_name(path.name + _PART)
+    with part.open("rb+") as file:
+        os.fsync(file.fileno())
+    os.replace(part, path.with_name(path.name + _ANEW))
+    # Some systems open no directories: there the order of names after a power cut is the file system's own.
+    with contextlib.suppress(OSError):
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def keep_promise(path: Path) -> None:
+    """Put a promised replacement in its place: before every opening, for whoever promised it may have died.
+
+    Only for whoever has the claim and no connection. Raises OSError where something of the old one does not go.
+    """
+    anew = path.with_name(path.name + _ANEW)
+    if anew.exists():
+        for suffix in _JOURNALS:
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        os.replace(anew, path)
+
+
 def remove_database(path: Path) -> None:
-    """Remove a database and what SQLite puts beside it."""
+    """Remove a database, what SQLite puts beside it, and the room kept for another."""
     with contextlib.suppress(OSError):
         path.unlink(missing_ok=True)
+    discard_replacement(path)
     _remove_journals(path)
 
 
 def _remove_journals(path: Path) -> None:
-    for suffix in ("-wal", "-shm", "-journal"):
+    for suffix in _JOURNALS:
         with contextlib.suppress(OSError):
             path.with_name(path.name + suffix).unlink(missing_ok=True)

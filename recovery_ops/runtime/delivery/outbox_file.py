@@ -4,6 +4,10 @@ Durability. The journal is a WAL, so a commit survives the death of the process,
 fsync. A power cut is survived by what was fsynced: every commit that holds a fact which is always kept, and otherwise
 the first commit after a second without one. A removal is never fsynced: what it forgets is sent again, with the same
 uid, and the server drops it.
+
+Beginning anew. On a full disk not even a removal can be written. So once all is delivered, what else the file holds is
+written to a new one beside it, which then takes its place; whoever dies on the way, one of the two is whole. Room for
+that is kept on the disk from the first record that is set aside: all else a new file needs is known to the process.
 """
 
 from __future__ import annotations
@@ -17,7 +21,13 @@ from enum import IntEnum
 from pathlib import Path
 
 from recovery_ops.rules.records import dataclass
-from recovery_ops.runtime.places import remove_database
+from recovery_ops.runtime.places import (
+    keep_promise,
+    promise_replacement,
+    remove_database,
+    replacement_of,
+    reserve_replacement,
+)
 
 ROW_OVERHEAD_BYTES = 160
 """What a row costs beside its content: uid, index, page headers; so that the bound is about the file, not the facts."""
@@ -29,6 +39,8 @@ _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 """A full disk, or a quota, which SQLite takes for a write that failed."""
 _JOURNAL_PAGES = 1000
+_EMPTY_FILE_BYTES = 9 * _PAGE_BYTES
+_RESERVE_STEP_BYTES = 4 * _PAGE_BYTES
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS envelope (id INTEGER PRIMARY KEY, resource BLOB NOT NULL, scope BLOB NOT NULL);
@@ -109,6 +121,7 @@ class OutboxFile:
         self._delivered_up_to = 0
         self._held_up_to = 0
         self._owes_tallies = False
+        self._owes_removal = False
         self.counts: Counter[Rank] = Counter()
         self.bytes: Counter[Rank] = Counter()
         self.tallies: Counter[str] = Counter()
@@ -131,6 +144,10 @@ class OutboxFile:
 
     def add(self, entries: Sequence[Entry], *, tallies: Mapping[str, int], is_synced: bool) -> None:
         """Keep the entries and set the tallies, in one transaction; then drop what the bound has no room for."""
+        if self._owes_removal and not self.pending:
+            # There may be room by now. If not, the entries may still find some: a file has pages that are free.
+            with contextlib.suppress(sqlite3.Error):
+                self._remove_delivered()
         with _telling_damage():
             db = self._connection()
             db.execute(f"PRAGMA synchronous={'FULL' if is_synced else 'NORMAL'}")
@@ -184,43 +201,37 @@ class OutboxFile:
 
     def remove(self, rows: Sequence[Row]) -> None:
         """The rows of `oldest` were delivered. Should the disk refuse, they are still never given out again; and once
-        all are delivered that a full disk does not let go, the file begins anew, which gives its room back.
+        all are delivered that a full disk does not let go, the file begins anew, which gives its room back: now, or
+        before the next is added, if there is no room for that either.
         """
-        self._delivered_up_to = rows[-1].id
-        self._held_up_to = 0
-        for row in rows:
-            self.counts[row.entry.rank] -= 1
-            self.bytes[row.entry.rank] -= row.entry.cost_bytes
-        try:
-            with _telling_damage():
-                db = self._connection()
-                db.execute("PRAGMA synchronous=NORMAL")
-                with _transaction(db):
-                    db.execute("DELETE FROM record WHERE id <= ?", (self._delivered_up_to,))
-                if self.pending == 0:
-                    self._shrink(db)
-        except sqlite3.Error as error:
-            has_room = getattr(error, "sqlite_errorcode", 0) & 0xFF not in _NO_ROOM
-            if has_room or self.pending or not self._has_begun_anew():
-                raise
+        self._note_gone(rows)
+        self._owes_removal = True
+        self._remove_delivered()
 
     def set_aside(self, row: Row, reason: str) -> None:
-        """The server refuses this one for what it says: out of the way with it, but kept to be looked at."""
+        """The server refuses the oldest for what it says: out of the way with it, but kept to be looked at.
+
+        Its number in `aside` is not that of the record: a file begun anew may count records from 1 again.
+        """
         with _telling_damage():
             db = self._connection()
             value = self.tallies["refused"] + 1
             with _transaction(db):
                 db.execute(
-                    "INSERT OR REPLACE INTO aside VALUES (?, ?, ?, ?)",
-                    (row.id, row.entry.uid, row.entry.content, reason[:1000]),
+                    "INSERT INTO aside (uid, content, reason) VALUES (?, ?, ?)",
+                    (row.entry.uid, row.entry.content, reason[:1000]),
                 )
                 db.execute(
                     "DELETE FROM aside WHERE id NOT IN (SELECT id FROM aside ORDER BY id DESC LIMIT ?)", (ASIDE_LIMIT,)
                 )
-                db.execute("DELETE FROM record WHERE id = ?", (row.id,))
+                db.execute("DELETE FROM record WHERE id <= ?", (row.id,))
                 _set_tallies(db, {"refused": value})
             self.tallies["refused"] = value
-        self.remove([row])
+            self._note_gone([row])
+            # It is done and counted: room that is not given back now is with the next removal.
+            with contextlib.suppress(sqlite3.OperationalError):
+                self._shrink(db)
+                self._reserve(db)
 
     def aside(self) -> list[tuple[str, str]]:
         """What was set aside: uid and reason, oldest first."""
@@ -247,8 +258,12 @@ class OutboxFile:
     def _connected(self) -> sqlite3.Connection:
         name = ":memory:" if self.path is None else str(self.path)
         if self.path is not None:
-            # Facts may quote what users said: nobody else's eyes. SQLite gives its journals the same mode.
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            try:
+                keep_promise(self.path)
+                # Facts may quote what users said: nobody else's eyes. SQLite gives its journals the same mode.
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            except OSError as error:
+                raise sqlite3.OperationalError(str(error)) from error
         db = sqlite3.connect(name, timeout=0.5, isolation_level=None, check_same_thread=False)
         try:
             # Only we use the file: without shared memory a WAL also works where files are on a network.
@@ -270,24 +285,78 @@ class OutboxFile:
             raise
         return db
 
+    def _note_gone(self, rows: Sequence[Row]) -> None:
+        self._delivered_up_to = rows[-1].id
+        self._held_up_to = 0
+        for row in rows:
+            self.counts[row.entry.rank] -= 1
+            self.bytes[row.entry.rank] -= row.entry.cost_bytes
+
+    def _remove_delivered(self) -> None:
+        try:
+            with _telling_damage():
+                db = self._connection()
+                db.execute("PRAGMA synchronous=NORMAL")
+                with _transaction(db):
+                    db.execute("DELETE FROM record WHERE id <= ?", (self._delivered_up_to,))
+                self._shrink(db)
+        except sqlite3.Error as error:
+            has_room = getattr(error, "sqlite_errorcode", 0) & 0xFF not in _NO_ROOM
+            if has_room or self.pending or not self._has_begun_anew():
+                raise
+        self._owes_removal = False
+
     def _has_begun_anew(self) -> bool:
-        """Replace the file, of which all is delivered, by one with what else it holds; False where it stays."""
+        """Replace the file, of which all is delivered, by one with what else it holds; False where it stays.
+
+        Where even that finds no room, the room can only come from the file itself. It is removed first if all that
+        it holds are tallies, which are known here: a kill in that moment loses them. What was set aside is nowhere
+        else: room for it is kept beforehand, and where somebody took that too, the file stays until there is some.
+        """
         if self.path is None:
             return False
-        aside = self._connection().execute("SELECT id, uid, content, reason FROM aside ORDER BY id").fetchall()
+        with _telling_damage():
+            aside = self._connection().execute("SELECT * FROM aside ORDER BY id").fetchall()
+        try:
+            _write_anew(replacement_of(self.path), aside, self.tallies, self._delivered_up_to)
+            promise_replacement(self.path)
+        except (OSError, sqlite3.Error):
+            if aside or not self._is_removed(self.path):
+                return False
         self.close()
-        remove_database(self.path)
-        if self.path.exists():
-            return False
-        self._delivered_up_to = 0
         self._envelope_ids = {}
-        self._owes_tallies = True
         with _telling_damage():
             db = self._connection()
-            with _transaction(db):
-                db.executemany("INSERT INTO aside VALUES (?, ?, ?, ?)", aside)
-                _set_tallies(db, self.tallies)
+            if self._owes_tallies:
+                with _transaction(db):
+                    _set_tallies(db, self.tallies)
+            self._reserve(db)
         self._owes_tallies = False
+        return True
+
+    def _reserve(self, db: sqlite3.Connection) -> None:
+        """Keep room for what is set aside, as long as the disk has some, for the day when it has none.
+
+        A page of SQLite's is at least half full, so twice the content is enough. More than a sixteenth of the bound
+        is not kept: then the file waits for room.
+        """
+        if self.path is None:
+            return
+        sizes = "SELECT SUM(LENGTH(content) + LENGTH(CAST(uid || reason AS BLOB))) FROM aside"
+        size_bytes = db.execute(sizes).fetchone()[0]
+        if size_bytes:
+            steps = 1 + (_EMPTY_FILE_BYTES + 2 * size_bytes) // _RESERVE_STEP_BYTES
+            with contextlib.suppress(OSError):
+                reserve_replacement(self.path, min(steps * _RESERVE_STEP_BYTES, self.limit_bytes // 16))
+
+    def _is_removed(self, path: Path) -> bool:
+        self.close()
+        remove_database(path)
+        if path.exists():
+            return False
+        # Nothing is left that a number could be taken for: the next file counts from 1, whenever it can be made.
+        self._delivered_up_to = 0
+        self._owes_tallies = True
         return True
 
     def _read_totals(self) -> None:
@@ -298,6 +367,7 @@ class OutboxFile:
                 self.counts[Rank(rank)] = count
                 self.bytes[Rank(rank)] = size + count * ROW_OVERHEAD_BYTES
             self.tallies.update(dict(db.execute("SELECT name, value FROM tally")))
+            self._reserve(db)
 
     def _make_room(
         self, db: sqlite3.Connection, counts: Counter[Rank], sizes: Counter[Rank], dropped: Counter[str]
@@ -333,7 +403,9 @@ class OutboxFile:
 
     def _shrink(self, db: sqlite3.Connection) -> None:
         """After a backlog the file gives its room back."""
-        if self.path is not None and db.execute("PRAGMA freelist_count").fetchone()[0] > _SHRINK_FROM_PAGES:
+        if self.path is None or self.pending:
+            return
+        if db.execute("PRAGMA freelist_count").fetchone()[0] > _SHRINK_FROM_PAGES:
             # A script, because it is run to its end: `execute` stops after the first page.
             db.executescript("PRAGMA incremental_vacuum")
 
@@ -356,6 +428,23 @@ def _envelope_id(db: sqlite3.Connection, envelope: Envelope, known: dict[Envelop
             row = made.fetchone()
         found = known[envelope] = row[0]
     return found
+
+
+def _write_anew(path: Path, aside: Sequence[tuple[object, ...]], tallies: Mapping[str, int], last_id: int) -> None:
+    """Make a whole store of an empty file: one file, without a journal beside it."""
+    with contextlib.closing(sqlite3.connect(str(path), isolation_level=None)) as db:
+        # Nobody goes on from a half: what is needed of it is on disk when it is promised, not before.
+        db.execute("PRAGMA synchronous=OFF")
+        db.execute("PRAGMA journal_mode=MEMORY").fetchone()
+        db.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        db.executescript(_TABLES)
+        with _transaction(db):
+            db.executemany("INSERT INTO aside VALUES (?, ?, ?, ?)", aside)
+            # Records are numbered on, so that no batch speaks of two.
+            db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('record', ?)", (last_id,))
+            _set_tallies(db, tallies)
+        # Last, or there were a journal as large as the file; but here, for later it would take room.
+        db.execute("PRAGMA journal_mode=WAL").fetchone()
 
 
 def _set_tallies(db: sqlite3.Connection, tallies: Mapping[str, int]) -> None:

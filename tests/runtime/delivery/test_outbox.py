@@ -384,15 +384,18 @@ from tests.runtime.delivery.test_outbox import drained, entry
 logging.basicConfig()
 path, room = Path(sys.argv[1]), int(sys.argv[2])
 if room:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 """
 """A file that may not grow is to SQLite a disk that is full."""
 
 
-def in_a_process(path: Path, statements: str, *, most_bytes: int = 0) -> tuple[list[str], str]:
+def in_a_process(path: Path, statements: str, *, most_bytes: int = 0, on_a_disk_of: str = "") -> tuple[list[str], str]:
     """What the statements print, a word a line, and what is logged; the process dies without closing anything."""
     script = f"{_IN_A_PROCESS}{dedent(statements)}\nsys.stdout.flush()\nos._exit(0)\n"
     words = [sys.executable, "-c", script, str(path), str(most_bytes)]
+    if on_a_disk_of:
+        mounted = f'mount -t tmpfs -o size={on_a_disk_of} tmpfs "$0" && exec "$@"'
+        words = ["unshare", "-rm", "sh", "-c", mounted, str(path.parent), *words]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.split(), done.stderr
