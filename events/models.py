@@ -435,6 +435,9 @@ class SpanMark(models.Model):
     error_type = models.CharField(max_length=NAME_CHARS, default="")
     whole_ns = models.BigIntegerField(default=0, help_text="The end of its last child that went well.")
     errors = models.JSONField(default=list)
+    passed_on = models.JSONField(
+        null=True, help_text="The failure that its own error would be, where it only passes one on."
+    )
     seen_us = models.BigIntegerField(help_text="When it was last told of.")
 
     class Meta:

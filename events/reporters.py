@@ -28,7 +28,7 @@ class Reporters:
 
     def leave_out(self, intake: Intake) -> None:
         """Drop what was derived for instances that tell it themselves."""
-        derived = [row for row in intake.rows if names.DERIVED_FROM in row.attributes]
+        derived = [row for row in (*intake.rows, *intake.held) if names.DERIVED_FROM in row.attributes]
         if not derived:
             return
         beating = {row.agent for row in intake.rows if row.event == "instance_heartbeat"}
@@ -37,6 +37,7 @@ class Reporters:
             kept = [row for row in intake.rows if row.agent not in telling or names.DERIVED_FROM not in row.attributes]
             intake.ignored += len(intake.rows) - len(kept)
             intake.rows = kept
+            intake.held = [row for row in intake.held if row.agent not in telling]
 
     def forget(self) -> None:
         """Ask anew about everybody."""

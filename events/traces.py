@@ -2,7 +2,9 @@
 
 What has to be remembered of spans is kept for a day in a table, in the transaction that stores their facts. A trace
 in which nothing fails leaves no row. Of an error that turns out to be only passed on, because the span that it came
-from was sent later, the fact stays, as a record of plain kind, and is no failure any more; sums follow.
+from was sent later, the fact stays, as a record of plain kind, and is no failure any more; sums follow. One that was
+passed on as far as was known when it came is no fact, because there may be ten of these for each failure: what it would
+be is kept beside its mark, for a child that went well and is sent later may show that it is a failure all the same.
 """
 
 # ruff: noqa: S608  (only names of our own columns are put together; every value is a parameter)
@@ -10,9 +12,10 @@ from was sent later, the fact stays, as a record of plain kind, and is no failur
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -38,6 +41,12 @@ PASSED_ON = "exception"
 """The event name of an error that was passed on, as a record of plain kind."""
 _FAILED = names.EVENTS[FailureClassified].name
 _SECOND_US = 1_000_000
+_KEPT = tuple(
+    "attributes_json" if name == "attributes" else name
+    for name in statements.FACT_COLUMNS
+    if name not in ("environment", "uid", "agent_id")
+)
+"""What is kept of a failure that is none so far, behind whose it is and its uid."""
 _CHUNK = 200
 
 
@@ -57,6 +66,15 @@ class _Known:
     told: set[bytes]
 
 
+@dataclass(frozen=True, slots=True)
+class _Arrived:
+    """What has just come: when its facts happened, and those that are failures, or would be."""
+
+    at_us: Mapping[bytes, int]
+    failures: Mapping[bytes, Row]
+    received_us: int
+
+
 def settle(intakes: Sequence[Intake]) -> tuple[list[Row], Sums]:
     """The rows of these requests that are to be stored, and what is to be added to sums for what was told too early.
 
@@ -69,36 +87,52 @@ def settle(intakes: Sequence[Intake]) -> tuple[list[Row], Sums]:
         return rows, corrections
     troubled = {trace for trace, marks in coming.items() if any(mark.is_trouble for mark in marks.values())}
     troubled |= logged.keys()
-    _lock(troubled)
-    known = _read(coming.keys() | logged.keys())
+    known = _known(coming.keys() | logged.keys(), troubled)
     numbered = {
         trace: _numbered(theirs, known[trace].marks if trace in known else {}) for trace, theirs in logged.items()
     }
     held = {row.uid: row for intake in intakes for row in intake.held}
-    moments = {row.uid: row.at_us for row in (*rows, *held.values())}
-    received_us = max(intake.received_us for intake in intakes)
+    arrived = _Arrived(
+        {row.uid: row.at_us for row in (*rows, *held.values())},
+        held | {row.uid: row for row in rows if row.event == _FAILED},
+        max(intake.received_us for intake in intakes),
+    )
     silent: set[bytes] = set()
     for trace in sorted(troubled | known.keys()):
         before = known.get(trace, _Known({}, {}, set()))
         said = joined([coming.get(trace, {}), numbered.get(trace, {})])
-        marks = joined([before.marks, said])
-        every, now = {uid for mark in marks.values() for uid in mark.errors}, told(marks)
-        at_us = {uid: before.at_us[uid] if uid in before.at_us else moments.get(uid, 0) for uid in every}
-        silent |= every - now
-        rows += [held[uid] for uid in sorted(now & held.keys() - before.told)]
-        again = (now & before.at_us.keys()) - before.told
-        # What is new and no failure may have been told as one by a logged exception, which has the same key.
-        no_more = (before.told | (every - before.at_us.keys())) - now
-        for uid in sorted(again | no_more):
-            _let_be(trace.environment, uid, at_us[uid], _FAILED if uid in again else LOG, corrections)
-        if said:
-            altered = again | no_more
-            touched = {place for place, mark in marks.items() if place in said or mark.errors.keys() & altered}
-            room = MARKS_MOST - len(before.marks)
-            news = sorted(touched - before.marks.keys())[: max(0, room)]
-            kept = {place: marks[place] for place in (*news, *(touched & before.marks.keys()))}
-            _remember(trace, kept, at_us, now, received_us)
+        now, passed_on, found = _decide(trace, before, said, arrived, corrections)
+        silent |= passed_on
+        rows += [held[uid] for uid in sorted(now & held.keys() - before.told)] + found
     return [row for row in rows if row.uid not in silent or row.event != _FAILED], corrections
+
+
+def _decide(
+    trace: Trace, before: _Known, said: Marks, arrived: _Arrived, corrections: Sums
+) -> tuple[set[bytes], set[bytes], list[Row]]:
+    """Which errors of a trace are failures and which are passed on; and failures of before that are no facts yet."""
+    marks = joined([before.marks, said])
+    every, now = {uid for mark in marks.values() for uid in mark.errors}, told(marks)
+    at_us = {uid: before.at_us[uid] if uid in before.at_us else arrived.at_us.get(uid, 0) for uid in every}
+    again = (now & before.at_us.keys()) - before.told
+    # What is new and no failure may have been told as one by a logged exception, which has the same key.
+    no_more = (before.told | (every - before.at_us.keys())) - now
+    altered = again | no_more
+    unmet = {
+        uid
+        for uid in sorted(altered)
+        if not _let_be(trace.environment, uid, at_us[uid], _FAILED if uid in again else LOG, corrections)
+    }
+    unmet &= again - arrived.failures.keys()
+    found = _passed_on(trace, {place for place, mark in marks.items() if mark.errors.keys() & unmet}, unmet)
+    if said:
+        touched = {place for place, mark in marks.items() if place in said or mark.errors.keys() & altered}
+        room = MARKS_MOST - len(before.marks)
+        news = sorted(touched - before.marks.keys())[: max(0, room)]
+        kept = {place: marks[place] for place in (*news, *(touched & before.marks.keys()))}
+        # What is a failure and is nowhere is not remembered as told: it will be once it is sent again.
+        _remember(trace, kept, at_us, now - (unmet - {row.uid for row in found}), arrived)
+    return now, every - now, found
 
 
 def _by_trace(intakes: Iterable[Intake]) -> dict[Trace, Marks]:
@@ -155,10 +189,19 @@ def _next_of(row: Row, place: Place, given: Container[bytes], last: dict[tuple[P
 
 
 def _lock(traces: Iterable[Trace]) -> None:
-    """On PostgreSQL one process at a time decides about a trace; in order, against deadlocks."""
-    if connection.vendor == "postgresql" and (keys := sorted("/".join(trace) for trace in traces)):
+    """One process at a time decides about a trace; in order, against deadlocks."""
+    if keys := sorted("/".join(trace) for trace in traces):
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(one, 0)) FROM unnest(%s::text[]) one", [keys])
+
+
+def _known(traces: AbstractSet[Trace], troubled: AbstractSet[Trace]) -> dict[Trace, _Known]:
+    """What is remembered of these, for us alone to change: of those in which something fails, or did."""
+    if connection.vendor != "postgresql":
+        return _read(traces)
+    found = _read(traces)
+    _lock(locked := troubled | found.keys())
+    return found | _read(locked)  # others may have decided before we had the lock
 
 
 def _read(traces: Iterable[Trace]) -> dict[Trace, _Known]:
@@ -187,7 +230,7 @@ def _read(traces: Iterable[Trace]) -> dict[Trace, _Known]:
     return found
 
 
-def _remember(trace: Trace, marks: Marks, at_us: Mapping[bytes, int], now: set[bytes], received_us: int) -> None:
+def _remember(trace: Trace, marks: Marks, at_us: Mapping[bytes, int], now: Container[bytes], arrived: _Arrived) -> None:
     """Write what is remembered of some spans of a trace."""
     rows = []
     for place, mark in marks.items():
@@ -208,22 +251,62 @@ def _remember(trace: Trace, marks: Marks, at_us: Mapping[bytes, int], now: set[b
                 error_type=mark.error_type,
                 whole_ns=mark.whole_ns,
                 errors=errors,
-                seen_us=received_us,
+                passed_on=_silent_of(mark, now, arrived.failures),
+                seen_us=arrived.received_us,
             )
         )
-    SpanMark.objects.bulk_create(
-        rows,
-        update_conflicts=True,
-        unique_fields=["environment", "trace_id", "span_id"],
-        update_fields=["parent_id", "ended_ns", "is_failed", "error_type", "whole_ns", "errors", "seen_us"],
-    )
+    columns = ["parent_id", "ended_ns", "is_failed", "error_type", "whole_ns", "errors", "seen_us"]
+    for those, news in (
+        ([row for row in rows if row.passed_on is None], []),  # what is kept of before stays
+        ([row for row in rows if row.passed_on is not None], ["passed_on"]),
+    ):
+        SpanMark.objects.bulk_create(
+            those,
+            update_conflicts=True,
+            unique_fields=["environment", "trace_id", "span_id"],
+            update_fields=[*columns, *news],
+        )
+
+
+# -- what only passes an error on --------------------------------------------------------------------------------------
+
+
+def _silent_of(mark: Mark, now: Container[bytes], failures: Mapping[bytes, Row]) -> list[Any] | None:
+    """What the span's own error would be as a failure, if that has come and is none.
+
+    Of the errors that it dealt with nothing is kept: the child that told of one is not taken back.
+    """
+    for uid, error in mark.errors.items():
+        if error.is_own and uid not in now and (row := failures.get(uid)) is not None:
+            return [row.agent.service, row.agent.instance, row.uid.hex(), *(getattr(row, name) for name in _KEPT)]
+    return None
+
+
+def _passed_on(trace: Trace, places: Iterable[Place], uids: Container[bytes]) -> list[Row]:
+    """Those of these failures that are kept beside the marks of these spans, as they came."""
+    if not (ids := sorted(place.span_id for place in places)):
+        return []
+    found = []
+    marks = SpanMark.objects.filter(environment=trace.environment, trace_id=trace.trace_id, passed_on__isnull=False)
+    for chunk in (ids[start : start + _CHUNK] for start in range(0, len(ids), _CHUNK)):
+        kept: Iterable[Any] = marks.filter(span_id__in=chunk).values_list("passed_on", flat=True)
+        for service, instance, uid_text, *values in kept:
+            if (uid := bytes.fromhex(uid_text)) in uids:
+                given = dict(zip(_KEPT, values, strict=True))
+                agent = AgentName(trace.environment, service, instance)
+                attributes = orjson.loads(given["attributes_json"])
+                found.append(Row(trace.environment, uid, agent=agent, attributes=attributes, **given))
+    return found
 
 
 # -- what was told too early -------------------------------------------------------------------------------------------
 
 
-def _let_be(environment: str, uid: bytes, at_us: int, event: str, corrections: Sums) -> None:
-    """Change what kind of fact this is, if it is stored as the other one; add to `corrections` what changes in sums."""
+def _let_be(environment: str, uid: bytes, at_us: int, event: str, corrections: Sums) -> bool:
+    """Change what kind of fact this is, if it is stored as the other one; add to `corrections` what changes in sums.
+
+    Returns whether it was.
+    """
     other = LOG if event == _FAILED else _FAILED
     second_us = at_us - at_us % _SECOND_US
     columns = ", ".join(f'f."{column}"' for column in statements.FACT_COLUMNS)
@@ -235,7 +318,7 @@ def _let_be(environment: str, uid: bytes, at_us: int, event: str, corrections: S
         )
         found = cursor.fetchone()
         if found is None:
-            return
+            return False
         fact_id, service, instance, *stored = found
         row = row_of(stored, AgentName(environment, service, instance))
         _add(corrections, fold([row]).sums, -1)
@@ -249,6 +332,7 @@ def _let_be(environment: str, uid: bytes, at_us: int, event: str, corrections: S
             "UPDATE events_fact SET event = %s, attributes = %s WHERE id = %s AND at_us = %s",
             [event, orjson.dumps(row.attributes).decode(), fact_id, row.at_us],
         )
+    return True
 
 
 def _add(sums: Sums, others: Sums, times: int) -> None:

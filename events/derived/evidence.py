@@ -11,13 +11,12 @@ import errno
 import json
 import re
 
-from events.derived.readings import Attributes, text_of, whole_of
+from events.derived.readings import TEXT_CHARS, Attributes, text_of, whole_of
 from recovery_ops.rules.evidence.bodies import codes_in, innermost, message_in, status_in
 from recovery_ops.rules.evidence.codes import normal_code
 from recovery_ops.rules.failures import Signal
 from recovery_ops.wire import foreign
 
-MESSAGE_CHARS = 8192
 _MOST_HEADERS = 32
 
 _SAID_STATUS = re.compile(
@@ -89,7 +88,7 @@ def signal_of(given: Attributes, message: str, answered: object = None) -> Signa
     """The error that these attributes describe; `message` for where it is not among them, and the body that was
     `answered` where it is known, and not only in what an SDK wrote.
     """
-    told = (text_of(given, (foreign.EXCEPTION_MESSAGE,)) or message)[:MESSAGE_CHARS]
+    told = (text_of(given, (foreign.EXCEPTION_MESSAGE,)) or message)[:TEXT_CHARS]
     error_type = text_of(given, (foreign.ERROR_TYPE,))
     exception_type = text_of(given, (foreign.EXCEPTION_TYPE,)) or (error_type if _is_a_type(error_type) else "")
     body = innermost(_body_in(told) if answered is None else answered)
@@ -102,7 +101,7 @@ def signal_of(given: Attributes, message: str, answered: object = None) -> Signa
         other_codes=tuple(codes[1:]),
         status_code=status if status and 100 <= status <= 599 else int(said[1]) if said else None,
         headers=_headers(given),
-        message=(message_in(body) or told)[:MESSAGE_CHARS],
+        message=(message_in(body) or told)[:TEXT_CHARS],
         body=body,
         errno=_errno(exception_type),
     )
@@ -147,13 +146,33 @@ def _codes(given: Attributes, error_type: str) -> list[str]:
 
 def _headers(given: Attributes) -> dict[str, str]:
     """Headers of the answer, which instrumentation records as lists."""
-    found: dict[str, str] = {}
+    return {name: text for name, (_, text) in _header_attributes(given).items()}
+
+
+def _header_attributes(given: Attributes) -> dict[str, tuple[str, str]]:
+    """The first headers: for each the attribute that says it last, and its text."""
+    found: dict[str, tuple[str, str]] = {}
     for name, value in given.items():
         if name.startswith(foreign.HTTP_HEADER_PREFIX) and len(found) < _MOST_HEADERS:
             one = value[0] if type(value) is list and value else value
             if type(one) is str:
-                found[name.removeprefix(foreign.HTTP_HEADER_PREFIX).lower().replace("_", "-")] = one[:200]
+                header = name.removeprefix(foreign.HTTP_HEADER_PREFIX).lower().replace("_", "-")
+                found[header] = name, one[:200]
     return found
+
+
+def read_of(given: Attributes) -> dict[str, object]:
+    """What of these attributes may say something: no more than there are names that are read, and the most headers.
+
+    A span may have a hundred thousand attributes, or one of megabytes, and a hundred exceptions, and each exception is
+    looked at together with what the span says.
+    """
+    headers = {name for name, _ in _header_attributes(given).values()}
+    return {
+        name: value[:TEXT_CHARS] if type(value) is str else value
+        for name, value in given.items()
+        if name in foreign.READ or name in headers
+    }
 
 
 def _body_in(message: str) -> object:

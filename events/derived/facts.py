@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from events.derived.evidence import signal_of
 from events.derived.naming import Identity
-from events.derived.readings import Attributes, class_name_of, text_of, whole_of
+from events.derived.readings import Attributes, class_name_of, start_of, whole_of
 from events.sent import Sent
 from recovery_ops.rules.classification import ClassificationRule
 from recovery_ops.rules.facts import Fact, FailureClassified, ModelFallback, Record
@@ -123,7 +123,7 @@ def record_of(
     fact: Fact, *, uid: str, at_ns: int, origin: str, given: Attributes, trace_id: str = "", span_id: str = ""
 ) -> Sent:
     """A derived fact as a record that was sent. `origin` says what it was derived from."""
-    run = text_of(given, foreign.CONVERSATION)
+    run = start_of(given, foreign.CONVERSATION)
     event = encode(
         Record(fact=fact, uid=uid, sequence_number=0, at_ns=at_ns, run=run, trace_id=trace_id, span_id=span_id)
     )
@@ -136,4 +136,4 @@ def record_of(
 def _also_said(given: Attributes) -> dict[str, object]:
     """A few more words of the instrumentation, for whoever looks for the cause."""
     spellings = (foreign.KIND_OF_WORK, foreign.AGENT, foreign.CALL, foreign.SERVER)
-    return {names_of[0]: said for names_of in spellings if (said := text_of(given, names_of))}
+    return {names_of[0]: said for names_of in spellings if (said := start_of(given, names_of))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from events.derived.readings import Attributes, text_of
+from events.derived.readings import Attributes, start_of, text_of
 from recovery_ops.wire import foreign
 
 NAME_CHARS = 100
@@ -27,15 +27,15 @@ class Identity(NamedTuple):
 
 def identity_of(given: Attributes, span_name: str) -> Identity:
     """The identity of a span or a record, from its attributes and its name."""
-    provider, model = text_of(given, foreign.PROVIDER), text_of(given, foreign.REQUEST_MODEL)
-    tool, region = text_of(given, foreign.TOOL), text_of(given, foreign.REGION)
+    provider, model = start_of(given, foreign.PROVIDER), start_of(given, foreign.REQUEST_MODEL)
+    tool, region = start_of(given, foreign.TOOL), start_of(given, foreign.REGION)
     name = (tool or model or _far_end(given) or bounded(span_name))[:NAME_CHARS]
     return Identity(name, provider, model, tool, region)
 
 
 def _far_end(given: Attributes) -> str:
     """`GET api.example.com`: bounded, as an address with ids in it is not."""
-    method, server = text_of(given, foreign.HTTP_METHOD), text_of(given, foreign.SERVER)
+    method, server = start_of(given, foreign.HTTP_METHOD), start_of(given, foreign.SERVER)
     return f"{method} {server}" if method and server else ""
 
 

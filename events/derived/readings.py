@@ -12,6 +12,10 @@ EXCEPTION_TYPES = (foreign.EXCEPTION_TYPE, foreign.ERROR_TYPE)
 """Where instrumentation says what type an error was of."""
 
 
+TEXT_CHARS = 8192
+"""So much of a text is looked at, twice what is stored of any: thousands of failures may share one of megabytes."""
+
+
 def class_name_of(error_type: str) -> str:
     """A type of error without its module, which spans say and logs may leave out."""
     return error_type.rpartition(".")[2]
@@ -24,6 +28,11 @@ def text_of(given: Attributes, spellings: Iterable[str]) -> str:
         if type(value) is str and value:
             return value
     return ""
+
+
+def start_of(given: Attributes, spellings: Iterable[str]) -> str:
+    """As much of that text as is looked at."""
+    return text_of(given, spellings)[:TEXT_CHARS]
 
 
 def whole_of(given: Attributes, spellings: Iterable[str]) -> int | None:

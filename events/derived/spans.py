@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from events.cleaning import PLAIN, Cleaner
+from events.derived.evidence import read_of
 from events.derived.facts import Keys, failure_fact, failure_of, key_of, model_fallback, record_of
 from events.derived.marks import Error, Mark, Marks, Place, told
 from events.derived.naming import NAME_CHARS, Identity, identity_of, is_operation
-from events.derived.readings import EXCEPTION_TYPES, Attributes, text_of, whole_of
+from events.derived.readings import EXCEPTION_TYPES, Attributes, start_of, text_of, whole_of
 from events.derived.same_model import is_other_model
 from events.sent import Batch, Sent, SentSpan, SpanBatch, SpanEvent
 from recovery_ops.rules.classification import ClassificationRule
@@ -213,14 +214,15 @@ def _failures(node: _Node, keys: Keys, rules: Rules, cleaner: Cleaner) -> Iterat
     span = node.span
     caller = _caller(node)
     identity = _identity(caller or node)
-    if region := text_of(node.span.attributes, foreign.REGION):
+    if region := start_of(node.span.attributes, foreign.REGION):
         identity = identity._replace(region=region)  # what failed knows best where it stands
     for event, given, message, at_ns in _errors(node):
         failure = failure_of(given, message, at_ns, identity, rules())
         if failure is None:
             continue
         duration_s = round(max(0, span.end_ns - span.start_ns) / 1e9, 4) if event is None else None
-        context = given if caller is None else {**caller.span.attributes, **given}
+        # Not merged: a caller may have very many attributes, and as many failures below it.
+        context = given if caller is None else ChainMap(given, caller.span.attributes)
         uid = keys.of_failure(node.where, failure.error_type, at_ns)
         sent = record_of(
             failure_fact(failure, identity, given, duration_s=duration_s),
@@ -236,7 +238,7 @@ def _failures(node: _Node, keys: Keys, rules: Rules, cleaner: Cleaner) -> Iterat
         yield _Failed(error, sent, identity, failure.category.value, at_ns)
 
 
-_Error = tuple[SpanEvent | None, Attributes, str, int]
+_Error = tuple[SpanEvent | None, dict[str, object], str, int]
 
 
 def _errors(node: _Node) -> Iterator[_Error]:
@@ -245,17 +247,18 @@ def _errors(node: _Node) -> Iterator[_Error]:
     handled = node.exceptions
     is_failed = node.is_failed
     last = handled.pop() if is_failed and handled else None
+    around = _without_error(own) if handled else {}
     for event in handled:
-        yield event, _without_error(own) | event.attributes, "", event.time_ns or span.end_ns
+        yield event, around | event.attributes, "", event.time_ns or span.end_ns
     if is_failed:
         given = own if last is None else own | last.attributes
         yield None, given, span.status_message, (last.time_ns if last is not None else 0) or span.end_ns
 
 
 def _without_error(own: Attributes) -> dict[str, object]:
-    """A span's attributes without what is said of how it ended."""
+    """What is read of a span's attributes, without what is said of how it ended."""
     ended = {foreign.ERROR_TYPE, *foreign.HTTP_STATUS, *foreign.RPC_STATUS, *foreign.DB_STATUS}
-    return {name: value for name, value in own.items() if name not in ended}
+    return {name: value for name, value in read_of(own).items() if name not in ended}
 
 
 def _stand_in(node: _Node) -> Iterator[Sent]:

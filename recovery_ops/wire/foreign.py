@@ -34,3 +34,13 @@ OUTPUT_TOKENS = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
 
 CONTAINERS = frozenset({"invoke_agent", "create_agent", "invoke_workflow", "plan"})
 """Kinds of work that consist of others: what fails in them is one of those."""
+
+READ = frozenset(
+    {
+        *(EXCEPTION_TYPE, EXCEPTION_MESSAGE, ERROR_TYPE),
+        *(*HTTP_STATUS, *HTTP_METHOD, *HTTP_RESENDS, *SERVER, *RPC_STATUS, *DB_STATUS),
+        *(*PROVIDER, *REGION, *REQUEST_MODEL, *RESPONSE_MODEL, *TOOL, *AGENT, *CALL),
+        *(*KIND_OF_WORK, *CONVERSATION, *INPUT_TOKENS, *OUTPUT_TOKENS),
+    }
+)
+"""All of these names; of others nothing is read but the headers of an answer."""

@@ -24,6 +24,7 @@ UNBOUNDED = {
         "RecoveryDay.costs",
         "NamedFailures.rules",
         "SpanMark.errors",
+        "SpanMark.passed_on",
         "HiddenTexts.section",
     ),
 }

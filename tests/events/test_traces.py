@@ -6,6 +6,7 @@ import itertools
 import json
 from datetime import UTC, datetime
 from itertools import pairwise
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -18,21 +19,29 @@ from events import reading, verification
 from events.ingest import writer
 from events.models import Agent, BreakerState, Fact, MinuteSum, SpanMark, SpanSum
 from events.partitions import is_partitioned
+from events.records import Intake
+from events.reporters import reporters
 from events.retention import sweep_facts
 from events.sent import Encoding, Signal
 from events.store import store_facts
 from events.traces import settle
 from tests.events.posting import Door, attributes, request
 from tests.events.test_derived import CHAT, NOW_US, TRACE, exception, failed, logged, rows, span, traces
+from tests.stores import store_at
 
 NOW = datetime.fromtimestamp(NOW_US / 1e6, UTC)
 Span = dict[str, Any]
 
 
+def read(*spans: Span) -> Intake:
+    """One request."""
+    body = json.dumps(traces(*spans)).encode()
+    return reading.read_request(Signal.TRACES, Encoding.JSON, body, environment="dev", received_us=NOW_US)
+
+
 def deliver(*spans: Span) -> None:
     """One request, stored in one transaction."""
-    body = json.dumps(traces(*spans)).encode()
-    intake = reading.read_request(Signal.TRACES, Encoding.JSON, body, environment="dev", received_us=NOW_US)
+    intake = read(*spans)
     with transaction.atomic():
         store_facts(*settle([intake]))
 
@@ -168,6 +177,153 @@ def test_any_split_of_a_trace_tells_what_the_whole_tells(
         deliver(*one)
     assert failures() == expected
     check()
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(tree=trees(), data=st.data())
+def test_a_trace_that_is_sent_twice_in_any_order_and_split_tells_what_the_whole_tells(
+    engine: str, tree: tuple[list[Span], list[list[Span]]], data: st.DataObject
+) -> None:
+    spans, _ = tree
+    clear()
+    deliver(*spans)
+    expected = failures()
+    clear()
+    arriving = data.draw(st.permutations(spans)) + data.draw(st.permutations(spans))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(arriving)), max_size=8)))
+    for start, end in pairwise([0, *cuts, len(arriving)]):
+        deliver(*arriving[start:end])
+    assert failures() == expected
+    check()
+
+
+def outlived() -> list[Span]:
+    """A parent that fails by itself after one child failed and another, later, went well; so both failed."""
+    parent = failed("turn", ago_s=4.0, given={"error.type": "Own"})
+    below = failed("call", ago_s=6.0, parent=parent, given={"error.type": "Below"})
+    return [parent, below, span("call", ago_s=5.0, parent=parent)]
+
+
+ARRIVALS = [
+    [order[start:end] for start, end in pairwise([0, *cuts, 3])]
+    for order in itertools.permutations(range(3))
+    for cuts in ((), (1,), (2,), (1, 2))
+]
+
+
+def kept() -> list[tuple[Any, ...]]:
+    """The failures as they are stored, but for when each was received."""
+    columns = ("span_id", "at_us", "uid", "attributes", "operation", "category", "provider", "model", "body")
+    stored = Fact.objects.filter(event="failure_classified").order_by("uid")
+    return [(*(getattr(fact, name) for name in columns), fact.agent.service) for fact in stored]
+
+
+def test_a_child_that_went_well_shows_that_its_parent_failed_by_itself_whenever_it_is_sent(engine: str) -> None:
+    spans = outlived()
+    deliver(*spans)
+    expected = kept()
+    assert len(expected) == 2
+    for arrival in ARRIVALS:
+        clear()
+        for places in (*arrival, *arrival):
+            deliver(*(spans[place] for place in places))
+        assert kept() == expected, arrival
+        check()
+
+
+def test_what_was_passed_on_as_far_as_was_known_is_told_without_being_sent_again(engine: str) -> None:
+    """Unless the success came first, when nothing of its trace was known to have failed."""
+    spans = outlived()
+    deliver(*spans)
+    expected = kept()
+    for arrival in ARRIVALS:
+        if arrival[0] == (2,):
+            continue
+        clear()
+        for places in arrival:
+            deliver(*(spans[place] for place in places))
+        assert kept() == expected, arrival
+        check()
+
+
+def test_an_error_that_stays_passed_on_leaves_no_fact_and_one_line_beside_its_mark(engine: str) -> None:
+    agent, chat, post = chain()
+    for requests in ([[post, chat, agent]], [[post], [chat], [agent]]):
+        clear()
+        for spans in requests:
+            deliver(*spans)
+        assert Fact.objects.count() == 1
+        silent = SpanMark.objects.filter(passed_on__isnull=False).values_list("span_id", flat=True)
+        assert set(silent) == {agent["spanId"], chat["spanId"]}
+
+
+def test_what_cannot_be_told_again_is_told_when_it_is_sent_again(engine: str) -> None:
+    """As after an upgrade: a server of before kept nothing of what was passed on."""
+    parent, below, then = outlived()
+    deliver(parent, below)
+    SpanMark.objects.update(passed_on=None)
+    deliver(then)
+    assert failures() == [below["spanId"]]
+    check()
+    deliver(parent)
+    assert failures() == sorted([below["spanId"], parent["spanId"]])
+    check()
+
+
+def test_what_an_agent_tells_itself_is_not_told_of_its_spans_either_when_it_is_no_longer_passed_on(
+    engine: str,
+) -> None:
+    parent, below, then = outlived()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reporters, "_telling", lambda agents: agents)
+        for spans in ((parent, below), (then,), (parent, below)):
+            deliver(*spans)
+    assert failures() == []
+    check()
+
+
+def test_requests_of_one_group_tell_what_they_tell_one_by_one(engine: str) -> None:
+    spans = outlived()
+    deliver(*spans)
+    expected = kept()
+    for order in itertools.permutations(range(3)):
+        clear()
+        intakes = [read(spans[place]) for place in order]
+        for group in (intakes, intakes):
+            with transaction.atomic():
+                store_facts(*settle(group))
+        assert kept() == expected, order
+        check()
+
+
+def test_what_another_process_decides_about_a_trace_meanwhile_is_not_forgotten(
+    migrated_postgres_url: str, transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A success is read between what it shows of a trace and that which makes its parent's error a passed-on one."""
+    parent, below, then = outlived()
+    then["endTimeUnixNano"] = str(int(below["endTimeUnixNano"]) - 1)
+
+    def elsewhere() -> None:
+        with store_at(migrated_postgres_url):
+            deliver(below)
+
+    def lock_late(traces: Any) -> None:
+        monkeypatch.undo()
+        other = Thread(target=elsewhere)
+        other.start()
+        other.join(timeout=30)
+        lock(traces)
+
+    with store_at(migrated_postgres_url):
+        deliver(parent)
+        lock = events.traces._lock
+        monkeypatch.setattr(events.traces, "_lock", lock_late)
+        deliver(then)
+        assert failures() == [below["spanId"]]
+        then["endTimeUnixNano"] = str(int(below["endTimeUnixNano"]) + 1)
+        deliver(then)
+        assert failures() == sorted([below["spanId"], parent["spanId"]])
+        check()
 
 
 # -- through the door --------------------------------------------------------------------------------------------------
