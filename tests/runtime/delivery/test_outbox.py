@@ -379,6 +379,7 @@ _IN_A_PROCESS = """
 import logging, os, resource, sys
 from pathlib import Path
 from recovery_ops.runtime.delivery.outbox import Outbox, Rank
+from recovery_ops.runtime.testing import PushedClock
 from tests.runtime.delivery.test_outbox import drained, entry
 
 logging.basicConfig()

@@ -89,7 +89,6 @@ def test_without_room_for_a_new_file_the_old_one_stays_until_there_is_some(path:
     found, said = in_a_process(
         path,
         """
-        from recovery_ops.runtime.testing import PushedClock
         clock = PushedClock()
         box = Outbox(path, clock=clock)
         print(len(drained(box)))
@@ -121,7 +120,6 @@ def test_without_room_for_a_new_file_and_nothing_aside_the_old_one_makes_room(pa
     found, said = in_a_process(
         path,
         """
-        from recovery_ops.runtime.testing import PushedClock
         clock = PushedClock()
         box = Outbox(path, clock=clock)
         print(len(drained(box)))
@@ -196,12 +194,11 @@ def _has_small_disks() -> bool:
 @pytest.mark.parametrize("refused", [0, 3])
 def test_a_file_that_filled_its_disk_to_the_last_byte_makes_its_own_room(path: Path, refused: int) -> None:
     if not _has_small_disks():
-        pytest.skip("no disk of a megabyte can be made here")
+        pytest.skip("not on this machine: a disk of a megabyte")
     path.parent.mkdir()
     found, said = in_a_process(
         path,
         f"""
-        from recovery_ops.runtime.testing import PushedClock
         clock = PushedClock()
         box = Outbox(path, clock=clock)
         box.add([entry(str(number)) for number in range(3)])
