@@ -135,7 +135,8 @@ class _Writer:
         """
         some = ids[:: max(1, len(ids) // _IDS_ASKED)]
         for environment, those in groupby(some, key=itemgetter(0)):
-            self._cursor.execute(statements.ONE_OF_IDS, [[uid for _, uid in those], environment])
+            joined = b"".join(uid for _, uid in those)
+            self._cursor.execute(statements.ONE_OF_IDS, [joined, len(joined), environment])
             if self._cursor.fetchone() is not None:
                 return True
         return False
