@@ -1,9 +1,10 @@
 """Asks one store every question some times: `answered.py NOW ENVIRONMENT BREAKER TIMES`; says a line of JSON for each.
 
-A line has the question's `name` and how many there are, `of`; `took_ms`, the milliseconds of each answer from the call
-to the rows; `query_ms`, of each answer those of the slowest of its queries, from its execution to its last row; and
-`cpu_ms`, what one answer took of a processor, ours and PostgreSQL's together: that stays the same while other work
-keeps the machine busy. NOW is an ISO instant. The store is the one that the environment names.
+A line has the question's `name` and how many there are, `of`; whether it `is_within_a_week`; `took_ms`, the
+milliseconds of each answer from the call to the rows; `query_ms`, of each answer those of the slowest of its queries,
+from its execution to its last row; and `cpu_ms`, what one answer took of a processor, ours and PostgreSQL's together:
+that stays the same while other work keeps the machine busy. NOW is an ISO instant. The store is the one that
+the environment names.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def main(now: str, environment: str, breaker: str, times: str, *names: str) -> N
         one.ask()  # what is loaded once is loaded now
     look_for_cycles_less_often()  # as the server does
     for one in asked:
-        print(json.dumps({"name": one.name, "of": len(asked)} | _times_of(one.ask, int(times))), flush=True)
+        said = {"name": one.name, "of": len(asked), "is_within_a_week": one.is_within_a_week}
+        print(json.dumps(said | _times_of(one.ask, int(times))), flush=True)
 
 
 def _times_of(ask: Callable[[], Any], times: int) -> dict[str, Any]:

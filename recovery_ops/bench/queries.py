@@ -53,6 +53,8 @@ class Asked:
     few_cpu_ms: float
     longer_cpu_ms: float
     denser_cpu_ms: float
+    is_within_a_week: bool = True
+    """Whether the store with few facts holds all of the time that is asked about (docs/decisions/0117)."""
 
 
 def measure(facts: int, engine: str | None, screen: Console) -> list[Report]:
@@ -108,7 +110,8 @@ def _told(asked: Mapping[str, Environ], end: datetime, screen: Console) -> dict[
                     f"{size}_query_ms": percentile(found[name]["query_ms"], 0.95) for size, found in answers.items()
                 }
                 costs = {f"{size}_cpu_ms": found[name]["cpu_ms"] for size, found in answers.items()}
-                told.setdefault(name, []).append(Asked(**times, **costs))
+                is_within = answers["few"][name]["is_within_a_week"]
+                told.setdefault(name, []).append(Asked(**times, **costs, is_within_a_week=is_within))
     return told
 
 
@@ -123,6 +126,7 @@ def figures_of(told: dict[str, list[Asked]], yardstick: Yardstick) -> Iterator[F
     whole_ms = {name: max(one.longer_ms, one.denser_ms) for name, one in least.items()}
     quick = {name for name in least if worst_ms[name] <= aim_ms}
     most = {name: AIM_GROWTH * one.few_cpu_ms + floor_ms for name, one in least.items()}
+    comparable = {name for name, one in least.items() if one.is_within_a_week}
     flat = {name for name, one in least.items() if one.longer_cpu_ms <= most[name]}
     machine = f"{AIM_MS:g} ms on the machine of the aims, of which this one is {yardstick.share:.0%}"
     yield Figure("questions whose queries keep their time", len(quick), "", aim=len(least), note=machine)
@@ -132,12 +136,15 @@ def figures_of(told: dict[str, list[Asked]], yardstick: Yardstick) -> Iterator[F
     as_quick = sum(whole_ms[name] <= aim_ms for name in least)
     yield Figure("whole answers within that time", as_quick, "", note=f"longest: {longest}, {whole_ms[longest]:.0f} ms")
     limit = f"{AIM_GROWTH} × the processor time at a tenth of the facts, and {floor_ms:.1f} ms"
-    yield Figure("questions that do not grow with history", len(flat), "", aim=len(least), note=limit)
+    yield Figure("questions that do not grow with history", len(flat & comparable), "", aim=len(comparable), note=limit)
+    further = f"look back for more than the week that the few facts are of; {len(flat - comparable)} take no longer"
+    yield Figure("not asked that", len(least) - len(comparable), "", note=further)
     as_flat = sum(one.denser_cpu_ms <= most[name] for name, one in least.items())
     yield Figure("nor with a denser week", as_flat, "", note="shows more, up to its limit, where more happened")
     for name, one in least.items():
         few_ms = max(one.few_cpu_ms, 1e-3)
-        missed = [word for word, reached in (("SLOW", quick), ("GROWS", flat)) if name not in reached]
+        grows = "GROWS" if one.is_within_a_week else "LOOKS FURTHER"
+        missed = [word for word, reached in (("SLOW", quick), (grows, flat)) if name not in reached]
         cost = f"{few_ms:.1f} ms of a processor, × {one.longer_cpu_ms / few_ms:.2f} in a longer history"
         note = " ".join([f"{cost}, × {one.denser_cpu_ms / few_ms:.2f} in a denser week", *missed])
         whole = f"{whole_ms[name]:.3g} ms the whole answer; {note}"

@@ -62,6 +62,15 @@ _SOME_CALLS = {
     "a service's calls": {"service": "billing"},
 }
 _WINDOWS_S = (300, 3_600, 86_400)
+_LONGER_THAN_A_WEEK = frozenset(
+    {
+        "sums beside those of the time before, 7 d",
+        "causes of failures before, 7 d",
+        "capacity failures of four weeks",
+        "recoveries",
+        "last incident",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,11 @@ class Question:
 
     name: str
     ask: Callable[[], Any]
+
+    @property
+    def is_within_a_week(self) -> bool:
+        """Whether it looks back for no longer: a store that holds one week then holds all that it reads."""
+        return self.name not in _LONGER_THAN_A_WEEK
 
 
 def questions(place: Place) -> Iterator[Question]:

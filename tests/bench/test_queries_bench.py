@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from recovery_ops.bench.figures import Figure
 from recovery_ops.bench.queries import Asked, figures_of
 from recovery_ops.bench.yardstick import REFERENCE_PER_S, Yardstick
@@ -18,6 +20,8 @@ TOLD = {
     "slow in a denser week": [asked([4, 4, 41], [4, 4, 40], [3.9, 3.9, 39])],
     "slow as a whole": [asked([30, 30, 30], [5, 5, 5], [29, 29, 29])],
     "growing": [asked([5, 20, 5], [5, 20, 5], [4.9, 19, 4.9])],
+    "of a longer time": [replace(asked([5, 20, 5], [5, 20, 5], [4.9, 19, 4.9]), is_within_a_week=False)],
+    "of a longer time, at no price": [replace(asked([5] * 3, [5] * 3, [5] * 3), is_within_a_week=False)],
 }
 
 
@@ -28,13 +32,17 @@ def told_on(share: float) -> dict[str, Figure]:
 def test_each_aim_is_judged_by_the_quietest_turn() -> None:
     found = told_on(1.0)
     quick, flat = found["questions whose queries keep their time"], found["questions that do not grow with history"]
-    assert (quick.value, quick.aim, flat.value) == (3, len(TOLD), 4)
-    assert found["nor with a denser week"].value == 4
+    assert (quick.value, quick.aim, flat.value) == (5, len(TOLD), 4)
+    assert flat.aim == len(TOLD) - 2
+    apart = found["not asked that"]
+    assert (apart.value, apart.note.rpartition("; ")[2]) == (2, "1 take no longer")
+    assert found["nor with a denser week"].value == 6
     slowest = found["the slowest query"]
     assert (slowest.value, slowest.note, slowest.aim) == (40.0, "slow", 25.0)
-    assert found["whole answers within that time"].value == 2
+    assert found["whole answers within that time"].value == 4
     assert [name for name in TOLD if "SLOW" in found[name].note] == ["slow", "slow in a denser week"]
     assert [name for name in TOLD if "GROWS" in found[name].note] == ["growing"]
+    assert [name for name in TOLD if "LOOKS FURTHER" in found[name].note] == ["of a longer time"]
     assert (found["quick"].value, found["quick"].beside) == (3, 1)
 
 

@@ -29,8 +29,8 @@ from recovery_ops.rules.facts import Escalated, RunStarted
 from recovery_ops.rules.words import Category, State
 from tests.events.seeding import NOW, Story, ago, failed, moved
 
-FEW_DAYS, MANY_DAYS = 40, 85
-"""More than the 30 days that the longest question of facts looks back on, and fewer than are kept."""
+WEEKS_DAYS, FEW_DAYS, MANY_DAYS = 8, 40, 85
+"""What a week touches; more than the 30 days that the longest question of facts looks back on; fewer than are kept."""
 DAY_S = 86_400.0
 
 on_postgres = pytest.mark.parametrize("engine", ["postgres"], indirect=True)
@@ -56,9 +56,12 @@ def test_a_question_asks_no_more_days_because_more_are_kept(engine: str) -> None
     call_command("seed", facts=2000, agents=4, breakers=3, runs=9, days=2, environment="dev", until=now)
     note_days(timezone.now())
     place = Place("dev", now, "operation_001")
-    few, many = (_asked_with(days, place) for days in (FEW_DAYS, MANY_DAYS))
+    week, few, many = (_asked_with(days, place) for days in (WEEKS_DAYS, FEW_DAYS, MANY_DAYS))
     assert {name: (few[name], count) for name, count in many.items() if count > few[name]} == {}
     assert max(many.values()) > 0
+    further = {one.name for one in questions(place) if not one.is_within_a_week}
+    assert further <= week.keys()
+    assert {name for name, count in few.items() if count > week[name]} <= further
 
 
 def _asked_with(behind: int, place: Place) -> dict[str, int]:
