@@ -27,7 +27,7 @@ from events.refused import Refused
 from events.sent import Encoding
 from events.store import store_facts
 from events.summing import Sums
-from events.traces import settle
+from events.traces import decide_alone, settle
 from events.trouble import TroubleLog
 
 logger = logging.getLogger(__name__)
@@ -155,6 +155,7 @@ class Writer:
         refused: list[list[Refused]] = []
         stored = 0
         with transaction.atomic():
+            decide_alone(intakes)
             for intake in intakes:
                 settled, corrections = settle([intake])
                 _store_settled([], corrections)

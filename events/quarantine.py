@@ -24,7 +24,7 @@ from events.refused import KEPT_EACH, PAYLOAD_BYTES, Refused
 from events.rewriting import request_of
 from events.sent import Encoding, Malformed, Sent, Signal
 from events.store import store_facts
-from events.traces import settle
+from events.traces import decide_alone, settle
 from recovery_ops.wire import names
 
 ROWS = 1000
@@ -162,6 +162,7 @@ def _stored(intakes: Sequence[Intake]) -> int:
 def _stored_apart(read: Sequence[tuple[Quarantine, Intake]]) -> tuple[int, dict[int, str]]:
     """Store each line by itself; return how many facts are new, and what is wrong with which line."""
     stored, faults = 0, {}
+    decide_alone([intake for _, intake in read])
     for line, intake in read:
         try:
             stored += _stored([intake])

@@ -151,7 +151,7 @@ class Receiver:
             raise _Refusal(400, fault.reason, field=fault.field) from fault
         if request.signal is Signal.METRICS:
             return _no_metrics(found.ignored, request.encoding)
-        if found.rows or found.refused:
+        if found.rows or found.refused or found.marks:
             await asyncio.wrap_future(writer.submit(found))
         return otlp.success(
             request.encoding, request.signal, rejected=len(found.refused), message=_remarks(found, request.signal)

@@ -14,7 +14,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import QuerySet
 
-from events import partitions, recounting
+from events import open_parents, partitions, recounting
 from events.deployments.models import ServiceVersion
 from events.models import (
     LANE_MINUTES,
@@ -23,6 +23,7 @@ from events.models import (
     Degradation,
     InstanceMoves,
     MinuteSum,
+    OpenParent,
     Quarantine,
     SettingsInForce,
     SpanMark,
@@ -55,7 +56,7 @@ KEEP_AGENTS = timedelta(days=401)
 """Longer than any fact of theirs."""
 KEEP_QUARANTINE = timedelta(days=30)
 KEEP_MARKS = timedelta(days=1)
-"""How much later than its child a span may come and not be taken for a failure of its own."""
+"""How much later than its child a span may come and not be taken for a failure of its own; or for none of its own."""
 SHORTEST = min(*KEEP.values(), USUAL)
 STEP_ROWS = 2000
 """The most rows deleted in one transaction …"""
@@ -122,7 +123,8 @@ def sweep_facts(
     for old in _old_sums(environments, micros(now - KEEP_SUMS) // _MINUTE_US):
         _delete(old, sweep)
     _delete(Quarantine.objects.filter(received_us__lt=micros(now - KEEP_QUARANTINE)), sweep)
-    _delete(SpanMark.objects.filter(seen_us__lt=micros(now - KEEP_MARKS)), sweep)
+    for marks, since_us in ((SpanMark, 0), (OpenParent, open_parents.since_us())):
+        _delete(marks.objects.filter(seen_us__lt=max(since_us, micros(now - KEEP_MARKS))), sweep)
     _forget_agents(now, sweep)
     return swept
 
@@ -195,14 +197,14 @@ def _old_sums(environments: list[str], before_minute: int) -> list[QuerySet[Any]
 
 def _delete(old: QuerySet[Any], sweep: _Sweep) -> None:
     """Delete in steps, without the questions that Django would ask about every row's relations."""
-    table, pace = old.model._meta.db_table, _Pace(sweep.clock)
+    table, key, pace = old.model._meta.db_table, old.model._meta.pk.column, _Pace(sweep.clock)
     count = wanted = 0
     while count == wanted and sweep.may_go_on():
         ids = list(old.values_list("pk", flat=True)[: (wanted := pace.rows)])
         count = len(ids)
         if ids:
             with pace.step(), connection.cursor() as cursor:
-                cursor.execute(f"DELETE FROM {table} WHERE id IN ({', '.join(['%s'] * count)})", ids)
+                cursor.execute(f"DELETE FROM {table} WHERE {key} IN ({', '.join(['%s'] * count)})", ids)
 
 
 def _forget_agents(now: datetime, sweep: _Sweep) -> None:

@@ -17,16 +17,18 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID
+from zlib import crc32
 
 import orjson
-from django.db import connection
+from django.db import connection, transaction
 
-from events import statements
+from events import open_parents, statements
 from events.derived.facts import key_of_failure
 from events.derived.marks import Error, Mark, Marks, Place, joined, told
 from events.derived.readings import EXCEPTION_TYPES, class_name_of, text_of
 from events.fold import fold
 from events.models import SpanMark
+from events.open_parents import SpanOf
 from events.records import LOG, NOT_OURS, AgentName, Intake, Row
 from events.store import row_of
 from events.summing import Sums
@@ -48,6 +50,13 @@ _KEPT = tuple(
 )
 """What is kept of a failure that is none so far, behind whose it is and its uid."""
 _CHUNK = 200
+LOCKS = 256
+"""Eight processes that hold all of them take a third of what PostgreSQL has room for as it is delivered."""
+_LOCK = (
+    "SELECT CASE WHEN alone THEN pg_advisory_xact_lock({ours}, lock)::text"
+    " ELSE pg_advisory_xact_lock_shared({ours}, lock)::text END"
+    " FROM unnest(%s::int[], %s::boolean[]) AS wanted(lock, alone)"
+).format(ours=crc32(b"recovery-ops: traces") % 2**31)
 
 
 class Trace(NamedTuple):
@@ -78,7 +87,7 @@ class _Arrived:
 def settle(intakes: Sequence[Intake]) -> tuple[list[Row], Sums]:
     """The rows of these requests that are to be stored, and what is to be added to sums for what was told too early.
 
-    Remembers the spans. In the caller's transaction; one statement where no span failed, none where no span came.
+    Remembers the spans. In the caller's transaction; a few statements where spans came, none where none did.
     """
     rows = [row for intake in intakes for row in intake.rows]
     corrections: Sums = {}
@@ -86,8 +95,8 @@ def settle(intakes: Sequence[Intake]) -> tuple[list[Row], Sums]:
     if not coming and not logged:
         return rows, corrections
     troubled = {trace for trace, marks in coming.items() if any(mark.is_trouble for mark in marks.values())}
-    troubled |= logged.keys()
-    known = _known(coming.keys() | logged.keys(), troubled)
+    known = _known(coming.keys() | logged.keys(), troubled | logged.keys())
+    troubled |= known.keys() | logged.keys()
     numbered = {
         trace: _numbered(theirs, known[trace].marks if trace in known else {}) for trace, theirs in logged.items()
     }
@@ -97,14 +106,38 @@ def settle(intakes: Sequence[Intake]) -> tuple[list[Row], Sums]:
         held | {row.uid: row for row in rows if row.event == _FAILED},
         max(intake.received_us for intake in intakes),
     )
+    _recall_children({trace: marks for trace, marks in coming.items() if trace in troubled})
     silent: set[bytes] = set()
-    for trace in sorted(troubled | known.keys()):
+    for trace in sorted(troubled):
         before = known.get(trace, _Known({}, {}, set()))
         said = joined([coming.get(trace, {}), numbered.get(trace, {})])
         now, passed_on, found = _decide(trace, before, said, arrived, corrections)
         silent |= passed_on
         rows += [held[uid] for uid in sorted(now & held.keys() - before.told)] + found
+    _remember_children({trace: marks for trace, marks in coming.items() if trace not in troubled}, arrived.received_us)
     return [row for row in rows if row.uid not in silent or row.event != _FAILED], corrections
+
+
+def _recall_children(coming: Mapping[Trace, Marks]) -> None:
+    """Add to what is said of spans that failed which child of theirs went well before anything of the trace failed."""
+    failed = {
+        SpanOf(trace.environment, *place): mark
+        for trace, marks in coming.items()
+        for place, mark in marks.items()
+        if mark.is_failed
+    }
+    for span, whole_ns in open_parents.recall(failed).items():
+        failed[span].whole_ns = max(failed[span].whole_ns, whole_ns)
+
+
+def _remember_children(coming: Mapping[Trace, Marks], seen_us: int) -> None:
+    """Remember of traces in which nothing is known to have failed whose child went well."""
+    ends_ns = {
+        SpanOf(trace.environment, *place): mark.whole_ns
+        for trace, marks in coming.items()
+        for place, mark in marks.items()
+    }
+    open_parents.remember(ends_ns, seen_us)
 
 
 def _decide(
@@ -188,20 +221,53 @@ def _next_of(row: Row, place: Place, given: Container[bytes], last: dict[tuple[P
             return uid
 
 
-def _lock(traces: Iterable[Trace]) -> None:
-    """One process at a time decides about a trace; in order, against deadlocks."""
-    if keys := sorted("/".join(trace) for trace in traces):
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(one, 0)) FROM unnest(%s::text[]) one", [keys])
+def decide_alone(intakes: Sequence[Intake]) -> None:
+    """Let nobody else decide about the traces of these until the transaction ends.
+
+    For who settles them one after the other: what is stored of the first keeps others waiting, who may have what the
+    second waits for.
+    """
+    if connection.vendor == "postgresql":
+        traces = _by_trace(intakes).keys() | _logged_by_trace(intakes).keys()
+        _lock(traces, traces)
+
+
+class _KnownMeanwhile(Exception):
+    """Traces in which nothing seemed to fail are remembered as others."""
+
+    def __init__(self, traces: AbstractSet[Trace]) -> None:
+        super().__init__()
+        self.traces = traces
 
 
 def _known(traces: AbstractSet[Trace], troubled: AbstractSet[Trace]) -> dict[Trace, _Known]:
-    """What is remembered of these, for us alone to change: of those in which something fails, or did."""
+    """What is remembered of these. It changes no more until the transaction ends, but by us."""
     if connection.vendor != "postgresql":
         return _read(traces)
-    found = _read(traces)
-    _lock(locked := troubled | found.keys())
-    return found | _read(locked)  # others may have decided before we had the lock
+    while True:
+        try:
+            with transaction.atomic():  # if left by an error, it gives the locks back
+                _lock(traces, troubled)
+                found = _read(traces)
+                if more := found.keys() - troubled:
+                    raise _KnownMeanwhile(more)
+                return found
+        except _KnownMeanwhile as meanwhile:
+            troubled = troubled | meanwhile.traces
+
+
+def _lock(traces: Iterable[Trace], troubled: Container[Trace]) -> None:
+    """One process at a time decides about a trace; several may say of one that nothing fails in it.
+
+    In order, against deadlocks. A lock is for many traces: PostgreSQL keeps a line of each, and has room for thousands.
+    """
+    wanted: dict[int, bool] = {}
+    for trace in traces:
+        lock = crc32("/".join(trace).encode(errors="replace")) % LOCKS
+        wanted[lock] = wanted.get(lock, False) or trace in troubled
+    ordered = sorted(wanted)
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK, [ordered, [wanted[lock] for lock in ordered]])
 
 
 def _read(traces: Iterable[Trace]) -> dict[Trace, _Known]:

@@ -138,7 +138,10 @@ def _seen(given: Mapping[str, object], cleaner: Cleaner) -> dict[str, object]:
 
 
 def _mark(node: _Node, errors: Sequence[_Failed], marks: Marks, cleaner: Cleaner) -> None:
-    """Remember of a span what tells whose error it is; of one that went well, only that its parent had one such."""
+    """Remember of a span what tells whose error it is; of one that went well, only that its parent had one such.
+
+    Not even that where the parent is there and went well: then it has no error of which somebody would ask.
+    """
     span, place = node.span, node.place
     if node.is_failed or errors:
         last_words = text_of(_last_words(node), EXCEPTION_TYPES)
@@ -147,7 +150,8 @@ def _mark(node: _Node, errors: Sequence[_Failed], marks: Marks, cleaner: Cleaner
         )
         mark.errors = {one.error.uid: one.error for one in errors}
         marks.setdefault(place, Mark()).join(mark)
-    if not node.is_failed and span.parent_id and place.trace_id and span.parent_id != span.span_id:
+    matters = node.parent is None or node.parent.is_failed
+    if matters and not node.is_failed and span.parent_id and place.trace_id and span.parent_id != span.span_id:
         marks.setdefault(Place(span.trace_id, span.parent_id), Mark()).join(Mark(whole_ns=min(span.end_ns, _MOST_NS)))
 
 
