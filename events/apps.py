@@ -18,4 +18,5 @@ class EventsConfig(AppConfig):
         # Tables of their own rooms; `events.models` cannot name them, because they build on it.
         import_module("events.capacity.models")
         import_module("events.deployments.models")
+        import_module("events.open_parents")
         import_module("events.recoveries.models")

@@ -51,6 +51,8 @@ class _Task:
     intake: Intake
     future: Future[list[Refused]]
     give_up_at: float
+    weight: int
+    """How many rows it has, or what takes about as long."""
 
 
 _Tasks = queue.SimpleQueue["_Task | None"]
@@ -79,13 +81,13 @@ class Writer:
 
     def submit(self, intake: Intake) -> Future[list[Refused]]:
         """Have this stored. Once it is, the future holds what was set aside instead; Busy if it could not be."""
-        task = _Task(intake, Future(), time.monotonic() + WAIT_S)
+        task = _Task(intake, Future(), time.monotonic() + WAIT_S, intake.weight)
         with self._lock:
             if self._thread is None:
                 self._tasks = queue.SimpleQueue()
                 self._thread = threading.Thread(target=self._work, args=(self._tasks,), name="facts", daemon=True)
                 self._thread.start()
-            self._waiting_rows += len(intake.rows)
+            self._waiting_rows += task.weight
             self._tasks.put(task)
         return task.future
 
@@ -103,7 +105,7 @@ class Writer:
     def _work(self, tasks: _Tasks) -> None:
         try:
             while (group := _next_group(tasks)) is not None:
-                rows = sum(len(task.intake.rows) for task in group)
+                rows = sum(task.weight for task in group)
                 try:
                     self._settle(group)
                 finally:
@@ -138,23 +140,23 @@ class Writer:
 
     def _store(self, intakes: Sequence[Intake]) -> list[list[Refused]]:
         """Store these; return for each what was set aside."""
-        rows = [row for intake in intakes for row in intake.rows]
         try:
             with transaction.atomic():
-                known_names.bound([*rows, *(row for intake in intakes for row in intake.held)])
+                known_names.bound(_named(intakes))
                 stored = _store_settled(*settle(intakes))
                 set_aside(intakes)
         except FAULTS_OF_DATA:
             known_names.forget()
-            stored = self._store_what_can_be(intakes, rows)
-        self._count(intakes, len(rows), stored)
+            stored = self._store_what_can_be(intakes)
+        self._count(intakes, sum(len(intake.rows) for intake in intakes), stored)
         return [intake.refused for intake in intakes]
 
-    def _store_what_can_be(self, intakes: Sequence[Intake], rows: Sequence[Row]) -> int:
+    def _store_what_can_be(self, intakes: Sequence[Intake]) -> int:
         """Store all but what no database takes; in one transaction, because marks go with their facts."""
         refused: list[list[Refused]] = []
         stored = 0
         with transaction.atomic():
+            known_names.bound(_named(intakes))  # before traces are locked, as wherever facts are stored
             decide_alone(intakes)
             for intake in intakes:
                 settled, corrections = settle([intake])
@@ -164,7 +166,6 @@ class Writer:
                 refused.append([_refused(row, error) for row, error in faulty])
             for intake, more in zip(intakes, refused, strict=True):
                 intake.refused += more
-            known_names.bound(rows)
             set_aside(intakes)
         return stored
 
@@ -172,6 +173,11 @@ class Writer:
         refused = sum(len(intake.refused) for intake in intakes)
         ignored = sum(intake.ignored for intake in intakes)
         self.counts.update(stored=stored, repeated=rows - stored, quarantined=refused, ignored=ignored)
+
+
+def _named(intakes: Sequence[Intake]) -> list[Row]:
+    """All rows that may be stored."""
+    return [row for intake in intakes for row in (*intake.rows, *intake.held)]
 
 
 def _store_settled(rows: Sequence[Row], corrections: Sums) -> int:
@@ -184,7 +190,7 @@ def _next_group(tasks: _Tasks) -> list[_Task] | None:
     task = tasks.get()
     if task is None:
         return None
-    group, rows = [task], len(task.intake.rows)
+    group, rows = [task], task.weight
     with contextlib.suppress(queue.Empty):
         while rows < GROUP_ROWS:
             more = tasks.get_nowait()
@@ -192,7 +198,7 @@ def _next_group(tasks: _Tasks) -> list[_Task] | None:
                 tasks.put(None)  # nothing comes behind it, so it is the next to be seen
                 break
             group.append(more)
-            rows += len(more.intake.rows)
+            rows += more.weight
     return group
 
 

@@ -448,24 +448,6 @@ class SpanMark(models.Model):
         return f"{self.trace_id}/{self.span_id}"
 
 
-class OpenParent(models.Model):
-    """A span that has not come yet, of a trace in which nothing is known to have failed, of which a child went well.
-
-    Nearly all of these are never asked for, so they are small: eight bytes stand for a span's place. See
-    events.open_parents.
-    """
-
-    key = models.BigIntegerField(primary_key=True, help_text="Of its environment, trace and span.")
-    whole_ns = models.BigIntegerField(help_text="The end of its last child that went well.")
-    seen_us = models.BigIntegerField(help_text="When it was last told of.")
-
-    class Meta:
-        indexes = [models.Index(fields=["seen_us"], name="open_parent_by_time")]
-
-    def __str__(self) -> str:
-        return f"{self.key:x}"
-
-
 class KnownName(models.Model):
     """A name that has a place of its own in an environment's sums and states; of each kind there is a most."""
 

@@ -10,16 +10,34 @@ will matter. So the parent's place is kept, and that child's end, for whoever fi
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 import orjson
-from django.db import connection
-
-from events.models import OpenParent
+from django.db import connection, models
 
 MOST_KEPT = 2_000_000
-"""A sweep leaves so many, the newest: each is about a hundred bytes, and a busy fleet has as many in half an hour."""
+"""So many a process remembers in an hour, and so many a sweep leaves, the newest; one is about ninety bytes."""
+_HOUR_US = 3_600_000_000
+
+
+class OpenParent(models.Model):
+    """A span that has not come yet, of a trace in which nothing is known to have failed, of which a child went well.
+
+    Nearly all of these are never asked for, so they are small: eight bytes stand for a span's place.
+    """
+
+    key = models.BigIntegerField(primary_key=True, help_text="Of its environment, trace and span.")
+    whole_ns = models.BigIntegerField(help_text="The end of its last child that went well.")
+    seen_us = models.BigIntegerField(help_text="When it was last told of.")
+
+    class Meta:
+        indexes = [models.Index(fields=["seen_us"], name="open_parent_by_time")]
+
+    def __str__(self) -> str:
+        return f"{self.key:x}"
 
 
 class SpanOf(NamedTuple):
@@ -31,17 +49,16 @@ class SpanOf(NamedTuple):
 
 
 _INTO = "INSERT INTO events_openparent (key, whole_ns, seen_us)"
-_JOINED = (
-    "ON CONFLICT (key) DO UPDATE SET seen_us = excluded.seen_us,"
-    " whole_ns = CASE WHEN excluded.whole_ns > events_openparent.whole_ns"
-    " THEN excluded.whole_ns ELSE events_openparent.whole_ns END"
+_JOINED = "ON CONFLICT (key) DO UPDATE SET " + ", ".join(
+    f"{name} = CASE WHEN excluded.{name} > {mine} THEN excluded.{name} ELSE {mine} END"
+    for name, mine in (("whole_ns", "events_openparent.whole_ns"), ("seen_us", "events_openparent.seen_us"))
 )
 # In one statement and in order: two processes that remember the same wait for each other, and never for ever.
 _REMEMBER = {
     "postgresql": f"{_INTO} SELECT key, ends, %s FROM unnest(%s::bigint[], %s::bigint[]) AS told(key, ends) {_JOINED}",
     "sqlite": (
-        f"{_INTO} SELECT told.value, ends.value, %s FROM json_each(%s) AS told"
-        f" JOIN json_each(%s) AS ends ON ends.key = told.key WHERE true {_JOINED}"
+        f"{_INTO} SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), %s FROM json_each(%s)"
+        f" WHERE true {_JOINED}"
     ),
 }
 _RECALL = {
@@ -50,12 +67,34 @@ _RECALL = {
 }
 
 
+class _Hour:
+    """How many were remembered in this hour."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._hour = self._count = 0
+
+    def room_for(self, wanted: int, seen_us: int) -> int:
+        """How many of these may be."""
+        with self._lock:
+            if (hour := seen_us // _HOUR_US) != self._hour:
+                self._hour, self._count = hour, 0
+            room = max(0, min(wanted, MOST_KEPT - self._count))
+            self._count += room
+            return room
+
+
+_hour = _Hour()
+
+
 def remember(ends_ns: Mapping[SpanOf, int], seen_us: int) -> None:
-    """Note when the last child of each of these spans ended that went well."""
-    if not ends_ns:
+    """Note when the last child of each of these spans ended that went well; nothing of what is too much for an hour."""
+    room = _hour.room_for(len(ends_ns), seen_us)
+    ordered = sorted((_key(span), end_ns) for span, end_ns in islice(ends_ns.items(), room))
+    if not ordered:
         return
-    ordered = sorted((_key(span), end_ns) for span, end_ns in ends_ns.items())
-    told = [_list([key for key, _ in ordered]), _list([end_ns for _, end_ns in ordered])]
+    is_sqlite = connection.vendor == "sqlite"
+    told = [orjson.dumps(ordered).decode()] if is_sqlite else list(map(list, zip(*ordered, strict=True)))
     with connection.cursor() as cursor:
         cursor.execute(_REMEMBER[connection.vendor], [seen_us, *told])
 
@@ -66,7 +105,8 @@ def recall(spans: Iterable[SpanOf]) -> dict[SpanOf, int]:
     if not keys:
         return {}
     with connection.cursor() as cursor:
-        cursor.execute(_RECALL[connection.vendor], [_list(list(keys))])
+        listed = orjson.dumps(list(keys)).decode() if connection.vendor == "sqlite" else list(keys)
+        cursor.execute(_RECALL[connection.vendor], [listed])
         return {keys[key]: whole_ns for key, whole_ns in cursor.fetchall()}
 
 
@@ -74,10 +114,6 @@ def since_us() -> int:
     """Since when one has to have been told of to be among those that are kept; 0 where they are few."""
     newest = OpenParent.objects.order_by("-seen_us").values_list("seen_us", flat=True)
     return newest[MOST_KEPT : MOST_KEPT + 1].first() or 0
-
-
-def _list(numbers: list[int]) -> list[int] | str:
-    return orjson.dumps(numbers).decode() if connection.vendor == "sqlite" else numbers
 
 
 def _key(span: SpanOf) -> int:

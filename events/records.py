@@ -142,6 +142,11 @@ class Intake:
     kept_bytes: int = field(default=0, compare=False)
     """What those that were refused cost so far."""
 
+    @property
+    def weight(self) -> int:
+        """How many rows it has to be stored, or of what takes about as long."""
+        return len(self.rows) + len(self.held) + len(self.marks)
+
     def refuse(self, reason: str, written: Callable[[], bytes], encoding: Encoding | None = None) -> None:
         """Count a record that is refused, and keep it as far as there is room."""
         if len(self.refused) >= KEPT_EACH or self.kept_bytes >= KEPT_BYTES:

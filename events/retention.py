@@ -23,12 +23,12 @@ from events.models import (
     Degradation,
     InstanceMoves,
     MinuteSum,
-    OpenParent,
     Quarantine,
     SettingsInForce,
     SpanMark,
     SpanSum,
 )
+from events.open_parents import OpenParent
 from events.records import LOG
 from events.runs import days as days_of_runs
 from events.sum_views import VIEWS
@@ -123,8 +123,9 @@ def sweep_facts(
     for old in _old_sums(environments, micros(now - KEEP_SUMS) // _MINUTE_US):
         _delete(old, sweep)
     _delete(Quarantine.objects.filter(received_us__lt=micros(now - KEEP_QUARANTINE)), sweep)
-    for marks, since_us in ((SpanMark, 0), (OpenParent, open_parents.since_us())):
-        _delete(marks.objects.filter(seen_us__lt=max(since_us, micros(now - KEEP_MARKS))), sweep)
+    before_us = micros(now - KEEP_MARKS)
+    _forget_spans(SpanMark, before_us, sweep)
+    _forget_spans(OpenParent, max(before_us, open_parents.since_us()), sweep)
     _forget_agents(now, sweep)
     return swept
 
@@ -197,14 +198,30 @@ def _old_sums(environments: list[str], before_minute: int) -> list[QuerySet[Any]
 
 def _delete(old: QuerySet[Any], sweep: _Sweep) -> None:
     """Delete in steps, without the questions that Django would ask about every row's relations."""
-    table, key, pace = old.model._meta.db_table, old.model._meta.pk.column, _Pace(sweep.clock)
+    table, pace = old.model._meta.db_table, _Pace(sweep.clock)
     count = wanted = 0
     while count == wanted and sweep.may_go_on():
         ids = list(old.values_list("pk", flat=True)[: (wanted := pace.rows)])
         count = len(ids)
         if ids:
             with pace.step(), connection.cursor() as cursor:
-                cursor.execute(f"DELETE FROM {table} WHERE {key} IN ({', '.join(['%s'] * count)})", ids)
+                cursor.execute(f"DELETE FROM {table} WHERE id IN ({', '.join(['%s'] * count)})", ids)
+
+
+def _forget_spans(what: type[SpanMark | OpenParent], before_us: int, sweep: _Sweep) -> None:
+    """Forget what was not told of since then.
+
+    Requests tell of these again at any moment: a row that one of them has just written is passed over, and none is
+    deleted that was told of after it was found to be old.
+    """
+    table, key = what._meta.db_table, what._meta.pk.column
+    passing = " FOR UPDATE SKIP LOCKED" if connection.features.has_select_for_update_skip_locked else ""
+    old = f"SELECT {key} FROM {table} WHERE seen_us < %s LIMIT %s{passing}"
+    pace, count, wanted = _Pace(sweep.clock), 0, 0
+    while count == wanted and sweep.may_go_on():
+        with pace.step() as wanted, connection.cursor() as cursor:
+            cursor.execute(f"DELETE FROM {table} WHERE {key} IN ({old})", [before_us, wanted])
+            count = cursor.rowcount
 
 
 def _forget_agents(now: datetime, sweep: _Sweep) -> None:

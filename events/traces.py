@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -66,21 +66,27 @@ class Trace(NamedTuple):
     trace_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Known:
     """What is remembered of a trace, and what was told of it: uids, and when their facts happened."""
 
-    marks: Marks
-    at_us: dict[bytes, int]
-    told: set[bytes]
+    marks: Marks = field(default_factory=dict)
+    at_us: dict[bytes, int] = field(default_factory=dict)
+    told: set[bytes] = field(default_factory=set)
+    seen_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Arrived:
-    """What has just come: when its facts happened, and those that are failures, or would be."""
+    """What has just come of an environment, by uid: when its facts happened, those that are failures or would be, and
+    of these those that are none as far as their requests know.
+
+    Of one environment, because the same spans may come of several and have the same uids there.
+    """
 
     at_us: Mapping[bytes, int]
     failures: Mapping[bytes, Row]
+    held: Mapping[bytes, Row]
     received_us: int
 
 
@@ -95,27 +101,38 @@ def settle(intakes: Sequence[Intake]) -> tuple[list[Row], Sums]:
     if not coming and not logged:
         return rows, corrections
     troubled = {trace for trace, marks in coming.items() if any(mark.is_trouble for mark in marks.values())}
-    known = _known(coming.keys() | logged.keys(), troubled | logged.keys())
-    troubled |= known.keys() | logged.keys()
-    numbered = {
-        trace: _numbered(theirs, known[trace].marks if trace in known else {}) for trace, theirs in logged.items()
-    }
-    held = {row.uid: row for intake in intakes for row in intake.held}
-    arrived = _Arrived(
+    troubled |= logged.keys()
+    open_ = {trace for trace, marks in coming.items() if not all(mark.went_well for mark in marks.values())}
+    known = _known(coming.keys() | troubled, troubled, open_)
+    troubled |= known.keys()
+    _recall_children({trace: marks for trace, marks in coming.items() if trace in troubled})
+    numbered = {trace: _numbered(theirs, known.get(trace, _Known()).marks) for trace, theirs in logged.items()}
+    arrived = {name: _arrived(name, intakes) for name in {intake.environment for intake in intakes}}
+    silent: set[tuple[str, bytes]] = set()
+    ends_ns: dict[SpanOf, int] = {}
+    for trace in sorted(troubled):
+        before, here = known.get(trace, _Known()), arrived[trace.environment]
+        said = joined([coming.get(trace, {}), numbered.get(trace, {})])
+        now, passed_on, found = _decide(trace, before, said, here, corrections, ends_ns)
+        silent |= {(trace.environment, uid) for uid in passed_on}
+        rows += [here.held[uid] for uid in sorted(now & here.held.keys() - before.told)] + found
+    for trace in coming.keys() - troubled:
+        theirs = coming[trace].items()
+        ends_ns |= {SpanOf(trace.environment, *place): one.whole_ns for place, one in theirs if not one.went_well}
+    open_parents.remember(ends_ns, max(here.received_us for here in arrived.values()))
+    return [row for row in rows if row.event != _FAILED or (row.environment, row.uid) not in silent], corrections
+
+
+def _arrived(environment: str, intakes: Iterable[Intake]) -> _Arrived:
+    theirs = [intake for intake in intakes if intake.environment == environment]
+    rows = [row for intake in theirs for row in intake.rows]
+    held = {row.uid: row for intake in theirs for row in intake.held}
+    return _Arrived(
         {row.uid: row.at_us for row in (*rows, *held.values())},
         held | {row.uid: row for row in rows if row.event == _FAILED},
-        max(intake.received_us for intake in intakes),
+        held,
+        max(intake.received_us for intake in theirs),
     )
-    _recall_children({trace: marks for trace, marks in coming.items() if trace in troubled})
-    silent: set[bytes] = set()
-    for trace in sorted(troubled):
-        before = known.get(trace, _Known({}, {}, set()))
-        said = joined([coming.get(trace, {}), numbered.get(trace, {})])
-        now, passed_on, found = _decide(trace, before, said, arrived, corrections)
-        silent |= passed_on
-        rows += [held[uid] for uid in sorted(now & held.keys() - before.told)] + found
-    _remember_children({trace: marks for trace, marks in coming.items() if trace not in troubled}, arrived.received_us)
-    return [row for row in rows if row.uid not in silent or row.event != _FAILED], corrections
 
 
 def _recall_children(coming: Mapping[Trace, Marks]) -> None:
@@ -130,22 +147,20 @@ def _recall_children(coming: Mapping[Trace, Marks]) -> None:
         failed[span].whole_ns = max(failed[span].whole_ns, whole_ns)
 
 
-def _remember_children(coming: Mapping[Trace, Marks], seen_us: int) -> None:
-    """Remember of traces in which nothing is known to have failed whose child went well."""
-    ends_ns = {
-        SpanOf(trace.environment, *place): mark.whole_ns
-        for trace, marks in coming.items()
-        for place, mark in marks.items()
-    }
-    open_parents.remember(ends_ns, seen_us)
-
-
 def _decide(
-    trace: Trace, before: _Known, said: Marks, arrived: _Arrived, corrections: Sums
+    trace: Trace, before: _Known, said: Marks, arrived: _Arrived, corrections: Sums, ends_ns: dict[SpanOf, int]
 ) -> tuple[set[bytes], set[bytes], list[Row]]:
-    """Which errors of a trace are failures and which are passed on; and failures of before that are no facts yet."""
+    """Which errors of a trace are failures and which are passed on; and failures of before that are no facts yet.
+
+    Adds to `ends_ns` which child went well of spans that there is no room for; their errors are told.
+    """
     marks = joined([before.marks, said])
-    every, now = {uid for mark in marks.values() for uid in mark.errors}, told(marks)
+    news = sorted(said.keys() - before.marks.keys())
+    room = max(0, MARKS_MOST - len(before.marks))
+    beyond = {place: marks[place] for place in news[room:]}
+    ends_ns |= {SpanOf(trace.environment, *place): mark.whole_ns for place, mark in beyond.items() if mark.whole_ns}
+    every = {uid for mark in marks.values() for uid in mark.errors}
+    now = told(marks) | {uid for mark in beyond.values() for uid in mark.errors}
     at_us = {uid: before.at_us[uid] if uid in before.at_us else arrived.at_us.get(uid, 0) for uid in every}
     again = (now & before.at_us.keys()) - before.told
     # What is new and no failure may have been told as one by a logged exception, which has the same key.
@@ -159,12 +174,11 @@ def _decide(
     unmet &= again - arrived.failures.keys()
     found = _passed_on(trace, {place for place, mark in marks.items() if mark.errors.keys() & unmet}, unmet)
     if said:
-        touched = {place for place, mark in marks.items() if place in said or mark.errors.keys() & altered}
-        room = MARKS_MOST - len(before.marks)
-        news = sorted(touched - before.marks.keys())[: max(0, room)]
-        kept = {place: marks[place] for place in (*news, *(touched & before.marks.keys()))}
+        touched = {place for place, mark in before.marks.items() if place in said or mark.errors.keys() & altered}
+        kept = {place: marks[place] for place in (*news[:room], *sorted(touched))}
         # What is a failure and is nowhere is not remembered as told: it will be once it is sent again.
-        _remember(trace, kept, at_us, now - (unmet - {row.uid for row in found}), arrived)
+        is_told = now - (unmet - {row.uid for row in found})
+        _remember(trace, kept, at_us, is_told, arrived, max(arrived.received_us, before.seen_us))
     return now, every - now, found
 
 
@@ -229,7 +243,7 @@ def decide_alone(intakes: Sequence[Intake]) -> None:
     """
     if connection.vendor == "postgresql":
         traces = _by_trace(intakes).keys() | _logged_by_trace(intakes).keys()
-        _lock(traces, traces)
+        _lock(dict.fromkeys(traces, True))
 
 
 class _KnownMeanwhile(Exception):
@@ -240,31 +254,37 @@ class _KnownMeanwhile(Exception):
         self.traces = traces
 
 
-def _known(traces: AbstractSet[Trace], troubled: AbstractSet[Trace]) -> dict[Trace, _Known]:
-    """What is remembered of these. It changes no more until the transaction ends, but by us."""
+def _known(traces: AbstractSet[Trace], troubled: AbstractSet[Trace], open_: AbstractSet[Trace]) -> dict[Trace, _Known]:
+    """What is remembered of these. It changes no more until the transaction ends, but by us.
+
+    Of traces that are not `open_`, nothing is to be remembered, unless something is already.
+    """
     if connection.vendor != "postgresql":
         return _read(traces)
-    while True:
+    if others := traces - troubled - open_:
+        troubled = troubled | _read(others).keys()
+    while wanted := troubled | open_:
         try:
             with transaction.atomic():  # if left by an error, it gives the locks back
-                _lock(traces, troubled)
-                found = _read(traces)
+                _lock({trace: trace in troubled for trace in wanted})
+                found = _read(wanted)
                 if more := found.keys() - troubled:
                     raise _KnownMeanwhile(more)
                 return found
         except _KnownMeanwhile as meanwhile:
             troubled = troubled | meanwhile.traces
+    return {}
 
 
-def _lock(traces: Iterable[Trace], troubled: Container[Trace]) -> None:
-    """One process at a time decides about a trace; several may say of one that nothing fails in it.
+def _lock(traces: Mapping[Trace, bool]) -> None:
+    """One process at a time decides about a trace; several may say of one that nothing fails in it: False.
 
     In order, against deadlocks. A lock is for many traces: PostgreSQL keeps a line of each, and has room for thousands.
     """
     wanted: dict[int, bool] = {}
-    for trace in traces:
+    for trace, is_alone in traces.items():
         lock = crc32("/".join(trace).encode(errors="replace")) % LOCKS
-        wanted[lock] = wanted.get(lock, False) or trace in troubled
+        wanted[lock] = wanted.get(lock, False) or is_alone
     ordered = sorted(wanted)
     with connection.cursor() as cursor:
         cursor.execute(_LOCK, [ordered, [wanted[lock] for lock in ordered]])
@@ -276,13 +296,14 @@ def _read(traces: Iterable[Trace]) -> dict[Trace, _Known]:
     by_environment: dict[str, list[str]] = {}
     for trace in traces:
         by_environment.setdefault(trace.environment, []).append(trace.trace_id)
-    columns = ("trace_id", "span_id", "parent_id", "ended_ns", "is_failed", "error_type", "whole_ns", "errors")
+    columns = ("seen_us", "parent_id", "ended_ns", "is_failed", "error_type", "whole_ns", "errors")
     for environment, ids in by_environment.items():
         remaining = iter(sorted(ids))
         while chunk := list(islice(remaining, _CHUNK)):
             stored = SpanMark.objects.filter(environment=environment, trace_id__in=chunk)
-            for trace_id, span_id, *values, errors in stored.values_list(*columns):
-                known = found.setdefault(Trace(environment, trace_id), _Known({}, {}, set()))
+            for trace_id, span_id, seen_us, *values, errors in stored.values_list("trace_id", "span_id", *columns):
+                known = found.setdefault(Trace(environment, trace_id), _Known())
+                known.seen_us = max(known.seen_us, seen_us)
                 mark = known.marks[Place(trace_id, span_id)] = Mark(*values)
                 for uid_text, error_type, is_own, at_us, is_told in errors:
                     uid = bytes.fromhex(uid_text)
@@ -296,7 +317,14 @@ def _read(traces: Iterable[Trace]) -> dict[Trace, _Known]:
     return found
 
 
-def _remember(trace: Trace, marks: Marks, at_us: Mapping[bytes, int], now: Container[bytes], arrived: _Arrived) -> None:
+def _remember(
+    trace: Trace,
+    marks: Marks,
+    at_us: Mapping[bytes, int],
+    now: Container[bytes],
+    arrived: _Arrived,
+    seen_us: int,
+) -> None:
     """Write what is remembered of some spans of a trace."""
     rows = []
     for place, mark in marks.items():
@@ -318,7 +346,7 @@ def _remember(trace: Trace, marks: Marks, at_us: Mapping[bytes, int], now: Conta
                 whole_ns=mark.whole_ns,
                 errors=errors,
                 passed_on=_silent_of(mark, now, arrived.failures),
-                seen_us=arrived.received_us,
+                seen_us=seen_us,
             )
         )
     columns = ["parent_id", "ended_ns", "is_failed", "error_type", "whole_ns", "errors", "seen_us"]

@@ -45,6 +45,8 @@ class Mark:
     whole_ns: int = 0
     """When the last of its children ended that went well; 0: none is known."""
     errors: dict[bytes, Error] = field(default_factory=dict)
+    went_well: bool = False
+    """Whether the span came with them, and nothing went wrong in it: nobody will ask how its children ended."""
     logged: dict[bytes, bytes] = field(default_factory=dict)
     """Of each exception that was logged in it, by a key of its own, the uid of the error that it is."""
 
@@ -59,6 +61,7 @@ class Mark:
             self.parent_id, self.ended_ns, self.is_failed = other.parent_id, other.ended_ns, other.is_failed
             self.error_type = other.error_type
         self.whole_ns = max(self.whole_ns, other.whole_ns)
+        self.went_well = self.went_well or other.went_well
         self.logged |= other.logged
         for uid, error in other.errors.items():
             # What the span ended with may have been logged, too, under the same key.

@@ -100,6 +100,9 @@ def derive_from_spans(batches: Sequence[SpanBatch], rules: Rules = tuple, cleane
     for nodes, theirs in zip(trees, errors, strict=True):
         for node, mine in zip(nodes, theirs, strict=True):
             _mark(node, mine, derived.marks, cleaner)
+    for place in {node.place for nodes in trees for node in nodes} & derived.marks.keys():
+        mark = derived.marks[place]
+        mark.went_well = not mark.ended_ns  # a client's span and a server's may have one id: neither failed
     failures = told(derived.marks)
     for batch, nodes, theirs in zip(batches, trees, errors, strict=True):
         found, held = (
@@ -138,10 +141,7 @@ def _seen(given: Mapping[str, object], cleaner: Cleaner) -> dict[str, object]:
 
 
 def _mark(node: _Node, errors: Sequence[_Failed], marks: Marks, cleaner: Cleaner) -> None:
-    """Remember of a span what tells whose error it is; of one that went well, only that its parent had one such.
-
-    Not even that where the parent is there and went well: then it has no error of which somebody would ask.
-    """
+    """Remember of a span what tells whose error it is; of one that went well, only that its parent had one such."""
     span, place = node.span, node.place
     if node.is_failed or errors:
         last_words = text_of(_last_words(node), EXCEPTION_TYPES)
@@ -150,8 +150,7 @@ def _mark(node: _Node, errors: Sequence[_Failed], marks: Marks, cleaner: Cleaner
         )
         mark.errors = {one.error.uid: one.error for one in errors}
         marks.setdefault(place, Mark()).join(mark)
-    matters = node.parent is None or node.parent.is_failed
-    if matters and not node.is_failed and span.parent_id and place.trace_id and span.parent_id != span.span_id:
+    if not node.is_failed and span.parent_id and place.trace_id and span.parent_id != span.span_id:
         marks.setdefault(Place(span.trace_id, span.parent_id), Mark()).join(Mark(whole_ns=min(span.end_ns, _MOST_NS)))
 
 

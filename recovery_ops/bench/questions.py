@@ -64,6 +64,7 @@ _SOME_CALLS = {
 _WINDOWS_S = (300, 3_600, 86_400)
 _LONGER_THAN_A_WEEK = frozenset(
     {
+        "overview, 7 d",
         "sums beside those of the time before, 7 d",
         "causes of failures before, 7 d",
         "capacity failures of four weeks",

@@ -13,6 +13,7 @@ from django.db import DataError, IntegrityError, OperationalError, connection
 from django.db.models import Sum
 
 from events import ingest, quarantine
+from events.derived.marks import Mark, Place
 from events.ingest import Busy, Writer
 from events.models import Fact, MinuteSum, Quarantine
 from events.records import Intake, Row, read_records
@@ -95,6 +96,22 @@ def test_a_group_has_an_end(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> 
     for future in futures:
         future.result(10)
     assert gate.sizes == [1, 6, 3]
+
+
+def test_what_is_remembered_of_spans_weighs_as_much_as_a_row(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request may hold tens of thousands of spans that went well, and not one fact."""
+    monkeypatch.setattr(ingest, "GROUP_ROWS", 4)
+    gate = Gate(monkeypatch)
+    futures = [writer.submit(intake(1))]
+    eventually(lambda: gate.sizes == [1])
+    for number in (10, 20, 30):
+        taken = intake(number)
+        taken.marks = {Place(f"{number:032x}", f"{span:016x}"): Mark(whole_ns=1) for span in range(1, 3)}
+        futures.append(writer.submit(taken))
+    gate.opened.set()
+    for future in futures:
+        future.result(10)
+    assert gate.sizes == [1, 2, 1]
 
 
 def poisoned(*numbers: int) -> Intake:

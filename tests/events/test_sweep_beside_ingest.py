@@ -14,6 +14,7 @@ from django.utils import timezone
 from events import cardinality, retention
 from events.cardinality import give_way
 from events.models import Agent, Fact, KnownName, MinuteSum, Quarantine, SpanMark
+from events.open_parents import OpenParent
 from events.retention import micros, sweep_facts
 from tests.events.posting import Door, record, request
 
@@ -62,6 +63,7 @@ def make_old(rows: int = OLD) -> None:
     SpanMark.objects.bulk_create(
         SpanMark(environment="dev", seen_us=at_us, trace_id=f"{number:032x}") for number in old
     )
+    OpenParent.objects.bulk_create(OpenParent(key=number, whole_ns=1, seen_us=at_us) for number in old)
     day = at_us // 86_400_000_000
     KnownName.objects.bulk_create(
         KnownName(environment="dev", kind="operation", name=f"old-{number}", seen_day=day) for number in old
@@ -83,7 +85,8 @@ def test_facts_are_stored_between_any_two_steps_and_every_step_is_bounded(
     with connection.execute_wrapper(noting(deleted)):
         assert sweep_facts(now, may_go_on=may_go_on) == OLD
         assert give_way(micros(now), may_go_on=may_go_on) == OLD
-    for table in ("events_fact", "events_minutesum", "events_quarantine", "events_spanmark", "events_knownname"):
+    swept = ("fact", "minutesum", "quarantine", "spanmark", "openparent", "knownname")
+    for table in (f"events_{name}" for name in swept):
         assert [count for name, count in deleted if name == table] == [STEP, STEP, STEP, OLD % STEP], table
     assert max(count for _, count in deleted) == STEP
     assert set(answers) == {200}

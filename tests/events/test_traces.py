@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from datetime import UTC, datetime
 from itertools import pairwise
 from threading import Thread
@@ -16,16 +15,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import events.traces
-from events import open_parents, reading, verification
+from events import reading, verification
 from events.ingest import writer
-from events.models import Agent, BreakerState, Fact, MinuteSum, OpenParent, SpanMark, SpanSum
+from events.models import Agent, BreakerState, Fact, MinuteSum, SpanMark, SpanSum
+from events.open_parents import OpenParent
 from events.partitions import is_partitioned
 from events.records import Intake
 from events.reporters import reporters
 from events.retention import sweep_facts
 from events.sent import Encoding, Signal
 from events.store import store_facts
-from events.traces import LOCKS, settle
+from events.traces import settle
 from tests.events.posting import Door, attributes, request
 from tests.events.test_derived import CHAT, NOW_US, TRACE, exception, failed, logged, rows, span, traces
 from tests.stores import store_at
@@ -34,17 +34,21 @@ NOW = datetime.fromtimestamp(NOW_US / 1e6, UTC)
 Span = dict[str, Any]
 
 
-def read(*spans: Span) -> Intake:
+def read(*spans: Span, environment: str = "dev") -> Intake:
     """One request."""
     body = json.dumps(traces(*spans)).encode()
-    return reading.read_request(Signal.TRACES, Encoding.JSON, body, environment="dev", received_us=NOW_US)
+    return reading.read_request(Signal.TRACES, Encoding.JSON, body, environment=environment, received_us=NOW_US)
+
+
+def store(*intakes: Intake) -> None:
+    """Requests, stored in one transaction."""
+    with transaction.atomic():
+        store_facts(*settle(intakes))
 
 
 def deliver(*spans: Span) -> None:
     """One request, stored in one transaction."""
-    intake = read(*spans)
-    with transaction.atomic():
-        store_facts(*settle([intake]))
+    store(read(*spans))
 
 
 def clear() -> None:
@@ -275,40 +279,6 @@ def test_what_an_agent_tells_itself_is_not_told_of_its_spans_either_when_it_is_n
     check()
 
 
-def test_of_several_that_went_well_before_anything_failed_the_last_counts(engine: str) -> None:
-    """However they are sent, one by one or several of a group, and also where they are sent twice."""
-    parent, below, then = outlived()
-    sooner = span("call", ago_s=7.0, parent=parent)
-    for well in ([[sooner], [then]], [[then], [sooner]], [[then, sooner], [sooner]], [[sooner], [then], [sooner]]):
-        clear()
-        with transaction.atomic():
-            store_facts(*settle([read(*spans) for spans in well]))
-        for spans in well[1:]:
-            deliver(*spans)
-        assert OpenParent.objects.count() == 1
-        deliver(parent, below)
-        assert failures() == sorted([below["spanId"], parent["spanId"]]), well
-        clear()
-        for spans in well:
-            if then not in spans:
-                deliver(*spans)
-        deliver(below)
-        deliver(parent)
-        assert failures() == [below["spanId"]], well
-
-
-def test_what_went_well_in_another_environment_or_trace_shows_nothing(engine: str) -> None:
-    parent, below, then = outlived()
-    body = json.dumps(traces(then)).encode()
-    elsewhere = reading.read_request(Signal.TRACES, Encoding.JSON, body, environment="prod", received_us=NOW_US)
-    with transaction.atomic():
-        store_facts(*settle([elsewhere]))
-    deliver({**then, "traceId": "ab" * 16})
-    assert OpenParent.objects.count() == 2
-    deliver(below, parent)
-    assert failures() == [below["spanId"]]
-
-
 def test_requests_of_one_group_tell_what_they_tell_one_by_one(engine: str) -> None:
     spans = outlived()
     deliver(*spans)
@@ -317,10 +287,23 @@ def test_requests_of_one_group_tell_what_they_tell_one_by_one(engine: str) -> No
         clear()
         intakes = [read(spans[place]) for place in order]
         for group in (intakes, intakes):
-            with transaction.atomic():
-                store_facts(*settle(group))
+            store(*group)
         assert kept() == expected, order
         check()
+
+
+def test_a_span_of_more_than_are_remembered_of_its_trace_is_told_by_itself(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events.traces, "MARKS_MOST", 20)
+    parent, below, then = outlived()
+    others = [{**failed("other"), "spanId": f"{number:016x}"} for number in range(1, 26)]
+    for order in itertools.permutations([[below], others, [then], [parent]]):
+        clear()
+        for spans in order:
+            deliver(*spans)
+        assert {below["spanId"], parent["spanId"]} <= set(failures())
+        assert len(failures()) == 27
 
 
 def test_what_another_process_decides_about_a_trace_meanwhile_is_not_forgotten(
@@ -334,12 +317,12 @@ def test_what_another_process_decides_about_a_trace_meanwhile_is_not_forgotten(
         with store_at(migrated_postgres_url):
             deliver(below)
 
-    def lock_late(traces: Any, troubled: Any) -> None:
+    def lock_late(traces: Any) -> None:
         monkeypatch.undo()
         other = Thread(target=elsewhere)
         other.start()
         other.join(timeout=30)
-        lock(traces, troubled)
+        lock(traces)
 
     with store_at(migrated_postgres_url):
         deliver(parent)
@@ -353,52 +336,6 @@ def test_what_another_process_decides_about_a_trace_meanwhile_is_not_forgotten(
         check()
 
 
-@pytest.mark.parametrize("is_well_first", [True, False])
-def test_who_remembers_a_child_and_who_decides_about_its_parent_wait_for_each_other(
-    migrated_postgres_url: str, transactional_db: None, *, is_well_first: bool
-) -> None:
-    parent, below, then = outlived()
-    first, second = ([then], [below, parent]) if is_well_first else ([below, parent], [then])
-
-    def elsewhere() -> None:
-        with store_at(migrated_postgres_url):
-            deliver(*second)
-
-    with store_at(migrated_postgres_url):
-        other = Thread(target=elsewhere)
-        with transaction.atomic():
-            store_facts(*settle([read(*first)]))
-            other.start()
-            wait_for_a_lock()
-        other.join(timeout=30)
-        assert failures() == sorted([below["spanId"], parent["spanId"]])
-        check()
-
-
-def wait_for_a_lock() -> None:
-    """Until somebody waits for a trace of ours."""
-    until = time.monotonic() + 30
-    with connection.cursor() as cursor:
-        while time.monotonic() < until:
-            cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
-            if cursor.fetchone() != (0,):
-                return
-    pytest.fail("nobody waits")
-
-
-@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
-def test_more_traces_than_postgresql_has_room_for_locks_are_decided_about_at_once(engine: str) -> None:
-    """Where an outage fails every trace of a Collector's batch; it would be refused for as long as it is sent."""
-    spans = [{**failed("call"), "traceId": f"{number:032x}"} for number in range(1, 1001)]
-    with transaction.atomic():
-        store_facts(*settle([read(*spans)]))
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()")
-            [locks] = cursor.fetchone()
-    assert 0 < locks <= LOCKS
-    assert len(failures()) == 1000
-
-
 # -- through the door --------------------------------------------------------------------------------------------------
 
 
@@ -409,27 +346,6 @@ def test_a_parent_after_a_restart_is_recognised(door: Door) -> None:
         writer.close(timeout_s=10)  # nothing is remembered in the process
     assert failures() == [post["spanId"]]
     assert SpanMark.objects.count() == 3
-
-
-@pytest.mark.parametrize("is_last", [True, False])
-def test_a_child_that_says_nothing_of_recovery_shows_that_its_parent_failed_by_itself(
-    door: Door, is_last: bool
-) -> None:
-    """Of a span that is no call, there is no fact, but whose child it is counts all the same."""
-    parent, below, _ = outlived()
-    silent = span("GET", ago_s=5.0, given={}, parent=parent)
-    for spans in ([below, parent], [silent]) if is_last else ([silent], [below, parent]):
-        assert door.post(json=traces(*spans), path="/v1/traces").status_code == 200
-    assert failures() == sorted([below["spanId"], parent["spanId"]])
-
-
-def test_a_trace_without_a_failure_leaves_of_each_parent_that_was_not_sent_with_its_child_a_key(door: Door) -> None:
-    outer = span("turn")
-    inner = span("step", parent=outer)
-    for spans in ([inner, outer], [inner], [span("other step", parent=outer)], [outer]):
-        assert door.post(json=traces(*spans), path="/v1/traces").status_code == 200
-    assert OpenParent.objects.count() == 1
-    assert SpanMark.objects.count() == 0
 
 
 @pytest.mark.parametrize("is_log_first", [True, False])
@@ -547,14 +463,6 @@ def test_marks_are_forgotten_after_a_day(door: Door) -> None:
         remembered.update(seen_us=NOW_US - 400 * 86_400 * 1_000_000)
     sweep_facts(datetime.now(UTC))
     assert (marks.count(), parents.count()) == (0, 0)
-
-
-def test_of_parents_that_did_not_come_the_newest_are_kept(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_parents, "MOST_KEPT", 3)
-    now_us = int(NOW.timestamp() * 1e6)
-    OpenParent.objects.bulk_create(OpenParent(key=-n, whole_ns=1, seen_us=now_us - n) for n in range(8))
-    sweep_facts(NOW)
-    assert sorted(-parent.key for parent in OpenParent.objects.all()) == [0, 1, 2, 3]
 
 
 def test_what_a_request_holds_twice_is_told_once() -> None:
