@@ -1,12 +1,12 @@
-"""Facts in the words of PostgreSQL's COPY: a line for each, tabs between its columns.
+"""What is stored in PostgreSQL's own words: facts as lines of COPY, columns of other rows as arrays.
 
-The driver looks at each value by itself, which takes nearly twice as long (docs/decisions/0112). Most columns say the
-same for many facts of a transaction, so those are written once.
+The driver looks at each value by itself, which takes two to ten times as long (docs/decisions/0112). Most columns say
+the same for many facts of a transaction, so those are written once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 
@@ -65,3 +65,28 @@ def _line(row: Row, head: str) -> str:
 
 def _text(text: str) -> str:
     return text.replace(_BACKSLASH, _ESCAPED) if text.isprintable() else text.translate(_ESCAPES)
+
+
+# -- columns -----------------------------------------------------------------------------------------------------------
+
+
+def array_of(values: Sequence[object]) -> str:
+    """A column of texts, numbers, truths, bytes or nothing, as the text of an array."""
+    kinds = set(map(type, values))
+    if kinds == {int}:
+        return f"{{{','.join(map(str, values))}}}"
+    if kinds == {str}:
+        joined = '","'.join(values)  # type: ignore[arg-type]  # all are texts
+        if _BACKSLASH not in joined and joined.count('"') == 2 * (len(values) - 1):
+            return f'{{"{joined}"}}'
+    return f"{{{','.join(map(_element, values))}}}"
+
+
+def _element(value: object) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return rf'"\\x{value.hex()}"'
+    if isinstance(value, str):
+        return '"' + value.replace(_BACKSLASH, _ESCAPED).replace('"', r"\"") + '"'
+    return str(value)

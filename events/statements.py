@@ -8,6 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 
+from django.apps import apps
+from django.db import connection
+
 from events import copying
 from events.deployments.told import Told, VersionName
 from events.fold import AGENT_GROUPS, BREAKER_COLUMNS, SETTINGS_COLUMNS, Interval
@@ -35,8 +38,7 @@ class Merge:
     """Rows into one table, each inserted or joined to the one with its key.
 
     SQLite takes many rows in one statement, because it runs without the interpreter's lock and asks for it again after
-    each. PostgreSQL takes them by COPY into a table of this session, and from there in one statement; few rows of
-    agents in the statement itself.
+    each. PostgreSQL takes an array for each column, of which it reads few words.
     """
 
     table: str
@@ -50,39 +52,21 @@ class Merge:
     @cache  # noqa: B019  # a handful of constants
     def insert(self, rows: int) -> str:
         """So many rows by one statement of SQLite."""
-        return self._with(rows, "?")
+        values = f"({', '.join(['?'] * len(self.columns))})"
+        return f"{self._into} VALUES {', '.join([values] * rows)} {self.tail}"
 
     @cache  # noqa: B019
-    def with_few(self, rows: int) -> str:
-        """So many rows by one statement of PostgreSQL."""
-        return self._with(rows, "%s")
-
-    def _with(self, rows: int, place: str) -> str:
-        values = f"({', '.join([place] * len(self.columns))})"
-        into = f"INSERT INTO {self.table} ({_listed(self.columns)})"
-        return f"{into} VALUES {', '.join([values] * rows)} {self.tail}"
-
-    @property
-    def stage(self) -> str:
-        """Make the table of this session. A transaction may fill it several times; places only grow."""
-        return (
-            f"CREATE TEMP TABLE IF NOT EXISTS {self.table}_waiting ON COMMIT DELETE ROWS"
-            f" AS SELECT {_listed(self.columns)}, 0::bigint AS place FROM {self.table} WITH NO DATA"
-        )
+    def by_arrays(self) -> str:
+        """Any number of rows by one statement of PostgreSQL, in their order."""
+        [model] = [one for one in apps.get_models() if one._meta.db_table == self.table]
+        types = {one.column: one.db_type(connection) or "" for one in model._meta.local_fields}
+        # A cast to varchar(n) would cut what is too long without a word.
+        words = ("text" if types[one].startswith("varchar") else types[one] for one in self.columns)
+        return f"{self._into} SELECT * FROM unnest({', '.join(f'%s::{one}[]' for one in words)}) {self.tail}"
 
     @property
-    def copy(self) -> str:
-        """Fill it, behind each row its place."""
-        return f"COPY {self.table}_waiting ({_listed(self.columns)}, place) FROM STDIN"
-
-    @property
-    def from_stage(self) -> str:
-        """Take its rows over from a place on. A page with room left may hold a later row before an earlier one."""
-        order = " ORDER BY place" if self.locks_in_order else ""
-        return (
-            f"INSERT INTO {self.table} ({_listed(self.columns)}) SELECT {_listed(self.columns)}"
-            f" FROM {self.table}_waiting WHERE place >= %s{order} {self.tail}"
-        )
+    def _into(self) -> str:
+        return f"INSERT INTO {self.table} ({_listed(self.columns)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,23 +129,19 @@ FACTS = Merge("events_fact", FACT_COLUMNS, "ON CONFLICT (environment, uid) DO NO
 """For SQLite."""
 COPY_FACTS = f"COPY events_fact ({_listed(copying.COLUMNS)}) FROM STDIN"
 """For PostgreSQL, as lines of `copying`."""
-_ID_COLUMNS = ("environment", "uid", "batch", "day")
-IDS = Merge("events_factid", _ID_COLUMNS, "ON CONFLICT DO NOTHING", locks_in_order=True)
-"""For PostgreSQL, where a unique index cannot reach over partitions."""
 _PIECE = f"substring(%s::bytea FROM place + 1 FOR {UID_BYTES})"
 _PIECES = f"generate_series(0, %s - 1, {UID_BYTES}) AS place"
 """Ids in one piece: each by itself takes the driver, which writes all into the statement, twelve times as long."""
-TAKE_IDS = f"INSERT INTO events_factid ({_listed(_ID_COLUMNS)}) SELECT %s, {_PIECE}, %s, %s FROM {_PIECES}"
-_SAME_ID = "SELECT batch FROM events_factid WHERE environment = {environment} AND uid = asked.uid LIMIT 1"
+TAKE_IDS = f"INSERT INTO events_factid (environment, uid, batch, day) SELECT %s, {_PIECE}, %s, %s FROM {_PIECES}"
+"""For PostgreSQL, where a unique index cannot reach over partitions."""
+TAKE_NEW_IDS = f"{TAKE_IDS} ON CONFLICT DO NOTHING"
+_KNOWN = (
+    f"FROM (SELECT {_PIECE} AS uid FROM {_PIECES} OFFSET 0) AS asked CROSS JOIN LATERAL"
+    " (SELECT batch FROM events_factid WHERE environment = %s AND uid = asked.uid LIMIT 1) AS known"
+)
 """A look into the index for each id: asked for a set, PostgreSQL reads all ids while it has no statistics of them."""
-ONE_OF_IDS = (
-    f"SELECT 1 FROM (SELECT {_PIECE} AS uid FROM {_PIECES} OFFSET 0) AS asked"
-    f" CROSS JOIN LATERAL ({_SAME_ID.format(environment='%s')}) AS known LIMIT 1"
-)
-IDS_OF_BATCH = (
-    "SELECT environment, uid FROM events_factid_waiting AS asked"
-    f" CROSS JOIN LATERAL ({_SAME_ID.format(environment='asked.environment')}) AS known WHERE known.batch = %s"
-)
+ONE_OF_IDS = f"SELECT 1 {_KNOWN} LIMIT 1"
+IDS_OF_BATCH = f"SELECT asked.uid {_KNOWN} WHERE known.batch = %s"
 SUMS = Merge(
     "events_minutesum",
     (*_SUM_KEY, "subject", *DIMENSIONS, *COUNTERS),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import chain, count, groupby, islice
+from itertools import chain, groupby, islice
 from operator import add, attrgetter, itemgetter
 from typing import Any
 
@@ -42,6 +42,8 @@ from events.summing import Sums, dimensions_digest, over_lanes, over_spans
 
 _fact_values = attrgetter(*("attributes_json" if name == "attributes" else name for name in statements.FACT_COLUMNS))
 _DAY_US = 86_400_000_000
+_Id = tuple[str, bytes]
+"""Of a fact: its environment and its uid."""
 _CHUNK = 200
 """Keys asked for in one statement."""
 _IDS_ASKED = 256
@@ -49,10 +51,6 @@ _IDS_ASKED = 256
 where ON CONFLICT DO NOTHING is 3 %."""
 _END = b"\x7f" + b"\xff" * (POSITION_BYTES - 1)
 """After every position."""
-_FEW = 8
-"""Rows that PostgreSQL is told in the statement itself: so few are not worth a table on the way."""
-_places = count()
-"""Of rows on their way, in the order in which they are sent. Whoever stores meanwhile takes places in between."""
 _ROWS_EACH = 256
 """Rows inserted by one statement of SQLite, which takes at most 32,766 values. A power of two: see `_parts`."""
 
@@ -109,7 +107,8 @@ class _Writer:
             return rows  # the usual case, which needs no second look
         # Ids only grow (AUTOINCREMENT), and nobody else writes before this transaction ends.
         self._cursor.execute("SELECT environment, uid FROM events_fact WHERE id > %s", [newest])
-        return self._those_of(rows)
+        found = {(environment, bytes(uid)) for environment, uid in self._cursor.fetchall()}
+        return [row for row in rows if (row.environment, row.uid) in found]
 
     def _copy_new(self, rows: Sequence[Row]) -> Sequence[Row]:
         """What is new is told by the ids; only that is sent whole, straight to the day it is of."""
@@ -118,66 +117,55 @@ class _Writer:
         ids = sorted((row.environment, row.uid) for row in rows)
         day = max(row.received_us for row in rows) // _DAY_US
         if self._knows_some(ids) or not self._has_taken_all(ids, batch, day):
-            self._take_over(statements.IDS, [(*one, batch, day) for one in ids])
-            if self._cursor.rowcount < len(rows):
-                self._cursor.execute(statements.IDS_OF_BATCH, [batch])
-                rows = self._those_of(rows)
+            rows = self._new_of(rows, ids, batch, day)
         if rows:
             with connection.wrap_database_errors, self._cursor.copy(statements.COPY_FACTS) as copy:
                 for lines in copying.written(rows):
                     copy.write(lines)
         return rows
 
-    def _knows_some(self, ids: Sequence[tuple[str, bytes]]) -> bool:
+    def _knows_some(self, ids: Sequence[_Id]) -> bool:
         """Whether one of a few of these ids, spread over all, is there: what is resent is resent in long pieces.
 
         PostgreSQL writes every refused statement, with all ids in it, to its own log: a day of resending would fill it.
         """
-        some = ids[:: max(1, len(ids) // _IDS_ASKED)]
-        for environment, those in groupby(some, key=itemgetter(0)):
-            joined = b"".join(uid for _, uid in those)
+        for environment, joined in _pieces(ids[:: max(1, len(ids) // _IDS_ASKED)]):
             self._cursor.execute(statements.ONE_OF_IDS, [joined, len(joined), environment])
             if self._cursor.fetchone() is not None:
                 return True
         return False
 
-    def _has_taken_all(self, ids: Sequence[tuple[str, bytes]], batch: int, day: int) -> bool:
-        """Take all ids as new, at half the price of asking; False, and nothing done, where one was there.
-
-        They are told in one piece for each environment: a table of this session, or COPY, would be told each by itself.
-        """
+    def _has_taken_all(self, ids: Sequence[_Id], batch: int, day: int) -> bool:
+        """Take all ids as new, at half the price of asking; False, and nothing done, where one was there."""
         try:
             with transaction.atomic():
-                for environment, those in groupby(ids, key=itemgetter(0)):
-                    joined = b"".join(uid for _, uid in those)
+                for environment, joined in _pieces(ids):
                     self._cursor.execute(statements.TAKE_IDS, [environment, joined, batch, day, len(joined)])
         except IntegrityError:
             return False
         return True
 
-    def _those_of(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """The rows whose ids were asked for."""
-        found = {(environment, bytes(uid)) for environment, uid in self._cursor.fetchall()}
+    def _new_of(self, rows: Sequence[Row], ids: Sequence[_Id], batch: int, day: int) -> Sequence[Row]:
+        """Take the ids that are not there; the rows that have them."""
+        taken, found = 0, set[_Id]()
+        for environment, joined in _pieces(ids):
+            self._cursor.execute(statements.TAKE_NEW_IDS, [environment, joined, batch, day, len(joined)])
+            taken += self._cursor.rowcount
+        if taken == len(ids):
+            return rows
+        for environment, joined in _pieces(ids) if taken else ():
+            self._cursor.execute(statements.IDS_OF_BATCH, [joined, len(joined), environment, batch])
+            found |= {(environment, bytes(uid)) for (uid,) in self._cursor.fetchall()}
         return [row for row in rows if (row.environment, row.uid) in found]
 
     def _merge(self, merge: statements.Merge, rows: Sequence[tuple[Any, ...]]) -> None:
-        if rows and not self._is_postgres:
+        if not rows:
+            return
+        if self._is_postgres:
+            ordered = sorted(rows) if merge.locks_in_order else rows
+            self._cursor.execute(merge.by_arrays(), _columns(ordered))
+        else:
             self._insert(merge, rows)
-        elif 0 < len(rows) <= _FEW and not merge.locks_in_order:
-            self._cursor.execute(merge.with_few(len(rows)), list(chain.from_iterable(rows)))
-        elif rows:
-            self._take_over(merge, sorted(rows) if merge.locks_in_order else rows)
-
-    def _take_over(self, merge: statements.Merge, rows: Iterable[tuple[Any, ...]]) -> None:
-        first = next(_places)
-        self._cursor.execute(merge.stage)
-        self._copy(merge.copy, ((*row, place) for row, place in zip(rows, _places, strict=False)))
-        self._cursor.execute(merge.from_stage, [first])
-
-    def _copy(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        with connection.wrap_database_errors, self._cursor.copy(statement) as copy:
-            for row in rows:
-                copy.write_row(row)
 
     def _insert(self, merge: statements.Merge, rows: Sequence[tuple[Any, ...]]) -> int:
         count = 0
@@ -355,8 +343,15 @@ def _chunks(keys: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
         yield chunk
 
 
-def _columns(keys: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    return list(map(list, zip(*keys, strict=True)))
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[str]:
+    """For PostgreSQL."""
+    return [copying.array_of(column) for column in zip(*rows, strict=True)]
+
+
+def _pieces(ids: Sequence[_Id]) -> Iterator[tuple[str, bytes]]:
+    """Ids that are in order, in one piece for each environment."""
+    for environment, those in groupby(ids, key=itemgetter(0)):
+        yield environment, b"".join([uid for _, uid in those])
 
 
 def _parts(rows: Sequence[tuple[Any, ...]], most: int) -> Iterator[Sequence[tuple[Any, ...]]]:
