@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -53,7 +53,7 @@ class Asked:
     few_cpu_ms: float
     longer_cpu_ms: float
     denser_cpu_ms: float
-    is_within_a_week: bool = True
+    is_within_a_week: bool = field(default=True, kw_only=True)
     """Whether the store with few facts holds all of the time that is asked about (docs/decisions/0117)."""
 
 
@@ -119,7 +119,7 @@ def figures_of(told: dict[str, list[Asked]], yardstick: Yardstick) -> Iterator[F
     """Every question by its quietest turns, and before them how many reach each aim."""
     aim_ms, floor_ms = yardstick.time_ms(AIM_MS), yardstick.time_ms(FLOOR_MS)
     least = {
-        name: Asked(*(min(getattr(one, field) for one in turns) for field in Asked.__dataclass_fields__))
+        name: Asked(**{one.name: min(getattr(turn, one.name) for turn in turns) for one in fields(Asked)})
         for name, turns in told.items()
     }
     worst_ms = {name: max(one.longer_query_ms, one.denser_query_ms) for name, one in least.items()}
