@@ -18,6 +18,8 @@ from typing import NamedTuple
 import orjson
 from django.db import connection, models
 
+from events.copying import array_of
+
 MOST_KEPT = 2_000_000
 """So many a process remembers in an hour, and so many a sweep leaves, the newest; one is about ninety bytes."""
 _HOUR_US = 3_600_000_000
@@ -90,11 +92,15 @@ _hour = _Hour()
 def remember(ends_ns: Mapping[SpanOf, int], seen_us: int) -> None:
     """Note when the last child of each of these spans ended that went well; nothing of what is too much for an hour."""
     room = _hour.room_for(len(ends_ns), seen_us)
-    ordered = sorted((_key(span), end_ns) for span, end_ns in islice(ends_ns.items(), room))
-    if not ordered:
+    ends: dict[int, int] = {}
+    for span, end_ns in islice(ends_ns.items(), room):
+        key = _key(span)
+        ends[key] = max(ends.get(key, 0), end_ns)
+    if not ends:
         return
+    ordered = sorted(ends.items())
     is_sqlite = connection.vendor == "sqlite"
-    told = [orjson.dumps(ordered).decode()] if is_sqlite else list(map(list, zip(*ordered, strict=True)))
+    told = [orjson.dumps(ordered).decode()] if is_sqlite else [array_of(one) for one in zip(*ordered, strict=True)]
     with connection.cursor() as cursor:
         cursor.execute(_REMEMBER[connection.vendor], [seen_us, *told])
 
@@ -105,7 +111,7 @@ def recall(spans: Iterable[SpanOf]) -> dict[SpanOf, int]:
     if not keys:
         return {}
     with connection.cursor() as cursor:
-        listed = orjson.dumps(list(keys)).decode() if connection.vendor == "sqlite" else list(keys)
+        listed = orjson.dumps(list(keys)).decode() if connection.vendor == "sqlite" else array_of(list(keys))
         cursor.execute(_RECALL[connection.vendor], [listed])
         return {keys[key]: whole_ns for key, whole_ns in cursor.fetchall()}
 
