@@ -22,6 +22,7 @@ from events.capacity.reach import read_reach
 from events.failures.asking import counts_between, last_number, senders_between
 from events.failures.clean import RunEnd, callers_between, causes_met, ends_between
 from events.models import Agent, Fact
+from events.partitions import make_ahead
 from events.queries import fleet_bins, moves
 from events.recoveries.summing import sum_days
 from recovery_ops.bench.questions import Place, questions
@@ -232,6 +233,7 @@ def test_a_plan_that_reads_everything_is_noticed(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ["postgres"], indirect=True)
 def test_what_runs_met_is_looked_for_in_the_days_they_may_have_lasted(engine: str) -> None:
+    make_ahead(NOW.date(), behind=9)
     story = Story()
     for day in range(9):
         story.tell(failed(Category.TIMEOUT, fingerprint="one"), at=86_400.0 * day, run=f"run-{day}")
