@@ -1,6 +1,7 @@
 """Commits what was taken in: one writer per process, all requests that wait in one transaction, answered after it.
 
-Grouping costs a lone request nothing and lets many share one commit, and on SQLite one writer waits for nobody. A
+Grouping costs a lone request nothing and lets many share one commit, and on SQLite one writer waits for nobody. While
+others are being read, a small group waits a moment for them: a transaction costs as much as several hundred facts. A
 transaction that fails for what is *in* it is cut in half until the record at fault stands alone and goes to the
 quarantine; one that fails for any other reason is rolled back, and its requests are told to come again. Nothing is
 remembered between transactions, so a kill at any point loses nothing that was acknowledged.
@@ -14,7 +15,7 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -36,6 +37,10 @@ WAIT_S = 8.0
 """What has waited longer is given up: its sender has, too (the stock exporter after 10 s)."""
 GROUP_ROWS = 8000
 """No more requests join a transaction that has this many rows."""
+GATHER_ROWS = 2000
+"""What a transaction costs is small beside so many rows: behind them nobody is waited for."""
+GATHER_S = 0.02
+"""So long at most a smaller group waits for requests that are being read (docs/decisions/0102)."""
 MOST_WAITING_ROWS = 8 * GROUP_ROWS
 """Behind more than this a request would hardly be stored before it is given up, even on a slow machine."""
 MOST_WAITING = 4_000
@@ -66,6 +71,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._tasks: _Tasks = queue.SimpleQueue()
         self._waiting_rows = 0
+        self._expected = 0
         self.counts: Counter[str] = Counter()
         """Records since the start of the process: stored, repeated, quarantined, ignored."""
 
@@ -78,6 +84,17 @@ class Writer:
     def is_full(self) -> bool:
         """Whether so much waits, or is being stored, that one more would wait in vain."""
         return self._waiting_rows >= MOST_WAITING_ROWS or self.waiting >= MOST_WAITING
+
+    @contextlib.contextmanager
+    def expecting(self) -> Iterator[None]:
+        """While a request is read here that is submitted next, if it holds anything."""
+        with self._lock:
+            self._expected += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._expected -= 1
 
     def submit(self, intake: Intake) -> Future[list[Refused]]:
         """Have this stored. Once it is, the future holds what was set aside instead; Busy if it could not be."""
@@ -104,7 +121,7 @@ class Writer:
 
     def _work(self, tasks: _Tasks) -> None:
         try:
-            while (group := _next_group(tasks)) is not None:
+            while (group := self._next_group(tasks)) is not None:
                 rows = sum(task.weight for task in group)
                 try:
                     self._settle(group)
@@ -113,6 +130,23 @@ class Writer:
                         self._waiting_rows -= rows
         finally:
             connection.close()
+
+    def _next_group(self, tasks: _Tasks) -> list[_Task] | None:
+        """All that waits, or the next to come and what is read beside it; None when nothing more will."""
+        task = tasks.get()
+        if task is None:
+            return None
+        group, rows, until = [task], task.weight, time.monotonic() + GATHER_S
+        with contextlib.suppress(queue.Empty):
+            while rows < GROUP_ROWS:
+                waits = self._expected and rows < GATHER_ROWS
+                more = tasks.get(timeout=max(0.0, until - time.monotonic()) if waits else 0.0)
+                if more is None:
+                    tasks.put(None)  # nothing comes behind it, so it is the next to be seen
+                    break
+                group.append(more)
+                rows += more.weight
+        return group
 
     def _settle(self, group: Sequence[_Task]) -> None:
         """Store a group and answer each of its requests, one way or the other."""
@@ -183,23 +217,6 @@ def _named(intakes: Sequence[Intake]) -> list[Row]:
 def _store_settled(rows: Sequence[Row], corrections: Sums) -> int:
     """Store these; return how many were new. Corrections of sums are rare."""
     return store_facts(rows, corrections) if corrections else store_facts(rows)
-
-
-def _next_group(tasks: _Tasks) -> list[_Task] | None:
-    """All that waits, or the next to come; None when nothing more will."""
-    task = tasks.get()
-    if task is None:
-        return None
-    group, rows = [task], task.weight
-    with contextlib.suppress(queue.Empty):
-        while rows < GROUP_ROWS:
-            more = tasks.get_nowait()
-            if more is None:
-                tasks.put(None)  # nothing comes behind it, so it is the next to be seen
-                break
-            group.append(more)
-            rows += more.weight
-    return group
 
 
 def _store_apart(rows: Sequence[Row]) -> list[tuple[Row, Exception]]:

@@ -144,7 +144,8 @@ class Receiver:
         loop = asyncio.get_running_loop()
         received_us = time.time_ns() // 1000
         try:
-            found = await loop.run_in_executor(self._decoders, self._read, request, key, body, share, received_us)
+            with writer.expecting():
+                found = await loop.run_in_executor(self._decoders, self._read, request, key, body, share, received_us)
         except Malformed as fault:
             kept = await loop.run_in_executor(self._decoders, _kept, request, key, fault, received_us)
             await asyncio.wrap_future(writer.submit(kept))

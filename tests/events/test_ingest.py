@@ -98,6 +98,50 @@ def test_a_group_has_an_end(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> 
     assert gate.sizes == [1, 6, 3]
 
 
+def patient(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let a group wait for longer than any test may take; the sizes of what is then stored."""
+    monkeypatch.setattr(ingest, "GATHER_S", 60.0)
+    gate = Gate(monkeypatch)
+    gate.opened.set()
+    return gate.sizes
+
+
+def test_a_small_group_waits_for_what_is_being_read(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = patient(monkeypatch)
+    with writer.expecting():
+        first = writer.submit(intake(1))
+        eventually(lambda: writer.waiting == 0)  # it is in the writer's hands
+        assert (first.done(), sizes) == (False, [])
+    second = writer.submit(intake(2))
+    assert (first.result(10), second.result(10), sizes) == ([], [], [2])
+
+
+def test_nobody_waits_where_nothing_is_being_read(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = patient(monkeypatch)
+    for number in (1, 2):
+        assert writer.submit(intake(number)).result(10) == []
+    assert sizes == [1, 1]
+
+
+def test_a_large_group_waits_for_nobody(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest, "GATHER_ROWS", 3)
+    sizes = patient(monkeypatch)
+    with writer.expecting():
+        assert writer.submit(intake(1, 2, 3)).result(10) == []
+    assert sizes == [3]
+
+
+def test_what_is_never_submitted_holds_nobody_up(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read may hold nothing, or cannot be read."""
+    with writer.expecting():
+        assert writer.submit(intake(1)).result(10) == []
+    sizes = patient(monkeypatch)
+    with pytest.raises(ValueError, match="unreadable"), writer.expecting():
+        raise ValueError("unreadable")
+    assert writer.submit(intake(2)).result(10) == []
+    assert sizes == [1]
+
+
 def test_what_is_remembered_of_spans_weighs_as_much_as_a_row(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request may hold tens of thousands of spans that went well, and not one fact."""
     monkeypatch.setattr(ingest, "GROUP_ROWS", 4)
