@@ -6,6 +6,7 @@ the same for many facts of a transaction, so those are written once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
@@ -32,6 +33,9 @@ COLUMNS = (*_SHARED, *_OWN)
 """What a line holds, in this order."""
 _LINES_EACH = 64
 """So little memory is given again and again; what is larger is asked of the system each time, which costs as much."""
+_MOST_ROWS = 1000
+_MOST_CHARACTERS = 1_000_000
+"""Of one statement's arrays. What a transaction merges is mostly less."""
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 _NOTHING = r"\N"
 _BACKSLASH, _ESCAPED = "\\", r"\\"
@@ -68,6 +72,26 @@ def _text(text: str) -> str:
 
 
 # -- columns -----------------------------------------------------------------------------------------------------------
+
+
+def arrays_of(rows: Sequence[tuple[object, ...]]) -> Iterator[list[str]]:
+    """An array for each column of these rows, of so many rows at once as make a statement of bounded size.
+
+    PostgreSQL takes none of more than a gigabyte, and each character may become four on its way.
+    """
+    yield from _in_parts(rows, _MOST_ROWS)
+
+
+def _in_parts(rows: Sequence[tuple[object, ...]], most: int) -> Iterator[list[str]]:
+    for start in range(0, len(rows), most):
+        part = rows[start : start + most]
+        columns = [array_of(column) for column in zip(*part, strict=True)]
+        parts = math.ceil(sum(map(len, columns)) / _MOST_CHARACTERS)
+        if parts == 1 or len(part) == 1:
+            yield columns
+        else:
+            del columns
+            yield from _in_parts(part, math.ceil(len(part) / parts))
 
 
 def array_of(values: Sequence[object]) -> str:

@@ -19,6 +19,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,8 +144,9 @@ class Receiver:
         """Decode and store; return the body of the answer."""
         loop = asyncio.get_running_loop()
         received_us = time.time_ns() // 1000
+        expected = nullcontext() if request.signal is Signal.METRICS else writer.expecting()  # those are never stored
         try:
-            with writer.expecting():
+            with expected:
                 found = await loop.run_in_executor(self._decoders, self._read, request, key, body, share, received_us)
         except Malformed as fault:
             kept = await loop.run_in_executor(self._decoders, _kept, request, key, fault, received_us)

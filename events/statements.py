@@ -57,7 +57,7 @@ class Merge:
 
     @cache  # noqa: B019
     def by_arrays(self) -> str:
-        """Any number of rows by one statement of PostgreSQL, in their order."""
+        """Rows by one statement of PostgreSQL, in their order."""
         [model] = [one for one in apps.get_models() if one._meta.db_table == self.table]
         types = {one.column: one.db_type(connection) or "" for one in model._meta.local_fields}
         # A cast to varchar(n) would cut what is too long without a word.
@@ -196,6 +196,8 @@ AGENTS = Merge(
 )
 
 READ_AGENTS = Read("events_agent", _AGENT_KEY, ("id", *_AGENT_KEY, *_AGENT_COLUMNS))
+FIND_AGENTS = Read("events_agent", _AGENT_KEY, ("id",))
+READ_AGENTS_BY_ID = Read("events_agent", ("id",), READ_AGENTS.columns)
 INSERT_AGENT = _insert("events_agent", (*_AGENT_KEY, *_AGENT_COLUMNS), tail=" ON CONFLICT DO NOTHING")
 READ_BREAKERS = Read("events_breakerstate", _BREAKER_KEY, (*_BREAKER_KEY, *_BREAKER_COLUMNS))
 READ_SETTINGS = Read("events_settingsinforce", _SETTINGS_KEY, (*_SETTINGS_KEY, *_SETTINGS_COLUMNS))

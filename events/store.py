@@ -51,6 +51,7 @@ _IDS_ASKED = 256
 where ON CONFLICT DO NOTHING is 3 %."""
 _END = b"\x7f" + b"\xff" * (POSITION_BYTES - 1)
 """After every position."""
+_LOCK = " ORDER BY id FOR UPDATE"
 _ROWS_EACH = 256
 """Rows inserted by one statement of SQLite, which takes at most 32,766 values. A power of two: see `_parts`."""
 
@@ -162,8 +163,8 @@ class _Writer:
         if not rows:
             return
         if self._is_postgres:
-            ordered = sorted(rows) if merge.locks_in_order else rows
-            self._cursor.execute(merge.by_arrays(), _columns(ordered))
+            for arrays in copying.arrays_of(sorted(rows) if merge.locks_in_order else rows):
+                self._cursor.execute(merge.by_arrays(), arrays)
         else:
             self._insert(merge, rows)
 
@@ -199,16 +200,33 @@ class _Writer:
             self._read_agents(self._made)
 
     def _read_agents(self, wanted: Sequence[AgentName]) -> None:
-        if wanted and self._is_postgres:  # by one statement, in the order of their numbers, against deadlocks
-            locked = statements.READ_AGENTS.by_arrays(wanted[0], " ORDER BY id FOR UPDATE")
-            self._cursor.execute(locked, _columns(wanted))
-            found = iter(self._cursor.fetchall())
-        else:
-            found = chain.from_iterable(self._read_by(statements.READ_AGENTS, wanted))
-        for agent_id, environment, service, instance, *values in found:
+        by_values = chain.from_iterable(self._read_by(statements.READ_AGENTS, wanted))
+        for agent_id, environment, service, instance, *values in (
+            self._locked(wanted) if self._is_postgres else by_values
+        ):
             name = AgentName(environment, service, instance)
             self.agent_ids[name] = agent_id
             self._agents[name] = _agent_fold(values)
+
+    def _locked(self, wanted: Sequence[AgentName]) -> Iterator[tuple[Any, ...]]:
+        """Agents of PostgreSQL, locked in the order of their numbers, against deadlocks.
+
+        Those whose names fit into one statement, which is nearly always, by it; else their numbers are found first.
+        """
+        parts = copying.arrays_of(wanted)
+        first = next(parts, None)
+        second = next(parts, None)
+        if first is not None and second is None:
+            self._cursor.execute(statements.READ_AGENTS.by_arrays(wanted[0], _LOCK), first)
+            yield from self._cursor.fetchall()
+        elif first is not None and second is not None:
+            ids: list[tuple[int]] = []
+            for part in chain((first, second), parts):
+                self._cursor.execute(statements.FIND_AGENTS.by_arrays(wanted[0], ""), part)
+                ids += self._cursor.fetchall()
+            for numbers in copying.arrays_of(sorted(ids)):
+                self._cursor.execute(statements.READ_AGENTS_BY_ID.by_arrays((0,), _LOCK), numbers)
+                yield from self._cursor.fetchall()
 
     def _join_agents(self, agents: dict[AgentName, AgentFold]) -> None:
         for name, news in agents.items():
@@ -331,21 +349,18 @@ class _Writer:
         """The rows whose key is one of these."""
         for chunk in _chunks(keys):
             if self._is_postgres:
-                self._cursor.execute(read.one_by_one(chunk[0]), _columns(chunk))
+                for arrays in copying.arrays_of(chunk):
+                    self._cursor.execute(read.one_by_one(chunk[0]), arrays)
+                    yield self._cursor.fetchall()
             else:
                 self._cursor.execute(read.by_values(len(chunk)), list(chain.from_iterable(chunk)))
-            yield self._cursor.fetchall()
+                yield self._cursor.fetchall()
 
 
 def _chunks(keys: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
     remaining = iter(keys)
     while chunk := list(islice(remaining, _CHUNK)):
         yield chunk
-
-
-def _columns(rows: Sequence[tuple[Any, ...]]) -> list[str]:
-    """For PostgreSQL."""
-    return [copying.array_of(column) for column in zip(*rows, strict=True)]
 
 
 def _pieces(ids: Sequence[_Id]) -> Iterator[tuple[str, bytes]]:

@@ -169,9 +169,10 @@ def _sqlite(name: str) -> dict[str, object]:
     }
 
 
-_SETTINGS = "-c synchronous_commit=on -c jit=off -c max_parallel_workers_per_gather=0"
+_SETTINGS = "-c synchronous_commit=on -c jit=off -c max_parallel_workers_per_gather=0 -c array_nulls=on"
 """What is acknowledged is written: no role or database may have said otherwise; the URL may. And questions of pages are
-short: to compile them, or to start workers for them, takes longer than it saves.
+short: to compile them, or to start workers for them, takes longer than it saves. Columns are sent as arrays, in which
+nothing is NULL and not a word.
 """
 
 

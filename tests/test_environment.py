@@ -51,7 +51,7 @@ def test_postgres_by_address() -> None:
     ]  # fmt: skip
     assert settings["OPTIONS"] == {
         "sslmode": "require",
-        "options": "-c synchronous_commit=on -c jit=off -c max_parallel_workers_per_gather=0",
+        "options": "-c synchronous_commit=on -c jit=off -c max_parallel_workers_per_gather=0 -c array_nulls=on",
         "pool": {"min_size": 1, "max_size": 4, "timeout": 5},
     }
 

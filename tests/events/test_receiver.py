@@ -8,6 +8,7 @@ import itertools
 import json
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import httpx
@@ -357,6 +358,22 @@ def test_what_traces_and_metrics_do_not_say_is_honestly_not_kept(door: Door) -> 
     assert partial["rejectedSpans"] == "0"
     assert door.post(b"", path="/v1/traces").content == b""
     assert door.post(b"rubbish", path="/v1/metrics").status_code == 400
+
+
+def test_nobody_waits_for_metrics_which_are_never_stored(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected: list[str] = []
+    expecting = ingest.Writer.expecting
+
+    def noted(writer: ingest.Writer) -> AbstractContextManager[None]:
+        expected.append("one")
+        return expecting(writer)
+
+    monkeypatch.setattr(ingest.Writer, "expecting", noted)
+    assert door.post(points(), path="/v1/metrics").status_code == 200
+    assert expected == []
+    assert door.post(protobuf(request(record()))).status_code == 200
+    assert door.post(spans(), path="/v1/traces").status_code == 200
+    assert expected == ["one", "one"]
 
 
 def test_a_poisoned_record_is_set_aside_and_its_neighbours_stored(door: Door) -> None:
