@@ -82,10 +82,7 @@ def take_data_option(argv: list[str]) -> list[str]:
 
 
 def run_tests(arguments: list[str]) -> NoReturn:
-    """Become pytest: all cores for the whole suite, one process for a chosen part (starting more takes seconds).
-
-    One process more than there are cores: tests of real processes and browsers wait for a quarter of their time.
-    """
+    """Become pytest: all cores for the whole suite, one process for a chosen part (starting more takes seconds)."""
     os.chdir(ROOT)
     names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
     if not any(map(shutil.which, names)):
@@ -94,7 +91,7 @@ def run_tests(arguments: list[str]) -> NoReturn:
             subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=False, timeout=300)
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     is_whole = all(word.startswith("-") for word in arguments) and not any(word.startswith("-n") for word in arguments)
-    workers = ["-n", str(min(cores + 1, 8))] if is_whole and cores > 1 else []
+    workers = ["-n", str(min(cores, 8))] if is_whole and cores > 1 else []
     if is_whole or any("integrations" in word for word in arguments):
         prepare_integrations()
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *workers, *arguments])  # noqa: S606  # the same
