@@ -200,10 +200,9 @@ class _Writer:
             self._read_agents(self._made)
 
     def _read_agents(self, wanted: Sequence[AgentName]) -> None:
-        by_values = chain.from_iterable(self._read_by(statements.READ_AGENTS, wanted))
-        for agent_id, environment, service, instance, *values in (
-            self._locked(wanted) if self._is_postgres else by_values
-        ):
+        unlocked = chain.from_iterable(self._read_by(statements.READ_AGENTS, wanted))
+        found = self._locked(wanted) if self._is_postgres else unlocked
+        for agent_id, environment, service, instance, *values in found:
             name = AgentName(environment, service, instance)
             self.agent_ids[name] = agent_id
             self._agents[name] = _agent_fold(values)
@@ -214,19 +213,20 @@ class _Writer:
         Those whose names fit into one statement, which is nearly always, by it; else their numbers are found first.
         """
         parts = copying.arrays_of(wanted)
-        first = next(parts, None)
-        second = next(parts, None)
-        if first is not None and second is None:
+        first, second = next(parts, None), next(parts, None)
+        if first is None:
+            return
+        if second is None:
             self._cursor.execute(statements.READ_AGENTS.by_arrays(wanted[0], _LOCK), first)
             yield from self._cursor.fetchall()
-        elif first is not None and second is not None:
-            ids: list[tuple[int]] = []
-            for part in chain((first, second), parts):
-                self._cursor.execute(statements.FIND_AGENTS.by_arrays(wanted[0], ""), part)
-                ids += self._cursor.fetchall()
-            for numbers in copying.arrays_of(sorted(ids)):
-                self._cursor.execute(statements.READ_AGENTS_BY_ID.by_arrays((0,), _LOCK), numbers)
-                yield from self._cursor.fetchall()
+            return
+        ids: list[tuple[int]] = []
+        for part in chain((first, second), parts):
+            self._cursor.execute(statements.FIND_AGENTS.by_arrays(wanted[0], ""), part)
+            ids += self._cursor.fetchall()
+        for numbers in copying.arrays_of(sorted(ids)):
+            self._cursor.execute(statements.READ_AGENTS_BY_ID.by_arrays(ids[0], _LOCK), numbers)
+            yield from self._cursor.fetchall()
 
     def _join_agents(self, agents: dict[AgentName, AgentFold]) -> None:
         for name, news in agents.items():

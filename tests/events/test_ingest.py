@@ -107,13 +107,14 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_small_group_waits_for_what_is_being_read(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest, "GATHER_ROWS", 2)
     sizes = patient(monkeypatch)
     with writer.expecting():
         first = writer.submit(intake(1))
         eventually(lambda: writer.waiting == 0)  # it is in the writer's hands
         assert (first.done(), sizes) == (False, [])
-    second = writer.submit(intake(2))
-    assert (first.result(10), second.result(10), sizes) == ([], [], [2])
+        second = writer.submit(intake(2))
+        assert (first.result(10), second.result(10), sizes) == ([], [], [2])
 
 
 def test_nobody_waits_where_nothing_is_being_read(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
