@@ -12,25 +12,8 @@ from itertools import islice
 from operator import attrgetter
 
 from events.records import Row
+from events.statements import SHARED_COLUMNS
 
-_SHARED = (
-    *("environment", "agent_id", "event", "severity", "operation", "breaker", "source", "is_foreground"),
-    *("category", "state", "provider", "model", "region"),
-)
-_OWN = (
-    "uid",
-    "at_us",
-    "received_us",
-    "stated_us",
-    "sequence_number",
-    "run",
-    "trace_id",
-    "span_id",
-    "attributes",
-    "body",
-)
-COLUMNS = (*_SHARED, *_OWN)
-"""What a line holds, in this order."""
 _LINES_EACH = 64
 """So little memory is given again and again; what is larger is asked of the system each time, which costs as much."""
 _MOST_ROWS = 1000
@@ -39,7 +22,7 @@ _MOST_CHARACTERS = 1_000_000
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 _NOTHING = r"\N"
 _BACKSLASH, _ESCAPED = "\\", r"\\"
-_shared_of = attrgetter(*_SHARED)
+_shared_of = attrgetter(*SHARED_COLUMNS)
 
 
 def written(rows: Iterable[Row]) -> Iterator[bytes]:
@@ -62,7 +45,7 @@ def _line(row: Row, head: str) -> str:
     stated = _NOTHING if row.stated_us is None else row.stated_us
     # Ids are hexadecimal, and JSON has no tab and no end of a line but in an escape of its own.
     return (
-        f"{head}\t\\\\x{row.uid.hex()}\t{row.at_us}\t{row.received_us}\t{stated}\t{row.sequence_number}\t{_text(row.run)}"
+        f"{head}\t\\\\x{row.uid.hex()}\t{row.at_us}\t{stated}\t{row.sequence_number}\t{_text(row.run)}"
         f"\t{row.trace_id}\t{row.span_id}\t{row.attributes_json.replace(_BACKSLASH, _ESCAPED)}\t{_text(row.body)}\n"
     )
 

@@ -11,7 +11,6 @@ from functools import cache
 from django.apps import apps
 from django.db import connection
 
-from events import copying
 from events.deployments.told import Told, VersionName
 from events.fold import AGENT_GROUPS, BREAKER_COLUMNS, SETTINGS_COLUMNS, Interval
 from events.models import DEGRADATION_EVENTS, UID_BYTES
@@ -23,6 +22,12 @@ FACT_COLUMNS = (
     *("trace_id", "span_id", "attributes", "body"),
 )
 """Every column of a fact but its id, which the database counts."""
+SHARED_COLUMNS = (
+    *("environment", "agent_id", "received_us", "event", "severity", "operation", "breaker", "source"),
+    *("is_foreground", "category", "state", "provider", "model", "region"),
+)
+"""Those in which many facts of a transaction say the same: both databases are told it once."""
+OWN_COLUMNS = tuple(column for column in FACT_COLUMNS if column not in SHARED_COLUMNS)
 
 
 def _listed(columns: Iterable[str]) -> str:
@@ -31,6 +36,10 @@ def _listed(columns: Iterable[str]) -> str:
 
 def _insert(table: str, columns: Sequence[str], *, tail: str = "") -> str:
     return f"INSERT INTO {table} ({_listed(columns)}) VALUES ({', '.join(['%s'] * len(columns))}){tail}"
+
+
+def _places(values: int, rows: int) -> str:
+    return ", ".join([f"({', '.join(['?'] * values)})"] * rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +61,7 @@ class Merge:
     @cache  # noqa: B019  # a handful of constants
     def insert(self, rows: int) -> str:
         """So many rows by one statement of SQLite."""
-        values = f"({', '.join(['?'] * len(self.columns))})"
-        return f"{self._into} VALUES {', '.join([values] * rows)} {self.tail}"
+        return f"{self._into} VALUES {_places(len(self.columns), rows)} {self.tail}"
 
     @cache  # noqa: B019
     def by_arrays(self) -> str:
@@ -124,10 +132,33 @@ def _added(table: str) -> str:
     return ", ".join(f'"{name}" = {table}."{name}" + excluded."{name}"' for name in COUNTERS)
 
 
-# Not INSERT OR IGNORE, which would pass over a row that breaks *any* constraint, and we would acknowledge it.
-FACTS = Merge("events_fact", FACT_COLUMNS, "ON CONFLICT (environment, uid) DO NOTHING")
-"""For SQLite."""
-COPY_FACTS = f"COPY events_fact ({_listed(copying.COLUMNS)}) FROM STDIN"
+MAKE_HEADS = f"CREATE TEMP TABLE IF NOT EXISTS events_head (number INTEGER PRIMARY KEY, {_listed(SHARED_COLUMNS)})"
+"""For SQLite: what facts of a transaction have in common. Columns without types keep what they are given."""
+FORGET_HEADS = "DELETE FROM temp.events_head"
+
+
+@cache
+def insert_heads(count: int) -> str:
+    """So many heads by one statement of SQLite, each a number and its `SHARED_COLUMNS`."""
+    return f"INSERT INTO temp.events_head VALUES {_places(1 + len(SHARED_COLUMNS), count)}"
+
+
+@cache
+def insert_facts(count: int) -> str:
+    """So many facts by one statement of SQLite, each the number of its head and its `OWN_COLUMNS`.
+
+    Not INSERT OR IGNORE, which would pass over a row that breaks *any* constraint, and we would acknowledge it.
+    """
+    own = ", ".join(f"told.column{number}" for number in range(2, 2 + len(OWN_COLUMNS)))
+    return (
+        f"INSERT INTO events_fact ({_listed((*SHARED_COLUMNS, *OWN_COLUMNS))})"
+        f" SELECT {_listed(SHARED_COLUMNS)}, {own} FROM (VALUES {_places(1 + len(OWN_COLUMNS), count)}) AS told"
+        " CROSS JOIN temp.events_head AS head ON head.number = told.column1"
+        " WHERE true ON CONFLICT (environment, uid) DO NOTHING"
+    )
+
+
+COPY_FACTS = f"COPY events_fact ({_listed((*SHARED_COLUMNS, *OWN_COLUMNS))}) FROM STDIN"
 """For PostgreSQL, as lines of `copying`."""
 _PIECE = f"substring(%s::bytea FROM place + 1 FOR {UID_BYTES})"
 _PIECES = f"generate_series(0, %s - 1, {UID_BYTES}) AS place"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
 from itertools import chain, groupby, islice
 from operator import add, attrgetter, itemgetter
 from typing import Any
@@ -19,7 +18,7 @@ import orjson
 from django.db import IntegrityError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 
-from events import copying, recounting, statements
+from events import copying, inserting, recounting, statements
 from events.deployments.told import Told, VersionName, Versions
 from events.fold import (
     AGENT_GROUPS,
@@ -40,7 +39,6 @@ from events.models import POSITION_BYTES
 from events.records import AgentName, Row
 from events.summing import Sums, dimensions_digest, over_lanes, over_spans
 
-_fact_values = attrgetter(*("attributes_json" if name == "attributes" else name for name in statements.FACT_COLUMNS))
 _DAY_US = 86_400_000_000
 _Id = tuple[str, bytes]
 """Of a fact: its environment and its uid."""
@@ -52,8 +50,6 @@ where ON CONFLICT DO NOTHING is 3 %."""
 _END = b"\x7f" + b"\xff" * (POSITION_BYTES - 1)
 """After every position."""
 _LOCK = " ORDER BY id FOR UPDATE"
-_ROWS_EACH = 256
-"""Rows inserted by one statement of SQLite, which takes at most 32,766 values. A power of two: see `_parts`."""
 
 
 def store_facts(rows: Sequence[Row], corrections: Sums | None = None) -> int:
@@ -103,8 +99,7 @@ class _Writer:
         rows = recounting.without(self._cursor, rows)
         self._cursor.execute("SELECT COALESCE(MAX(id), 0) FROM events_fact")
         newest = self._cursor.fetchone()[0]
-        inserted = self._insert(statements.FACTS, [_fact_values(row) for row in rows])
-        if inserted == len(rows):
+        if inserting.insert_facts(rows) == len(rows):
             return rows  # the usual case, which needs no second look
         # Ids only grow (AUTOINCREMENT), and nobody else writes before this transaction ends.
         self._cursor.execute("SELECT environment, uid FROM events_fact WHERE id > %s", [newest])
@@ -166,16 +161,7 @@ class _Writer:
             for arrays in copying.arrays_of(sorted(rows) if merge.locks_in_order else rows):
                 self._cursor.execute(merge.by_arrays(), arrays)
         else:
-            self._insert(merge, rows)
-
-    def _insert(self, merge: statements.Merge, rows: Sequence[tuple[Any, ...]]) -> int:
-        count = 0
-        # The driver's own cursor, because Django's would rewrite each statement.
-        with connection.wrap_database_errors, closing(connection.connection.cursor()) as cursor:
-            for part in _parts(rows, _ROWS_EACH):
-                cursor.execute(merge.insert(len(part)), list(chain.from_iterable(part)))
-                count += cursor.rowcount
-        return count
+            inserting.insert(merge, rows)
 
     # -- what is folded ------------------------------------------------------------------------------------------------
 
@@ -367,15 +353,6 @@ def _pieces(ids: Sequence[_Id]) -> Iterator[tuple[str, bytes]]:
     """Ids that are in order, in one piece for each environment."""
     for environment, those in groupby(ids, key=itemgetter(0)):
         yield environment, b"".join([uid for _, uid in those])
-
-
-def _parts(rows: Sequence[tuple[Any, ...]], most: int) -> Iterator[Sequence[tuple[Any, ...]]]:
-    """The rows in parts of a power of two each: so few different statements that the driver keeps all of them."""
-    start = 0
-    while start < len(rows):
-        size = min(most, 1 << ((len(rows) - start).bit_length() - 1))
-        yield rows[start : start + size]
-        start += size
 
 
 # -- values to columns and back ----------------------------------------------------------------------------------------

@@ -1,0 +1,71 @@
+"""Many rows into SQLite, by as few values and as few statements as it takes.
+
+To give a statement a value costs the driver and SQLite as much as to store it. Most columns of a fact say the same for
+many facts of a transaction, so those are given once, to a table in memory, and each fact names its row there: 9 values
+instead of 24 (docs/decisions/0113).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import chain
+from operator import attrgetter
+from sqlite3 import Cursor
+from typing import Any
+
+from django.db import connection
+
+from events import statements
+from events.records import Row
+
+_Values = Sequence[tuple[Any, ...]]
+_ROWS_EACH = 256
+"""Rows inserted by one statement, which takes at most 32,766 values. A power of two: see `_parts`."""
+_FACTS_EACH = 512
+_at_us_of = attrgetter("at_us")
+_shared_of = attrgetter(*statements.SHARED_COLUMNS)
+_own_of = attrgetter(*("attributes_json" if name == "attributes" else name for name in statements.OWN_COLUMNS))
+
+
+def insert(merge: statements.Merge, rows: _Values) -> None:
+    """Insert these, or join them to those that are there."""
+    with _own_cursor() as cursor:
+        for part in _parts(rows, _ROWS_EACH):
+            cursor.execute(merge.insert(len(part)), list(chain.from_iterable(part)))
+
+
+def insert_facts(rows: Sequence[Row]) -> int:
+    """Insert the facts that are not there; return how many those were.
+
+    In the order of their time, in which all indexes but one grow at their end: what agents say alternates.
+    """
+    numbers: dict[tuple[Any, ...], int] = {}
+    told = [(numbers.setdefault(_shared_of(row), len(numbers)), *_own_of(row)) for row in sorted(rows, key=_at_us_of)]
+    heads = [(number, *shared) for shared, number in numbers.items()]
+    inserted = 0
+    with _own_cursor() as cursor:
+        cursor.execute(statements.MAKE_HEADS)  # a connection has it from its first transaction that was committed
+        cursor.execute(statements.FORGET_HEADS)
+        for part in _parts(heads, _ROWS_EACH):
+            cursor.execute(statements.insert_heads(len(part)), list(chain.from_iterable(part)))
+        for part in _parts(told, _FACTS_EACH):
+            cursor.execute(statements.insert_facts(len(part)), list(chain.from_iterable(part)))
+            inserted += cursor.rowcount
+    return inserted
+
+
+@contextmanager
+def _own_cursor() -> Iterator[Cursor]:
+    """The driver's own, because Django's would rewrite each statement."""
+    with connection.wrap_database_errors, closing(connection.connection.cursor()) as cursor:
+        yield cursor
+
+
+def _parts(rows: _Values, most: int) -> Iterator[_Values]:
+    """The rows in parts of a power of two each: so few different statements that the driver keeps all of them."""
+    start = 0
+    while start < len(rows):
+        size = min(most, 1 << ((len(rows) - start).bit_length() - 1))
+        yield rows[start : start + size]
+        start += size
