@@ -23,7 +23,6 @@ _Values = Sequence[tuple[Any, ...]]
 _ROWS_EACH = 256
 """Rows inserted by one statement, which takes at most 32,766 values. A power of two: see `_parts`."""
 _FACTS_EACH = 512
-_at_us_of = attrgetter("at_us")
 _shared_of = attrgetter(*statements.SHARED_COLUMNS)
 _own_of = attrgetter(*("attributes_json" if name == "attributes" else name for name in statements.OWN_COLUMNS))
 
@@ -36,12 +35,9 @@ def insert(merge: statements.Merge, rows: _Values) -> None:
 
 
 def insert_facts(rows: Sequence[Row]) -> int:
-    """Insert the facts that are not there; return how many those were.
-
-    In the order of their time, in which all indexes but one grow at their end: what agents say alternates.
-    """
+    """Insert the facts that are not there; return how many those were."""
     numbers: dict[tuple[Any, ...], int] = {}
-    told = [(numbers.setdefault(_shared_of(row), len(numbers)), *_own_of(row)) for row in sorted(rows, key=_at_us_of)]
+    told = [(numbers.setdefault(_shared_of(row), len(numbers)), *_own_of(row)) for row in rows]
     heads = [(number, *shared) for shared, number in numbers.items()]
     inserted = 0
     with _own_cursor() as cursor:

@@ -39,6 +39,7 @@ from events.models import POSITION_BYTES
 from events.records import AgentName, Row
 from events.summing import Sums, dimensions_digest, over_lanes, over_spans
 
+_at_us_of = attrgetter("at_us")
 _DAY_US = 86_400_000_000
 _Id = tuple[str, bytes]
 """Of a fact: its environment and its uid."""
@@ -90,10 +91,14 @@ class _Writer:
     # -- facts ---------------------------------------------------------------------------------------------------------
 
     def insert(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Insert facts; return those that were not there. There may be none at all: what is only corrected has none."""
+        """Insert facts; return those that were not there. There may be none at all: what is only corrected has none.
+
+        They go in the order of their time, in which most indexes grow at one place: what agents say alternates.
+        """
         if not rows:
             return rows
-        return self._copy_new(rows) if self._is_postgres else self._insert_new(rows)
+        in_order = sorted(rows, key=_at_us_of)
+        return self._copy_new(in_order) if self._is_postgres else self._insert_new(in_order)
 
     def _insert_new(self, rows: Sequence[Row]) -> Sequence[Row]:
         rows = recounting.without(self._cursor, rows)

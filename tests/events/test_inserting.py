@@ -1,4 +1,4 @@
-"""Facts reach SQLite without what they have in common, and are whole in the table."""
+"""Facts reach a database without what they have in common, in the order of their time, and are whole in the table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from events.models import Fact
 from events.records import Row
 from tests.events.test_store import failures, stored
 
-pytestmark = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 MORE_THAN_A_STATEMENT = 1_300
 
 
@@ -62,6 +61,7 @@ def test_facts_of_one_moment_keep_their_order(engine: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_what_is_shared_is_found_by_its_number(engine: str) -> None:
     stored(failures(range(1)))
     with connection.cursor() as cursor:
