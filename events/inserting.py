@@ -1,8 +1,8 @@
 """Many rows into SQLite, by as few values and as few statements as it takes.
 
 To give a statement a value costs the driver and SQLite as much as to store it. Most columns of a fact say the same for
-many facts of a transaction, so those are given once, to a table in memory, and each fact names its row there: 9 values
-instead of 24 (docs/decisions/0113).
+many facts of a transaction, so those are given once, to a table in memory, and each fact names its row there: 10 values
+instead of 23 (docs/decisions/0113).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from events.records import Row
 _Values = Sequence[tuple[Any, ...]]
 _ROWS_EACH = 256
 """Rows inserted by one statement, which takes at most 32,766 values. A power of two: see `_parts`."""
-_FACTS_EACH = 512
+_FACTS_EACH = 4_096
+"""Facts whose heads are kept at once: what is in memory keeps the largest size that it had."""
 _shared_of = attrgetter(*statements.SHARED_COLUMNS)
 _own_of = attrgetter(*("attributes_json" if name == "attributes" else name for name in statements.OWN_COLUMNS))
 
@@ -36,18 +37,24 @@ def insert(merge: statements.Merge, rows: _Values) -> None:
 
 def insert_facts(rows: Sequence[Row]) -> int:
     """Insert the facts that are not there; return how many those were."""
+    with _own_cursor() as cursor:
+        cursor.execute(statements.MAKE_HEADS)  # a connection has it from its first transaction that was committed
+        return sum(
+            _insert_part(cursor, rows[start : start + _FACTS_EACH]) for start in range(0, len(rows), _FACTS_EACH)
+        )
+
+
+def _insert_part(cursor: Cursor, rows: Sequence[Row]) -> int:
     numbers: dict[tuple[Any, ...], int] = {}
     told = [(numbers.setdefault(_shared_of(row), len(numbers)), *_own_of(row)) for row in rows]
     heads = [(number, *shared) for shared, number in numbers.items()]
     inserted = 0
-    with _own_cursor() as cursor:
-        cursor.execute(statements.MAKE_HEADS)  # a connection has it from its first transaction that was committed
-        cursor.execute(statements.FORGET_HEADS)
-        for part in _parts(heads, _ROWS_EACH):
-            cursor.execute(statements.insert_heads(len(part)), list(chain.from_iterable(part)))
-        for part in _parts(told, _FACTS_EACH):
-            cursor.execute(statements.insert_facts(len(part)), list(chain.from_iterable(part)))
-            inserted += cursor.rowcount
+    cursor.execute(statements.FORGET_HEADS)
+    for part in _parts(heads, _ROWS_EACH):
+        cursor.execute(statements.insert_heads(len(part)), list(chain.from_iterable(part)))
+    for part in _parts(told, _ROWS_EACH):
+        cursor.execute(statements.insert_facts(len(part)), list(chain.from_iterable(part)))
+        inserted += cursor.rowcount
     return inserted
 
 

@@ -26,7 +26,7 @@ SHARED_COLUMNS = (
     *("environment", "agent_id", "received_us", "event", "severity", "operation", "breaker", "source"),
     *("is_foreground", "category", "state", "provider", "model", "region"),
 )
-"""Those in which many facts of a transaction say the same: both databases are told it once."""
+"""Those in which many facts of a transaction say the same: they are written once for all of them."""
 OWN_COLUMNS = tuple(column for column in FACT_COLUMNS if column not in SHARED_COLUMNS)
 
 
@@ -147,13 +147,14 @@ def insert_heads(count: int) -> str:
 def insert_facts(count: int) -> str:
     """So many facts by one statement of SQLite, each the number of its head and its `OWN_COLUMNS`.
 
-    Not INSERT OR IGNORE, which would pass over a row that breaks *any* constraint, and we would acknowledge it.
+    Not INSERT OR IGNORE, which would pass over a row that breaks *any* constraint, and we would acknowledge it; and a
+    left join, because a fact without a head has to fail.
     """
     own = ", ".join(f"told.column{number}" for number in range(2, 2 + len(OWN_COLUMNS)))
     return (
         f"INSERT INTO events_fact ({_listed((*SHARED_COLUMNS, *OWN_COLUMNS))})"
         f" SELECT {_listed(SHARED_COLUMNS)}, {own} FROM (VALUES {_places(1 + len(OWN_COLUMNS), count)}) AS told"
-        " CROSS JOIN temp.events_head AS head ON head.number = told.column1"
+        " LEFT JOIN temp.events_head AS head ON head.number = told.column1"
         " WHERE true ON CONFLICT (environment, uid) DO NOTHING"
     )
 

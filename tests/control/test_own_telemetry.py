@@ -6,20 +6,26 @@ import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.conf import LazySettings
+from django.db import transaction
 from django.test import Client, RequestFactory
 from django.urls import resolve
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from events.moments import to_us
+from events.records import read_records
+from events.sent import Batch, Sent
+from events.store import store_facts
 from recovery_ops import environment
 from recovery_ops.control.models import Beat, Revision
 from recovery_ops.control.notify.transport import Answer, Unreached, post
 from recovery_ops.control.own import dead_man, doors, telemetry
 from recovery_ops.control.own.prometheus import exposition
-from recovery_ops.control.own.readings import Reading, readings
+from recovery_ops.control.own.readings import LAG_FACTS, Reading, newest_facts, readings
 from recovery_ops.readiness import NotReady
 from tests.control.cast import small_fleet
 from tests.control.visiting import signed_in
@@ -78,6 +84,18 @@ def test_who_is_behind_the_desired_state_is_counted() -> None:
     assert values("agents_behind") == {("dev",): 3}
     assert values("desired_revision_lag") == {("dev",): 4}
     assert values("agents")["quiet", "reporting"] == 1
+
+
+def test_facts_that_come_late_show_however_many_are_stored_at_once() -> None:
+    """Those have the lower numbers."""
+    now_us, hour_us = to_us(NOW), 3_600_000_000
+    at_us = [now_us - number - (hour_us if number % 4 == 0 else 0) for number in range(2_000)]
+    records = [Sent("failure", at * 1000, 0, 13, "", {"log.record.uid": str(uuid4())}, "", "") for at in at_us]
+    with transaction.atomic():
+        store_facts(read_records([Batch({"service.name": "billing"}, "t", records)], "dev", now_us).rows)
+    small_fleet()
+    assert len(newest_facts("dev")) == LAG_FACTS
+    assert values("fact_lag_seconds")[("dev",)] > 3_000
 
 
 def test_tasks_that_are_late_or_failed_show() -> None:
