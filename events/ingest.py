@@ -3,9 +3,8 @@
 Grouping costs a lone request nothing and lets many share one commit, and on SQLite one writer waits for nobody. While
 others are being read, a small group waits a moment for them: a transaction costs as much as several hundred facts. A
 transaction that fails for what is *in* it is cut in half until the record at fault stands alone and goes to the
-quarantine; one that fails for any other reason is rolled back, and its requests are told to come again: all of them
-where the database is at fault, else the one that is. Nothing is remembered between transactions, so a kill at any point
-loses nothing that was acknowledged.
+quarantine; one that fails for any other reason is rolled back, and its requests are told to come again. Nothing is
+remembered between transactions, so a kill at any point loses nothing that was acknowledged.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import connection, transaction
 
 from events.cardinality import known_names
 from events.quarantine import FAULTS_OF_DATA, request_of_row, set_aside
@@ -46,10 +45,6 @@ MOST_WAITING_ROWS = 8 * GROUP_ROWS
 """Behind more than this a request would hardly be stored before it is given up, even on a slow machine."""
 MOST_WAITING = 4_000
 """So many requests may wait, however small: each is held in memory with all that belongs to it."""
-
-
-_FAULTS_OF_THE_DATABASE = (OperationalError, InterfaceError)
-"""It is away, locked or full, whatever it is given."""
 
 
 class Busy(Exception):
@@ -164,30 +159,17 @@ class Writer:
                 task.future.set_exception(Busy(f"waited more than {WAIT_S:g} s for the database"))
             else:
                 waiting.append(task)
-        self._answer(waiting)
-
-    def _answer(self, tasks: Sequence[_Task]) -> None:
-        """Store these, together if they can be, and answer them.
-
-        A fault that is neither the data's nor the database's is of one request, as far as anybody knows, and the
-        others shall not be refused with it for as long as it is sent. So they are tried in halves.
-        """
         try:
-            refused = self._store([task.intake for task in tasks])
+            refused = self._store([task.intake for task in waiting])
         except Exception as error:  # whatever it is – away, locked, full, ours – it is not the data's fault
-            known_names.forget()
-            if len(tasks) > 1 and not isinstance(error, _FAULTS_OF_THE_DATABASE):
-                half = len(tasks) // 2
-                self._answer(tasks[:half])
-                self._answer(tasks[half:])
-                return
             _troubles.note("cannot store facts", error)
+            known_names.forget()
             with contextlib.suppress(Exception):
                 connection.close()
-            for task in tasks:
+            for task in waiting:
                 task.future.set_exception(Busy("the facts cannot be stored now"))
         else:
-            for task, one in zip(tasks, refused, strict=True):
+            for task, one in zip(waiting, refused, strict=True):
                 task.future.set_result(one)
 
     def _store(self, intakes: Sequence[Intake]) -> list[list[Refused]]:
@@ -211,8 +193,10 @@ class Writer:
             known_names.bound(_named(intakes))  # before traces are locked, as wherever facts are stored
             decide_alone(intakes)
             for intake in intakes:
-                new, faulty = _store_alone(intake)
-                stored += new
+                settled, corrections = settle([intake])
+                _store_settled([], corrections)
+                faulty = _store_apart(settled)
+                stored += len(settled) - len(faulty)
                 refused.append([_refused(row, error) for row, error in faulty])
             for intake, more in zip(intakes, refused, strict=True):
                 intake.refused += more
@@ -233,18 +217,6 @@ def _named(intakes: Sequence[Intake]) -> list[Row]:
 def _store_settled(rows: Sequence[Row], corrections: Sums) -> int:
     """Store these; return how many were new. Corrections of sums are rare."""
     return store_facts(rows, corrections) if corrections else store_facts(rows)
-
-
-def _store_alone(intake: Intake) -> tuple[int, list[tuple[Row, Exception]]]:
-    """Store what can be of one request; return how many rows can, and the others with the reason."""
-    try:
-        with transaction.atomic():
-            settled, corrections = settle([intake])
-            _store_settled([], corrections)
-    except FAULTS_OF_DATA as error:  # in what is remembered of its spans, without which none of its failures is told
-        return 0, [(row, error) for row in (*intake.rows, *intake.held)]
-    faulty = _store_apart(settled)
-    return len(settled) - len(faulty), faulty
 
 
 def _store_apart(rows: Sequence[Row]) -> list[tuple[Row, Exception]]:

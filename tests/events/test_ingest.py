@@ -214,54 +214,6 @@ def test_a_fault_of_the_world_stores_nothing_and_says_busy(writer: Writer, monke
     assert Fact.objects.count() == 1
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, what: str, fault: Exception, number: int) -> list[int]:
-    """Have this fail wherever a request holds this number; how many requests were in each of its calls."""
-    sizes: list[int] = []
-    works = getattr(ingest, what)
-
-    def fail_on_one(intakes: list[Intake]) -> Any:
-        sizes.append(len(intakes))
-        if any(row.at_us == NOW_US - number for one in intakes for row in one.rows):
-            raise fault
-        return works(intakes)
-
-    monkeypatch.setattr(ingest, what, fail_on_one)
-    return sizes
-
-
-def together(writer: Writer, monkeypatch: pytest.MonkeyPatch, *intakes: Intake) -> list[Any]:
-    """What comes of requests that are in one group."""
-    monkeypatch.setattr(ingest, "GATHER_S", 60.0)
-    monkeypatch.setattr(ingest, "GATHER_ROWS", sum(one.weight for one in intakes))
-    with writer.expecting():
-        futures = [writer.submit(one) for one in intakes]
-        return [future.exception(10) or future.result(10) for future in futures]
-
-
-@pytest.mark.parametrize("place", range(5))
-def test_a_fault_of_ours_in_one_request_refuses_no_other(
-    writer: Writer, place: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failing(monkeypatch, "settle", KeyError("ours"), 100 + place)
-    found = together(writer, monkeypatch, *(intake(number, 100 + number) for number in range(5)))
-    assert [type(one) for one in found] == [Busy if number == place else list for number in range(5)]
-    assert Fact.objects.count() == MinuteSum.objects.aggregate(failures=Sum("failures"))["failures"] == 8
-
-
-def test_where_the_database_is_at_fault_nobody_is_tried_again(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = failing(monkeypatch, "settle", OperationalError("away"), 1)
-    assert [type(one) for one in together(writer, monkeypatch, *(intake(number) for number in range(5)))] == [Busy] * 5
-    assert sizes == [5]
-
-
-def test_what_cannot_be_settled_is_set_aside(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(monkeypatch, "settle", DataError("no database holds this"), 2)
-    found = together(writer, monkeypatch, intake(1), intake(2, 3), intake(4))
-    assert [len(one) for one in found] == [0, 2, 0]
-    assert "no database holds this" in found[1][0].reason
-    assert (Fact.objects.count(), Quarantine.objects.count()) == (2, 2)
-
-
 def test_what_is_set_aside_goes_with_what_is_stored_or_not_at_all(
     writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
