@@ -16,6 +16,7 @@ from django.urls import resolve
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from events.ingest import GROUP_ROWS
 from events.moments import to_us
 from events.records import read_records
 from events.sent import Batch, Sent
@@ -86,10 +87,11 @@ def test_who_is_behind_the_desired_state_is_counted() -> None:
     assert values("agents")["quiet", "reporting"] == 1
 
 
-def test_facts_that_come_late_show_however_many_are_stored_at_once() -> None:
+@pytest.mark.parametrize("count", [400, GROUP_ROWS])
+def test_facts_that_come_late_show_however_many_are_stored_at_once(count: int) -> None:
     """Those have the lower numbers."""
     now_us, hour_us = to_us(NOW), 3_600_000_000
-    at_us = [now_us - number - (hour_us if number % 4 == 0 else 0) for number in range(2_000)]
+    at_us = [now_us - number - (hour_us if number % 4 == 0 else 0) for number in range(count)]
     records = [Sent("failure", at * 1000, 0, 13, "", {"log.record.uid": str(uuid4())}, "", "") for at in at_us]
     with transaction.atomic():
         store_facts(read_records([Batch({"service.name": "billing"}, "t", records)], "dev", now_us).rows)

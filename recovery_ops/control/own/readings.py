@@ -26,7 +26,8 @@ from recovery_ops.control.models import Beat, Delivery, HeldAct, Revision
 from recovery_ops.control.own.duties import FAILED, LATE, beats_by_name, duties_of
 
 LAG_FACTS = 200
-_LOOKED_THROUGH = 5_000
+_LOOKED_THROUGH = 10_000
+"""More than are stored at once, but for single requests of more than that (`events.ingest.GROUP_ROWS`)."""
 _FOLLOWS = Q(heartbeat_us__isnull=False) | Q(applied_us__isnull=False) | Q(rejected_revision__isnull=False)
 """Whoever ever spoke of a desired state; a plain OpenTelemetry sender obeys nobody, and cannot be late."""
 _OUTCOMES = ("stored", "repeated", "quarantined", "ignored")
@@ -89,8 +90,8 @@ def newest_facts(environment: str) -> list[tuple[int, int, int | None]]:
     """Of the newest facts that came in: when they were, were received, and were stated if that is not when they were.
 
     Two queries. Only among the last facts of all environments: no index leads to the newest of one. Of those that came
-    at once some are taken by their ids from behind, where those say nothing: what is stored together is numbered in the
-    order of its time, so the last numbers are of facts that were not late.
+    at once some are taken by their ids from behind, which say nothing: what is stored together is numbered in the order
+    of its time, so the last numbers are of facts that were not late.
     """
     last = Fact.objects.filter(pk__gt=last_number() - _LOOKED_THROUGH)
     read = last.values_list("environment", "received_us", "uid", "at_us", "stated_us")
