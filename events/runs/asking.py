@@ -202,7 +202,7 @@ def names_of_runs(
         return ()
     wanted = _Wanted.asked(show, operation, breaker, fingerprint, grouping, struck, narrow)
     until_us = min(to_us(end), before_us) if before_us is not None else to_us(end)
-    found = _found(environment, wanted, to_us(start), until_us, PAGE)
+    found = _found(environment, wanted, to_us(start), until_us, PAGE, is_read_once=True)
     return found.runs[: _with_ties(found.newest, found.runs, PAGE)]
 
 
@@ -231,13 +231,18 @@ def _found(
     most: int,
     read: int | None = None,
     besides: Collection[str] = (),
+    *,
+    is_read_once: bool = False,
 ) -> _Found:
-    """The runs that are named in [start, until): enough for a page, or all that the facts which are read name."""
+    """The runs that are named in [start, until): enough for a page, or all that the facts which are read name.
+
+    In two steps, of which the first is mostly enough; in one where each query counts more than how much it reads.
+    """
     found = _Found((), {}, None)
     # Of the failures of an outage it is not known how many others lie between: they are read once.
     read = READ if read is None else read
     # Of those that started, most have ended.
-    is_read_once = wanted.struck is not None or wanted.show is Show.RUNNING
+    is_read_once = is_read_once or wanted.struck is not None or wanted.show is Show.RUNNING
     for count in [read] if is_read_once else sorted({min(READ_FIRST, read), read}):
         named, rest_us = _naming(environment, wanted, start_us, until_us, count)
         newest: dict[str, int] = {}
