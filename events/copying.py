@@ -42,6 +42,7 @@ class _Heads(dict[tuple[object, ...], str]):
 
 
 def _line(row: Row, head: str) -> str:
+    """What facts share, and then `statements.OWN_COLUMNS` in their order."""
     stated = _NOTHING if row.stated_us is None else row.stated_us
     # Ids are hexadecimal, and JSON has no tab and no end of a line but in an escape of its own.
     return (

@@ -1,6 +1,6 @@
 """Many rows into SQLite, by as few values and as few statements as it takes.
 
-To give a statement a value costs the driver and SQLite as much as to store it. Most columns of a fact say the same for
+The driver looks at each value that a statement is given, and SQLite copies it. Most columns of a fact say the same for
 many facts of a transaction, so those are given once, to a table in memory, and each fact names its row there: 10 values
 instead of 23 (docs/decisions/0113).
 """
@@ -31,7 +31,7 @@ _own_of = attrgetter(*("attributes_json" if name == "attributes" else name for n
 def insert(merge: statements.Merge, rows: _Values) -> None:
     """Insert these, or join them to those that are there."""
     with _own_cursor() as cursor:
-        for part in _parts(rows, _ROWS_EACH):
+        for part in _parts(rows):
             cursor.execute(merge.insert(len(part)), list(chain.from_iterable(part)))
 
 
@@ -50,9 +50,9 @@ def _insert_part(cursor: Cursor, rows: Sequence[Row]) -> int:
     heads = [(number, *shared) for shared, number in numbers.items()]
     inserted = 0
     cursor.execute(statements.FORGET_HEADS)
-    for part in _parts(heads, _ROWS_EACH):
+    for part in _parts(heads):
         cursor.execute(statements.insert_heads(len(part)), list(chain.from_iterable(part)))
-    for part in _parts(told, _ROWS_EACH):
+    for part in _parts(told):
         cursor.execute(statements.insert_facts(len(part)), list(chain.from_iterable(part)))
         inserted += cursor.rowcount
     return inserted
@@ -65,10 +65,10 @@ def _own_cursor() -> Iterator[Cursor]:
         yield cursor
 
 
-def _parts(rows: _Values, most: int) -> Iterator[_Values]:
+def _parts(rows: _Values) -> Iterator[_Values]:
     """The rows in parts of a power of two each: so few different statements that the driver keeps all of them."""
     start = 0
     while start < len(rows):
-        size = min(most, 1 << ((len(rows) - start).bit_length() - 1))
+        size = min(_ROWS_EACH, 1 << ((len(rows) - start).bit_length() - 1))
         yield rows[start : start + size]
         start += size

@@ -13,18 +13,18 @@ from events.models import Fact
 from events.records import Row
 from tests.events.test_store import failures, stored
 
-MORE_THAN_A_STATEMENT = 1_300
+MORE_THAN_A_PART = 4_500
 
 
 def shared_by_few(count: int) -> list[Row]:
-    """Facts of which each third has its own operation, so that heads take more than one statement, too."""
+    """Facts of which each third has its own operation, so that heads take several statements, too."""
     rows = failures(range(count))
     return [replace(row, operation=f"operation {number // 3}") for number, row in enumerate(rows)]
 
 
 def test_each_fact_has_what_it_shares_with_others(engine: str) -> None:
-    rows = shared_by_few(MORE_THAN_A_STATEMENT)
-    assert stored(rows) == MORE_THAN_A_STATEMENT
+    rows = shared_by_few(MORE_THAN_A_PART)
+    assert stored(rows) == MORE_THAN_A_PART
     found = {bytes(uid): operation for uid, operation in Fact.objects.values_list("uid", "operation")}
     assert found == {row.uid: row.operation for row in rows}
 
