@@ -19,8 +19,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from pytest_django import DjangoDbBlocker
 
 from recovery_ops.cycles import look_for_cycles_less_often
-from tests import services, stores
-from tests.processes import Server
+from tests.support import services, stores
+from tests.support.processes import Server
 
 _SKIPPED = "not on this machine: "
 

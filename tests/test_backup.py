@@ -20,8 +20,8 @@ from events.models import Fact
 from recovery_ops import environment
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.models import AuditEntry, Override
-from tests import stores
-from tests.control.cast import small_fleet, trip
+from tests.support import stores
+from tests.support.actions import small_fleet, trip
 
 
 def live() -> None:

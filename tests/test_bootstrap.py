@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from recovery_ops import bootstrap
-from tests.processes import ROOT, Running
+from tests.support.processes import ROOT, Running
 
 BARE_PYTHON = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
 DJANGO = """

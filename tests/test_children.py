@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from recovery_ops.children import Child
-from tests.processes import ROOT, Running, eventually
+from tests.support.processes import ROOT, Running, eventually
 
 POLITE = "import sys; print('up', flush=True); sys.stdin.read(); print('ended by itself')"
 STUBBORN = "import signal, threading; signal.signal(15, 1); print('up', flush=True); threading.Event().wait()"

@@ -16,7 +16,7 @@ from recovery_ops.drill.catalogue import FAULTS
 from recovery_ops.drill.poisons import POISONS
 from recovery_ops.drill.room import beside_the_others
 from recovery_ops.drill.work_world import LONGEST_SILENCE_S
-from tests.processes import ROOT, clean_environment, copy_migrated_sqlite
+from tests.support.processes import ROOT, clean_environment, copy_migrated_sqlite
 
 IN_CI = os.environ.get("CI") == "true"
 EVENTS = 100_000 if IN_CI else 10_000

@@ -11,7 +11,7 @@ import pytest
 
 from recovery_ops import environment
 from recovery_ops.environment import Misconfigured
-from tests.processes import ROOT, Running
+from tests.support.processes import ROOT, Running
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import ROOT, clean_environment
+from tests.support.processes import ROOT, clean_environment
 
 LONGEST_FUNCTION = 50
 LONGEST_FILE = 500

@@ -15,7 +15,7 @@ import httpx
 import psycopg
 import pytest
 
-from tests.processes import ROOT, Running, Server, eventually
+from tests.support.processes import ROOT, Running, Server, eventually
 
 StartServer = Callable[..., Server]
 

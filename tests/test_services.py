@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.processes import ROOT, clean_environment
+from tests.support.processes import ROOT, clean_environment
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from http.cookies import SimpleCookie
 import httpx
 import pytest
 
-from tests.processes import Server
+from tests.support.processes import Server
 
 HOST = "ops.example"
 BY_TLS = {"Host": HOST, "X-Forwarded-Proto": "https"}

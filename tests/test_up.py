@@ -19,7 +19,7 @@ from events.models import AgentKey
 from recovery_ops.control.first_account import FILE_NAME, ensure_first_account
 from recovery_ops.control.fleet import fleet_key
 from recovery_ops.control.roles import Role, grants_of
-from tests.processes import ROOT, Running, Server, eventually
+from tests.support.processes import ROOT, Running, Server, eventually
 
 StartServer = Callable[..., Server]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import ROOT, clean_environment
+from tests.support.processes import ROOT, clean_environment
 
 PLAYED = """#!{python}
 import json, sys, urllib.request

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import ROOT, clean_environment
+from tests.support.processes import ROOT, clean_environment
 
 ROOMS = ("recovery_ops/cli/", "recovery_ops/rules/", "recovery_ops/runtime/", "recovery_ops/wire/")
 FILES = {"recovery_ops/__init__.py", "recovery_ops/py.typed"}

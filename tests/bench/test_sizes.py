@@ -7,7 +7,7 @@ import pytest
 from events.models import Fact
 from recovery_ops.bench import sizes
 from recovery_ops.rules.words import Category
-from tests.events.seeding import Story, failed
+from tests.support.stories import Story, failed
 
 
 @pytest.mark.django_db

@@ -12,9 +12,9 @@ from playwright.sync_api import Browser, Page
 from recovery_ops.rules.policy import BUILT_IN, document_of
 from recovery_ops.rules.words import State
 from tests.browser.stage import Stage
-from tests.events.seeding import moved
-from tests.flows.fleet import manage_each
-from tests.processes import Server
+from tests.support.agents import manage_each
+from tests.support.processes import Server
+from tests.support.stories import moved
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from pathlib import Path
 from playwright.sync_api import Locator, Page
 
 from tests.browser.stage import Stage
-from tests.flows.fleet import manage
+from tests.support.agents import manage
 
 PATIENCE_MS = 30_000
 fresh = count(1)

@@ -26,10 +26,10 @@ from recovery_ops.rules.facts import (
 )
 from recovery_ops.rules.words import Category, Evidence, State
 from recovery_ops.wire import encode, names
-from tests.events.posting import attributes, request
-from tests.events.seeding import counted, failed, heartbeat, moved
-from tests.flows.fleet import manage_each
-from tests.processes import Server
+from tests.support.agents import manage_each
+from tests.support.otlp import attributes, request
+from tests.support.processes import Server
+from tests.support.stories import counted, failed, heartbeat, moved
 
 INSTANCES = ("r-0", "r-1", "r-2")
 BEAT_S = 8.0

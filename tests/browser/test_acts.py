@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from recovery_ops.rules.facts import RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus
 from tests.browser.stage import Stage
-from tests.events.seeding import failed, heartbeat
+from tests.support.stories import failed, heartbeat
 
 REASON = "Hosted search answers 529 on nine of ten calls."
 

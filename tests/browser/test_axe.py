@@ -16,8 +16,8 @@ from recovery_ops.rules.words import State
 from tests.browser.axe import EVERYTHING, LOST, WIDE, faults_of, faults_of_form, faults_on, found_by_axe
 from tests.browser.screens import ADMINS, EMPTY, FORMS, OFFICE_FORMS, REFUSED, REFUSED_FORMS, SCREENS, WRONG
 from tests.browser.stage import Stage
-from tests.events.seeding import counted, heartbeat, moved
-from tests.processes import Server
+from tests.support.processes import Server
+from tests.support.stories import counted, heartbeat, moved
 
 STATIC = Path(__file__).resolve().parents[2] / "static"
 SEND = """() => {

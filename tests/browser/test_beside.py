@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Page, expect
 from recovery_ops.rules.words import State
 from tests.browser.axe import EVERYTHING, found_by_axe
 from tests.browser.stage import Stage
-from tests.events.seeding import moved
-from tests.flows.fleet import manage_each
+from tests.support.agents import manage_each
+from tests.support.stories import moved
 
 Visit = Callable[..., Page]
 

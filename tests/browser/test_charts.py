@@ -13,7 +13,7 @@ from playwright.sync_api import Page, Route, expect
 
 from recovery_ops.rules.words import State
 from tests.browser.stage import Stage
-from tests.events.seeding import moved
+from tests.support.stories import moved
 
 PATIENCE_MS = 20_000
 RANGE = "document.getElementById('figure').layout.xaxis.range.map(one => Date.parse(one + 'Z'))"

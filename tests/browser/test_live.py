@@ -12,8 +12,8 @@ from playwright.sync_api import Browser, Page, expect
 from recovery_ops.rules.words import Category, State, Trigger
 from tests.browser.stage import Stage
 from tests.browser.virtual import VIRTUAL, weight_of
-from tests.events.seeding import failed, heartbeat, moved
-from tests.processes import Server
+from tests.support.processes import Server
+from tests.support.stories import failed, heartbeat, moved
 
 PATIENCE_MS = 15_000
 MARKED = "window.isStillThisPage === true"

@@ -12,7 +12,7 @@ from recovery_ops.rules.facts import DegradationStarted, Escalated
 from recovery_ops.rules.words import Category, State
 from tests.browser.axe import EVERYTHING, found_by_axe
 from tests.browser.stage import INSTANCES, Stage
-from tests.events.seeding import counted, failed, moved
+from tests.support.stories import counted, failed, moved
 
 Visit = Callable[..., Page]
 

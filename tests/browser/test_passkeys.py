@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, CDPSession, Page, expect
 
-from tests.flows.fleet import manage_each
-from tests.processes import Server
+from tests.support.agents import manage_each
+from tests.support.processes import Server
 
 PATIENCE_MS = 60_000
 IN_THIS_DEVICE = {

@@ -27,10 +27,10 @@ from recovery_ops.rules.facts import (
 from recovery_ops.rules.words import Category, DelaySource, RunStatus, State, Trigger
 from tests.browser.journeys import PATIENCE_MS, Hands, Visit, fresh, picture, point_at
 from tests.browser.stage import INSTANCES, Stage
-from tests.control.notify.receiving import Receiver, receiver
-from tests.events.seeding import failed, heartbeat, moved
-from tests.flows.fleet import manage
-from tests.processes import Server, eventually
+from tests.support.agents import manage
+from tests.support.processes import Server, eventually
+from tests.support.stories import failed, heartbeat, moved
+from tests.support.webhook_receiver import Receiver, receiver
 
 # -- 1: from a message in Slack to whose trouble it is ----------------------------------------------------------------
 RUNS_WAITING = 14

@@ -16,7 +16,7 @@ from recovery_ops.rules.facts import AttemptSucceeded, RetryScheduled, RunFinish
 from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
 from tests.browser.journeys import PATIENCE_MS, Visit, editor_of, fresh, picture
 from tests.browser.stage import Stage
-from tests.events.seeding import failed, moved
+from tests.support.stories import failed, moved
 
 # -- 7: on paper, in shades of grey -----------------------------------------------------------------------------------
 PATTERNS = """() => [...document.querySelectorAll("#figure .bars path")]

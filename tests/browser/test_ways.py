@@ -12,7 +12,7 @@ from recovery_ops.rules.words import Category, State, Trigger
 from tests.browser.axe import hearing
 from tests.browser.journeys import PATIENCE_MS, Visit, editor_of, picture, point_at
 from tests.browser.stage import Stage
-from tests.events.seeding import failed, moved
+from tests.support.stories import failed, moved
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from events.capacity.hits import forget_floods
 from events.reporters import reporters
-from tests.control.cast import small_fleet
-from tests.events.seeding import NOW
+from tests.support.actions import small_fleet
+from tests.support.stories import NOW
 
 
 @pytest.fixture(autouse=True)

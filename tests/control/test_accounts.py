@@ -15,7 +15,7 @@ from recovery_ops.control.accounts import AccountInvalid, create_account, grant_
 from recovery_ops.control.audit import verify
 from recovery_ops.control.models import AuditEntry, Override, RoleGrant
 from recovery_ops.control.roles import Role, grants_of
-from tests.control.cast import asked, person, trip
+from tests.support.actions import asked, person, trip
 
 pytestmark = pytest.mark.django_db
 

@@ -16,8 +16,8 @@ from recovery_ops.control.desired import Who, current_revision
 from recovery_ops.control.models import AuditEntry
 from recovery_ops.control.roles import LEAST_ROLE, ROLES, Role
 from recovery_ops.control.stream import Board
-from tests.control.cast import DEEDS, REASON, Deed, asked, person, written
-from tests.events.seeding import NOW
+from tests.support.actions import DEEDS, REASON, Deed, asked, person, written
+from tests.support.stories import NOW
 
 pytestmark = pytest.mark.usefixtures("known")
 

@@ -23,8 +23,8 @@ from recovery_ops.rules.facts import (
 )
 from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
 from tests.control.test_api import Program
-from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
-from tests.events.seeding import Story, ago, counted, failed, heartbeat, moved
+from tests.support.pages import HOSTILE, signed_in, text_of, troubled_fleet
+from tests.support.stories import Story, ago, counted, failed, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -14,8 +14,8 @@ from events.amplification import amplification
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import RetryScheduled
 from recovery_ops.rules.words import Category, DelaySource
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, ago, counted
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, ago, counted
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -14,10 +14,10 @@ from recovery_ops.control.actions.annotations import annotate, end_annotation, r
 from recovery_ops.control.marks import marks_in
 from recovery_ops.control.models import Annotation, AuditEntry
 from recovery_ops.control.roles import Role
-from tests.control.cast import asked
 from tests.control.test_api import Program
-from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
-from tests.events.seeding import NOW
+from tests.support.actions import asked
+from tests.support.pages import HOSTILE, signed_in, text_of, troubled_fleet
+from tests.support.stories import NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

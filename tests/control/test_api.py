@@ -15,9 +15,9 @@ from events import keys
 from recovery_ops.control.models import AuditEntry, Override, RoleGrant
 from recovery_ops.rules.facts import DesiredStateApplied
 from recovery_ops.rules.scope import Scope
-from tests.control.cast import REASON, person, trip
-from tests.control.today import seen_now, today_fleet
-from tests.events.seeding import Story
+from tests.support.actions import REASON, person, trip
+from tests.support.fleet import seen_now, today_fleet
+from tests.support.stories import Story
 
 pytestmark = pytest.mark.usefixtures("reporting")
 

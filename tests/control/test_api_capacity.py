@@ -13,8 +13,8 @@ from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
 from recovery_ops.control.models import AuditEntry
 from tests.control.test_api import Program
-from tests.events.seeding import NOW, Story, counted
 from tests.events.test_capacity import storm
+from tests.support.stories import NOW, Story, counted
 
 pytestmark = pytest.mark.django_db
 WHY = {"reason": "one cause behind both providers"}

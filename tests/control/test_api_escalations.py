@@ -18,8 +18,8 @@ from tests.control.notify.conftest import channel
 from tests.control.notify.test_asking import chain
 from tests.control.test_api import Program
 from tests.control.test_escalations import asked
-from tests.control.visiting import signed_in
-from tests.events.seeding import NOW, Story
+from tests.support.pages import signed_in
+from tests.support.stories import NOW, Story
 
 pytestmark = pytest.mark.django_db
 WHY = {"reason": "decided by the deploy script"}

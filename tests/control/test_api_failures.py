@@ -15,7 +15,7 @@ from recovery_ops.rules.words import Category
 from tests.control.test_api import Program
 from tests.control.test_cli import WHY as SAID_WHY
 from tests.control.test_cli import Operator, operator
-from tests.events.seeding import NOW, Story, failed
+from tests.support.stories import NOW, Story, failed
 
 __all__ = ["operator"]  # the fixture
 

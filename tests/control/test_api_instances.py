@@ -15,7 +15,7 @@ from recovery_ops.control.models import AuditEntry
 from tests.control.test_api import Program
 from tests.control.test_cli import WHY as SAID_WHY
 from tests.control.test_cli import Operator, operator
-from tests.events.seeding import NOW, Story, heartbeat
+from tests.support.stories import NOW, Story, heartbeat
 
 __all__ = ["operator"]  # the fixture
 

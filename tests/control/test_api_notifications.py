@@ -12,7 +12,7 @@ from recovery_ops.control.audit import verify
 from recovery_ops.control.models import AuditEntry, Channel, Delivery, EscalationChain, NotificationRule
 from recovery_ops.control.roles import Role
 from tests.control.test_api import Program
-from tests.control.visiting import signed_in
+from tests.support.pages import signed_in
 
 pytestmark = pytest.mark.django_db
 

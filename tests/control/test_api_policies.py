@@ -13,9 +13,9 @@ from recovery_ops.control import actions
 from recovery_ops.control.models import PolicyRelease
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.policy import BUILT_IN, document_of
-from tests.control.cast import REASON, asked, person
 from tests.control.test_api import Program
-from tests.control.visiting import signed_in
+from tests.support.actions import REASON, asked, person
+from tests.support.pages import signed_in
 
 pytestmark = pytest.mark.django_db
 

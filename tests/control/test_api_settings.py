@@ -21,7 +21,7 @@ from recovery_ops.control.roles import Role
 from recovery_ops.control.sign_in import sessions
 from tests.control.test_api import Program
 from tests.control.test_intake import mended, refused
-from tests.control.visiting import signed_in
+from tests.support.pages import signed_in
 
 pytestmark = pytest.mark.django_db
 

@@ -16,8 +16,8 @@ from django.db import connection
 from recovery_ops.control import actions
 from recovery_ops.control.audit import hash_of, verify
 from recovery_ops.control.models import AuditEntry, AuditHead, Unchangeable
-from tests.control.cast import SEARCH, asked, trip
-from tests.control.notify.receiving import Reply, receiver
+from tests.support.actions import SEARCH, asked, trip
+from tests.support.webhook_receiver import Reply, receiver
 
 ENTRIES = 5
 TEXTS = ("actor_name", "actor_id", "verb", "object", "operation", "reason", "before_text", "after_text", "result")

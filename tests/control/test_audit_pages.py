@@ -17,10 +17,10 @@ from recovery_ops.control.actors import system
 from recovery_ops.control.audit import Deed, append
 from recovery_ops.control.models import Override
 from recovery_ops.control.roles import Role
-from tests.control.cast import asked, person, trip
 from tests.control.test_api import Program
-from tests.control.visiting import held, sent, signed_in, text_of, troubled_fleet
-from tests.events.seeding import NOW
+from tests.support.actions import asked, person, trip
+from tests.support.pages import held, sent, signed_in, text_of, troubled_fleet
+from tests.support.stories import NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

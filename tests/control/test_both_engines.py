@@ -29,11 +29,11 @@ from recovery_ops.control.replay import job
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import Escalated, RunFinished, RunStarted
 from recovery_ops.rules.words import RunStatus
-from tests.control.cast import REASON, SEARCH, asked, person
-from tests.control.taping import Studio
 from tests.control.test_replay import BUILT_IN_DOCUMENT, call, policy
 from tests.events.conftest import engine
-from tests.events.seeding import NOW, Story, failed
+from tests.support.actions import REASON, SEARCH, asked, person
+from tests.support.recording import Studio
+from tests.support.stories import NOW, Story, failed
 
 __all__ = ["engine"]  # the fixture
 

@@ -14,8 +14,8 @@ from events.moments import to_us
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import DesiredStateApplied
 from recovery_ops.rules.words import Category, State, Trigger
-from tests.control.visiting import REASON, held, signed_in, text_of, troubled_fleet
-from tests.events.seeding import Story, ago, counted, failed, heartbeat, moved
+from tests.support.pages import REASON, held, signed_in, text_of, troubled_fleet
+from tests.support.stories import Story, ago, counted, failed, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

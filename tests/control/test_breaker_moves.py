@@ -8,8 +8,8 @@ from django.test.utils import CaptureQueriesContext
 
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import State
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import Story, heartbeat, moved
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import Story, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 MOST = 15

@@ -14,9 +14,9 @@ from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import DegradationStarted, DesiredStateApplied, DesiredStateRejected
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import State
-from tests.control.cast import asked
-from tests.control.visiting import REASON, edited, held, signed_in, text_of, troubled_fleet
-from tests.events.seeding import NOW, Story, counted, heartbeat, moved
+from tests.support.actions import asked
+from tests.support.pages import REASON, edited, held, signed_in, text_of, troubled_fleet
+from tests.support.stories import NOW, Story, counted, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -42,11 +42,11 @@ from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
 from recovery_ops.rules import facts
 from recovery_ops.rules.masking import MASK
-from tests.control.cast import asked, person
-from tests.control.visiting import PAGES, signed_in
-from tests.events.posting import Door, attributes, record, request
-from tests.events.seeding import NOW, Story
 from tests.rules.test_masking import SECRETS
+from tests.support.actions import asked, person
+from tests.support.otlp import Door, attributes, record, request
+from tests.support.pages import PAGES, signed_in
+from tests.support.stories import NOW, Story
 
 CANARIES = {secret: text for secret, text in SECRETS.items() if "canary" in secret.lower()}
 EACH = 3

@@ -13,9 +13,9 @@ from events.capacity.reach import read_reach
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category, State
 from tests.control.test_page_fragments import asked_of
-from tests.control.visiting import held, signed_in, text_of
-from tests.events.seeding import NOW, Story, ago, heartbeat, moved
 from tests.events.test_capacity import storm
+from tests.support.pages import held, signed_in, text_of
+from tests.support.stories import NOW, Story, ago, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -25,9 +25,9 @@ from recovery_ops.rules.facts import RetryScheduled, RunFinished
 from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
 from tests.control.test_api import Program
 from tests.control.test_page_fragments import asked_of
-from tests.control.visiting import HOSTILE, REASON, signed_in, text_of
-from tests.events.seeding import NOW, Story, heartbeat, moved
 from tests.events.test_capacity import storm
+from tests.support.pages import HOSTILE, REASON, signed_in, text_of
+from tests.support.stories import NOW, Story, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -15,9 +15,9 @@ from recovery_ops.rules.facts import Exhausted, FallbackActivated, RetrySchedule
 from recovery_ops.rules.words import Category, DelaySource, Rung, RunStatus, StopReason
 from tests.control.test_api import Program
 from tests.control.test_page_fragments import asked_of
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, failed
 from tests.events.test_capacity import storm
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

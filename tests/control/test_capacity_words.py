@@ -15,9 +15,9 @@ from events.capacity.reach import read_reach
 from events.capacity.rows import CapacityEventRow, Owner
 from recovery_ops.control.capacity_words import NAMELESS, backends_of, customer_words
 from recovery_ops.rules.words import State
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, moved
 from tests.events.test_capacity import storm
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -15,9 +15,9 @@ from recovery_ops.control.actions.failures import merge_failures
 from recovery_ops.control.models import AuditEntry, Escalation
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
-from tests.control.cast import asked as of_ana
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import Story, failed
+from tests.support.actions import asked as of_ana
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

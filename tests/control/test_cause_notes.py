@@ -20,8 +20,8 @@ from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
 from tests.control.test_api import Program
 from tests.control.test_cli import Operator, operator
-from tests.control.visiting import hidden, signed_in, text_of
-from tests.events.seeding import NOW, Story, failed
+from tests.support.pages import hidden, signed_in, text_of
+from tests.support.stories import NOW, Story, failed
 
 __all__ = ["operator"]  # the fixture
 

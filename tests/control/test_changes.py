@@ -8,9 +8,9 @@ from events.deployments.asking import deployments
 from recovery_ops.control import actions
 from recovery_ops.control.views.changes import LATELY, newest_entries, what_changed
 from recovery_ops.rules.scope import Scope
-from tests.control.cast import trip
-from tests.control.visiting import signed_in
-from tests.events.seeding import NOW, Story, heartbeat
+from tests.support.actions import trip
+from tests.support.pages import signed_in
+from tests.support.stories import NOW, Story, heartbeat
 
 pytestmark = pytest.mark.usefixtures("known")
 

@@ -15,9 +15,9 @@ from events.models import Agent
 from recovery_ops import cli
 from recovery_ops.control.models import EnvironmentRules, Override
 from recovery_ops.rules.facts import DesiredStateApplied, SettingsInForce
-from tests.control.today import seen_now, today_fleet
-from tests.events.seeding import Story
-from tests.processes import ROOT, clean_environment
+from tests.support.fleet import seen_now, today_fleet
+from tests.support.processes import ROOT, clean_environment
+from tests.support.stories import Story
 
 WHY = ["--reason", "the provider answers 529"]
 

@@ -9,8 +9,8 @@ from events.capacity.models import CapacityEvent
 from recovery_ops import cli
 from recovery_ops.control.models import CapacityNote, Escalation
 from tests.control.test_cli import WHY, Operator, operator
-from tests.events.seeding import NOW, Story
 from tests.events.test_capacity import storm
+from tests.support.stories import NOW, Story
 
 __all__ = ["operator"]  # the fixture
 

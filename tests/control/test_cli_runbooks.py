@@ -13,7 +13,7 @@ from recovery_ops.control.runbooks import key_of
 from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.words import Category
 from tests.control.test_cli import WHY, Operator, operator
-from tests.events.seeding import NOW, Story
+from tests.support.stories import NOW, Story
 
 __all__ = ["operator"]  # the fixture
 

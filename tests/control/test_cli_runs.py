@@ -9,7 +9,7 @@ from recovery_ops.control.models import Escalation
 from recovery_ops.rules.facts import RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus
 from tests.control.test_cli import Operator, operator
-from tests.events.seeding import NOW, Story, failed
+from tests.support.stories import NOW, Story, failed
 
 __all__ = ["operator"]  # the fixture
 

@@ -8,7 +8,7 @@ from recovery_ops import cli
 from recovery_ops.control.models import PolicyProposal, UnknownCause
 from tests.control.test_cli import WHY, Operator, operator
 from tests.control.test_unclassified import MARK, met
-from tests.events.seeding import NOW
+from tests.support.stories import NOW
 
 __all__ = ["operator"]  # the fixture
 

@@ -15,9 +15,9 @@ from recovery_ops.control.actions import Refused
 from recovery_ops.control.audit import verify
 from recovery_ops.control.models import AuditEntry, Override
 from recovery_ops.rules.scope import Scope
-from tests.control.cast import person, trip
-from tests.events.seeding import NOW
-from tests.stores import store_at
+from tests.support.actions import person, trip
+from tests.support.stores import store_at
+from tests.support.stories import NOW
 
 THREADS = 6
 

@@ -11,7 +11,7 @@ import pytest
 from events.timelines import Table
 from recovery_ops.control.templatetags import console
 from recovery_ops.rules.words import State
-from tests.events.seeding import NOW, ago
+from tests.support.stories import NOW, ago
 
 CONTEXT = {"now": NOW}
 

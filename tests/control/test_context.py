@@ -20,9 +20,9 @@ from recovery_ops.control.models import RoleGrant
 from recovery_ops.rules.facts import InstanceHeartbeat
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import State
-from tests.control.cast import trip
-from tests.control.today import seen_now, today_fleet
-from tests.events.seeding import Story, moved
+from tests.support.actions import trip
+from tests.support.fleet import seen_now, today_fleet
+from tests.support.stories import Story, moved
 
 pytestmark = pytest.mark.django_db
 

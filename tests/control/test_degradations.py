@@ -22,8 +22,8 @@ from recovery_ops.rules.facts import (
     RunFinished,
 )
 from recovery_ops.rules.words import Category, RunStatus
-from tests.control.visiting import HOSTILE, signed_in, text_of
-from tests.events.seeding import NOW, Story, ago, failed, heartbeat
+from tests.support.pages import HOSTILE, signed_in, text_of
+from tests.support.stories import NOW, Story, ago, failed, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -20,8 +20,8 @@ from recovery_ops.rules.intent import Override as DesiredOverride
 from recovery_ops.rules.policy import BUILT_IN, document_of
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import State
-from tests.control.cast import SEARCH, asked, person, small_fleet, trip
-from tests.events.seeding import NOW, Story, failed, heartbeat
+from tests.support.actions import SEARCH, asked, person, small_fleet, trip
+from tests.support.stories import NOW, Story, failed, heartbeat
 
 pytestmark = pytest.mark.django_db
 

@@ -12,8 +12,8 @@ from events import keys
 from recovery_ops import wire
 from recovery_ops.control import desired
 from recovery_ops.rules.scope import Scope
-from tests.control.cast import person, trip
-from tests.events.seeding import NOW
+from tests.support.actions import person, trip
+from tests.support.stories import NOW
 
 pytestmark = pytest.mark.django_db
 

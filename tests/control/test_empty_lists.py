@@ -12,11 +12,11 @@ from recovery_ops.control.models import Escalation
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.words import Category, State
-from tests.control.cast import trip
 from tests.control.notify.conftest import channel
 from tests.control.notify.test_sending import message
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, counted, failed, heartbeat, moved
+from tests.support.actions import trip
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, counted, failed, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

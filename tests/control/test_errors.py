@@ -8,7 +8,7 @@ import pytest
 from django.db import OperationalError
 from django.test import Client
 
-from tests.control.visiting import signed_in
+from tests.support.pages import signed_in
 
 pytestmark = pytest.mark.django_db
 

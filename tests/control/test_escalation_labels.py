@@ -11,8 +11,8 @@ from recovery_ops.control.escalations.presence import GONE_AFTER
 from recovery_ops.control.models import AuditEntry, Escalation, EscalationLook
 from recovery_ops.control.roles import Role
 from tests.control.test_escalation_pages import questions
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -22,8 +22,8 @@ from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import BudgetExhausted
 from recovery_ops.rules.words import Category
 from tests.control.test_escalations import asked
-from tests.control.visiting import HOSTILE, hidden, signed_in, text_of
-from tests.events.seeding import NOW, Story, failed
+from tests.support.pages import HOSTILE, hidden, signed_in, text_of
+from tests.support.stories import NOW, Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -23,12 +23,12 @@ from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.policy import BUILT_IN, document_of
 from recovery_ops.rules.words import Category
-from tests.control import cast
 from tests.control.test_api import Program
 from tests.control.test_escalations import act
 from tests.control.test_policy_pages import NEW, typed
-from tests.control.visiting import REASON, signed_in, text_of
-from tests.events.seeding import NOW, Story, failed
+from tests.support import actions as cast
+from tests.support.pages import REASON, signed_in, text_of
+from tests.support.stories import NOW, Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

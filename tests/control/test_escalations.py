@@ -24,8 +24,8 @@ from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import BudgetExhausted, CheckpointSaved, Escalated, ReversalRefused, RunStopped
 from recovery_ops.rules.words import Category
 from recovery_ops.wire import parse_desired
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story
 
 pytestmark = pytest.mark.django_db
 

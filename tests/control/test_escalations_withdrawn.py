@@ -18,10 +18,10 @@ from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus
-from tests.control.cast import person
 from tests.control.test_escalations import act, asked
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story
+from tests.support.actions import person
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -24,12 +24,12 @@ from recovery_ops.control.models import EVERYWHERE, Escalation, RoleGrant
 from recovery_ops.control.roles import ROLES, Role
 from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.words import Category
-from tests.control.cast import asked, person
 from tests.control.every_route import OF_EVERYBODY, Try, answered, names, tries
 from tests.control.test_foreign_objects import holding, world
 from tests.events.conftest import engine
-from tests.events.seeding import NOW, Story
-from tests.processes import ROOT
+from tests.support.actions import asked, person
+from tests.support.processes import ROOT
+from tests.support.stories import NOW, Story
 
 __all__ = ["engine", "world"]  # the fixtures
 

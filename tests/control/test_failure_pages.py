@@ -23,9 +23,9 @@ from recovery_ops.control.roles import Role
 from recovery_ops.control.views.brushing import counts_of
 from recovery_ops.rules.facts import Exhausted, RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus, StopReason
-from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
-from tests.events.seeding import NOW, Story, ago, failed, heartbeat
 from tests.events.test_capacity import storm
+from tests.support.pages import HOSTILE, signed_in, text_of, troubled_fleet
+from tests.support.stories import NOW, Story, ago, failed, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -27,8 +27,8 @@ from recovery_ops.control.models import AuditEntry, FailureCase, FailureGrouping
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
-from tests.control.visiting import hidden, signed_in, text_of
-from tests.events.seeding import NOW, Story, failed
+from tests.support.pages import hidden, signed_in, text_of
+from tests.support.stories import NOW, Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

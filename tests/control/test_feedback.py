@@ -20,10 +20,10 @@ from recovery_ops.control.tasks import sweep_old_replays
 from recovery_ops.rules.feedback import Want, suggested
 from recovery_ops.rules.knobs import KNOBS, fault_of
 from recovery_ops.rules.policy import BUILT_IN_DEFAULTS, Knobs
-from tests.control.cast import asked, small_fleet
 from tests.control.test_replay import policy
-from tests.control.visiting import REASON, signed_in, text_of
-from tests.events.seeding import NOW, Story, failed
+from tests.support.actions import asked, small_fleet
+from tests.support.pages import REASON, signed_in, text_of
+from tests.support.stories import NOW, Story, failed
 
 pytestmark = pytest.mark.django_db
 

@@ -12,8 +12,8 @@ from events.cardinality import Kind
 from events.models import KnownName
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
-from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
-from tests.events.seeding import Story, failed, heartbeat
+from tests.support.pages import HOSTILE, signed_in, text_of, troubled_fleet
+from tests.support.stories import Story, failed, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -15,9 +15,9 @@ from recovery_ops.rules.words import Category
 from recovery_ops.runtime.self_test import OPERATION, fail_once, outcome
 from recovery_ops.runtime.testing import Lab
 from tests.control.test_page_fragments import asked_of
-from tests.control.visiting import edited, signed_in
-from tests.events.seeding import NOW, Story, failed, heartbeat
 from tests.runtime.test_live_policy import obey
+from tests.support.pages import edited, signed_in
+from tests.support.stories import NOW, Story, failed, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

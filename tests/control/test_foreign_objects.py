@@ -47,11 +47,11 @@ from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.scope import ANY, Scope
 from recovery_ops.rules.words import Category, Evidence, State
-from tests.control.cast import REASON, SEARCH, asked, person
 from tests.control.notify.test_sending import message
 from tests.control.test_who_may_what import Address, as_role
-from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
 from tests.events.test_capacity import storm
+from tests.support.actions import REASON, SEARCH, asked, person
+from tests.support.stories import NOW, Story, ago, counted, failed, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -14,9 +14,9 @@ from recovery_ops.control.models import Escalation, EscalationLook
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
 from tests.control.test_page_fragments import asked_question
-from tests.control.visiting import signed_in, text_of, troubled_fleet
-from tests.events.seeding import NOW, Story, failed
 from tests.events.test_capacity import storm
+from tests.support.pages import signed_in, text_of, troubled_fleet
+from tests.support.stories import NOW, Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -12,11 +12,11 @@ from recovery_ops.control.actions import Refused
 from recovery_ops.control.models import GoldenCase, GoldenResult, PolicyProposal
 from recovery_ops.control.replay.golden import results_of
 from recovery_ops.control.roles import Role
-from tests.control.cast import asked, person
-from tests.control.taping import Studio
 from tests.control.test_proposals import EVA, TOM, act
 from tests.control.test_replay import BUILT_IN_DOCUMENT, call, policy
-from tests.control.visiting import signed_in, text_of
+from tests.support.actions import asked, person
+from tests.support.pages import signed_in, text_of
+from tests.support.recording import Studio
 
 pytestmark = pytest.mark.django_db
 MUST = "answered at the third attempt"

@@ -14,8 +14,8 @@ from recovery_ops.control import audit
 from recovery_ops.control.models import AuditEntry
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
-from tests.control.visiting import HOSTILE, signed_in, text_of
-from tests.events.seeding import Story, failed
+from tests.support.pages import HOSTILE, signed_in, text_of
+from tests.support.stories import Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -16,7 +16,7 @@ from recovery_ops.control.refusals import Held
 from recovery_ops.control.roles import Role, may_of_key
 from recovery_ops.rules.policy import BUILT_IN, document_of
 from recovery_ops.rules.scope import Scope
-from tests.control.cast import asked, person
+from tests.support.actions import asked, person
 
 pytestmark = pytest.mark.usefixtures("known")
 

@@ -23,8 +23,8 @@ from events.masking import forget_masking
 from events.models import Fact, Quarantine
 from recovery_ops.control.roles import Role
 from recovery_ops.wire import names
-from tests.control.visiting import PAGES, signed_in
-from tests.events.posting import Door, record, request
+from tests.support.otlp import Door, record, request
+from tests.support.pages import PAGES, signed_in
 
 MARKS = {
     "override": "\u202e",

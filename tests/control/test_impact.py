@@ -10,8 +10,8 @@ from recovery_ops.control.impact import Impact, impact_of, impact_of_all
 from recovery_ops.rules.facts import BreakerRejected, DegradationEnded, DegradationStarted, FallbackActivated
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import Refusal, State
-from tests.control.cast import SEARCH
-from tests.events.seeding import NOW, Story, counted, heartbeat, moved
+from tests.support.actions import SEARCH
+from tests.support.stories import NOW, Story, counted, heartbeat, moved
 
 pytestmark = pytest.mark.django_db
 

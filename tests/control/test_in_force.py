@@ -17,9 +17,9 @@ from recovery_ops.rules.in_force import of_knobs, of_operation, of_process
 from recovery_ops.rules.policy import BUILT_IN, Knobs
 from recovery_ops.rules.scope import Place, Scope
 from recovery_ops.rules.words import State
-from tests.control.cast import asked, trip
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, heartbeat, moved
+from tests.support.actions import asked, trip
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 PAGE = "/agents/settings?service=research&instance=r-0"

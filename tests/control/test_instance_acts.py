@@ -18,8 +18,8 @@ from recovery_ops.control.own.readings import readings
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import State
-from tests.control.visiting import hidden, signed_in, text_of
-from tests.events.seeding import NOW, Story, heartbeat, moved
+from tests.support.pages import hidden, signed_in, text_of
+from tests.support.stories import NOW, Story, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

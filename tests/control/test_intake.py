@@ -17,7 +17,7 @@ from events.refused import Refused
 from events.sent import Batch, Encoding, Sent
 from recovery_ops.control.models import AuditEntry
 from recovery_ops.control.roles import Role
-from tests.control.visiting import HOSTILE, REASON, signed_in, text_of
+from tests.support.pages import HOSTILE, REASON, signed_in, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 NOW_US = 1_795_000_000_000_000

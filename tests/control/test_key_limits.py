@@ -19,11 +19,11 @@ from events.models import AgentKey, Fact
 from recovery_ops.control.actions import keys as key_actions
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
-from tests.control.cast import asked, person
-from tests.control.serving import following, served
-from tests.control.visiting import REASON, signed_in, text_of
-from tests.events.posting import Door, record, request
-from tests.processes import eventually
+from tests.support.actions import asked, person
+from tests.support.desired_stream import following, served
+from tests.support.otlp import Door, record, request
+from tests.support.pages import REASON, signed_in, text_of
+from tests.support.processes import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -18,7 +18,7 @@ from recovery_ops.control.actions import Done, Refused, keys, people
 from recovery_ops.control.audit import verify
 from recovery_ops.control.models import AuditEntry, RoleGrant
 from recovery_ops.control.roles import Grants, Role
-from tests.control.cast import REASON, asked, person
+from tests.support.actions import REASON, asked, person
 
 pytestmark = pytest.mark.django_db
 

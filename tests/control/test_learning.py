@@ -15,10 +15,10 @@ from recovery_ops.control.actions.escalations import respond
 from recovery_ops.control.models import AuditEntry, Escalation, EscalationNote, EscalationStar
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
-from tests.control.cast import asked as of_ana
 from tests.control.test_escalation_pages import questions
-from tests.control.visiting import HOSTILE, signed_in, text_of
-from tests.events.seeding import NOW
+from tests.support.actions import asked as of_ana
+from tests.support.pages import HOSTILE, signed_in, text_of
+from tests.support.stories import NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

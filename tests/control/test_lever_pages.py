@@ -13,9 +13,9 @@ from recovery_ops.control.actions.shedding import shed
 from recovery_ops.control.models import AuditEntry, LoadShed, Override
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.scope import Scope
-from tests.control.cast import REASON, asked, person
-from tests.control.visiting import bulk, sent, signed_in, text_of, troubled_fleet, weight_of
-from tests.events.seeding import NOW
+from tests.support.actions import REASON, asked, person
+from tests.support.pages import bulk, sent, signed_in, text_of, troubled_fleet, weight_of
+from tests.support.stories import NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

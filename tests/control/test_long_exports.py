@@ -27,8 +27,8 @@ from recovery_ops.rules.facts import RunStarted
 from recovery_ops.rules.words import Category
 from tests.control.test_api import Program
 from tests.control.test_recovered_pages import busy
-from tests.control.visiting import sent, signed_in, text_of, troubled_fleet
-from tests.events.seeding import NOW, Story, ago, failed
+from tests.support.pages import sent, signed_in, text_of, troubled_fleet
+from tests.support.stories import NOW, Story, ago, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -14,8 +14,8 @@ from events.window import Window
 from recovery_ops.control.marks import MOST, marks_in
 from recovery_ops.control.models import Escalation, Override
 from recovery_ops.control.roles import Role
-from tests.control.visiting import HOSTILE, REASON, edited, held, signed_in, troubled_fleet
-from tests.events.seeding import NOW
+from tests.support.pages import HOSTILE, REASON, edited, held, signed_in, troubled_fleet
+from tests.support.stories import NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -18,9 +18,9 @@ from recovery_ops.control.models import AuditEntry, EnvironmentRules, PolicyProp
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.masking import MASK
 from recovery_ops.rules.words import Category
-from tests.control.cast import asked, person
-from tests.control.visiting import REASON, signed_in, text_of, troubled_fleet
-from tests.events.seeding import Story, failed
+from tests.support.actions import asked, person
+from tests.support.pages import REASON, signed_in, text_of, troubled_fleet
+from tests.support.stories import Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -15,8 +15,8 @@ from django.test.utils import CaptureQueriesContext
 from events.models import Fact
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category, State
-from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
-from tests.events.seeding import Story, failed, moved
+from tests.support.pages import HOSTILE, signed_in, text_of, troubled_fleet
+from tests.support.stories import Story, failed, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -10,11 +10,11 @@ from django.test import Client
 
 from events import live
 from recovery_ops.control.roles import Role
-from tests.control.cast import REASON
 from tests.control.test_api import Program
-from tests.control.visiting import signed_in
 from tests.events.conftest import engine
 from tests.events.test_live import refused
+from tests.support.actions import REASON
+from tests.support.pages import signed_in
 
 __all__ = ["engine"]  # the fixture
 

@@ -29,11 +29,11 @@ from recovery_ops.control import desired_standing as standing
 from recovery_ops.control.desired import read
 from recovery_ops.control.models import OpampAgent
 from recovery_ops.control.opamp import messages
-from tests.control.cast import asked, trip
-from tests.control.visiting import signed_in, text_of
 from tests.events.conftest import store
-from tests.events.serving import served
-from tests.processes import eventually
+from tests.support.actions import asked, trip
+from tests.support.otlp_server import served
+from tests.support.pages import signed_in, text_of
+from tests.support.processes import eventually
 
 __all__ = ["store"]  # the fixture
 

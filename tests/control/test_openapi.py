@@ -14,10 +14,10 @@ from recovery_ops.control.api import urls as api_urls
 from recovery_ops.control.api.openapi import openapi
 from recovery_ops.control.api.requests import Api
 from recovery_ops.control.roles import Role
-from tests.control.cast import REASON
 from tests.control.test_api import Program
-from tests.control.today import today_fleet
-from tests.control.visiting import signed_in, text_of
+from tests.support.actions import REASON
+from tests.support.fleet import today_fleet
+from tests.support.pages import signed_in, text_of
 
 DOCUMENT = openapi(api_urls.urlpatterns)
 OPERATIONS = [(path, method) for path, methods in DOCUMENT["paths"].items() for method in methods]

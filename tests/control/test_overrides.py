@@ -17,8 +17,8 @@ from recovery_ops.control.models import AuditEntry, Override
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import State
-from tests.control.cast import REASON, SEARCH, asked, person, small_fleet, trip, written
-from tests.events.seeding import NOW
+from tests.support.actions import REASON, SEARCH, asked, person, small_fleet, trip, written
+from tests.support.stories import NOW
 
 pytestmark = pytest.mark.usefixtures("known")
 

@@ -13,9 +13,9 @@ from events.queries.trends import Ranges, trend_of_moments
 from recovery_ops.control.models import Escalation, FailureCase, NotifyLook, SeenFailure
 from recovery_ops.rules.words import Category, State
 from tests.control.test_escalation_pages import questions
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
 from tests.events.test_capacity import storm
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, ago, counted, failed, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -28,9 +28,9 @@ from recovery_ops.control.own import dead_man, doors, telemetry
 from recovery_ops.control.own.prometheus import exposition
 from recovery_ops.control.own.readings import LAG_FACTS, Reading, newest_facts, readings
 from recovery_ops.readiness import NotReady
-from tests.control.cast import small_fleet
-from tests.control.visiting import signed_in
-from tests.events.seeding import NOW
+from tests.support.actions import small_fleet
+from tests.support.pages import signed_in
+from tests.support.stories import NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -14,8 +14,8 @@ from recovery_ops.control.models import AuditEntry, Override, PolicyRelease, Res
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.knobs import KNOBS
 from recovery_ops.rules.words import State
-from tests.control.visiting import REASON, edited, held, sent, signed_in, text_of, troubled_fleet
-from tests.events.seeding import NOW
+from tests.support.pages import REASON, edited, held, sent, signed_in, text_of, troubled_fleet
+from tests.support.stories import NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

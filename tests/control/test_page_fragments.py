@@ -20,12 +20,12 @@ from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
 from recovery_ops.control.runbooks import key_of
 from recovery_ops.rules.words import Category
-from tests.control.cast import asked
 from tests.control.notify.conftest import EVA, channel
 from tests.control.notify.test_asking import chain
 from tests.control.test_escalation_pages import questions
-from tests.control.visiting import PAGES, edited, held, signed_in, text_of, troubled_fleet
-from tests.events.seeding import NOW
+from tests.support.actions import asked
+from tests.support.pages import PAGES, edited, held, signed_in, text_of, troubled_fleet
+from tests.support.stories import NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

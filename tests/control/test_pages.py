@@ -18,7 +18,7 @@ from recovery_ops.control.models import AuditEntry, Override, PolicyRelease, Res
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import DesiredStateApplied
 from recovery_ops.rules.words import State
-from tests.control.visiting import (
+from tests.support.pages import (
     ACTS,
     HOSTILE,
     PAGES,
@@ -30,7 +30,7 @@ from tests.control.visiting import (
     text_of,
     troubled_fleet,
 )
-from tests.events.seeding import NOW, Story, heartbeat, moved
+from tests.support.stories import NOW, Story, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 LEVERS = ("trip", "named", "bulk", "shed", "counts", "triage", "annotate")

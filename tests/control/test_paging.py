@@ -25,12 +25,12 @@ from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import DegradationStarted, RunStarted
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import Category, State
-from tests.control.cast import trip
-from tests.control.rows import row
 from tests.control.test_api import Program
-from tests.control.today import seen_now
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, counted, failed, heartbeat, moved
+from tests.support.actions import trip
+from tests.support.fleet import seen_now
+from tests.support.pages import signed_in, text_of
+from tests.support.rows import row
+from tests.support.stories import NOW, Story, counted, failed, heartbeat, moved
 
 pytestmark = pytest.mark.django_db
 

@@ -18,11 +18,11 @@ from recovery_ops.control.paused import Pauses
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.intent import Pause
 from recovery_ops.wire import parse_desired
-from tests.control.cast import asked, person
 from tests.control.test_api import Program
 from tests.control.test_cli import Operator, operator
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, heartbeat
+from tests.support.actions import asked, person
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, heartbeat
 
 __all__ = ["operator"]  # the fixture
 

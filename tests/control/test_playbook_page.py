@@ -11,8 +11,8 @@ from events.sankey import sankey
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import CompensationFinished
 from recovery_ops.rules.words import Compensation, CompensationOutcome, Verdict
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import Story, counted, heartbeat
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import Story, counted, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 RETRY, ASK = Compensation.RETRY_WITH_BACKOFF, Compensation.ESCALATE_TO_HUMAN

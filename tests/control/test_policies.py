@@ -16,8 +16,8 @@ from recovery_ops.control.models import AuditEntry, PolicyRelease, Unchangeable
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.policy import BUILT_IN, OperationPolicy, document_of, parse_policy
 from recovery_ops.rules.scope import Place, Scope
-from tests.control.cast import asked, person
-from tests.events.seeding import NOW
+from tests.support.actions import asked, person
+from tests.support.stories import NOW
 
 pytestmark = pytest.mark.usefixtures("known")
 

@@ -11,9 +11,9 @@ import pytest
 from events.recoveries.models import RecoveryDay
 from recovery_ops.control import actions, editors
 from recovery_ops.control.roles import Role
-from tests.control.cast import asked, person
-from tests.control.visiting import signed_in
-from tests.events.seeding import NOW, Story, counted
+from tests.support.actions import asked, person
+from tests.support.pages import signed_in
+from tests.support.stories import NOW, Story, counted
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 _TODAY = (NOW.date() - date(1970, 1, 1)).days

@@ -16,8 +16,8 @@ from recovery_ops.control.actions import is_review_needed
 from recovery_ops.control.models import PolicyProposal, PolicyRelease, Replay
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.policy import BUILT_IN, document_of
-from tests.control.cast import asked, person
-from tests.control.visiting import HOSTILE, REASON, signed_in, text_of, troubled_fleet
+from tests.support.actions import asked, person
+from tests.support.pages import HOSTILE, REASON, signed_in, text_of, troubled_fleet
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

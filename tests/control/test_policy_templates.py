@@ -11,8 +11,8 @@ from recovery_ops.control import actions
 from recovery_ops.control.policy_templates import TEMPLATES, begun_with
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.policy import BUILT_IN, document_of, parse_policy
-from tests.control.cast import asked, person
-from tests.control.visiting import signed_in, text_of
+from tests.support.actions import asked, person
+from tests.support.pages import signed_in, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -18,11 +18,11 @@ from recovery_ops.control.models import Escalation
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import Category
-from tests.control.cast import REASON, asked, small_fleet, trip
 from tests.control.test_escalation_pages import questions
-from tests.control.visiting import HOSTILE, signed_in, text_of
-from tests.events.seeding import NOW, Story, failed
 from tests.events.test_capacity import storm
+from tests.support.actions import REASON, asked, small_fleet, trip
+from tests.support.pages import HOSTILE, signed_in, text_of
+from tests.support.stories import NOW, Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -16,8 +16,8 @@ from recovery_ops.control.desired import current_revision
 from recovery_ops.control.models import AuditEntry, PolicyProposal, PolicyRelease, ProposalNote
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.policy import BUILT_IN, document_of, parse_policy
-from tests.control.cast import asked, person, written
-from tests.events.seeding import NOW
+from tests.support.actions import asked, person, written
+from tests.support.stories import NOW
 
 pytestmark = pytest.mark.usefixtures("known")
 

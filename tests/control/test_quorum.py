@@ -18,12 +18,12 @@ from recovery_ops.control.models import AuditEntry, Override, QuorumWatch
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import State, Trigger
-from tests.control.cast import asked, person, trip
 from tests.control.test_api import Program
 from tests.control.test_concurrency import at_once, engine
-from tests.control.today import seen_now
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, heartbeat, moved
+from tests.support.actions import asked, person, trip
+from tests.support.fleet import seen_now
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, heartbeat, moved
 
 __all__ = ["engine"]  # the fixture
 

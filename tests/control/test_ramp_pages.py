@@ -14,9 +14,9 @@ from recovery_ops.control.roles import Role
 from tests.control.test_api import Program
 from tests.control.test_cli import WHY, Operator, operator
 from tests.control.test_ramps import FLEET, obey, opened_fleet, reopen, reset, told
-from tests.control.today import seen_now
-from tests.control.visiting import REASON, bulk, signed_in, text_of
-from tests.events.seeding import NOW
+from tests.support.fleet import seen_now
+from tests.support.pages import REASON, bulk, signed_in, text_of
+from tests.support.stories import NOW
 
 __all__ = ["operator"]  # the fixture
 

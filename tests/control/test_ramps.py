@@ -17,9 +17,9 @@ from recovery_ops.control.models import AuditEntry, Override, Reset, ResetRamp
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import State, Trigger
-from tests.control.cast import SEARCH, asked, person, trip
 from tests.control.test_concurrency import at_once, engine
-from tests.events.seeding import NOW, Story, counted, heartbeat, moved
+from tests.support.actions import SEARCH, asked, person, trip
+from tests.support.stories import NOW, Story, counted, heartbeat, moved
 
 __all__ = ["engine"]  # the fixture
 

@@ -22,9 +22,9 @@ from recovery_ops.control.models import Escalation
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
 from tests.control.test_api import Program
-from tests.control.visiting import REASON, held, signed_in, text_of, troubled_fleet
-from tests.events.seeding import NOW, Story, failed, heartbeat
 from tests.events.test_recoveries import DAY_S, week
+from tests.support.pages import REASON, held, signed_in, text_of, troubled_fleet
+from tests.support.stories import NOW, Story, failed, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

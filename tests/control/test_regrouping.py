@@ -16,8 +16,8 @@ from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
 from tests.control.test_api import Program
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, failed
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 WHY = "they have another reason than we thought"

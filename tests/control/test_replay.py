@@ -34,8 +34,8 @@ from recovery_ops.rules.facts import (
 )
 from recovery_ops.rules.policy import BUILT_IN, Knobs, document_of, parse_policy
 from recovery_ops.rules.words import Compensation, CompensationOutcome, RunStatus, Verdict
-from tests.control.cast import asked, person
-from tests.control.taping import Studio
+from tests.support.actions import asked, person
+from tests.support.recording import Studio
 
 pytestmark = pytest.mark.django_db
 

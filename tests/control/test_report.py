@@ -27,9 +27,9 @@ from recovery_ops.rules.facts import BudgetExhausted, Exhausted
 from recovery_ops.rules.words import Category, StopReason
 from tests.control.test_api import Program
 from tests.control.test_escalations import asked, person
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, ago, failed
 from tests.events.test_recoveries import week
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, ago, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -11,8 +11,8 @@ from recovery_ops.control import actions, desired
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.models import Override
 from recovery_ops.rules.scope import Scope
-from tests.control.cast import SEARCH, asked, small_fleet, trip
-from tests.events.seeding import NOW
+from tests.support.actions import SEARCH, asked, small_fleet, trip
+from tests.support.stories import NOW
 
 pytestmark = pytest.mark.usefixtures("known")
 

@@ -22,11 +22,11 @@ from recovery_ops.rules.facts import HookFailed, RunFinished, RunStarted
 from recovery_ops.rules.intent import Retry
 from recovery_ops.rules.words import Category, RunStatus
 from recovery_ops.wire import parse_desired
-from tests.control.cast import asked, person
 from tests.control.test_api import Program
 from tests.control.test_cli import Operator, operator
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, failed, heartbeat
+from tests.support.actions import asked, person
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, failed, heartbeat
 
 __all__ = ["operator"]  # the fixture
 

@@ -18,10 +18,10 @@ from recovery_ops.control.models import AuditEntry, RunRetry
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import CheckpointSaved, Fact, RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus
-from tests.control.cast import asked
 from tests.control.test_retries import WHY, begun, ended, retried, there, told
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, failed
+from tests.support.actions import asked
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, failed
 
 pytestmark = [pytest.mark.django_db]
 

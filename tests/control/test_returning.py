@@ -19,8 +19,8 @@ from recovery_ops.control.returning import Hour, clean_in_a_row, escalates_at, i
 from recovery_ops.rules.facts import RunFinished
 from recovery_ops.rules.words import Category, RunStatus
 from tests.control.test_api import Program
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, counted, failed, heartbeat
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, counted, failed, heartbeat
 
 stored = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 WHY = "it waits for the release of the client"

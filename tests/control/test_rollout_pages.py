@@ -12,11 +12,11 @@ from recovery_ops import cli
 from recovery_ops.control import actions
 from recovery_ops.control.models import PolicyRelease, PolicyRollout
 from recovery_ops.control.roles import Role
-from tests.control.cast import asked, person, small_fleet
 from tests.control.test_cli import WHY, Operator, operator
 from tests.control.test_proposals import propose
-from tests.control.visiting import REASON, signed_in, text_of
-from tests.events.seeding import Story, ago, counted
+from tests.support.actions import asked, person, small_fleet
+from tests.support.pages import REASON, signed_in, text_of
+from tests.support.stories import Story, ago, counted
 
 __all__ = ["operator"]  # the fixture
 

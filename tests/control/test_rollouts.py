@@ -23,9 +23,9 @@ from recovery_ops.control.roles import Role
 from recovery_ops.control.tasks import keep_policy_rollouts
 from recovery_ops.rules.facts import DesiredStateRejected
 from recovery_ops.rules.scope import Scope
-from tests.control.cast import asked, person
 from tests.control.test_proposals import TOM, act, policy, propose
-from tests.events.seeding import NOW, Story, ago, counted, heartbeat
+from tests.support.actions import asked, person
+from tests.support.stories import NOW, Story, ago, counted, heartbeat
 
 pytestmark = pytest.mark.django_db
 

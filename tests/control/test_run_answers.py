@@ -20,8 +20,8 @@ from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import Escalated, RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus
 from tests.control.test_escalations import act
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 PROPOSAL = "amount: 120 EUR\nto: the card"

@@ -21,9 +21,9 @@ from events.runs.rows import RunStory
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus
-from tests.control.visiting import signed_in
-from tests.events.seeding import NOW, Story, ago, failed
 from tests.events.test_capacity import storm
+from tests.support.pages import signed_in
+from tests.support.stories import NOW, Story, ago, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -27,8 +27,8 @@ from recovery_ops.rules.facts import (
 from recovery_ops.rules.facts import Fact as Told
 from recovery_ops.rules.words import Category, DelaySource, RunStatus
 from tests.control.test_page_fragments import asked_of
-from tests.control.visiting import HOSTILE, signed_in, text_of, troubled_fleet
-from tests.events.seeding import Story, failed, heartbeat
+from tests.support.pages import HOSTILE, signed_in, text_of, troubled_fleet
+from tests.support.stories import Story, failed, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

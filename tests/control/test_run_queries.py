@@ -8,8 +8,8 @@ from django.test.utils import CaptureQueriesContext
 
 from events.runs.asking import LOOKED
 from recovery_ops.rules.facts import RunStarted
-from tests.control.visiting import signed_in
-from tests.events.seeding import Story, failed
+from tests.support.pages import signed_in
+from tests.support.stories import Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

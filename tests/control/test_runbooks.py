@@ -15,9 +15,9 @@ from recovery_ops.control.roles import Role
 from recovery_ops.control.runbooks import blocks_of, fault_of_text, key_of
 from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.words import Category
-from tests.control.cast import REASON
-from tests.control.visiting import HOSTILE, signed_in, text_of
-from tests.events.seeding import NOW, Story
+from tests.support.actions import REASON
+from tests.support.pages import HOSTILE, signed_in, text_of
+from tests.support.stories import NOW, Story
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -9,7 +9,7 @@ from django.test import Client
 
 from recovery_ops.control.models import AuditEntry, DefaultView, SavedView
 from recovery_ops.control.roles import Role
-from tests.control.visiting import signed_in, text_of
+from tests.support.pages import signed_in, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -33,7 +33,7 @@ from schemathesis.specs.openapi.checks import (
 from events import keys
 from recovery_ops.control.api import urls as api_urls
 from recovery_ops.control.api.openapi import openapi
-from tests.control.today import today_fleet
+from tests.support.fleet import today_fleet
 
 pytestmark = pytest.mark.django_db
 

@@ -11,8 +11,8 @@ import pytest
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import RunFinished
 from recovery_ops.rules.words import Category, RunStatus
-from tests.control.visiting import signed_in, text_of, troubled_fleet
-from tests.events.seeding import Story, counted, failed, heartbeat
+from tests.support.pages import signed_in, text_of, troubled_fleet
+from tests.support.stories import Story, counted, failed, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from recovery_ops.control.shortcuts import ACTS, TwoOfOne, moves_of, typed
-from tests.control.visiting import signed_in, text_of
+from tests.support.pages import signed_in, text_of
 
 
 def fields(**own: str) -> dict[str, str]:

@@ -25,7 +25,7 @@ from recovery_ops.control.audit import verify
 from recovery_ops.control.models import AuditEntry, CacheEntry, Override, RoleGrant
 from recovery_ops.control.roles import Role, grants_of
 from recovery_ops.control.sign_in import sessions
-from tests.control.passkeys import SoftwareKey
+from tests.support.passkeys import SoftwareKey
 
 pytestmark = pytest.mark.django_db
 

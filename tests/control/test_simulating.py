@@ -13,8 +13,8 @@ from recovery_ops.control.replay import trial
 from recovery_ops.rules.facts import BreakerRejected
 from recovery_ops.rules.words import Category, State, Trigger
 from recovery_ops.wire import names
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import Story, failed, heartbeat, moved
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import Story, failed, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

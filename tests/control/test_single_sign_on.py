@@ -28,10 +28,10 @@ from recovery_ops.control.notify.transport import Unreached
 from recovery_ops.control.roles import Role, grants_of
 from recovery_ops.control.sign_in import proxies
 from recovery_ops.environment import Misconfigured
-from tests.control.cast import REASON, small_fleet
-from tests.control.visiting import signed_in, text_of
-from tests.oidc_provider import CLIENT_ID, CLIENT_SECRET
-from tests.processes import ROOT
+from tests.support.actions import REASON, small_fleet
+from tests.support.oidc_provider import CLIENT_ID, CLIENT_SECRET
+from tests.support.pages import signed_in, text_of
+from tests.support.processes import ROOT
 
 pytestmark = pytest.mark.django_db
 
@@ -44,7 +44,7 @@ Says = Callable[..., None]
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """The provider's address, and the file that says who is there."""
     people = tmp_path_factory.mktemp("provider") / "people.json"
-    command = [sys.executable, "-m", "tests.oidc_provider", str(people)]
+    command = [sys.executable, "-m", "tests.support.oidc_provider", str(people)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         yield process.stdout.readline().strip(), people

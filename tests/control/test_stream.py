@@ -20,9 +20,9 @@ from recovery_ops.control import actions, desired, stream
 from recovery_ops.control.models import Revision
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.scope import Scope
-from tests.control.cast import asked, person, trip
-from tests.control.serving import Follower, Served, door_of, following, served
-from tests.processes import eventually
+from tests.support.actions import asked, person, trip
+from tests.support.desired_stream import Follower, Served, door_of, following, served
+from tests.support.processes import eventually
 
 ELSEWHERE = Scope(operation="search_web", service="billing")
 

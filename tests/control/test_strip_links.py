@@ -9,8 +9,8 @@ import pytest
 
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category, State
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import Story, ago, failed, heartbeat, moved
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import Story, ago, failed, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -16,12 +16,12 @@ from recovery_ops.control.stuck import stuck_among
 from recovery_ops.rules.policy import BUILT_IN
 from recovery_ops.rules.telling import Phase
 from recovery_ops.rules.words import Category, State
-from tests.control.cast import asked
 from tests.control.test_api import Program
 from tests.control.test_ramps import opened_fleet, reset, seen
-from tests.control.visiting import signed_in, text_of
 from tests.events.conftest import engine
-from tests.events.seeding import NOW, Story, counted, failed, heartbeat, moved
+from tests.support.actions import asked
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, counted, failed, heartbeat, moved
 
 __all__ = ["engine"]  # the fixture
 IDLE = "Open on 1 instance for 40 min, and nobody has called it for 16 min or longer"

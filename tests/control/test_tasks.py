@@ -15,8 +15,8 @@ from recovery_ops.control.escalations.made_up import hold, let_go
 from recovery_ops.control.models import Escalation, Override
 from recovery_ops.control.tasks import end_expired_overrides, keep_escalations
 from recovery_ops.rules.facts import Escalated
-from tests.control.cast import person, trip
-from tests.events.seeding import NOW, Story
+from tests.support.actions import person, trip
+from tests.support.stories import NOW, Story
 
 pytestmark = pytest.mark.django_db
 

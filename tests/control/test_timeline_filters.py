@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from recovery_ops.control.models import Annotation
 from recovery_ops.rules.facts import BreakerRejected
 from recovery_ops.rules.words import Category, State
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, counted, failed, heartbeat, moved
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, counted, failed, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

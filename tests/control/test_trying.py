@@ -13,8 +13,8 @@ from events import keys
 from recovery_ops.control import actions
 from recovery_ops.control.models import AuditEntry
 from recovery_ops.control.roles import Role
-from tests.control.cast import asked, person
-from tests.control.visiting import signed_in, text_of
+from tests.support.actions import asked, person
+from tests.support.pages import signed_in, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

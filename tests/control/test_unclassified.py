@@ -20,11 +20,11 @@ from recovery_ops.control.models import AuditEntry, Escalation, PolicyProposal, 
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.classification import Match
 from recovery_ops.rules.words import Category, Evidence
-from tests.control.cast import asked
 from tests.control.test_api import Program
 from tests.control.test_escalations import asked as question_of
-from tests.control.visiting import HOSTILE, REASON, signed_in, text_of
-from tests.events.seeding import NOW, Story, failed, heartbeat
+from tests.support.actions import asked
+from tests.support.pages import HOSTILE, REASON, signed_in, text_of
+from tests.support.stories import NOW, Story, failed, heartbeat
 
 pytestmark = pytest.mark.django_db
 LIST = "/failures/unclassified"

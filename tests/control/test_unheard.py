@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from recovery_ops.control.roles import Role
-from tests.control.visiting import PAGES, signed_in, text_of, troubled_fleet
+from tests.support.pages import PAGES, signed_in, text_of, troubled_fleet
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 SAID = "which means nothing on this page"

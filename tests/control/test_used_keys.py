@@ -13,10 +13,10 @@ from events import keys
 from events.models import AgentKey
 from recovery_ops.control.actions.keys import make_key, rotate_key
 from recovery_ops.control.roles import Role
-from tests.control.cast import asked, person
 from tests.control.test_api import Program
-from tests.control.visiting import signed_in, text_of
-from tests.processes import eventually
+from tests.support.actions import asked, person
+from tests.support.pages import signed_in, text_of
+from tests.support.processes import eventually
 
 pytestmark = pytest.mark.django_db
 

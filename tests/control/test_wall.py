@@ -16,7 +16,7 @@ from events import keys
 from events.models import AgentKey
 from recovery_ops import asgi
 from recovery_ops.control.roles import Role
-from tests.control.visiting import signed_in, text_of, troubled_fleet
+from tests.support.pages import signed_in, text_of, troubled_fleet
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 REASON = "for the screen in the hall"

@@ -11,7 +11,7 @@ import pytest
 from django.contrib.staticfiles import finders
 
 from recovery_ops.control.roles import Role
-from tests.control.visiting import signed_in, troubled_fleet
+from tests.support.pages import signed_in, troubled_fleet
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -26,8 +26,8 @@ from recovery_ops.control.models import AuditEntry, Override, Revision, RoleGran
 from recovery_ops.control.roles import ROLES, Role
 from recovery_ops.control.views.people import deeds
 from recovery_ops.rules.scope import Scope
-from tests.control.cast import REASON, asked, person, small_fleet
-from tests.processes import ROOT
+from tests.support.actions import REASON, asked, person, small_fleet
+from tests.support.processes import ROOT
 
 pytestmark = pytest.mark.django_db
 

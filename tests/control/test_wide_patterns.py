@@ -18,9 +18,9 @@ from recovery_ops.control.refusals import Held
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import State
-from tests.control.cast import REASON, asked, person
-from tests.control.visiting import sent, signed_in
-from tests.events.seeding import Story, heartbeat, moved
+from tests.support.actions import REASON, asked, person
+from tests.support.pages import sent, signed_in
+from tests.support.stories import Story, heartbeat, moved
 
 pytestmark = pytest.mark.django_db
 

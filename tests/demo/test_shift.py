@@ -31,9 +31,9 @@ from recovery_ops.demo.mailbox import DOMAIN, Mailbox
 from recovery_ops.demo.shift import CHORES, OPERATOR, Shift
 from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.words import Category
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, failed, heartbeat
 from tests.events.test_capacity import storm
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, failed, heartbeat
 
 pytestmark = pytest.mark.django_db
 SHIFT_S = 300

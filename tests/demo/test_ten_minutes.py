@@ -38,10 +38,10 @@ from recovery_ops.control.notify.telling import tell
 from recovery_ops.demo.shift import OPERATOR, SERVICES, Shift
 from recovery_ops.rules.facts import DegradationEnded, DegradationStarted, RetryScheduled
 from recovery_ops.rules.words import Category, DelaySource, State
-from tests.control.visiting import signed_in, text_of
 from tests.demo.test_shift import ApiDesk, ask
-from tests.events.seeding import NOW, Story, counted, failed, heartbeat, moved
 from tests.events.test_capacity import storm
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, counted, failed, heartbeat, moved
 
 pytestmark = pytest.mark.django_db
 PERSON = "ana"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.docs.generated import EXAMPLES
-from tests.processes import ROOT
+from tests.support.processes import ROOT
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from recovery_ops.rules.policy import BUILT_IN_DEFAULTS, FAIL_CLOSED, OperationP
 from recovery_ops.rules.retry_table import Again
 from recovery_ops.rules.verdicts import BUILT_IN_PLAYBOOK, Play
 from recovery_ops.rules.words import BREAKER_COUNTS, FAMILY_OF, VERDICT_OF, Category, Family, Verdict
-from tests.processes import ROOT, clean_environment
+from tests.support.processes import ROOT, clean_environment
 
 GUIDE = ROOT / "docs" / "runtime"
 EXAMPLES = GUIDE / "examples"

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.processes import ROOT
+from tests.support.processes import ROOT
 
 MAP = (ROOT / "docs/architecture.md").read_text()
 PLACES = sorted(set(re.findall(r"`((?:recovery_ops|events|tests|docs|static|templates)(?:/[\w.]+)*)`", MAP)))

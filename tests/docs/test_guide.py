@@ -18,7 +18,7 @@ from recovery_ops.runtime.testing import Lab
 from recovery_ops.runtime.tools.calls import REQUIRED
 from tests.docs import generated
 from tests.docs.worlds import ANSWER, WORLDS
-from tests.processes import ROOT
+from tests.support.processes import ROOT
 
 PAGES = [page.stem for page in generated.pages()]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

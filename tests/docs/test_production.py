@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from recovery_ops import environment
-from tests.processes import ROOT, Running, clean_environment, copy_migrated_sqlite
+from tests.support.processes import ROOT, Running, clean_environment, copy_migrated_sqlite
 
 EXAMPLES = ROOT / "docs" / "production"
 CONTAINER = (EXAMPLES / "Containerfile").read_text()

@@ -20,7 +20,7 @@ import recovery_ops.runtime
 from recovery_ops.rules import facts
 from recovery_ops.runtime.testing import Lab
 from tests.docs.test_guide import FENCE, LINK, anchors, snippets
-from tests.processes import ROOT, Server, clean_environment, eventually
+from tests.support.processes import ROOT, Server, clean_environment, eventually
 
 PAGES = ("README.md", "docs/operating.md", "docs/runtime/production.md", "docs/changelog.md")
 NOT_DJANGO = frozenset({"bench", "drill", "test"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from recovery_ops.demo.shift import CHORES
-from tests.processes import ROOT
+from tests.support.processes import ROOT
 
 _BEGINS_MIN = 0.45
 """How long the fleet takes to start, as measured; the operator's chores count from then on."""

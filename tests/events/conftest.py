@@ -11,8 +11,8 @@ from events.capacity.hits import forget_floods
 from events.cardinality import known_names
 from events.ingest import writer
 from events.reporters import reporters
-from tests.events.posting import Door
-from tests.stores import store_at
+from tests.support.otlp import Door
+from tests.support.stores import store_at
 
 
 @pytest.fixture(autouse=True)

@@ -32,7 +32,7 @@ from events.traces import settle
 from recovery_ops.rules import facts
 from recovery_ops.rules.words import Category, RunStatus, State, Trigger
 from tests.events import test_fold as fold
-from tests.events.posting import Door, attributes, request
+from tests.support.otlp import Door, attributes, request
 
 NOW, NOW_US, Told = fold.NOW, fold.NOW_US, fold.Told
 DAY_S = 86_400.0

@@ -24,8 +24,8 @@ from events.moments import to_us
 from events.tasks import look_back_for_outages, look_for_outages
 from recovery_ops.rules.facts import AttemptSucceeded, Escalated, FallbackActivated, RetryScheduled, RunFinished
 from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
-from tests.events.seeding import NOW, Story, failed, moved
-from tests.events.visited import steps
+from tests.support.query_steps import steps
+from tests.support.stories import NOW, Story, failed, moved
 
 pytestmark = pytest.mark.django_db
 

@@ -26,8 +26,8 @@ from events.capacity.reach import read_reach
 from events.capacity.rows import CapacityEventRow
 from recovery_ops.rules.facts import FallbackActivated
 from recovery_ops.rules.words import Category, State
-from tests.events.seeding import NOW, Story, ago, moved
 from tests.events.test_capacity import storm
+from tests.support.stories import NOW, Story, ago, moved
 
 pytestmark = pytest.mark.django_db
 _environments = count(1)

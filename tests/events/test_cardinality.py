@@ -14,7 +14,7 @@ from events.records import read_records
 from events.sent import Batch, Sent
 from events.store import store_facts
 from events.tallies import tallies_of
-from tests.events.posting import Door, record, request
+from tests.support.otlp import Door, record, request
 
 NOW_US = 1_795_000_000_000_000
 DAY_US = 86_400_000_000

@@ -28,8 +28,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from events import ingest, keys
 from events.models import AgentKey, Fact, Quarantine
-from tests.events.posting import JSON, PROTOBUF, Door, protobuf, record, request
-from tests.events.serving import served
+from tests.support.otlp import JSON, PROTOBUF, Door, protobuf, record, request
+from tests.support.otlp_server import served
 
 EXAMPLES = Path(__file__).parent.parent / "payloads" / "opentelemetry-proto"
 LOGS, TRACES, METRICS = "/v1/logs", "/v1/traces", "/v1/metrics"

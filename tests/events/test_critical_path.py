@@ -11,7 +11,7 @@ from events.runs.critical import critical_path
 from events.runs.records import RunRecord
 from events.runs.waterfall import trees_of
 from recovery_ops.wire import names
-from tests.events.seeding import NOW
+from tests.support.stories import NOW
 
 TRACE = "ab" * 16
 ROOT, INNER, BESIDE = "01" * 8, "02" * 8, "03" * 8

@@ -27,7 +27,7 @@ from events.tasks import note_days_of_runs
 from recovery_ops.bench.questions import Place, questions
 from recovery_ops.rules.facts import Escalated, RunStarted
 from recovery_ops.rules.words import Category, State
-from tests.events.seeding import NOW, Story, ago, failed, moved
+from tests.support.stories import NOW, Story, ago, failed, moved
 
 WEEKS_DAYS, FEW_DAYS, MANY_DAYS = 8, 40, 85
 """What a week touches; more than the 30 days that the longest question of facts looks back on; fewer than are kept."""

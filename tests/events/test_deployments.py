@@ -11,7 +11,7 @@ from django.apps import apps
 from events.deployments.asking import deployments
 from events.deployments.models import ServiceVersion
 from recovery_ops.rules.words import State
-from tests.events.seeding import NOW, Story, ago, failed, heartbeat, moved
+from tests.support.stories import NOW, Story, ago, failed, heartbeat, moved
 
 pytestmark = pytest.mark.usefixtures("engine")
 HOUR_S = 3600

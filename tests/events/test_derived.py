@@ -22,7 +22,7 @@ from events.records import Intake, Row, read_records
 from events.sent import Encoding
 from events.spans import read_spans
 from recovery_ops.rules.classification import parse_classification
-from tests.events.posting import JSON, RESOURCE, Door, attributes, protobuf, record, request
+from tests.support.otlp import JSON, RESOURCE, Door, attributes, protobuf, record, request
 
 NOW_US = 1_795_000_000_000_000
 TRACE = "5b8efff798038103d269b633813fc60c"

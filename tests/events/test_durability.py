@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx
 import psycopg
 
-from tests.events.posting import PROTOBUF, protobuf, record, request
-from tests.events.serving import Process, manage
-from tests.processes import eventually
+from tests.support.otlp import PROTOBUF, protobuf, record, request
+from tests.support.otlp_server import Process, manage
+from tests.support.processes import eventually
 
 BATCH = 20
 

@@ -21,7 +21,7 @@ from events.failures.asking import (
 )
 from events.failures.rows import Course, Field, Fingerprint
 from recovery_ops.rules.words import Category
-from tests.events.seeding import NOW, Story, ago, failed
+from tests.support.stories import NOW, Story, ago, failed
 
 HOUR = timedelta(hours=1)
 START = NOW - HOUR

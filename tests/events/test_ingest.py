@@ -20,7 +20,7 @@ from events.records import Intake, Row, read_records
 from events.refused import KEPT_EACH, Refused
 from events.sent import Batch, Sent
 from events.store import store_facts
-from tests.processes import eventually
+from tests.support.processes import eventually
 
 NOW_US = 1_795_000_000_000_000
 

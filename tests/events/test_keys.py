@@ -25,7 +25,7 @@ from events.keys import (
     revoke_key,
 )
 from events.models import AgentKey
-from tests.processes import eventually
+from tests.support.processes import eventually
 
 pytestmark = pytest.mark.usefixtures("store")
 

@@ -19,10 +19,10 @@ from events.models import Fact
 from events.records import Row
 from events.retention import micros, sweep_facts
 from events.store import store_facts
-from tests import stores
 from tests.events.test_partitions import rows
-from tests.processes import ROOT, clean_environment
-from tests.stores import TODAY
+from tests.support import stores
+from tests.support.processes import ROOT, clean_environment
+from tests.support.stores import TODAY
 
 NOW = TODAY + retention.USUAL - timedelta(days=partitions.BEHIND_DAYS - 1)
 """The oldest day is over, and the last one ahead is missing: the sweep makes one and drops one."""

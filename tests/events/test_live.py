@@ -26,7 +26,7 @@ from events.live import LiveDoor, Pulse
 from events.pulse import let_go
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.rules.facts import Escalated
-from tests.events.seeding import NOW, Story
+from tests.support.stories import NOW, Story
 
 NEVER_S = 3600.0
 

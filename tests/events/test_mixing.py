@@ -13,7 +13,7 @@ from events.failures.asking import read_failures
 from events.failures.mixing import Ending, Mix, ending_of, mixes
 from recovery_ops.rules.facts import DegradationStarted, Escalated, Fact, FallbackActivated, RunFinished
 from recovery_ops.rules.words import Category, RunStatus
-from tests.events.seeding import NOW, Story, failed
+from tests.support.stories import NOW, Story, failed
 
 START = NOW - timedelta(hours=1)
 

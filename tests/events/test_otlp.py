@@ -19,7 +19,7 @@ from events.otlp import read_logs
 from events.otlp_protobuf import _NUMBER_HEAD, _UID_HEAD, _plain, _read_fresh, _read_pair
 from events.records import read_records
 from events.sent import DEEPEST, Batch, Encoding, Fault, Malformed
-from tests.events.posting import protobuf, record, request
+from tests.support.otlp import protobuf, record, request
 
 PAYLOADS = Path(__file__).parent.parent / "payloads" / "otlp"
 NOW_US = 1_795_000_000_000_000

@@ -20,7 +20,7 @@ from events import views
 from events.pages import with_tag
 from events.window import LONGEST, PRESETS, Window, carried, window_in, window_of
 from recovery_ops.rules.words import State
-from tests.events.seeding import NOW, Story, counted, failed, heartbeat, moved
+from tests.support.stories import NOW, Story, counted, failed, heartbeat, moved
 
 
 def asked(query: str, remembered: str = "") -> HttpRequest:

@@ -19,7 +19,7 @@ from events.retention import micros, sweep_facts
 from events.sent import Batch, Sent
 from events.store import store_facts
 from recovery_ops import environment
-from tests.stores import TODAY
+from tests.support.stores import TODAY
 
 
 def rows(event: str, days_ago: float, numbers: range, *, received_days_ago: float | None = None) -> list[Row]:

@@ -30,7 +30,7 @@ from events.models import Fact, Quarantine
 from events.records import read_records
 from events.sent import Batch, Sent
 from events.trouble import TroubleLog
-from tests.events.posting import JSON, PROTOBUF, Door, protobuf, record, request
+from tests.support.otlp import JSON, PROTOBUF, Door, protobuf, record, request
 
 MIB = 2**20
 

@@ -18,7 +18,7 @@ from events.tasks import sum_recoveries
 from recovery_ops.rules.facts import Escalated, Exhausted, RetryScheduled, RunFinished
 from recovery_ops.rules.facts import Fact as Told
 from recovery_ops.rules.words import Category, DelaySource, RunStatus, StopReason
-from tests.events.seeding import NOW, Story, failed, heartbeat
+from tests.support.stories import NOW, Story, failed, heartbeat
 
 pytestmark = pytest.mark.django_db
 

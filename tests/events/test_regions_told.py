@@ -8,7 +8,7 @@ from django.apps import apps
 
 from events.models import Agent
 from recovery_ops.rules.facts import InstanceHeartbeat
-from tests.events.seeding import Story
+from tests.support.stories import Story
 
 
 def test_the_newest_heartbeat_of_each_instance_says_it(engine: str) -> None:

@@ -27,7 +27,7 @@ from recovery_ops.rules.facts import (
     RunStarted,
 )
 from recovery_ops.rules.words import Category, DelaySource, Rung, RunStatus, State, StopReason
-from tests.events.seeding import NOW, Story, ago, counted, failed, moved
+from tests.support.stories import NOW, Story, ago, counted, failed, moved
 
 pytestmark = pytest.mark.django_db
 

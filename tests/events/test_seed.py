@@ -18,7 +18,7 @@ from recovery_ops.control.escalations.due import BY
 from recovery_ops.control.escalations.timing import is_by_person
 from recovery_ops.control.models import Escalation, EscalationNote, EscalationSource
 from recovery_ops.control.tasks import keep_escalations
-from tests.events.seeding import NOW
+from tests.support.stories import NOW
 
 NUMBERS: dict[str, Any] = {"facts": 9_000, "agents": 6, "breakers": 5, "runs": 7, "days": 0.1, "environment": "dev"}
 

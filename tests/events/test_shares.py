@@ -15,7 +15,7 @@ from events.timelines.charts import compose
 from events.timelines.counts import blocked_band
 from events.timelines.shares import Shares, probes_table, shares_band
 from recovery_ops.rules.words import Category, State, Trigger
-from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat
+from tests.support.stories import NOW, Story, ago, counted, failed, heartbeat
 
 START = ago(240).replace(second=0)
 

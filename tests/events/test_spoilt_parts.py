@@ -12,7 +12,7 @@ from events.density import UNCOUNTED_BYTES, check_parts
 from events.otlp import count_data_points, read_logs
 from events.sent import Encoding, Malformed, Signal, Unreadable
 from events.spans import read_spans
-from tests.events.posting import protobuf, record, request
+from tests.support.otlp import protobuf, record, request
 
 
 def of(name: str) -> dict[str, Any]:

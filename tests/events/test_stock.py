@@ -25,8 +25,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 from events.capacity.detection import look, look_back
 from events.capacity.models import CapacityEvent
 from events.models import Agent, BreakerState, Fact, MinuteSum
-from tests.events.posting import Door
-from tests.events.serving import served
+from tests.support.otlp import Door
+from tests.support.otlp_server import served
 
 
 @pytest.fixture

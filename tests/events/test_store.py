@@ -15,9 +15,9 @@ from events.records import Row, read_records
 from events.sent import Batch, Sent
 from events.store import store_facts
 from events.verification import differences, refold
-from tests.events.posting import Door, new_uid, protobuf, record, request
 from tests.events.test_records import NOW_US, POISON
-from tests.stores import store_at
+from tests.support.otlp import Door, new_uid, protobuf, record, request
+from tests.support.stores import store_at
 
 ODD_NAMES = ("NULL", "null", "{a,b}", '"', "'", "back\\slash", ",", " leads", "%s", "Äpfel 🍏", "0")
 CANARY = "sk-proj-" + "canary" * 6

@@ -16,7 +16,7 @@ from events.cardinality import give_way
 from events.models import Agent, Fact, KnownName, MinuteSum, Quarantine, SpanMark
 from events.open_parents import OpenParent
 from events.retention import micros, sweep_facts
-from tests.events.posting import Door, record, request
+from tests.support.otlp import Door, record, request
 
 STEP = 10
 OLD = 35

@@ -26,9 +26,9 @@ from events.retention import sweep_facts
 from events.sent import Encoding, Signal
 from events.store import store_facts
 from events.traces import settle
-from tests.events.posting import Door, attributes, request
 from tests.events.test_derived import CHAT, NOW_US, TRACE, exception, failed, logged, rows, span, traces
-from tests.stores import store_at
+from tests.support.otlp import Door, attributes, request
+from tests.support.stores import store_at
 
 NOW = datetime.fromtimestamp(NOW_US / 1e6, UTC)
 Span = dict[str, Any]

@@ -12,9 +12,9 @@ import pytest
 from django.db import connection, transaction
 
 from events import wakes
-from tests.control.cast import trip
 from tests.events.conftest import engine
-from tests.processes import eventually
+from tests.support.actions import trip
+from tests.support.processes import eventually
 
 __all__ = ["engine"]  # the fixture
 

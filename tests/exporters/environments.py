@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.processes import ROOT
-from tests.services import Missing
+from tests.support.processes import ROOT
+from tests.support.services import Missing
 
 HERE = Path(__file__).parent
 CACHE = ROOT / ".venv-exporters"

@@ -22,11 +22,11 @@ from events.ingest import writer
 from events.models import Agent, Fact, MinuteSum
 from events.receiver import Scope, Send
 from events.sent import Encoding
-from tests.events.posting import JSON, PROTOBUF, protobuf, record
-from tests.events.serving import served
 from tests.exporters import environments
-from tests.processes import clean_environment
-from tests.services import Missing
+from tests.support.otlp import JSON, PROTOBUF, protobuf, record
+from tests.support.otlp_server import served
+from tests.support.processes import clean_environment
+from tests.support.services import Missing
 
 COUNT = 700
 """More than one batch of 512."""

@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.flows.fleet import PostgresStore, manage_each
-from tests.processes import ROOT, Running
+from tests.support.agents import PostgresStore, manage_each
+from tests.support.processes import ROOT, Running
 
 EXAMPLES = ROOT / "docs" / "production"
 _BIN = "/opt/recovery-ops/.venv/bin/"

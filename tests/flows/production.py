@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.processes import ROOT, Running, clean_environment, eventually
+from tests.support.processes import ROOT, Running, clean_environment, eventually
 
 EXAMPLES = ROOT / "docs" / "production"
 HOST = "recovery.example.org"

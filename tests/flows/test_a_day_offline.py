@@ -28,7 +28,7 @@ from recovery_ops.runtime.delivery.sender import Sender
 from recovery_ops.runtime.telemetry import Telemetry, rank_of
 from recovery_ops.runtime.testing import PushedClock
 from recovery_ops.wire import names
-from tests.events.serving import served
+from tests.support.otlp_server import served
 
 DAY_S = 86_400
 AGENT = Instance(service="research", instance="agent-1", environment="dev")

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.flows.fleet import manage_each
 from tests.flows.test_answers_after_kills import Desk
-from tests.processes import ROOT, Running, Server, eventually
+from tests.support.agents import manage_each
+from tests.support.processes import ROOT, Running, Server, eventually
 
 
 def test_a_run_that_waits_ends_when_a_person_wants_it_to(start_server: Callable[..., Server], tmp_path: Path) -> None:

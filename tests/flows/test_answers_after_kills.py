@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from tests.flows.fleet import SqliteStore, manage_each
-from tests.processes import ROOT, Running, Server, eventually
+from tests.support.agents import SqliteStore, manage_each
+from tests.support.processes import ROOT, Running, Server, eventually
 
 DECIDED = {"order-1": ("approve", {}), "order-2": ("reject", {}), "order-3": ("edit", {"text": "80 EUR"})}
 HEARD = {"order-1": "approved 120 EUR", "order-2": "rejected 120 EUR", "order-3": "approved 80 EUR"}

@@ -19,8 +19,8 @@ from opentelemetry._opamp.proto import opamp_pb2
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from recovery_ops.drill.story import Story, body_of
-from tests.flows.fleet import PostgresStore, manage_each
 from tests.flows.production import HOST, WEBS, Machine, in_front
+from tests.support.agents import PostgresStore, manage_each
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 SET_UP = (

@@ -18,9 +18,7 @@ import pytest
 import redis
 from playwright.sync_api import Page, expect
 
-from tests.control.notify.receiving import Receiver, receiver
 from tests.flows.deployment import Deployment, deployed
-from tests.flows.fleet import agent, provider
 from tests.flows.test_escalation import asking
 from tests.flows.test_main_job import (
     AGENTS,
@@ -33,7 +31,9 @@ from tests.flows.test_main_job import (
     the_trip_stops_the_calls,
 )
 from tests.flows.test_naming import a_failure_is_named
-from tests.processes import eventually
+from tests.support.agents import agent, provider
+from tests.support.processes import eventually
+from tests.support.webhook_receiver import Receiver, receiver
 
 SET_UP = (
     "key create --name flow --scope ingest,desired",

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.flows.fleet import Console, Provider, SqliteStore, Store, agent, manage_each, provider
-from tests.processes import Server, eventually
+from tests.support.agents import Console, Provider, SqliteStore, Store, agent, manage_each, provider
+from tests.support.processes import Server, eventually
 
 PATIENCE_MS = 60_000
 AGENTS = ("research-1", "research-2")

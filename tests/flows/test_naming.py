@@ -8,8 +8,8 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.flows.fleet import Console, manage_each
-from tests.processes import ROOT, Running, Server
+from tests.support.agents import Console, manage_each
+from tests.support.processes import ROOT, Running, Server
 
 PATIENCE_MS = 60_000
 REASON = "The ledger says so while it compacts."

@@ -9,8 +9,8 @@ import httpx
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.control.notify.receiving import Receiver, receiver
-from tests.processes import Server, eventually
+from tests.support.processes import Server, eventually
+from tests.support.webhook_receiver import Receiver, receiver
 
 SECRET = "a-breaker-that-nobody-is-told-of"
 

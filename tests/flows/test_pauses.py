@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.flows.fleet import manage_each
 from tests.flows.test_answers_after_kills import Desk
-from tests.processes import ROOT, Running, Server, eventually
+from tests.support.agents import manage_each
+from tests.support.processes import ROOT, Running, Server, eventually
 
 
 def test_a_process_that_is_paused_drains_and_begins_again_when_it_is_resumed(

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 
-from tests.flows.fleet import manage_each
 from tests.flows.test_answers_after_kills import Desk
-from tests.processes import ROOT, Running, Server, eventually
+from tests.support.agents import manage_each
+from tests.support.processes import ROOT, Running, Server, eventually
 
 
 def test_a_killed_run_is_begun_again_once_with_the_input_it_is_given(

@@ -16,7 +16,7 @@ from recovery_ops.runtime import RunStopped
 from recovery_ops.runtime.testing import Lab
 from recovery_ops.runtime.workflows.checkpoints import SqliteCheckpoints
 from recovery_ops.runtime.workflows.workflow import Workflow
-from tests.events.seeding import NOW, Story
+from tests.support.stories import NOW, Story
 
 pytestmark = pytest.mark.django_db
 

@@ -12,7 +12,7 @@ from google.protobuf import json_format  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from recovery_ops.rules.policy import BUILT_IN, document_of
-from tests.events.posting import protobuf, record, request
+from tests.support.otlp import protobuf, record, request
 
 _FACTS = request(record(given={"recovery.operation": "search_web", "recovery.attempt": 2}))
 _POLICY = {

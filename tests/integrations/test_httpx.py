@@ -18,7 +18,7 @@ from recovery_ops.rules.words import Adjustment, Category
 from recovery_ops.runtime import CircuitOpen, Knobs, classify
 from recovery_ops.runtime.integrations import http_calls
 from recovery_ops.runtime.testing import Lab
-from tests.runtime.servers import Reply, Request, answer, document, raw, reset, serving
+from tests.support.http_server import Reply, Request, answer, document, raw, reset, serving
 
 LIBRARIES = [name for name in ("httpx", "httpx2") if find_spec(name) is not None]
 OK = document({"price": 7})

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from recovery_ops import bootstrap
-from tests.processes import ROOT, clean_environment
+from tests.support.processes import ROOT, clean_environment
 
 _SKIPPED = "not on this machine: the integrations' packages: python3 manage.py test brings them"
 

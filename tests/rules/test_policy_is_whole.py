@@ -22,7 +22,7 @@ from recovery_ops.rules.policy import BUILT_IN, FAIL_CLOSED, PolicyInvalid, pars
 from recovery_ops.rules.schema import policy_schema
 from recovery_ops.rules.scope import Place
 from recovery_ops.rules.words import Category
-from tests.processes import ROOT
+from tests.support.processes import ROOT
 
 DECISION = ROOT / "docs" / "decisions" / "0048-what-no-policy-edits.md"
 HERE = Place(service="", instance="", operation="search")

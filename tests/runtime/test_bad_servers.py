@@ -19,8 +19,8 @@ from recovery_ops.rules.policy import BUILT_IN
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import State
 from recovery_ops.runtime import CircuitOpen, Recovery, RecoveryExhausted
-from tests.processes import eventually
-from tests.runtime.servers import Reply, Server, Stream, answer, document, event, raw, reset, serving, silent_until
+from tests.support.http_server import Reply, Server, Stream, answer, document, event, raw, reset, serving, silent_until
+from tests.support.processes import eventually
 
 QUICK_S = 5.0
 """Far more than calls need on any machine, far less than any timeout of ours."""

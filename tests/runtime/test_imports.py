@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import recovery_ops.runtime
-from tests.processes import ROOT, clean_environment
+from tests.support.processes import ROOT, clean_environment
 
 HEAVY = {
     *("opentelemetry", "google", "urllib3", "http.client", "email", "ssl", "sqlite3", "asyncio", "multiprocessing"),

@@ -16,7 +16,7 @@ from recovery_ops.runtime.clock import Clock
 from recovery_ops.runtime.delivery.outbox import Outbox
 from recovery_ops.runtime.delivery.sender import Sender
 from recovery_ops.runtime.telemetry import Telemetry
-from tests.runtime.servers import Request, answer, attributes, serving
+from tests.support.http_server import Request, answer, attributes, serving
 
 SECRET, ADDRESS = "CUST-0123456789", "ann@example.org"
 SECTION = {

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import ROOT, Running, clean_environment, eventually
-from tests.runtime.servers import Server, attributes, resource_of, serving, silent_until, stored
+from tests.support.http_server import Server, attributes, resource_of, serving, silent_until, stored
+from tests.support.processes import ROOT, Running, clean_environment, eventually
 
 PRELUDE = """
 import os, signal, sys, time

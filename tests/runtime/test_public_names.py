@@ -15,7 +15,7 @@ from recovery_ops import runtime
 from recovery_ops.rules.failures import Failure
 from recovery_ops.rules.retry import RetryDecision
 from recovery_ops.runtime import errors
-from tests.processes import ROOT, clean_environment
+from tests.support.processes import ROOT, clean_environment
 
 PROMISED = (
     *("classify", "retry_decision", "Failure", "RetryDecision", "Response", "Recovery", "guard", "run", "build_tool"),

@@ -20,8 +20,8 @@ from recovery_ops.runtime.desired.link import STREAM_PATH
 from recovery_ops.runtime.retrying import AT_ONCE
 from recovery_ops.runtime.testing import Lab
 from recovery_ops.wire import desired_document
-from tests.processes import eventually
-from tests.runtime.servers import Stream, event, serving, silent_until, stored
+from tests.support.http_server import Stream, event, serving, silent_until, stored
+from tests.support.processes import eventually
 
 WHY = "the bank is back"
 PATIENCE_S = 30.0

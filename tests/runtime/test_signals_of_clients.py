@@ -15,7 +15,7 @@ import urllib3
 from recovery_ops.rules.failures import Failure
 from recovery_ops.rules.words import Category, Evidence
 from recovery_ops.runtime.signals import classify
-from tests.runtime import misbehaving
+from tests.support import misbehaving_server as misbehaving
 
 TIMEOUT_S = 0.3
 

@@ -25,8 +25,8 @@ from recovery_ops.runtime.delivery.sender import Sender
 from recovery_ops.runtime.telemetry import Telemetry, without_tracing
 from recovery_ops.runtime.testing import PushedClock
 from recovery_ops.wire import decode
-from tests.processes import eventually
-from tests.runtime.servers import attributes, resource_of, serving
+from tests.support.http_server import attributes, resource_of, serving
+from tests.support.processes import eventually
 
 AGENT = Instance(service="research", instance="agent-1", version="1.2", environment="dev")
 FAILED = FailureClassified(

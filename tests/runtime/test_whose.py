@@ -11,7 +11,7 @@ import pytest
 from recovery_ops.rules.facts import CheckpointSaved, CompensationFinished
 from recovery_ops.runtime import Deadline, ToolRegistry, Workflow, build_tool, dispatch_failure, intervene, run_tool
 from recovery_ops.runtime.testing import Lab
-from tests.processes import ROOT, clean_environment
+from tests.support.processes import ROOT, clean_environment
 
 
 def test_inside_a_run_it_is_that_of_the_run() -> None:

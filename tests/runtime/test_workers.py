@@ -19,8 +19,8 @@ from recovery_ops import wire
 from recovery_ops.rules.intent import Override
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import State
-from tests.processes import ROOT, Running, eventually
-from tests.runtime.servers import Server, Stream, attributes, event, resource_of, serving
+from tests.support.http_server import Server, Stream, attributes, event, resource_of, serving
+from tests.support.processes import ROOT, Running, eventually
 
 AGENT = """
 from recovery_ops.runtime import CircuitOpen, Recovery, RecoveryExhausted

@@ -10,9 +10,9 @@ import pytest
 from recovery_ops.control.actions.notifying import save_channel, save_rule
 from recovery_ops.control.models import Channel, NotificationRule
 from recovery_ops.control.roles import Role
-from tests.control.cast import asked, person
-from tests.control.notify.receiving import Receiver, receiver
-from tests.events.seeding import ago
+from tests.support.actions import asked, person
+from tests.support.stories import ago
+from tests.support.webhook_receiver import Receiver, receiver
 
 SECRET = "s3cr3t-signing-key-of-ours"
 EVA = person(Role.EDITOR, "eva")

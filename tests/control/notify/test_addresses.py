@@ -13,8 +13,8 @@ from recovery_ops.control.models import Channel
 from recovery_ops.control.notify.transport import fault_of_address
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
-from tests.control.cast import asked, person
 from tests.control.notify.conftest import EVA, SECRET
+from tests.support.actions import asked, person
 
 HIDDEN = [
     "https://localhost/x",

@@ -21,14 +21,14 @@ from recovery_ops.control.notify.people import names_of_responders
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
-from tests.control.cast import asked, person
 from tests.control.notify.conftest import EVA, channel, rule
 from tests.control.notify.test_telling import question
 from tests.control.test_api import Program
 from tests.control.test_escalations import act
 from tests.control.test_escalations import person as somebody
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW
+from tests.support.actions import asked, person
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW
 
 pytestmark = pytest.mark.django_db
 

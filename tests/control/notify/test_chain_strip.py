@@ -19,7 +19,7 @@ from tests.control.notify.conftest import channel
 from tests.control.notify.test_asking import chain, minutes, told
 from tests.control.notify.test_telling import question
 from tests.control.test_escalations import act
-from tests.control.visiting import signed_in, text_of
+from tests.support.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
 

@@ -21,8 +21,8 @@ from recovery_ops.rules.words import Category
 from tests.control.notify.conftest import channel, rule
 from tests.control.notify.test_telling import question, told
 from tests.control.test_escalations import act
-from tests.events.seeding import NOW, Story, heartbeat
 from tests.events.test_capacity import storm
+from tests.support.stories import NOW, Story, heartbeat
 
 pytestmark = pytest.mark.django_db
 

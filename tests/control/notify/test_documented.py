@@ -19,7 +19,7 @@ from tests.control.notify.conftest import SECRET, channel, rule
 from tests.control.notify.test_sending import message
 from tests.control.notify.test_telling import question
 from tests.control.test_escalations import act
-from tests.events.seeding import NOW
+from tests.support.stories import NOW
 
 pytestmark = pytest.mark.django_db
 

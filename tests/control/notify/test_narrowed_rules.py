@@ -19,13 +19,13 @@ from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.words import Category, State
-from tests.control.cast import asked, person
 from tests.control.notify.conftest import channel, rule
 from tests.control.notify.test_notification_pages import new_rule
 from tests.control.test_api import Program
 from tests.control.test_cli import Operator, operator
-from tests.control.visiting import REASON, signed_in, text_of
-from tests.events.seeding import NOW, Story, counted, failed, moved
+from tests.support.actions import asked, person
+from tests.support.pages import REASON, signed_in, text_of
+from tests.support.stories import NOW, Story, counted, failed, moved
 
 __all__ = ["operator"]  # the fixture
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]

@@ -12,10 +12,10 @@ from recovery_ops.control.notify.sending import send_due
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
 from tests.control.notify.conftest import SECRET
-from tests.control.notify.receiving import Receiver
 from tests.control.notify.test_telling import question
-from tests.control.visiting import HOSTILE, REASON, signed_in, text_of
-from tests.events.seeding import NOW
+from tests.support.pages import HOSTILE, REASON, signed_in, text_of
+from tests.support.stories import NOW
+from tests.support.webhook_receiver import Receiver
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

@@ -12,13 +12,13 @@ from recovery_ops.control.escalations import asking
 from recovery_ops.control.models import Channel, Escalation, EscalationChain
 from recovery_ops.control.notify.chains import Plan, plan_of
 from recovery_ops.control.roles import Role
-from tests.control.cast import asked
 from tests.control.notify.conftest import EVA, channel
 from tests.control.notify.test_asking import chain, minutes, told
 from tests.control.notify.test_telling import question
 from tests.control.test_escalations import act, one_open
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW
+from tests.support.actions import asked
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW
 
 pytestmark = pytest.mark.django_db
 

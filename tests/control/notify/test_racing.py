@@ -17,12 +17,12 @@ from recovery_ops.control.models import Delivery, Notification
 from recovery_ops.control.notify.sending import claim_next, mend, try_it
 from recovery_ops.control.notify.telling import tell
 from tests.control.notify.conftest import channel, rule
-from tests.control.notify.receiving import Receiver, Reply
 from tests.control.notify.test_sending import message
 from tests.control.notify.test_telling import question
 from tests.control.test_concurrency import at_once, engine
 from tests.events.conftest import engine as one_engine
-from tests.events.seeding import NOW
+from tests.support.stories import NOW
+from tests.support.webhook_receiver import Receiver, Reply
 
 __all__ = ["engine", "one_engine"]  # the fixtures
 

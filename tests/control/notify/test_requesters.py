@@ -18,11 +18,11 @@ from recovery_ops.control.models import Channel, Delivery, Notification, Overrid
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.scope import Scope
-from tests.control.cast import asked, small_fleet, trip
 from tests.control.notify.conftest import channel
 from tests.control.test_ramps import opened_fleet
-from tests.control.visiting import REASON, signed_in, text_of
-from tests.events.seeding import NOW, Story, heartbeat
+from tests.support.actions import asked, small_fleet, trip
+from tests.support.pages import REASON, signed_in, text_of
+from tests.support.stories import NOW, Story, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 

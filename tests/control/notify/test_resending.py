@@ -18,16 +18,16 @@ from recovery_ops.control.notify.sending import LEASE, claim_next, mend
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
-from tests.control.cast import asked, person
 from tests.control.notify.conftest import EVA, channel
-from tests.control.notify.receiving import Receiver, Reply
 from tests.control.notify.test_asking import chain
 from tests.control.notify.test_sending import Clock, message, sent, state_of
 from tests.control.notify.test_telling import question
 from tests.control.test_api import Program
 from tests.control.test_cli import WHY, Operator, operator
-from tests.control.visiting import REASON, signed_in, text_of
-from tests.events.seeding import NOW
+from tests.support.actions import asked, person
+from tests.support.pages import REASON, signed_in, text_of
+from tests.support.stories import NOW
+from tests.support.webhook_receiver import Receiver, Reply
 
 __all__ = ["operator"]  # the fixture
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]

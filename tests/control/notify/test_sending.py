@@ -17,8 +17,8 @@ from recovery_ops.control.models import Channel, Delivery
 from recovery_ops.control.notify import transport
 from recovery_ops.control.notify.sending import LEASE, claim_next, mend, send_due, try_it
 from tests.control.notify.conftest import SECRET, channel
-from tests.control.notify.receiving import Receiver, Reply
-from tests.events.seeding import NOW
+from tests.support.stories import NOW
+from tests.support.webhook_receiver import Receiver, Reply
 
 pytestmark = pytest.mark.django_db
 

@@ -26,11 +26,11 @@ from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import DegradationEnded, DegradationStarted, Escalated, RetryScheduled
 from recovery_ops.rules.words import Category, DelaySource, State
-from tests.control.cast import asked, person, trip
 from tests.control.notify.conftest import EVA, channel, rule
 from tests.control.test_escalations import act
-from tests.control.visiting import signed_in, text_of
-from tests.events.seeding import NOW, Story, counted, failed, heartbeat, moved
+from tests.support.actions import asked, person, trip
+from tests.support.pages import signed_in, text_of
+from tests.support.stories import NOW, Story, counted, failed, heartbeat, moved
 
 pytestmark = pytest.mark.django_db
 

@@ -13,7 +13,7 @@ from events.queries.breakers import providers_of, standing_of
 from events.queries.counted import in_flight
 from recovery_ops.rules.facts import BreakerRejected, DesiredStateApplied, DesiredStateRejected
 from recovery_ops.rules.words import Category, State, Trigger
-from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
+from tests.support.stories import NOW, Story, ago, counted, failed, heartbeat, moved
 
 pytestmark = pytest.mark.django_db
 

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from events.moments import to_us
 from events.queries import Fleet, fleet_bins, fleet_lanes
 from recovery_ops.rules.words import State
-from tests.events.seeding import NOW, Story, ago, heartbeat, moved
+from tests.support.stories import NOW, Story, ago, heartbeat, moved
 
 pytestmark = pytest.mark.django_db
 

@@ -22,7 +22,7 @@ from events.queries import fleet_bins, instance, lives, moves, plays, sums, trou
 from events.runs import asking as runs
 from recovery_ops.bench.growing import make_denser
 from recovery_ops.bench.questions import Place, Question, questions
-from tests.events.visited import steps
+from tests.support.query_steps import steps
 
 TIMES = 5
 MOST_TIMES = 1.5

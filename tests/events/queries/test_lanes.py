@@ -29,7 +29,7 @@ from events.queries import (
 )
 from events.queries.breakers import standing_of
 from recovery_ops.rules.words import State, Trigger
-from tests.events.seeding import NOW, Story, ago, counted, heartbeat, moved
+from tests.support.stories import NOW, Story, ago, counted, heartbeat, moved
 
 pytestmark = pytest.mark.django_db
 

@@ -18,7 +18,7 @@ from events.scoped import Backend
 from events.summing import SpanName, dimensions_digest
 from recovery_ops.rules.facts import BreakerRejected, DegradationStarted, RetryScheduled
 from recovery_ops.rules.words import Category, DelaySource, Family, State, Trigger
-from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
+from tests.support.stories import NOW, Story, ago, counted, failed, heartbeat, moved
 
 pytestmark = pytest.mark.django_db
 

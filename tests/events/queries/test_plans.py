@@ -36,8 +36,8 @@ from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import Escalated, RunFinished
 from recovery_ops.rules.words import Category, RunStatus
-from tests.control.visiting import PAGES, signed_in
-from tests.events.seeding import NOW, Story, counted, failed
+from tests.support.pages import PAGES, signed_in
+from tests.support.stories import NOW, Story, counted, failed
 
 LARGE = "events_(?:fact(?!_number)|minutesum|spansum|degradation)"
 WHOLE = {

@@ -9,7 +9,7 @@ import pytest
 from events.moments import Grid
 from events.queries import fleet_lanes
 from events.queries.fleet import present_spans, reporting_spans
-from tests.events.seeding import NOW, Story, ago, heartbeat
+from tests.support.stories import NOW, Story, ago, heartbeat
 
 pytestmark = pytest.mark.django_db
 

@@ -37,7 +37,7 @@ from recovery_ops.rules.facts import (
     RetryScheduled,
 )
 from recovery_ops.rules.words import Category, DelaySource, Family, State
-from tests.events.seeding import NOW, Story, ago, counted, failed, heartbeat, moved
+from tests.support.stories import NOW, Story, ago, counted, failed, heartbeat, moved
 
 HOUR: dict[str, Any] = {"start": ago(3600), "end": NOW}
 

@@ -31,7 +31,7 @@ from tests.integrations.packages.vendors import (
     sent,
     stream,
 )
-from tests.runtime.servers import Server, reset, serving
+from tests.support.http_server import Server, reset, serving
 
 FINE = said(200, anthropic_message())
 OVERLOADED = said(529, anthropic_error("overloaded_error"))

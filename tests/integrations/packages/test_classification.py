@@ -26,8 +26,8 @@ from recovery_ops.rules.failures import Failure
 from recovery_ops.rules.words import Category, Evidence
 from recovery_ops.runtime import classify
 from tests.integrations.packages.vendors import anthropic_error, openai_error, said
-from tests.runtime import misbehaving
-from tests.runtime.servers import Reply, answer, raw, reset, serving
+from tests.support import misbehaving_server as misbehaving
+from tests.support.http_server import Reply, answer, raw, reset, serving
 
 TIMEOUT_S = 0.5
 ASKED = [{"role": "user", "content": "hello"}]

@@ -15,7 +15,7 @@ from mcp import MCPError
 from recovery_ops.rules.failures import Failure
 from recovery_ops.rules.words import Category
 from recovery_ops.runtime import classify
-from tests.runtime import misbehaving
+from tests.support import misbehaving_server as misbehaving
 
 CODES = {
     "UNAVAILABLE": Category.NETWORK,

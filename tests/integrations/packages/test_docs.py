@@ -10,8 +10,8 @@ import pytest
 from recovery_ops.runtime import ToolRegistry
 from recovery_ops.runtime.testing import Lab
 from tests.integrations.packages.vendors import anthropic_message, openai_chat, openai_response, said
-from tests.processes import ROOT
-from tests.runtime.servers import serving
+from tests.support.http_server import serving
+from tests.support.processes import ROOT
 
 PAGE = (ROOT / "docs" / "integrations.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

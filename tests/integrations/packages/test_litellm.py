@@ -12,8 +12,8 @@ from recovery_ops.rules.facts import CallsCounted, FailureClassified, FallbackAc
 from recovery_ops.rules.words import Category
 from recovery_ops.runtime.testing import Lab
 from tests.integrations.packages.vendors import openai_chat, openai_error, said
-from tests.processes import eventually
-from tests.runtime.servers import Server, serving
+from tests.support.http_server import Server, serving
+from tests.support.processes import eventually
 
 DOWN = said(503, openai_error("server_error", "server_error"))
 SLOWER = said(429, openai_error("requests", "rate_limit_exceeded"))

@@ -25,7 +25,7 @@ from tests.integrations.packages.vendors import (
     sent,
     stream,
 )
-from tests.runtime.servers import Server, serving
+from tests.support.http_server import Server, serving
 
 OVERLOADED = said(503, openai_error("server_error", "server_overloaded", "The engine is currently overloaded"))
 TOO_LONG = openai_error(

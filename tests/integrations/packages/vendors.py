@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from tests.runtime.servers import Reply, Request, answer
+from tests.support.http_server import Reply, Request, answer
 
 OVERFLOW = (
     "input length and `max_tokens` exceed context limit: 188240 + 20000 > 200000, "

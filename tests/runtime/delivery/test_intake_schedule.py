@@ -16,7 +16,7 @@ from recovery_ops.runtime.delivery import intake as intake_module
 from recovery_ops.runtime.delivery.intake import Intake
 from recovery_ops.runtime.delivery.outbox import Outbox
 from recovery_ops.runtime.telemetry import AT_ONCE, Telemetry
-from tests.processes import eventually
+from tests.support.processes import eventually
 
 PROMISED_S = 0.02
 

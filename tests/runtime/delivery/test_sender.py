@@ -20,8 +20,8 @@ from recovery_ops.runtime.pace import Pace
 from recovery_ops.runtime.telemetry import read_answer
 from recovery_ops.runtime.testing import PushedClock
 from recovery_ops.runtime.transport import ASKED_CAP_S, Answer, asked_s
-from tests.processes import eventually
-from tests.runtime.servers import PROTOBUF, Reply, Request, answer, raw, reset, serving, silent_until, stored
+from tests.support.http_server import PROTOBUF, Reply, Request, answer, raw, reset, serving, silent_until, stored
+from tests.support.processes import eventually
 
 QUICK = Timing(
     timeout_s=5.0,

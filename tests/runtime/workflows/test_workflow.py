@@ -20,7 +20,7 @@ from recovery_ops.runtime.testing import HttpError, Lab
 from recovery_ops.runtime.workflows.checkpoint_store import Progress
 from recovery_ops.runtime.workflows.checkpoints import SqliteCheckpoints
 from recovery_ops.runtime.workflows.workflow import Found, Workflow
-from tests.processes import eventually
+from tests.support.processes import eventually
 
 Make = Callable[..., Workflow]
 

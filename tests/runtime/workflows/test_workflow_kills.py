@@ -13,7 +13,7 @@ from recovery_ops.runtime.testing import Lab
 from recovery_ops.runtime.workflows.checkpoint_store import Progress
 from recovery_ops.runtime.workflows.checkpoints import SqliteCheckpoints
 from recovery_ops.runtime.workflows.workflow import Workflow
-from tests.processes import ROOT, Running
+from tests.support.processes import ROOT, Running
 
 PRELUDE = """
 import os, signal, sys

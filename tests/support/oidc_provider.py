@@ -1,7 +1,7 @@
 """A small OpenID Connect provider that runs as a process of its own and speaks the real thing: discovery, keys, codes
 with PKCE, signed ID tokens, and what it tells about a person. Who is there is said by whoever starts it.
 
-    python -m tests.oidc_provider PEOPLE_JSON
+    python -m tests.support.oidc_provider PEOPLE_JSON
 
 It prints its address. `PEOPLE_JSON` is a file: {"me": {claims of who is there}, "lie": a lie to tell, "ago_s": how long
 ago they have typed their password}. It is read anew at each request, so a test changes who is there by writing it.

@@ -13,7 +13,7 @@ from recovery_ops.control.models import Override, RoleGrant
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import DegradationStarted
 from recovery_ops.rules.words import Category, State
-from tests.events.seeding import Story, counted, failed, heartbeat, moved
+from tests.support.stories import Story, counted, failed, heartbeat, moved
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 REASON = "the provider answers 529 to everyone"

@@ -17,7 +17,7 @@ import psycopg
 import redis
 from playwright.sync_api import sync_playwright
 
-from tests.processes import eventually
+from tests.support.processes import eventually
 
 
 class Missing(Exception):

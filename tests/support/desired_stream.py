@@ -17,7 +17,7 @@ import uvicorn
 from events.pulse import Pulse
 from recovery_ops.control.stream import Board, DesiredDoor
 from recovery_ops.runtime.desired.messages import Message, Messages
-from tests.processes import eventually
+from tests.support.processes import eventually
 
 PATIENCE_S = 15.0
 

@@ -11,7 +11,7 @@ from typing import Any
 import uvicorn
 
 from events import receiver
-from tests.processes import ROOT, Running, eventually
+from tests.support.processes import ROOT, Running, eventually
 
 
 @contextmanager

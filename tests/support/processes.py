@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0
 """How long a test waits for what another process does. It costs time only where the test fails anyway; a busy machine
 has been seen to take ten times as long as a quiet one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.utils import timezone
 
 from events.models import Agent
-from tests.control.cast import small_fleet
+from tests.support.actions import small_fleet
 
 
 def today_fleet(instances: int = 3) -> None:

@@ -14,7 +14,7 @@ from recovery_ops.control.models import AuditEntry, AuditHead, BreakerProbe, Ove
 from recovery_ops.control.roles import Grants, Role
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import State
-from tests.events.seeding import NOW, Story, counted, heartbeat, moved
+from tests.support.stories import NOW, Story, counted, heartbeat, moved
 
 REASON = "the provider answers 529 to everyone"
 SEARCH = Scope(operation="search_web")

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import psycopg
 
-from tests.processes import ROOT, Running, clean_environment
+from tests.support.processes import ROOT, Running, clean_environment
 
 
 class Provider:

@@ -1,0 +1,1 @@
+"""What several test modules share; nothing here is a test."""
