@@ -22,7 +22,7 @@ from recovery_ops.rules.words import (
     Verdict,
 )
 from tests.journeys.playing import Told
-from tests.test_journeys import JOURNEYS, alone, read
+from tests.support.journeys import JOURNEYS, alone, read
 
 
 @dataclass(frozen=True)

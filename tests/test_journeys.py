@@ -5,7 +5,6 @@ There are journeys of calls (`playing`), of runs with their guards (`running`) a
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,8 @@ import pytest
 from recovery_ops import wire
 from recovery_ops.rules.facts import BreakerRejected, CompensationFinished, Escalated, Fact, Record, ReversalRefused
 from tests.journeys import dispatching, running
-from tests.journeys.playing import FOLDER, Alone, InRuntime, Told
-
-JOURNEYS = sorted(FOLDER.glob("*.json"))
-
-
-def read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+from tests.journeys.playing import InRuntime, Told
+from tests.support.journeys import JOURNEYS, alone, read
 
 
 def plain(fact: Fact) -> dict[str, Any]:
@@ -49,14 +42,6 @@ def check(told: Told, journey: dict[str, Any]) -> None:
         assert {name: fact[name] for name in wanted} == wanted
     if "waits" in journey:
         assert told.waits == pytest.approx(journey["waits"])
-
-
-def alone(journey: dict[str, Any]) -> Told:
-    """The journey as the rules replay it."""
-    kind = journey.get("kind", "calls")
-    if kind == "run":
-        return running.AloneWithGuards(journey).play()
-    return dispatching.alone(journey) if kind == "dispatch" else Alone(journey).play()
 
 
 def in_runtime(journey: dict[str, Any], *, is_async: bool) -> Told:

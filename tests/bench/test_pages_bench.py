@@ -6,7 +6,7 @@ import pytest
 
 from recovery_ops.bench import pages
 from recovery_ops.bench.asked import LONG
-from recovery_ops.bench.figures import Report
+from tests.support.pages_bench import over
 
 LIGHT = {name: pages.PAGES[name] for name in ("overview", "overview of a month", "failure", "timelines")}
 
@@ -49,12 +49,3 @@ def test_pages_keep_their_budgets_on_made_up_facts() -> None:
     assert all(one.value for one in found["pages: largest paint"].figures)
     notes = {one.what: one.note for one in found["pages: queries"].figures}
     assert notes["failure"].startswith("/failures/"), "the page of a cause, whatever table its list begins with"
-
-
-def over(report: Report) -> list[str]:
-    """What is more than was aimed at, or was not measured."""
-    return [
-        f"{report.name}, {one.what}: {one.value or one.note}"
-        for one in report.figures
-        if one.value is None or (one.aim is not None and one.value > one.aim)
-    ]

@@ -17,10 +17,10 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from recovery_ops.bench import pages, served
-from tests.bench.test_pages_bench import over
 from tests.browser.axe import faults_of_full, faults_on
 from tests.browser.stage import Stage
 from tests.support.agents import manage_each
+from tests.support.pages_bench import over
 from tests.support.processes import Server, eventually
 
 FEW = pages.Scale(facts=40_000, agents=40, breakers=12, runs=500, escalations=400)

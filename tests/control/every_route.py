@@ -18,9 +18,9 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from recovery_ops.control.roles import OF_A_PART
-from tests.control.test_foreign_objects import kind_of
-from tests.control.test_who_may_what import Address
 from tests.support.actions import REASON
+from tests.support.addresses import Address
+from tests.support.foreign_objects import kind_of
 from tests.support.stories import NOW, ago
 
 OF_EVERYBODY = {

@@ -22,7 +22,7 @@ from recovery_ops.rules.facts import (
     RunStarted,
 )
 from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
-from tests.control.test_api import Program
+from tests.support.api_client import Program
 from tests.support.pages import HOSTILE, signed_in, text_of, troubled_fleet
 from tests.support.stories import Story, ago, counted, failed, heartbeat, moved
 

@@ -17,8 +17,8 @@ from recovery_ops.control.models import AuditEntry, BreakerProbe, Override
 from recovery_ops.control.precedence import verdict_of
 from recovery_ops.rules.scope import Place, Scope
 from recovery_ops.wire.desired import parse_desired
-from tests.control.test_api import Program
 from tests.support.actions import REASON, SEARCH, asked, trip
+from tests.support.api_client import Program
 from tests.support.fleet import today_fleet
 from tests.support.pages import signed_in, text_of, troubled_fleet
 from tests.support.stories import NOW

@@ -14,8 +14,8 @@ from recovery_ops.control.actions.annotations import annotate, end_annotation, r
 from recovery_ops.control.marks import marks_in
 from recovery_ops.control.models import Annotation, AuditEntry
 from recovery_ops.control.roles import Role
-from tests.control.test_api import Program
 from tests.support.actions import asked
+from tests.support.api_client import Program
 from tests.support.pages import HOSTILE, signed_in, text_of, troubled_fleet
 from tests.support.stories import NOW
 

@@ -12,8 +12,8 @@ from events.capacity.detection import look
 from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
 from recovery_ops.control.models import AuditEntry
-from tests.control.test_api import Program
-from tests.events.test_capacity import storm
+from tests.support.api_client import Program
+from tests.support.capacity import storm
 from tests.support.stories import NOW, Story, counted
 
 pytestmark = pytest.mark.django_db

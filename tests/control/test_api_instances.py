@@ -12,9 +12,9 @@ from events import keys
 from events.models import Agent
 from recovery_ops import cli
 from recovery_ops.control.models import AuditEntry
-from tests.control.test_api import Program
-from tests.control.test_cli import WHY as SAID_WHY
-from tests.control.test_cli import Operator, operator
+from tests.support.api_client import Program
+from tests.support.command_line import WHY as SAID_WHY
+from tests.support.command_line import Operator, operator
 from tests.support.stories import NOW, Story, heartbeat
 
 __all__ = ["operator"]  # the fixture

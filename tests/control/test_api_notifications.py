@@ -11,7 +11,7 @@ from events import keys
 from recovery_ops.control.audit import verify
 from recovery_ops.control.models import AuditEntry, Channel, Delivery, EscalationChain, NotificationRule
 from recovery_ops.control.roles import Role
-from tests.control.test_api import Program
+from tests.support.api_client import Program
 from tests.support.pages import signed_in
 
 pytestmark = pytest.mark.django_db

@@ -13,8 +13,8 @@ from recovery_ops.control import actions
 from recovery_ops.control.models import PolicyRelease
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.policy import BUILT_IN, document_of
-from tests.control.test_api import Program
 from tests.support.actions import REASON, asked, person
+from tests.support.api_client import Program
 from tests.support.pages import signed_in
 
 pytestmark = pytest.mark.django_db

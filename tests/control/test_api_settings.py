@@ -19,8 +19,8 @@ from recovery_ops.control.audit import verify
 from recovery_ops.control.models import AuditEntry, DefaultView, RoleGrant, SavedView
 from recovery_ops.control.roles import Role
 from recovery_ops.control.sign_in import sessions
-from tests.control.test_api import Program
-from tests.control.test_intake import mended, refused
+from tests.support.api_client import Program
+from tests.support.intake import mended, refused
 from tests.support.pages import signed_in
 
 pytestmark = pytest.mark.django_db

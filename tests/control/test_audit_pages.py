@@ -17,8 +17,8 @@ from recovery_ops.control.actors import system
 from recovery_ops.control.audit import Deed, append
 from recovery_ops.control.models import Override
 from recovery_ops.control.roles import Role
-from tests.control.test_api import Program
 from tests.support.actions import asked, person, trip
+from tests.support.api_client import Program
 from tests.support.pages import held, sent, signed_in, text_of, troubled_fleet
 from tests.support.stories import NOW
 

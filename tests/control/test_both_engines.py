@@ -29,10 +29,10 @@ from recovery_ops.control.replay import job
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import Escalated, RunFinished, RunStarted
 from recovery_ops.rules.words import RunStatus
-from tests.control.test_replay import BUILT_IN_DOCUMENT, call, policy
-from tests.events.conftest import engine
 from tests.support.actions import REASON, SEARCH, asked, person
+from tests.support.engines import engine
 from tests.support.recording import Studio
+from tests.support.replays import BUILT_IN_DOCUMENT, call, policy
 from tests.support.stories import NOW, Story, failed
 
 __all__ = ["engine"]  # the fixture

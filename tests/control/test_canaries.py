@@ -42,8 +42,8 @@ from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
 from recovery_ops.rules import facts
 from recovery_ops.rules.masking import MASK
-from tests.rules.test_masking import SECRETS
 from tests.support.actions import asked, person
+from tests.support.masking import SECRETS
 from tests.support.otlp import Door, attributes, record, request
 from tests.support.pages import PAGES, signed_in
 from tests.support.stories import NOW, Story

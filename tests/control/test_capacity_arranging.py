@@ -18,8 +18,8 @@ from recovery_ops.control.models import AuditEntry
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.outages import OutageBounds
 from recovery_ops.rules.policy import BUILT_IN, Policy, document_of
-from tests.events.test_capacity import storm
 from tests.support.actions import asked, person
+from tests.support.capacity import storm
 from tests.support.pages import REASON, signed_in, text_of
 from tests.support.stories import NOW, Story, ago
 

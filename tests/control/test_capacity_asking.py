@@ -19,10 +19,10 @@ from recovery_ops.control.actions.escalations import respond
 from recovery_ops.control.escalations.about_outages import SAID_MOST
 from recovery_ops.control.models import AuditEntry, CapacityNote, Escalation
 from recovery_ops.control.roles import Role
-from tests.control.test_api import Program
-from tests.events.conftest import engine
-from tests.events.test_capacity import storm
 from tests.support.actions import asked as of_ana
+from tests.support.api_client import Program
+from tests.support.capacity import storm
+from tests.support.engines import engine
 from tests.support.pages import REASON, signed_in, text_of
 from tests.support.stories import NOW, Story
 

@@ -12,9 +12,9 @@ from events.capacity.detection import look
 from events.capacity.reach import read_reach
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category, State
-from tests.control.test_page_fragments import asked_of
-from tests.events.test_capacity import storm
+from tests.support.capacity import storm
 from tests.support.pages import held, signed_in, text_of
+from tests.support.query_counts import asked_of
 from tests.support.stories import NOW, Story, ago, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]

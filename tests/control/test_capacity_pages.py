@@ -23,10 +23,10 @@ from events.wording import rate_text
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import RetryScheduled, RunFinished
 from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
-from tests.control.test_api import Program
-from tests.control.test_page_fragments import asked_of
-from tests.events.test_capacity import storm
+from tests.support.api_client import Program
+from tests.support.capacity import storm
 from tests.support.pages import HOSTILE, REASON, signed_in, text_of
+from tests.support.query_counts import asked_of
 from tests.support.stories import NOW, Story, heartbeat, moved
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]

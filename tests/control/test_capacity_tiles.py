@@ -18,7 +18,7 @@ from events.window import Window
 from recovery_ops.control.views.capacity_tiles import _waiting
 from recovery_ops.rules.facts import RunFinished
 from recovery_ops.rules.words import Category, RunStatus
-from tests.events.test_capacity import storm
+from tests.support.capacity import storm
 from tests.support.pages import signed_in
 from tests.support.stories import NOW, Story, ago, counted, failed, heartbeat
 

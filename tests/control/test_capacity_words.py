@@ -15,7 +15,7 @@ from events.capacity.reach import read_reach
 from events.capacity.rows import CapacityEventRow, Owner
 from recovery_ops.control.capacity_words import NAMELESS, backends_of, customer_words
 from recovery_ops.rules.words import State
-from tests.events.test_capacity import storm
+from tests.support.capacity import storm
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW, Story, moved
 

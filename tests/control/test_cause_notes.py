@@ -18,8 +18,8 @@ from recovery_ops.control.models import AuditEntry, FailureCase, FailureGrouping
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
-from tests.control.test_api import Program
-from tests.control.test_cli import Operator, operator
+from tests.support.api_client import Program
+from tests.support.command_line import Operator, operator
 from tests.support.pages import hidden, signed_in, text_of
 from tests.support.stories import NOW, Story, failed
 

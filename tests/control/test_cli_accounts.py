@@ -7,8 +7,8 @@ from django.contrib.auth import get_user_model
 
 from recovery_ops import cli
 from recovery_ops.control.models import RoleGrant
-from tests.control.test_cli import WHY, Operator, operator
-from tests.control.test_cli_keys import admin
+from tests.support.command_line import WHY, Operator, operator
+from tests.support.command_line_admin import admin
 
 __all__ = ["admin", "operator"]  # the fixtures
 

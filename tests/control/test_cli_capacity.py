@@ -8,8 +8,8 @@ from events.capacity.detection import look
 from events.capacity.models import CapacityEvent
 from recovery_ops import cli
 from recovery_ops.control.models import CapacityNote, Escalation
-from tests.control.test_cli import WHY, Operator, operator
-from tests.events.test_capacity import storm
+from tests.support.capacity import storm
+from tests.support.command_line import WHY, Operator, operator
 from tests.support.stories import NOW, Story
 
 __all__ = ["operator"]  # the fixture

@@ -14,11 +14,11 @@ from recovery_ops.control.api.escalations import VERBS
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.models import AuditEntry, Escalation
 from recovery_ops.control.notify.telling import tell
-from tests.control.notify.conftest import EVA, channel
-from tests.control.notify.test_asking import chain
-from tests.control.test_cli import WHY, Operator, operator
-from tests.control.test_escalations import asked
 from tests.support.actions import asked as acted
+from tests.support.channels import EVA, channel
+from tests.support.command_line import WHY, Operator, operator
+from tests.support.escalation_policies import chain
+from tests.support.escalations import asked
 from tests.support.stories import NOW, Story
 
 __all__ = ["operator"]  # the fixture

@@ -9,7 +9,7 @@ from django.utils import timezone
 from recovery_ops import cli
 from recovery_ops.control.exporting import job
 from recovery_ops.control.models import Export
-from tests.control.test_cli import WHY, Operator, operator
+from tests.support.command_line import WHY, Operator, operator
 
 __all__ = ["operator"]  # the fixture
 

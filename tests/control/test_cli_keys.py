@@ -7,19 +7,13 @@ import pytest
 from events.keys import find_key
 from events.models import AgentKey, Fact, Quarantine
 from recovery_ops import cli
-from tests.control.test_cli import WHY, Operator, operator
-from tests.control.test_intake import mended, refused
+from tests.support.command_line import WHY, Operator, operator
+from tests.support.command_line_admin import admin
+from tests.support.intake import mended, refused
+
+__all__ = ["admin"]  # the fixture
 
 __all__ = ["operator"]  # the fixture
-
-
-@pytest.fixture
-def admin(operator: Operator) -> Operator:
-    """The operator's key may let others in, too."""
-    for key in AgentKey.objects.all():
-        key.scopes += " admin"
-        key.save()
-    return operator
 
 
 def test_a_key_is_made_listed_replaced_and_revoked(admin: Operator) -> None:

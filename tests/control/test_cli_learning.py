@@ -5,8 +5,8 @@ from __future__ import annotations
 from recovery_ops import cli
 from recovery_ops.control.models import Feedback, GoldenCase, PolicyProposal
 from recovery_ops.rules.feedback import Want
-from tests.control.test_cli import WHY, Operator, operator
-from tests.control.test_golden import MUST, run
+from tests.support.command_line import WHY, Operator, operator
+from tests.support.golden import MUST, run
 
 __all__ = ["operator", "run"]  # the fixtures
 

@@ -17,7 +17,7 @@ from recovery_ops import cli
 from recovery_ops.cli.words import say_rows
 from recovery_ops.control.models import Feedback
 from recovery_ops.rules.words import State
-from tests.control.test_cli import WHY, Operator, operator
+from tests.support.command_line import WHY, Operator, operator
 from tests.support.stories import NOW, Story, moved
 
 __all__ = ["operator"]  # the fixture

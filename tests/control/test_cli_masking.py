@@ -7,7 +7,7 @@ from pathlib import Path
 
 from events.models import HiddenTexts
 from recovery_ops import cli
-from tests.control.test_cli import WHY, Operator, operator
+from tests.support.command_line import WHY, Operator, operator
 
 __all__ = ["operator"]  # the fixture
 

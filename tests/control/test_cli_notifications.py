@@ -5,9 +5,9 @@ from __future__ import annotations
 from recovery_ops import cli
 from recovery_ops.control.actions.notifying import save_chain, save_rule
 from recovery_ops.control.models import Channel, Delivery
-from tests.control.notify.conftest import EVA, channel
-from tests.control.test_cli import WHY, Operator, operator
 from tests.support.actions import asked
+from tests.support.channels import EVA, channel
+from tests.support.command_line import WHY, Operator, operator
 
 __all__ = ["operator"]  # the fixture
 

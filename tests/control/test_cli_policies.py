@@ -14,7 +14,7 @@ from recovery_ops import cli
 from recovery_ops.control.models import PolicyProposal, PolicyRelease, Replay
 from recovery_ops.control.replay import job
 from recovery_ops.rules.policy import BUILT_IN, document_of
-from tests.control.test_cli import WHY, Operator, operator
+from tests.support.command_line import WHY, Operator, operator
 
 __all__ = ["operator"]  # the fixture
 

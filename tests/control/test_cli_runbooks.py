@@ -12,7 +12,7 @@ from recovery_ops.control.models import Escalation, Runbook
 from recovery_ops.control.runbooks import key_of
 from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.words import Category
-from tests.control.test_cli import WHY, Operator, operator
+from tests.support.command_line import WHY, Operator, operator
 from tests.support.stories import NOW, Story
 
 __all__ = ["operator"]  # the fixture

@@ -8,7 +8,7 @@ from recovery_ops import cli
 from recovery_ops.control.models import Escalation
 from recovery_ops.rules.facts import RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus
-from tests.control.test_cli import Operator, operator
+from tests.support.command_line import Operator, operator
 from tests.support.stories import NOW, Story, failed
 
 __all__ = ["operator"]  # the fixture

@@ -6,9 +6,9 @@ from django.utils import timezone
 
 from recovery_ops import cli
 from recovery_ops.control.models import PolicyProposal, UnknownCause
-from tests.control.test_cli import WHY, Operator, operator
-from tests.control.test_unclassified import MARK, met
+from tests.support.command_line import WHY, Operator, operator
 from tests.support.stories import NOW
+from tests.support.unclassified import MARK, met
 
 __all__ = ["operator"]  # the fixture
 

@@ -20,9 +20,9 @@ from events.store import store_facts
 from events.traces import settle
 from recovery_ops import environment
 from recovery_ops.control.roles import Role
-from tests.events.test_derived import CHAT, TRACE, traces
 from tests.support.otlp import attributes
 from tests.support.pages import signed_in, text_of
+from tests.support.spans import CHAT, TRACE, traces
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("now")]
 RUN, SPAN = "run-7", "00f067aa0ba902b7"

@@ -15,10 +15,10 @@ from recovery_ops.control.accounts import create_account
 from recovery_ops.control.actions import people
 from recovery_ops.control.models import RoleGrant
 from recovery_ops.control.roles import Role
-from tests.control.test_keys_and_people import account
-from tests.control.test_sign_in import NAME, PASSWORD, add_app, add_key, code_of, is_in, signed_in
 from tests.support.actions import REASON
+from tests.support.keys_and_people import account
 from tests.support.passkeys import SoftwareKey
+from tests.support.sign_in import NAME, PASSWORD, add_app, add_key, code_of, is_in, signed_in
 
 pytestmark = pytest.mark.django_db
 

@@ -12,8 +12,8 @@ from events.moments import from_us
 from recovery_ops.control.models import Escalation, FailureCase, SeenFailure
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
-from tests.control.test_page_fragments import asked_of
 from tests.support.pages import HOSTILE, signed_in, text_of
+from tests.support.query_counts import asked_of
 from tests.support.stories import NOW, Story, failed, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]

@@ -12,9 +12,9 @@ from recovery_ops.control.models import Escalation
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.words import Category, State
-from tests.control.notify.conftest import channel
-from tests.control.notify.test_sending import message
 from tests.support.actions import trip
+from tests.support.channels import channel
+from tests.support.deliveries import message
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW, Story, counted, failed, heartbeat, moved
 

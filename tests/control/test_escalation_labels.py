@@ -10,7 +10,7 @@ import pytest
 from recovery_ops.control.escalations.presence import GONE_AFTER
 from recovery_ops.control.models import AuditEntry, Escalation, EscalationLook
 from recovery_ops.control.roles import Role
-from tests.control.test_escalation_pages import questions
+from tests.support.escalation_pages import questions
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW
 

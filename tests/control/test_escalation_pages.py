@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from html import unescape
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -21,22 +20,14 @@ from recovery_ops.control.questions import questions_in
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import BudgetExhausted
 from recovery_ops.rules.words import Category
-from tests.control.test_escalations import asked
+from tests.support.escalation_pages import questions
+from tests.support.escalations import asked
 from tests.support.pages import HOSTILE, hidden, signed_in, text_of
 from tests.support.stories import NOW, Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
 REASON = "the customer agreed on the phone"
-
-
-def questions(*operations: str, at: float = 1000, **more: Any) -> list[Escalation]:
-    story = Story()
-    for operation in operations:
-        story.tell(asked(operation=operation, **more), at=at, run=f"run-{operation}")
-    story.store()
-    open_escalations("dev", NOW)
-    return list(Escalation.objects.filter(operation__in=operations).order_by("pk"))
 
 
 def test_timelines_call_not_taken_what_the_queue_does() -> None:

@@ -14,7 +14,7 @@ from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.models import AuditEntry, Escalation
 from recovery_ops.control.refusals import Refused
 from recovery_ops.rules.words import Category
-from tests.control.test_escalations import act, asked, one_open
+from tests.support.escalations import act, asked, one_open
 from tests.support.stories import NOW, Story
 
 pytestmark = pytest.mark.django_db

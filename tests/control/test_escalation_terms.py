@@ -23,11 +23,11 @@ from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.policy import BUILT_IN, document_of
 from recovery_ops.rules.words import Category
-from tests.control.test_api import Program
-from tests.control.test_escalations import act
-from tests.control.test_policy_pages import NEW, typed
 from tests.support import actions as cast
+from tests.support.api_client import Program
+from tests.support.escalations import act
 from tests.support.pages import REASON, signed_in, text_of
+from tests.support.policy_pages import NEW, typed
 from tests.support.stories import NOW, Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]

@@ -10,8 +10,7 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from recovery_ops.control import audit
-from recovery_ops.control.actions.escalations import RESPONSES, respond, respond_to_each
-from recovery_ops.control.actors import Actor
+from recovery_ops.control.actions.escalations import RESPONSES, respond_to_each
 from recovery_ops.control.cursors import place_of
 from recovery_ops.control.desired import current_revision, document
 from recovery_ops.control.escalations.asking import PLACE, Narrowed, page_of, row_of, rows_of
@@ -21,36 +20,14 @@ from recovery_ops.control.escalations.terms import then_of
 from recovery_ops.control.models import AuditEntry, Escalation, EscalationNote, RoleGrant
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
-from recovery_ops.rules.facts import BudgetExhausted, CheckpointSaved, Escalated, ReversalRefused, RunStopped
+from recovery_ops.rules.facts import BudgetExhausted, CheckpointSaved, ReversalRefused, RunStopped
 from recovery_ops.rules.words import Category
 from recovery_ops.wire import parse_desired
+from tests.support.escalations import act, asked, one_open, person
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW, Story
 
 pytestmark = pytest.mark.django_db
-
-
-def asked(category: Category = Category.UNKNOWN, operation: str = "charge_card", **more: Any) -> Escalated:
-    given: dict[str, Any] = {"queue": "unclassified", "reason": category.value, "message": "teapot"} | more
-    return Escalated(operation=operation, category=category, **given)
-
-
-def person(name: str = "ana", *, may: tuple[str, ...] = ("see", "respond", "decide")) -> Actor:
-    user, _ = get_user_model().objects.get_or_create(username=name)
-    return Actor(
-        name=name, kind="person", channel="web", may=lambda permission, environment: permission in may, user_id=user.pk
-    )
-
-
-def one_open(*, at: float = 1000, **more: Any) -> Escalation:
-    Story().tell(asked(**more), at=at, run="run-1").store()
-    open_escalations("dev", NOW)
-    return Escalation.objects.latest("pk")
-
-
-def act(verb: str, one: Escalation, **more: Any) -> Any:
-    given: dict[str, Any] = {"by": person(), "environment": "dev", "reason": "", "now": NOW} | more
-    return respond(verb, number=one.pk, **given).object
 
 
 # -- opening -----------------------------------------------------------------------------------------------------------

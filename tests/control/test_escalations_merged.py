@@ -13,7 +13,7 @@ from recovery_ops.control.escalations.terms import then_of
 from recovery_ops.control.models import Escalation
 from recovery_ops.rules.facts import BudgetExhausted, CheckpointSaved, RunStopped
 from recovery_ops.rules.words import Category
-from tests.control.test_escalations import act, asked, one_open
+from tests.support.escalations import act, asked, one_open
 from tests.support.stories import NOW, Story, ago
 
 pytestmark = pytest.mark.django_db

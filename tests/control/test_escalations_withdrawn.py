@@ -18,8 +18,8 @@ from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus
-from tests.control.test_escalations import act, asked
 from tests.support.actions import person
+from tests.support.escalations import act, asked
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW, Story
 

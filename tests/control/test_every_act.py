@@ -19,10 +19,10 @@ from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.models import AuditEntry, Escalation
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.chains import GOES_ON
-from tests.control.notify.conftest import channel
-from tests.control.notify.test_asking import chain
-from tests.control.test_api import Program
-from tests.control.test_escalations import asked, person
+from tests.support.api_client import Program
+from tests.support.channels import channel
+from tests.support.escalation_policies import chain
+from tests.support.escalations import asked, person
 from tests.support.pages import signed_in
 from tests.support.stories import NOW, Story
 

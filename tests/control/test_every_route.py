@@ -25,9 +25,9 @@ from recovery_ops.control.roles import ROLES, Role
 from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.words import Category
 from tests.control.every_route import OF_EVERYBODY, Try, answered, names, tries
-from tests.control.test_foreign_objects import holding, world
-from tests.events.conftest import engine
 from tests.support.actions import asked, person
+from tests.support.engines import engine
+from tests.support.foreign_objects import holding, world
 from tests.support.processes import ROOT
 from tests.support.stories import NOW, Story
 

@@ -10,8 +10,8 @@ import pytest
 
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
-from tests.control.test_recovered_pages import busy
 from tests.support.pages import HOSTILE, held, signed_in, troubled_fleet
+from tests.support.recoveries import busy
 from tests.support.stories import Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]

@@ -23,7 +23,7 @@ from recovery_ops.control.roles import Role
 from recovery_ops.control.views.brushing import counts_of
 from recovery_ops.rules.facts import Exhausted, RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus, StopReason
-from tests.events.test_capacity import storm
+from tests.support.capacity import storm
 from tests.support.pages import HOSTILE, signed_in, text_of, troubled_fleet
 from tests.support.stories import NOW, Story, ago, failed, heartbeat
 

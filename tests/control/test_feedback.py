@@ -20,9 +20,9 @@ from recovery_ops.control.tasks import sweep_old_replays
 from recovery_ops.rules.feedback import Want, suggested
 from recovery_ops.rules.knobs import KNOBS, fault_of
 from recovery_ops.rules.policy import BUILT_IN_DEFAULTS, Knobs
-from tests.control.test_replay import policy
 from tests.support.actions import asked, small_fleet
 from tests.support.pages import REASON, signed_in, text_of
+from tests.support.replays import policy
 from tests.support.stories import NOW, Story, failed
 
 pytestmark = pytest.mark.django_db

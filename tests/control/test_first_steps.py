@@ -14,9 +14,9 @@ from recovery_ops.rules.intent import Desired, Pause
 from recovery_ops.rules.words import Category
 from recovery_ops.runtime.self_test import OPERATION, fail_once, outcome
 from recovery_ops.runtime.testing import Lab
-from tests.control.test_page_fragments import asked_of
-from tests.runtime.test_live_policy import obey
+from tests.support.live_policy import obey
 from tests.support.pages import edited, signed_in
+from tests.support.query_counts import asked_of
 from tests.support.stories import NOW, Story, failed, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]

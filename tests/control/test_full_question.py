@@ -13,9 +13,9 @@ from events.capacity.models import CapacityEvent
 from recovery_ops.control.models import Escalation, EscalationLook
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
-from tests.control.test_page_fragments import asked_question
-from tests.events.test_capacity import storm
+from tests.support.capacity import storm
 from tests.support.pages import signed_in, text_of, troubled_fleet
+from tests.support.query_counts import asked_question
 from tests.support.stories import NOW, Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]

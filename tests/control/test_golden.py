@@ -12,25 +12,15 @@ from recovery_ops.control.actions import Refused
 from recovery_ops.control.models import GoldenCase, GoldenResult, PolicyProposal
 from recovery_ops.control.replay.golden import results_of
 from recovery_ops.control.roles import Role
-from tests.control.test_proposals import EVA, TOM, act
-from tests.control.test_replay import BUILT_IN_DOCUMENT, call, policy
 from tests.support.actions import asked, person
+from tests.support.golden import MUST, run
 from tests.support.pages import signed_in, text_of
-from tests.support.recording import Studio
+from tests.support.proposals import EVA, TOM, act
+from tests.support.replays import policy
+
+__all__ = ["run"]  # the fixture
 
 pytestmark = pytest.mark.django_db
-MUST = "answered at the third attempt"
-
-
-@pytest.fixture
-def run(db: None) -> str:
-    """A run whose call was answered at the third attempt, among others of its instance."""
-    studio = Studio(BUILT_IN_DOCUMENT)
-    for outcomes in (["ok"], [503, 503, "ok"], [404]):
-        call(studio, studio.guard("search_web", outcomes))
-    studio.store()
-    runs = Fact.objects.filter(event="attempt_succeeded").values_list("run", flat=True)
-    return str(runs[0])
 
 
 def marked(run: str, **changed: Any) -> GoldenCase:

@@ -8,38 +8,18 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from events import records
-from events.cardinality import known_names
 from events.models import Fact, KnownName, Quarantine, Tally
 from events.quarantine import set_aside
-from events.records import Intake, read_records
+from events.records import Intake
 from events.refused import Refused
-from events.sent import Batch, Encoding, Sent
 from recovery_ops.control.models import AuditEntry
 from recovery_ops.control.roles import Role
+from tests.support.intake import NOW_US, mended, refused
 from tests.support.pages import HOSTILE, REASON, signed_in, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
-NOW_US = 1_795_000_000_000_000
+
 PATH = "/agents/intake"
-
-
-def refused(count: int = 1, *, environment: str = "dev", name: str = "k") -> None:
-    """As many records with too many attributes are set aside."""
-    many: dict[str, object] = {f"{name}{number}": number for number in range(1100)}
-    sent = [
-        Sent("recovery.exhausted", NOW_US * 1000 - one, 0, 13, "", {**many, "log.record.uid": f"{name}{one}"}, "", "")
-        for one in range(count)
-    ]
-    intake = read_records([Batch({"service.name": "s"}, "t", sent)], environment, NOW_US, "ro_abc")
-    intake.encoding = Encoding.JSON
-    assert len(intake.refused) == count
-    set_aside([intake])
-
-
-def mended(monkeypatch: pytest.MonkeyPatch) -> None:
-    known_names.forget()
-    monkeypatch.setattr(records, "MOST_ATTRIBUTES", 5000)
 
 
 def test_an_empty_intake_says_that_nothing_is_missing() -> None:

@@ -17,23 +17,18 @@ from events.models import AgentKey
 from recovery_ops.control.actions import Done, Refused, keys, people
 from recovery_ops.control.audit import verify
 from recovery_ops.control.models import AuditEntry, RoleGrant
-from recovery_ops.control.roles import Grants, Role
-from tests.support.actions import REASON, asked, person
+from recovery_ops.control.roles import Role
+from tests.support.actions import asked, person
+from tests.support.keys_and_people import EVERYWHERE_ADMIN, account
 
 pytestmark = pytest.mark.django_db
 
 ADMIN = person(Role.ADMIN)
-EVERYWHERE_ADMIN = replace(person(Role.ADMIN, name="root"), may=Grants({"*": Role.ADMIN}).may)
 
 
 def made(**changed: Any) -> Done[keys.IssuedKey]:
     given: dict[str, Any] = {"name": "billing", "scopes": ["ingest"]}
     return keys.make_key(**asked(by=ADMIN, now=timezone.now()) | given | changed)
-
-
-def account(act: Callable[..., Done[people.Account]], name: str, environment: str = "*", **changed: Any) -> Any:
-    given = {"by": EVERYWHERE_ADMIN, "environment": environment, "reason": REASON, "name": name}
-    return act(**given | changed)
 
 
 # -- keys -------------------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from recovery_ops.control.actions.escalations import respond
 from recovery_ops.control.models import AuditEntry, Escalation, EscalationNote, EscalationStar
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
-from tests.control.test_escalation_pages import questions
 from tests.support.actions import asked as of_ana
+from tests.support.escalation_pages import questions
 from tests.support.pages import HOSTILE, signed_in, text_of
 from tests.support.stories import NOW
 

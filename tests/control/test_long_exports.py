@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import re
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -25,22 +24,15 @@ from recovery_ops.control.retention import KEEP_EXPORTS, sweep_exports
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import RunStarted
 from recovery_ops.rules.words import Category
-from tests.control.test_api import Program
-from tests.control.test_recovered_pages import busy
+from tests.support.api_client import Program
+from tests.support.long_exports import asked_for, long, written
 from tests.support.pages import sent, signed_in, text_of, troubled_fleet
+from tests.support.recoveries import busy
 from tests.support.stories import NOW, Story, ago, failed
 
+__all__ = ["long"]  # the fixture
+
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
-
-
-@pytest.fixture
-def long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every list is too long for an answer, and is read a row or two at a time."""
-    for one in (audit.AuditFile, escalations.EscalationsFile, runs.RunsFile):
-        monkeypatch.setattr(one, "at_once_most", -1)
-    monkeypatch.setattr(audit, "_AT_ONCE", 2)
-    monkeypatch.setattr(escalations, "_AT_ONCE", 1)
-    monkeypatch.setattr(runs, "_AT_ONCE", 1)
 
 
 def changes(count: int, reason: str = "the provider answers 529") -> Client:
@@ -51,23 +43,6 @@ def changes(count: int, reason: str = "the provider answers 529") -> Client:
         form = sent(reason=reason, seen=str(number), key=f"k-{number}", scope="instance", instance=f"r-{number}")
         assert client.post("/breakers/search_web/trip", form).status_code == 303
     return client
-
-
-def asked_for(client: Client, what: str = "audit", query: str = "", **form: Any) -> Export:
-    """What somebody asked for in the dialog of a list, as the dialog sends it."""
-    shown = client.get(f"/exports/new?of={what}{'&' if query else ''}{query}").content.decode()
-    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', shown)) | {"format": "csv"} | form
-    fields["query"] = fields["query"].replace("&amp;", "&")
-    answer = client.post(f"/exports/new?of={what}", fields)
-    assert answer.status_code == 303, text_of(answer)
-    return Export.objects.get(number=answer.headers["Location"].rpartition("/")[2])
-
-
-def written(export: Export, **more: Any) -> Export:
-    """The export after the worker has had its turn."""
-    assert job.start_next(now=NOW, start=lambda one: job.run(one, **more)) == export
-    export.refresh_from_db()
-    return export
 
 
 def content_of(answer: Any) -> str:

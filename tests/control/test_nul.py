@@ -10,10 +10,10 @@ from django.test import Client
 
 from events import live
 from recovery_ops.control.roles import Role
-from tests.control.test_api import Program
-from tests.events.conftest import engine
-from tests.events.test_live import refused
 from tests.support.actions import REASON
+from tests.support.api_client import Program
+from tests.support.engines import engine
+from tests.support.live import refused
 from tests.support.pages import signed_in
 
 __all__ = ["engine"]  # the fixture

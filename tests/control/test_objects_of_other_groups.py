@@ -19,9 +19,9 @@ from recovery_ops.control.models import AuditEntry, ResetRamp
 from recovery_ops.control.roles import OF_A_PART, Role
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import State
-from tests.control.test_foreign_objects import addresses, admin_of, answered, holding, world
-from tests.control.test_who_may_what import Address
 from tests.support.actions import REASON, asked
+from tests.support.addresses import Address
+from tests.support.foreign_objects import addresses, admin_of, answered, holding, world
 from tests.support.stories import Story, counted, heartbeat, moved
 
 __all__ = ["world"]  # the fixture

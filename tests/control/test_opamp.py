@@ -29,8 +29,8 @@ from recovery_ops.control import desired_standing as standing
 from recovery_ops.control.desired import read
 from recovery_ops.control.models import OpampAgent
 from recovery_ops.control.opamp import messages
-from tests.events.conftest import store
 from tests.support.actions import asked, trip
+from tests.support.engines import store
 from tests.support.otlp_server import served
 from tests.support.pages import signed_in, text_of
 from tests.support.processes import eventually

@@ -14,8 +14,8 @@ from recovery_ops.control.api import urls as api_urls
 from recovery_ops.control.api.openapi import openapi
 from recovery_ops.control.api.requests import Api
 from recovery_ops.control.roles import Role
-from tests.control.test_api import Program
 from tests.support.actions import REASON
+from tests.support.api_client import Program
 from tests.support.fleet import today_fleet
 from tests.support.pages import signed_in, text_of
 

@@ -12,8 +12,8 @@ from events.capacity.detection import look
 from events.queries.trends import Ranges, trend_of_moments
 from recovery_ops.control.models import Escalation, FailureCase, NotifyLook, SeenFailure
 from recovery_ops.rules.words import Category, State
-from tests.control.test_escalation_pages import questions
-from tests.events.test_capacity import storm
+from tests.support.capacity import storm
+from tests.support.escalation_pages import questions
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW, Story, ago, counted, failed, heartbeat, moved
 

@@ -9,22 +9,11 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from django.db import connection
-from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from recovery_ops.control.actions.learning import add_follow_up
-from recovery_ops.control.actions.runbooks import save_runbook, tick_step
-from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
-from recovery_ops.control.runbooks import key_of
-from recovery_ops.rules.words import Category
-from tests.control.notify.conftest import EVA, channel
-from tests.control.notify.test_asking import chain
-from tests.control.test_escalation_pages import questions
-from tests.support.actions import asked
-from tests.support.pages import PAGES, edited, held, signed_in, text_of, troubled_fleet
+from tests.support.pages import PAGES, edited, held, signed_in, troubled_fleet
+from tests.support.query_counts import asked_of, asked_question
 from tests.support.stories import NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
@@ -93,27 +82,6 @@ def test_a_time_that_ticks_on_is_not_a_change(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(timezone, "now", lambda: NOW + timedelta(seconds=3))
     headers["If-None-Match"] = first.headers["ETag"]
     assert client.get("/agents", headers=headers).status_code == 304
-
-
-def asked_of(client: Client, path: str) -> int:
-    """How many queries a page takes."""
-    with CaptureQueriesContext(connection) as queries:
-        assert client.get(path, headers={"X-Fragment": "all"} if path == "/counts" else {}).status_code == 200
-    return len(queries)
-
-
-def asked_question() -> str:
-    """The page of a question that has all that a question can have: a chain, a message, steps, a tick, a follow-up."""
-    [one] = questions("search_web", category=Category.TIMEOUT)
-    chain((0, channel(name="chat")), (15, channel(name="lead")))
-    tell("dev", NOW)
-    save_runbook(**asked(by=EVA, category="timeout", text="- call the vendor"))
-    tick_step(**asked(by=EVA, number=one.pk, step=key_of("call the vendor"), is_done=True))
-    add_follow_up(**asked(by=EVA, number=one.pk, text="raise the limit for good", owner="li"))
-    page = f"/escalations/{one.pk}"
-    said = text_of(signed_in(Role.EDITOR).get(page))
-    assert all(words in said for words in ("call the vendor", "1 of 1 done", "asked", "lead", "raise the limit"))
-    return page
 
 
 def test_pages_ask_no_more_than_is_written_down_however_large_the_fleet_is() -> None:

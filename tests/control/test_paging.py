@@ -25,8 +25,8 @@ from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import DegradationStarted, RunStarted
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import Category, State
-from tests.control.test_api import Program
 from tests.support.actions import trip
+from tests.support.api_client import Program
 from tests.support.fleet import seen_now
 from tests.support.pages import signed_in, text_of
 from tests.support.rows import row

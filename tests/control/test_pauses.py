@@ -18,9 +18,9 @@ from recovery_ops.control.paused import Pauses
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.intent import Pause
 from recovery_ops.wire import parse_desired
-from tests.control.test_api import Program
-from tests.control.test_cli import Operator, operator
 from tests.support.actions import asked, person
+from tests.support.api_client import Program
+from tests.support.command_line import Operator, operator
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW, Story, heartbeat
 

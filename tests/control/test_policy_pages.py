@@ -18,27 +18,9 @@ from recovery_ops.control.roles import Role
 from recovery_ops.rules.policy import BUILT_IN, document_of
 from tests.support.actions import asked, person
 from tests.support.pages import HOSTILE, REASON, signed_in, text_of, troubled_fleet
+from tests.support.policy_pages import NEW, typed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
-
-NEW = "/policies/proposals/new"
-
-
-def typed(page: Any) -> dict[str, str]:
-    """Every field of the page's last form that posts, with its value: what a browser would send."""
-    html = page.content.decode()
-    form = html[html.rindex("<form") : html.rindex("</form>")]
-    found: dict[str, str] = {}
-    for tag in re.findall(r"<input[^>]*>", form):
-        said = dict(re.findall(r'(\w+)="([^"]*)"', tag))
-        if said.get("type") != "checkbox":
-            found[said["name"]] = unescape(said.get("value", ""))
-    for name, text in re.findall(r'<textarea[^>]*name="([^"]+)"[^>]*>(.*?)</textarea>', form, re.S):
-        found[name] = unescape(text)
-    for name, options in re.findall(r'<select[^>]*name="([^"]+)"[^>]*>(.*?)</select>', form, re.S):
-        chosen = re.search(r'value="([^"]*)" selected', options) or re.search(r'value="([^"]*)"', options)
-        found[name] = unescape(chosen.group(1)) if chosen else ""
-    return found
 
 
 def document(retries: int = 5) -> dict[str, Any]:

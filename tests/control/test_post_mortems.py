@@ -18,9 +18,9 @@ from recovery_ops.control.models import Escalation
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import Category
-from tests.control.test_escalation_pages import questions
-from tests.events.test_capacity import storm
 from tests.support.actions import REASON, asked, small_fleet, trip
+from tests.support.capacity import storm
+from tests.support.escalation_pages import questions
 from tests.support.pages import HOSTILE, signed_in, text_of
 from tests.support.stories import NOW, Story, failed
 

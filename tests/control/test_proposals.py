@@ -15,29 +15,15 @@ from recovery_ops.control.audit import verify
 from recovery_ops.control.desired import current_revision
 from recovery_ops.control.models import AuditEntry, PolicyProposal, PolicyRelease, ProposalNote
 from recovery_ops.control.roles import Role
-from recovery_ops.rules.policy import BUILT_IN, document_of, parse_policy
+from recovery_ops.rules.policy import parse_policy
 from tests.support.actions import asked, person, written
+from tests.support.proposals import EVA, TOM, act, policy, propose
 from tests.support.stories import NOW
 
 pytestmark = pytest.mark.usefixtures("known")
 
-EVA, TOM = person(Role.EDITOR, "eva"), person(Role.APPROVER, "tom")
+
 SOON = NOW + timedelta(hours=1)
-
-
-def policy(**knobs: Any) -> dict[str, Any]:
-    """The built-in policy with a rule for search_web."""
-    rule = {"id": "search_web", "scope": {"operation": "search_web"}, "knobs": knobs or {"max_retries": 5}}
-    return {**document_of(BUILT_IN), "rules": [rule]}
-
-
-def propose(document: Any = None, **changed: Any) -> PolicyProposal:
-    given = {"document": policy() if document is None else document, "title": "more patience", "by": EVA}
-    return actions.propose(**asked(**given) | changed).object
-
-
-def act(action: Callable[..., Done[Any]], proposal: PolicyProposal, by: Actor = EVA, **more: Any) -> Any:
-    return action(**asked(by=by, number=proposal.number) | more).object
 
 
 def refusal(action: Callable[..., Done[Any]], proposal: PolicyProposal, by: Actor = EVA, **more: Any) -> Refused:

@@ -21,8 +21,8 @@ from recovery_ops.control.models.notifying import Channel, EscalationChain
 from recovery_ops.control.notify.chains import EVERY_QUEUE
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
-from tests.control.test_escalation_pages import questions
 from tests.support.actions import asked as of_ana
+from tests.support.escalation_pages import questions
 from tests.support.pages import signed_in, text_of, troubled_fleet
 from tests.support.rows import row
 from tests.support.stories import NOW, Story, counted

@@ -18,9 +18,9 @@ from recovery_ops.control.models import AuditEntry, Override, QuorumWatch
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import State, Trigger
-from tests.control.test_api import Program
-from tests.control.test_concurrency import at_once, engine
 from tests.support.actions import asked, person, trip
+from tests.support.api_client import Program
+from tests.support.concurrency import at_once, engine
 from tests.support.fleet import seen_now
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW, Story, heartbeat, moved

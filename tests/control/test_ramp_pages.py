@@ -11,11 +11,11 @@ from recovery_ops import cli
 from recovery_ops.control import actions
 from recovery_ops.control.models import ResetRamp
 from recovery_ops.control.roles import Role
-from tests.control.test_api import Program
-from tests.control.test_cli import WHY, Operator, operator
-from tests.control.test_ramps import FLEET, obey, opened_fleet, reopen, reset, told
+from tests.support.api_client import Program
+from tests.support.command_line import WHY, Operator, operator
 from tests.support.fleet import seen_now
 from tests.support.pages import REASON, bulk, signed_in, text_of
+from tests.support.ramps import FLEET, obey, opened_fleet, reopen, reset, told
 from tests.support.stories import NOW
 
 __all__ = ["operator"]  # the fixture

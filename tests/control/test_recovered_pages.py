@@ -13,36 +13,16 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from events import keys
-from events.capacity.detection import look
-from events.capacity.reach import read_reach
-from events.recoveries.summing import sum_days
 from recovery_ops.control.escalations.due import keep_deadlines
-from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.models import Escalation
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
-from tests.control.test_api import Program
-from tests.events.test_recoveries import DAY_S, week
+from tests.support.api_client import Program
 from tests.support.pages import REASON, held, signed_in, text_of, troubled_fleet
+from tests.support.recoveries import busy
 from tests.support.stories import NOW, Story, failed, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
-
-
-def busy() -> None:
-    """A week with runs of every kind, an outage, and a question that nobody has taken."""
-    Story().tell(heartbeat(), at=20 * DAY_S).store()
-    troubled_fleet()
-    story = week(Story(), at=3600)
-    week(story, at=9 * DAY_S)
-    for number, at in enumerate(range(300, 0, -5)):
-        failure = failed(Category.OVERLOADED, "model:large", provider="helios", model="large")
-        story.tell(failure, at=at, instance=f"r-{number % 2}", run=f"r-{number % 3}")
-    story.store()
-    look("dev", NOW)
-    read_reach("dev", NOW)
-    sum_days("dev", NOW, most=50)
-    open_escalations("dev", NOW)
 
 
 def page(path: str, **rest: Any) -> str:

@@ -15,7 +15,7 @@ from recovery_ops.control.models import AuditEntry, FailureGrouping
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
-from tests.control.test_api import Program
+from tests.support.api_client import Program
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW, Story, failed
 

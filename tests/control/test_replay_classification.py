@@ -9,8 +9,8 @@ import pytest
 from events.queries.recordings import Speaker
 from recovery_ops.control.replay.golden import outcomes
 from recovery_ops.rules.policy import parse_policy
-from tests.control.test_replay import BUILT_IN_DOCUMENT, call, compared, endings
 from tests.support.recording import Studio
+from tests.support.replays import BUILT_IN_DOCUMENT, call, compared, endings
 
 pytestmark = pytest.mark.django_db
 

@@ -16,11 +16,11 @@ from recovery_ops.control.replay.loop import DECIDED_GUARDS, UNDECIDED_GUARDS
 from recovery_ops.control.roles import Role
 from recovery_ops.control.views.replays import UNDECIDED
 from recovery_ops.rules.budget import GUARD_KNOBS
-from tests.control.test_api import Program
-from tests.control.test_replay import BUILT_IN_DOCUMENT, call, policy, spent
 from tests.support.actions import asked
+from tests.support.api_client import Program
 from tests.support.pages import REASON, signed_in, text_of
 from tests.support.recording import Studio
+from tests.support.replays import BUILT_IN_DOCUMENT, call, policy, spent
 
 pytestmark = pytest.mark.django_db
 

@@ -16,8 +16,8 @@ from recovery_ops.control.replay.deciding import replay
 from recovery_ops.control.replay.recorded import Listener, Recording
 from recovery_ops.control.replay.sharing import Deciders
 from recovery_ops.rules.policy import Policy, parse_policy
-from tests.control.test_replay import BUILT_IN_DOCUMENT, call, policy
 from tests.support.recording import Studio
+from tests.support.replays import BUILT_IN_DOCUMENT, call, policy
 
 pytestmark = pytest.mark.django_db
 

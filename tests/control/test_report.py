@@ -25,10 +25,10 @@ from recovery_ops.control.models import Escalation
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import BudgetExhausted, Exhausted
 from recovery_ops.rules.words import Category, StopReason
-from tests.control.test_api import Program
-from tests.control.test_escalations import asked, person
-from tests.events.test_recoveries import week
+from tests.support.api_client import Program
+from tests.support.escalations import asked, person
 from tests.support.pages import signed_in, text_of
+from tests.support.recovered_weeks import week
 from tests.support.stories import NOW, Story, ago, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]

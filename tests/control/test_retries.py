@@ -8,55 +8,28 @@ from typing import Any
 import pytest
 
 from events.models import Agent
-from events.runs.asking import run_of
 from recovery_ops import cli
 from recovery_ops.control import desired
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.aborting import abort_run, held_abort
 from recovery_ops.control.actions.attempt import carry_out
-from recovery_ops.control.actions.retrying import end_old, note_begun, retry_run, retry_runs, withdraw_retry
+from recovery_ops.control.actions.retrying import end_old, note_begun, retry_runs, withdraw_retry
 from recovery_ops.control.models import AuditEntry, RunRetry
-from recovery_ops.control.retried import retry_told
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import HookFailed, RunFinished, RunStarted
 from recovery_ops.rules.intent import Retry
-from recovery_ops.rules.words import Category, RunStatus
+from recovery_ops.rules.words import RunStatus
 from recovery_ops.wire import parse_desired
-from tests.control.test_api import Program
-from tests.control.test_cli import Operator, operator
 from tests.support.actions import asked, person
+from tests.support.api_client import Program
+from tests.support.command_line import Operator, operator
 from tests.support.pages import signed_in, text_of
-from tests.support.stories import NOW, Story, failed, heartbeat
+from tests.support.retries import WHY, begun, ended, retried, there, told
+from tests.support.stories import NOW, Story, heartbeat
 
 __all__ = ["operator"]  # the fixture
 
 pytestmark = [pytest.mark.django_db]
-WHY = "the bank answers again"
-
-
-def ended(*runs: str, status: RunStatus | None = RunStatus.FAILED, instance: str = "r-0") -> None:
-    """Runs of an instance that met a failure, and ended so; None: they go on."""
-    story = Story()
-    for run in runs:
-        story.tell(RunStarted(name="due diligence"), at=60, run=run, instance=instance)
-        story.tell(failed(Category.OVERLOADED), at=50, run=run, instance=instance)
-        if status is not None:
-            story.tell(RunFinished(status=status, duration_s=40.0), at=20, run=run, instance=instance)
-    story.store()
-
-
-def there(*instances: str, takes: bool | None = True, at: float = 5, service: str = "research", **more: Any) -> None:
-    """Instances that report, and say whether they begin runs again."""
-    for name in instances:
-        Story().tell(heartbeat(takes_retries=takes, **more), at=at, service=service, instance=name).store()
-
-
-def begun(run: str = "run-7", at: float = -3, instance: str = "r-0") -> None:
-    Story().tell(RunStarted(name="due diligence"), at=at, run=run, instance=instance).store()
-
-
-def retried(run: str = "run-7", **more: Any) -> Any:
-    return retry_run(**asked(run=run, reason=WHY) | more)
 
 
 def refused(run: str = "run-7", **more: Any) -> Refused:
@@ -68,15 +41,6 @@ def refused(run: str = "run-7", **more: Any) -> Refused:
 def wishes(instance: str, service: str = "research") -> tuple[Retry, ...]:
     """What an instance is told."""
     return parse_desired(desired.document("dev", service=service, instance=instance, now=NOW)).retries
-
-
-def told(run: str = "run-7", **later: float) -> str:
-    """What the page says is observed of the wish."""
-    story = run_of("dev", run)
-    assert story is not None
-    found = retry_told("dev", story, NOW + timedelta(**later))
-    assert found is not None
-    return found.words
 
 
 # -- the act -----------------------------------------------------------------------------------------------------------

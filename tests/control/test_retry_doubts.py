@@ -18,9 +18,9 @@ from recovery_ops.control.models import AuditEntry, RunRetry
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import CheckpointSaved, Fact, RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus
-from tests.control.test_retries import WHY, begun, ended, retried, there, told
 from tests.support.actions import asked
 from tests.support.pages import signed_in, text_of
+from tests.support.retries import WHY, begun, ended, retried, there, told
 from tests.support.stories import NOW, Story, failed
 
 pytestmark = [pytest.mark.django_db]

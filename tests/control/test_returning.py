@@ -18,7 +18,7 @@ from recovery_ops.control.refusals import Refused
 from recovery_ops.control.returning import Hour, clean_in_a_row, escalates_at, is_newer
 from recovery_ops.rules.facts import RunFinished
 from recovery_ops.rules.words import Category, RunStatus
-from tests.control.test_api import Program
+from tests.support.api_client import Program
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW, Story, counted, failed, heartbeat
 

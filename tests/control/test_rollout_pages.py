@@ -12,10 +12,10 @@ from recovery_ops import cli
 from recovery_ops.control import actions
 from recovery_ops.control.models import PolicyRelease, PolicyRollout
 from recovery_ops.control.roles import Role
-from tests.control.test_cli import WHY, Operator, operator
-from tests.control.test_proposals import propose
 from tests.support.actions import asked, person, small_fleet
+from tests.support.command_line import WHY, Operator, operator
 from tests.support.pages import REASON, signed_in, text_of
+from tests.support.proposals import propose
 from tests.support.stories import Story, ago, counted
 
 __all__ = ["operator"]  # the fixture

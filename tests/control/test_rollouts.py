@@ -23,8 +23,8 @@ from recovery_ops.control.roles import Role
 from recovery_ops.control.tasks import keep_policy_rollouts
 from recovery_ops.rules.facts import DesiredStateRejected
 from recovery_ops.rules.scope import Scope
-from tests.control.test_proposals import TOM, act, policy, propose
 from tests.support.actions import asked, person
+from tests.support.proposals import TOM, act, policy, propose
 from tests.support.stories import NOW, Story, ago, counted, heartbeat
 
 pytestmark = pytest.mark.django_db

@@ -19,7 +19,7 @@ from recovery_ops.control.models import Escalation
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import Escalated, RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus
-from tests.control.test_escalations import act
+from tests.support.escalations import act
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW, Story
 

@@ -21,7 +21,7 @@ from events.runs.rows import RunStory
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus
-from tests.events.test_capacity import storm
+from tests.support.capacity import storm
 from tests.support.pages import signed_in
 from tests.support.stories import NOW, Story, ago, failed
 

@@ -26,8 +26,8 @@ from recovery_ops.rules.facts import (
 )
 from recovery_ops.rules.facts import Fact as Told
 from recovery_ops.rules.words import Category, DelaySource, RunStatus
-from tests.control.test_page_fragments import asked_of
 from tests.support.pages import HOSTILE, signed_in, text_of, troubled_fleet
+from tests.support.query_counts import asked_of
 from tests.support.stories import Story, failed, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]

@@ -13,8 +13,8 @@ from recovery_ops.celery import app
 from recovery_ops.control.models import AuditEntry, EnvironmentRules, HeldAct, Override, UsedKey
 from recovery_ops.control.retention import KEEP_USED_KEYS, sweep_used_keys
 from recovery_ops.control.tasks import forget_used_keys
-from tests.control.test_api import Program
 from tests.support.actions import REASON
+from tests.support.api_client import Program
 from tests.support.fleet import today_fleet
 from tests.support.pages import sent, signed_in, text_of
 

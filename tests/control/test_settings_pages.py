@@ -21,8 +21,8 @@ from recovery_ops.control.models import EVERYWHERE, AuditEntry, Beat, RoleGrant
 from recovery_ops.control.own.dead_man import HEARD
 from recovery_ops.control.roles import LEAST_ROLE, Role, grants_of
 from recovery_ops.control.views.health import collation_words
-from tests.events.conftest import engine
 from tests.support.actions import SEARCH, asked, person
+from tests.support.engines import engine
 from tests.support.pages import REASON, signed_in, text_of, troubled_fleet
 from tests.support.stories import NOW
 

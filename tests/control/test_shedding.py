@@ -16,8 +16,8 @@ from recovery_ops.control.models import AuditEntry, LoadShed, PolicyRelease
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Importance
 from recovery_ops.wire import parse_desired
-from tests.control.test_api import Program
 from tests.support.actions import REASON, asked, person
+from tests.support.api_client import Program
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW
 

@@ -16,11 +16,11 @@ from recovery_ops.control.stuck import stuck_among
 from recovery_ops.rules.policy import BUILT_IN
 from recovery_ops.rules.telling import Phase
 from recovery_ops.rules.words import Category, State
-from tests.control.test_api import Program
-from tests.control.test_ramps import opened_fleet, reset, seen
-from tests.events.conftest import engine
 from tests.support.actions import asked
+from tests.support.api_client import Program
+from tests.support.engines import engine
 from tests.support.pages import signed_in, text_of
+from tests.support.ramps import opened_fleet, reset, seen
 from tests.support.stories import NOW, Story, counted, failed, heartbeat, moved
 
 __all__ = ["engine"]  # the fixture

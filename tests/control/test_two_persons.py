@@ -24,8 +24,8 @@ from recovery_ops.control.notify.triggers import Look
 from recovery_ops.control.refusals import Held
 from recovery_ops.control.roles import Role, may_of_key
 from recovery_ops.rules.scope import Scope
-from tests.control.test_api import Program
 from tests.support.actions import REASON, SEARCH, asked, person, small_fleet
+from tests.support.api_client import Program
 from tests.support.pages import sent, signed_in, text_of
 from tests.support.stories import NOW
 

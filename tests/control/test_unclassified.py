@@ -20,30 +20,19 @@ from recovery_ops.control.models import AuditEntry, Escalation, PolicyProposal, 
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.classification import Match
 from recovery_ops.rules.words import Category, Evidence
-from tests.control.test_api import Program
-from tests.control.test_escalations import asked as question_of
 from tests.support.actions import asked
+from tests.support.api_client import Program
+from tests.support.escalations import asked as question_of
 from tests.support.pages import HOSTILE, REASON, signed_in, text_of
-from tests.support.stories import NOW, Story, failed, heartbeat
+from tests.support.stories import NOW, Story, heartbeat
+from tests.support.unclassified import MARK, met
 
 pytestmark = pytest.mark.django_db
 LIST = "/failures/unclassified"
-MARK = "badcafe"
+
 CAUSE = f"{LIST}/{MARK}"
-BUSY = "ledger {} is busy"
+
 WEEK = {"start": NOW - timedelta(days=7), "end": NOW}
-
-
-def met(mark: str = MARK, *, times: int = 3, message: str = BUSY, late: float = 0.0, **said: Any) -> None:
-    """Unknown failures of one cause; `late`: seconds to add, so that they are now."""
-    story = Story()
-    story.tell(heartbeat(), at=late + 900, instance="r-0")
-    given: dict[str, Any] = {"evidence": Evidence.NONE, "retryable": False, "exception_type": "acme.LedgerError"} | said
-    category, operation = given.pop("category", Category.UNKNOWN), given.pop("operation", "post_entry")
-    for number in range(times):
-        told = failed(category, operation, fingerprint=mark, message=message.format(number), **given)
-        story.tell(told, at=late + 90 + number, instance="r-0", run=f"{mark}-{number}")
-    story.store()
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from events import keys
 from events.models import AgentKey
 from recovery_ops.control.actions.keys import make_key, rotate_key
 from recovery_ops.control.roles import Role
-from tests.control.test_api import Program
 from tests.support.actions import asked, person
+from tests.support.api_client import Program
 from tests.support.pages import signed_in, text_of
 from tests.support.processes import eventually
 

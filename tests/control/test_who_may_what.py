@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,12 @@ from django.urls.converters import IntConverter
 from events.keys import create_key
 from events.models import Agent, AgentKey
 from recovery_ops.control import actions
-from recovery_ops.control.api.requests import Api
 from recovery_ops.control.models import AuditEntry, Override, Revision, RoleGrant
 from recovery_ops.control.roles import ROLES, Role
 from recovery_ops.control.views.people import deeds
 from recovery_ops.rules.scope import Scope
 from tests.support.actions import REASON, asked, person, small_fleet
+from tests.support.addresses import Address, as_role
 from tests.support.processes import ROOT
 
 pytestmark = pytest.mark.django_db
@@ -52,37 +51,6 @@ NAMES = {
     "version": "0",
     "rest": "nothing",
 }
-DUMMY: dict[type, Any] = {str: REASON, bool: False, float: 3600.0, int: 1, list: ["search_web"], dict: {}, object: {}}
-
-
-@dataclass(frozen=True)
-class Address:
-    """One address with its parts filled in, and what it takes by method."""
-
-    name: str
-    path: str
-    view: Any
-
-    @property
-    def is_api(self) -> bool:
-        return self.path.startswith("/api/")
-
-    @property
-    def api(self) -> type[Api] | None:
-        found = getattr(self.view, "view_class", None) or getattr(self.view, "cls", None)
-        return found if isinstance(found, type) and issubclass(found, Api) else None
-
-    def methods(self) -> list[str]:
-        if self.api is None:
-            return ["get", "post"]
-        return [one for one in ("get", "post", "put", "patch", "delete") if hasattr(self.api, one)]
-
-    def body(self, method: str) -> Any:
-        """What would be understood, so that the question who may is reached."""
-        takes = self.api.takes.get(method.upper()) if self.api is not None else None
-        if takes is None:
-            return {}
-        return {name: DUMMY[kind] for name, kind in takes.fields.items() if name in takes.needed or name == "reason"}
 
 
 def addresses(known: dict[str, str]) -> Iterator[Address]:
@@ -123,12 +91,6 @@ def known() -> dict[str, str]:
 @pytest.fixture
 def ana() -> User:
     return User.objects.create_user("ana")
-
-
-def as_role(user: User, role: Role | None, environment: str = "dev") -> None:
-    RoleGrant.objects.filter(user=user).delete()
-    if role is not None:
-        RoleGrant.objects.create(user=user, environment=environment, role=role)
 
 
 def status(client: Client, address: Address, method: str, environment: str = "dev") -> int:

@@ -15,8 +15,8 @@ from recovery_ops.control.exporting import audit, job
 from recovery_ops.control.exporting.lists import Batch
 from recovery_ops.control.models import Export, ExportPart
 from recovery_ops.control.roles import Role
-from tests.control.test_long_exports import asked_for, long, written
-from tests.events.conftest import engine
+from tests.support.engines import engine
+from tests.support.long_exports import asked_for, long, written
 from tests.support.pages import signed_in
 
 __all__ = ["engine", "long"]  # the fixtures

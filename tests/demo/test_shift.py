@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import smtplib
 import socketserver
 import threading
@@ -11,10 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
-from events import keys
 from events.capacity.detection import look
 from events.capacity.models import CapacityArrangement
 from events.capacity.reach import read_reach
@@ -23,7 +20,6 @@ from recovery_ops.control.demonstration import demonstration_receiver
 from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.escalations.report import report_of, weeks_before
-from recovery_ops.control.fleet import OPERATOR_NAME, OPERATOR_SCOPES
 from recovery_ops.control.models import AuditEntry, Channel, Delivery, Escalation, Notification, Override
 from recovery_ops.control.notify.sending import send_due
 from recovery_ops.control.notify.telling import tell
@@ -31,36 +27,13 @@ from recovery_ops.demo.mailbox import DOMAIN, Mailbox
 from recovery_ops.demo.shift import CHORES, OPERATOR, Shift
 from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.words import Category
-from tests.events.test_capacity import storm
+from tests.support.capacity import storm
+from tests.support.demo_desk import ApiDesk, ask
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW, Story, failed, heartbeat
 
 pytestmark = pytest.mark.django_db
 SHIFT_S = 300
-
-
-class ApiDesk:
-    """The console's API in this process; what was refused is remembered."""
-
-    def __init__(self) -> None:
-        keys.forget_keys()
-        _, token = keys.create_key(OPERATOR_NAME, OPERATOR_SCOPES, "dev")
-        self._client = Client(headers={"authorization": f"Bearer {token}"})
-        self.refused: list[str] = []
-
-    def get(self, path: str, **query: str) -> dict[str, Any]:
-        answer = self._client.get(f"/api/v1/{path}", query)
-        assert answer.status_code == 200, answer.content
-        found: dict[str, Any] = answer.json()
-        return found
-
-    def post(self, path: str, **body: Any) -> bool:
-        answer = self._client.post(f"/api/v1/{path}", json.dumps(body), "application/json")
-        said = answer.json()
-        is_refused = answer.status_code >= 300 or any("problem" in one for one in said.get("results", []))
-        if is_refused:
-            self.refused.append(f"{path}: {said}")
-        return not is_refused
 
 
 @pytest.fixture
@@ -69,12 +42,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     at = [NOW]
     monkeypatch.setattr(timezone, "now", lambda: at[0])
     return at
-
-
-def ask(story: Story, queue: str, category: Category, operation: str, *, at: float = 20, **more: Any) -> None:
-    given: dict[str, Any] = {"reason": category.value, "message": f"{operation} asks"} | more
-    told = Escalated(operation=operation, category=category, queue=queue, **given)
-    story.tell(told, at=at, service="support-agent", instance="support-agent-01", run=f"run-{operation}")
 
 
 def trouble() -> None:

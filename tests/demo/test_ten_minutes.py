@@ -38,8 +38,8 @@ from recovery_ops.control.notify.telling import tell
 from recovery_ops.demo.shift import OPERATOR, SERVICES, Shift
 from recovery_ops.rules.facts import DegradationEnded, DegradationStarted, RetryScheduled
 from recovery_ops.rules.words import Category, DelaySource, State
-from tests.demo.test_shift import ApiDesk, ask
-from tests.events.test_capacity import storm
+from tests.support.capacity import storm
+from tests.support.demo_desk import ApiDesk, ask
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW, Story, counted, failed, heartbeat, moved
 

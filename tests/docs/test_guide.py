@@ -18,19 +18,14 @@ from recovery_ops.runtime.testing import Lab
 from recovery_ops.runtime.tools.calls import REQUIRED
 from tests.docs import generated
 from tests.docs.worlds import ANSWER, WORLDS
+from tests.support.guide import LINK, anchors, snippets
 from tests.support.processes import ROOT
 
 PAGES = [page.stem for page in generated.pages()]
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def text_of(page: str) -> str:
     return (generated.GUIDE / f"{page}.md").read_text()
-
-
-def snippets(text: str, language: str = "python") -> list[str]:
-    return [content for found, content in FENCE.findall(text) if found == language]
 
 
 @pytest.fixture
@@ -134,12 +129,6 @@ def test_integrations_that_are_named_exist() -> None:
     assert told
     folder = ROOT / "recovery_ops" / "runtime" / "integrations"
     assert all((folder / f"{name}.py").exists() for name in told)
-
-
-def anchors(text: str) -> set[str]:
-    """The anchors that GitHub makes of the headings."""
-    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("page", PAGES)

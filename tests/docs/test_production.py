@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-from fnmatch import fnmatch
 from importlib import import_module
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 
 from recovery_ops import environment
 from tests.support.processes import ROOT, Running, clean_environment, copy_migrated_sqlite
+from tests.support.production import copied
 
 EXAMPLES = ROOT / "docs" / "production"
 CONTAINER = (EXAMPLES / "Containerfile").read_text()
@@ -88,20 +88,6 @@ def test_the_environment_is_one_that_is_read(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_container_installs_what_is_locked() -> None:
     assert "--no-deps --require-hashes -r recovery_ops/locks/server.txt" in CONTAINER
     assert (ROOT / "recovery_ops" / "locks" / "server.txt").exists()
-
-
-def copied(place: Path) -> Path:
-    """What `COPY . .` puts into the image: the checkout without what `.dockerignore` names."""
-    patterns = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
-    at_the_top = [one for one in patterns if "/" not in one]
-    anywhere = [one.removeprefix("**/") for one in patterns if one.startswith("**/")]
-
-    def left_out(folder: str, names: list[str]) -> set[str]:
-        here = [*anywhere, *(at_the_top if Path(folder) == ROOT else ())]
-        return {name for name in names if any(fnmatch(name, pattern) for pattern in here)}
-
-    shutil.copytree(ROOT, place, ignore=left_out, symlinks=True)
-    return place
 
 
 def test_nothing_of_a_checkout_gets_into_the_image_but_the_product(tmp_path: Path) -> None:

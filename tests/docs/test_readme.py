@@ -19,7 +19,7 @@ from django.core.management import CommandError, CommandParser, get_commands, lo
 import recovery_ops.runtime
 from recovery_ops.rules import facts
 from recovery_ops.runtime.testing import Lab
-from tests.docs.test_guide import FENCE, LINK, anchors, snippets
+from tests.support.guide import FENCE, LINK, anchors, snippets
 from tests.support.processes import ROOT, Server, clean_environment, eventually
 
 PAGES = ("README.md", "docs/operating.md", "docs/runtime/production.md", "docs/changelog.md")

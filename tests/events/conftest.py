@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from events import keys
 from events.capacity.hits import forget_floods
-from events.cardinality import known_names
-from events.ingest import writer
-from events.reporters import reporters
+from tests.support.engines import engine, store
 from tests.support.otlp import Door
-from tests.support.stores import store_at
+
+__all__ = ["engine", "store"]  # the fixtures
 
 
 @pytest.fixture(autouse=True)
@@ -21,27 +18,6 @@ def _no_flood_of_another_test() -> None:
 
 
 @pytest.fixture
-def store(transactional_db: None) -> Iterator[None]:
-    """An empty store on SQLite that the server's own threads see, too."""
-    keys.forget_keys()
-    reporters.forget()
-    known_names.forget()
-    yield
-    writer.close(timeout_s=10)
-    keys.forget_keys()
-
-
-@pytest.fixture
 def door(store: None) -> Door:
     """The way in for facts, with a key of the environment `dev`."""
     return Door(keys.create_key("tests", ["ingest"], "dev")[1])
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def engine(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[str]:
-    """An empty store on each engine, for this thread alone."""
-    if request.param == "sqlite":
-        yield "sqlite"
-        return
-    with store_at(request.getfixturevalue("migrated_postgres_url")):
-        yield "postgres"

@@ -31,7 +31,7 @@ from events.store import store_facts
 from events.traces import settle
 from recovery_ops.rules import facts
 from recovery_ops.rules.words import Category, RunStatus, State, Trigger
-from tests.events import test_fold as fold
+from tests.support import folds as fold
 from tests.support.otlp import Door, attributes, request
 
 NOW, NOW_US, Told = fold.NOW, fold.NOW_US, fold.Told

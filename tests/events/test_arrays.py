@@ -20,7 +20,7 @@ from events.records import Row, read_records
 from events.sent import Batch, Sent
 from events.statements import Merge
 from events.store import store_facts
-from tests.events.test_records import NOW_US
+from tests.support.records import NOW_US
 
 on_postgres = pytest.mark.parametrize("engine", ["postgres"], indirect=True)
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00")) | st.sampled_from(

@@ -18,7 +18,7 @@ from events.timelines.charts import compose, to_ms
 from events.timelines.marks import marks_band
 from events.timelines.questions import MOST_LANES, questions_band
 from events.timelines.reporters import reporters_band
-from tests.events.test_timelines import NOW, START, painted
+from tests.support.timelines import NOW, START, painted
 
 
 def ago(minutes: float) -> datetime:

@@ -24,30 +24,14 @@ from events.moments import to_us
 from events.tasks import look_back_for_outages, look_for_outages
 from recovery_ops.rules.facts import AttemptSucceeded, Escalated, FallbackActivated, RetryScheduled, RunFinished
 from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
+from tests.support.capacity import HELIOS, storm
 from tests.support.query_steps import steps
 from tests.support.stories import NOW, Story, failed, moved
 
 pytestmark = pytest.mark.django_db
 
-HELIOS: dict[str, Any] = {"provider": "helios", "model": "large"}
+
 _environments = count(1)
-
-
-def storm(story: Story, *, since: float, until: float, every: float = 5.0, **more: Any) -> Story:
-    """Failures from two runs at two instances."""
-    at, number = since, 0
-    given: dict[str, Any] = {"category": Category.OVERLOADED, "operation": "model:large", **HELIOS} | more
-    while at >= until:
-        story.tell(
-            failed(**given),
-            at=at,
-            instance=f"a-{number % 2}",
-            run=f"run-{number % 3}",
-            source="main_agent",
-            is_foreground=True,
-        )
-        at, number = at - every, number + 1
-    return story
 
 
 def found(environment: str = "dev") -> list[tuple[str, int, int]]:

@@ -26,7 +26,7 @@ from events.capacity.reach import read_reach
 from events.capacity.rows import CapacityEventRow
 from recovery_ops.rules.facts import FallbackActivated
 from recovery_ops.rules.words import Category, State
-from tests.events.test_capacity import storm
+from tests.support.capacity import storm
 from tests.support.stories import NOW, Story, ago, moved
 
 pytestmark = pytest.mark.django_db

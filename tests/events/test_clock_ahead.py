@@ -18,8 +18,8 @@ from events.sent import Batch
 from events.store import store_facts
 from events.summing import COUNTERS, DIMENSIONS
 from recovery_ops.rules.words import State
-from tests.events import test_fold as fold
-from tests.events.test_fold import NOW_US, Told, check, clear, some_facts
+from tests.support import folds as fold
+from tests.support.folds import NOW_US, Told, check, clear, some_facts
 
 DAY_S = 86_400.0
 SECOND_US = 1_000_000

@@ -23,7 +23,7 @@ from recovery_ops.control.exporting.runs import RunsFile
 from recovery_ops.rules.facts import Escalated, RunStarted
 from recovery_ops.rules.facts import Fact as Told
 from recovery_ops.rules.words import Category, Rung, RunStatus
-from tests.events.test_runs import CLIMB, SEARCH, ended, known, page, retry, tell_run
+from tests.support.runs import CLIMB, SEARCH, ended, known, page, retry, tell_run
 from tests.support.stories import NOW, Story, ago, failed
 
 pytestmark = pytest.mark.django_db

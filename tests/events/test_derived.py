@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-import base64
-import copy
 import itertools
 import json
 from typing import Any
 
 import pytest
-from google.protobuf import json_format  # type: ignore[import-untyped]  # protobuf ships no types
 from hypothesis import given
 from hypothesis import strategies as st
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from events.classification import keep_rules
 from events.derived import derive_from_spans
 from events.derived.same_model import is_other_model
 from events.models import Fact, MinuteSum, Quarantine
-from events.records import Intake, Row, read_records
+from events.records import Row, read_records
 from events.sent import Encoding
 from events.spans import read_spans
 from recovery_ops.rules.classification import parse_classification
-from tests.support.otlp import JSON, RESOURCE, Door, attributes, protobuf, record, request
+from tests.support.otlp import JSON, Door, attributes, protobuf, record, request
+from tests.support.spans import (
+    CHAT,
+    NOW_US,
+    TRACE,
+    as_protobuf,
+    exception,
+    failed,
+    intake,
+    logged,
+    rows,
+    said,
+    span,
+    texts,
+    traces,
+)
 
-NOW_US = 1_795_000_000_000_000
-TRACE = "5b8efff798038103d269b633813fc60c"
 RATE_LIMITED = (
     "Error code: 429 - {'error': {'message': 'Rate limit reached for gpt-4o', 'type': 'tokens', "
     "'code': 'rate_limit_exceeded'}}"
@@ -35,69 +44,10 @@ NO_QUOTA = (
     "'param': None, 'code': 'insufficient_quota'}}"
 )
 
-_ids = itertools.count(1)
-
-
-def span(
-    name: str = "work", *, ago_s: float = 10.0, parent: dict[str, Any] | None = None, **rest: Any
-) -> dict[str, Any]:
-    """A span of a second in OTLP/JSON. `given`: its attributes; `raised`: exceptions on it; the rest: its fields."""
-    given, raised = rest.pop("given", {}), rest.pop("raised", [])
-    start_ns = NOW_US * 1000 - int(ago_s * 1e9)
-    made = {
-        "traceId": TRACE,
-        "spanId": f"{next(_ids):016x}",
-        "name": name,
-        "kind": 1,
-        "startTimeUnixNano": str(start_ns),
-        "endTimeUnixNano": str(start_ns + 10**9),
-        "attributes": attributes(given),
-        "events": [
-            {"name": "exception", "timeUnixNano": str(start_ns + index), "attributes": attributes(one)}
-            for index, one in enumerate(raised)
-        ],
-        **rest,
-    }
-    return made if parent is None else {**made, "parentSpanId": parent["spanId"]}
-
-
-def failed(name: str = "work", message: str = "", **rest: Any) -> dict[str, Any]:
-    return span(name, status={"code": 2, "message": message}, **rest)
-
-
-def exception(kind: str, message: str = "") -> dict[str, str]:
-    return {"exception.type": kind, "exception.message": message, "exception.stacktrace": "Traceback …"}
-
-
-def traces(*spans: dict[str, Any]) -> dict[str, Any]:
-    scope_spans = [{"scope": {"name": "tests"}, "spans": list(spans)}]
-    return {"resourceSpans": [{"resource": {"attributes": attributes(RESOURCE)}, "scopeSpans": scope_spans}]}
-
-
-def as_protobuf(document: dict[str, Any]) -> bytes:
-    document = copy.deepcopy(document)
-    for one in document["resourceSpans"][0]["scopeSpans"][0]["spans"]:
-        for name in ("traceId", "spanId", "parentSpanId"):
-            if name in one:
-                one[name] = base64.b64encode(bytes.fromhex(one[name])).decode()
-    return bytes(json_format.ParseDict(document, ExportTraceServiceRequest()).SerializeToString())
-
-
-def intake(body: bytes, encoding: Encoding = Encoding.JSON) -> Intake:
-    return read_records(derive_from_spans(read_spans(body, encoding)).batches, "dev", NOW_US)
-
-
-def rows(*spans: dict[str, Any]) -> list[Row]:
-    found = intake(json.dumps(traces(*spans)).encode())
-    assert not found.refused
-    return found.rows
-
 
 def failures(*spans: dict[str, Any]) -> list[Row]:
     return [row for row in rows(*spans) if row.event == "failure_classified"]
 
-
-CHAT = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o"}
 
 CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     # what → category, operation, the span
@@ -341,10 +291,6 @@ def test_our_own_events_on_a_span_are_facts() -> None:
 # -- logged exceptions -------------------------------------------------------------------------------------------------
 
 
-def logged(kind: str = "httpx.ReadTimeout", message: str = "", **rest: Any) -> dict[str, Any]:
-    return record("", severityNumber=17, given={"log.record.uid": None, **exception(kind, message)}, **rest)
-
-
 def test_a_logged_exception_is_a_log_and_a_failure(door: Door) -> None:
     assert door.post(json=request(logged(traceId=TRACE, spanId="eee19b7ec3c1b174"))).status_code == 200
     failure = Fact.objects.get(event="failure_classified")
@@ -422,18 +368,6 @@ def test_what_is_no_trace_request_is_refused(door: Door) -> None:
     assert door.post(b"rubbish", path="/v1/traces").status_code == 400
     assert door.post(b'{"resourceSpans": 1}', path="/v1/traces", headers={"content-type": JSON}).status_code == 400
     assert door.post(protobuf(request(record())), path="/v1/traces").status_code in (200, 400)
-
-
-texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=30)
-scalars = texts | st.integers(-(2**63), 2**63 - 1) | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
-words = st.sampled_from(
-    [
-        *("error.type", "exception.type", "exception.message", "http.response.status_code", "gen_ai.tool.name"),
-        *("gen_ai.request.model", "gen_ai.response.model", "gen_ai.operation.name", "rpc.grpc.status_code"),
-        *("http.response.header.retry-after", "gen_ai.usage.input_tokens", "session.id"),
-    ]
-)
-said = st.dictionaries(words | texts, scalars | st.lists(scalars, max_size=3), max_size=6)
 
 
 @given(st.lists(st.tuples(said, st.lists(said, max_size=2), texts, st.integers(0, 2), st.integers(0, 5)), max_size=5))

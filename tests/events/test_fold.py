@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection, transaction
+from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -25,41 +24,33 @@ from events.models import (
     Fact,
     InstanceMoves,
     MinuteSum,
-    Quarantine,
     SettingsInForce,
     SpanSum,
 )
-from events.partitions import is_partitioned
 from events.records import read_records
 from events.sent import Batch, Sent
 from events.store import store_facts
 from events.summing import COUNTERS
 from recovery_ops.rules import facts
 from recovery_ops.rules.facts import Fact as AnyFact
-from recovery_ops.rules.facts import Record
-from recovery_ops.rules.words import Category, DelaySource, Evidence, State, StopReason, Trigger
-from recovery_ops.wire import encode
+from recovery_ops.rules.words import Category, DelaySource, State, StopReason, Trigger
+from tests.support.folds import (
+    NOW,
+    NOW_US,
+    Told,
+    check,
+    clear,
+    ended,
+    failure,
+    heartbeat,
+    move,
+    numbers,
+    some_facts,
+    started,
+    stated,
+)
 
-NOW = datetime(2026, 11, 21, 14, 26, 18, tzinfo=UTC)
-NOW_US = int(NOW.timestamp()) * 1_000_000
 MINUTE = 60.0
-
-
-class Told:
-    """Facts of one agent, told in any order; `ago` is seconds before now."""
-
-    def __init__(self, instance: str = "a-1") -> None:
-        self.instance = instance
-        self.records: list[tuple[str, Sent]] = []
-
-    def tell(self, fact: AnyFact, ago: float, *, number: int = 0, **rest: Any) -> Told:
-        index = len(self.records) + 1
-        uid = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.instance}/{index}"))
-        at_ns = NOW_US * 1000 - int(ago * 1e9)
-        event = encode(Record(fact=fact, uid=uid, sequence_number=number or index, at_ns=at_ns, **rest))
-        sent = Sent(event.event_name, event.at_ns, 0, event.severity, event.body, event.attributes, "", "")
-        self.records.append((self.instance, sent))
-        return self
 
 
 def deliver(records: Sequence[tuple[str, Sent]]) -> int:
@@ -74,65 +65,6 @@ def deliver(records: Sequence[tuple[str, Sent]]) -> int:
 
 def in_all_orders(told: Told) -> list[list[tuple[str, Sent]]]:
     return [told.records, told.records[::-1]]
-
-
-def clear() -> None:
-    states = (BreakerState, SettingsInForce, Degradation)
-    for model in (Fact, *states, MinuteSum, SpanSum, InstanceMoves, ServiceVersion, Quarantine, Agent):
-        model.objects.all().delete()
-    if is_partitioned():
-        with connection.cursor() as cursor:
-            cursor.execute("DELETE FROM events_factid")
-
-
-def check() -> None:
-    """The tables are what a fold of all facts says."""
-    with verification.one_moment():
-        folded, _ = verification.refold()
-        assert list(verification.differences(folded, NOW)) == []
-
-
-def move(state: State, *, breaker: str = "search", trigger: Trigger = Trigger.FAILURE_RATE, **rest: Any) -> AnyFact:
-    return facts.BreakerStateChanged(
-        operation="search", breaker=breaker, state=state, previous_state=State.CLOSED, trigger=trigger, **rest
-    )
-
-
-def failure(category: Category = Category.TIMEOUT, **rest: Any) -> AnyFact:
-    rest = {"operation": "search", "breaker": "search", **rest}
-    return facts.FailureClassified(category=category, evidence=Evidence.HTTP_STATUS, retryable=True, attempt=1, **rest)
-
-
-def started(kind: str = "fallback", **rest: Any) -> AnyFact:
-    return facts.DegradationStarted(operation="search", kind=kind, reason="breaker_open", **rest)
-
-
-def ended(duration_s: float, kind: str = "fallback", **rest: Any) -> AnyFact:
-    return facts.DegradationEnded(operation="search", kind=kind, duration_s=duration_s, **rest)
-
-
-def stated(retries: int) -> AnyFact:
-    return facts.SettingsInForce(
-        operation="search",
-        revision=retries,
-        settings={"max_retries": retries, "persistent": False, "fallbacks": "a, b"},
-        in_code={"max_retries": 5},
-        held={"max_retries": 4},
-        operation_kind="tool",
-        breaker="backend",
-    )
-
-
-def heartbeat(revision: int, status: str = "running", **rest: Any) -> AnyFact:
-    return facts.InstanceHeartbeat(
-        interval_s=15,
-        uptime_s=60,
-        revision=revision,
-        config_hash=f"hash-{revision}",
-        schema_version=1,
-        status=status,
-        **rest,
-    )
 
 
 @pytest.mark.django_db(transaction=True)
@@ -322,23 +254,6 @@ def test_sums_are_apart_by_minute_and_dimensions() -> None:
 
 moments = st.sampled_from([0.0, 1.0, 2.0, 30.0, 61.0, 1000.0, 86_400.0, 1_209_600.0])
 ahead = st.sampled_from([-1.0, -86_400.0])
-numbers = st.integers(0, 3)
-some_facts = st.one_of(
-    st.builds(move, st.sampled_from(State), breaker=st.sampled_from(["search", "backend"])),
-    st.builds(failure, st.sampled_from([Category.TIMEOUT, Category.RATE_LIMITED])),
-    st.builds(started, st.sampled_from(["fallback", "model"]), to_name=st.sampled_from(["", "cache"])),
-    st.builds(ended, st.sampled_from([0.0, 5.0, 100.0]), st.sampled_from(["fallback", "model"]), calls=numbers),
-    st.builds(
-        heartbeat,
-        numbers,
-        st.sampled_from(["running", "stopped"]),
-        takes_new_work=st.sampled_from([None, True, False]),
-        takes_retries=st.sampled_from([None, True, False]),
-    ),
-    st.builds(facts.DesiredStateApplied, revision=numbers, config_hash=st.just("x")),
-    st.builds(facts.DesiredStateRejected, revision=numbers, config_hash=st.just("x"), reason=st.just("no")),
-    st.builds(facts.CallsCounted, interval_s=st.just(10.0), calls=numbers, attempts=numbers, successes=numbers),
-)
 
 
 @st.composite

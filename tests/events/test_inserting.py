@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from events import statements
 from events.models import Fact
 from events.records import Row
-from tests.events.test_store import failures, stored
+from tests.support.store import failures, stored
 
 MORE_THAN_A_PART = 4_500
 

@@ -19,8 +19,8 @@ from events.models import Fact
 from events.records import Row
 from events.retention import micros, sweep_facts
 from events.store import store_facts
-from tests.events.test_partitions import rows
 from tests.support import stores
+from tests.support.partitions import rows
 from tests.support.processes import ROOT, clean_environment
 from tests.support.stores import TODAY
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from events.timelines import breaker_lanes
 from recovery_ops.rules.words import State
-from tests.events.test_timelines import drawn, lanes_of
+from tests.support.timelines import drawn, lanes_of
 
 
 def test_the_fleet_lane_says_what_its_bar_shows_and_the_worst_beside_it() -> None:

@@ -14,7 +14,7 @@ from events.stills import still_of
 from events.timelines import Chart, Kind, Mark
 from events.timelines.charts import compose, to_ms
 from events.timelines.marks import gathered, marks_band
-from tests.events.test_timelines import NOW, START, painted
+from tests.support.timelines import NOW, START, painted
 
 SHARES = st.lists(st.floats(0, 0.9999), max_size=200)
 

@@ -15,10 +15,10 @@ from events.open_parents import OpenParent
 from events.retention import sweep_facts
 from events.store import store_facts
 from events.traces import LOCKS, settle
-from tests.events.test_derived import NOW_US, failed, span, traces
-from tests.events.test_traces import NOW, check, clear, deliver, failures, outlived, read, store
 from tests.support.otlp import Door
+from tests.support.spans import NOW_US, failed, span, traces
 from tests.support.stores import store_at
+from tests.support.traces import NOW, check, clear, deliver, failures, outlived, read, store
 
 
 def test_of_several_that_went_well_before_anything_failed_the_last_counts(engine: str) -> None:

@@ -14,23 +14,12 @@ from django.db.utils import ConnectionHandler
 
 from events import partitions, retention, statements, verification
 from events.models import Fact
-from events.records import Row, read_records
+from events.records import Row
 from events.retention import micros, sweep_facts
-from events.sent import Batch, Sent
 from events.store import store_facts
 from recovery_ops import environment
+from tests.support.partitions import rows
 from tests.support.stores import TODAY
-
-
-def rows(event: str, days_ago: float, numbers: range, *, received_days_ago: float | None = None) -> list[Row]:
-    """Facts of so many days before this one began; the same event, day and number is the same fact."""
-    at = TODAY - timedelta(days=days_ago)
-    received = at if received_days_ago is None else TODAY - timedelta(days=received_days_ago)
-    sent = [
-        Sent(event, micros(at) * 1000, 0, 13, "", {"log.record.uid": f"{event} {days_ago} {number}"}, "", "")
-        for number in numbers
-    ]
-    return read_records([Batch({"service.name": "billing"}, "t", sent)], "dev", micros(received)).rows
 
 
 def stored(given: list[Row]) -> int:

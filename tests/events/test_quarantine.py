@@ -19,8 +19,8 @@ from events.records import Row
 from events.refused import PAYLOAD_BYTES
 from events.reporters import reporters
 from events.sent import Encoding, Signal
-from tests.events.test_derived import failed, logged, traces
 from tests.support.otlp import JSON, PROTOBUF, Door, new_uid, protobuf, record, request
+from tests.support.spans import failed, logged, traces
 
 NOW_US = 1_795_000_000_000_000
 SECRET = "sk-" + "a" * 40

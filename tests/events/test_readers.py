@@ -27,9 +27,9 @@ from events.reading import read_log_records
 from events.records import Intake
 from events.sent import Encoding
 from recovery_ops.rules.masking_rules import Masking, MaskRule
-from tests.events.test_derived import NOW_US, exception, said, texts
 from tests.support.otlp import Door, protobuf, record, request, value
 from tests.support.processes import PATIENCE_S, clean_environment, eventually
+from tests.support.spans import NOW_US, exception, said, texts
 
 CODINGS: dict[str, Callable[[bytes], bytes]] = {"": bytes, "gzip": gzip.compress, "deflate": zlib.compress}
 SECRETIVE = Cleaner(

@@ -12,8 +12,8 @@ from events.records import OLDEST_US, Intake, Row, read_records
 from events.sent import Batch, Sent
 from recovery_ops.rules.facts import ALL_FACTS
 from recovery_ops.wire import names
+from tests.support.records import NOW_US, POISON
 
-NOW_US = 1_795_000_000_000_000
 RESOURCE: dict[str, object] = {"service.name": "billing", "service.instance.id": "billing-1"}
 
 
@@ -195,20 +195,6 @@ def test_keys_made_from_content_sort_by_time() -> None:
     moments = [(NOW_US - ago * 1_000_000) * 1000 for ago in (50, 40, 30, 20, 10)]
     made = [row(time_ns=moment).uid for moment in moments]
     assert made == sorted(made)
-
-
-POISON: dict[str, tuple[object, object]] = {
-    "NUL": ("a\x00b", "ab"),
-    "a lone surrogate": ("a\ud800b", "ab"),
-    "not a number": (float("nan"), "NaN"),
-    "no end": (float("-inf"), "-Infinity"),
-    "a number beyond 64 bits": (2**64, str(2**64)),
-    "a long text": ("x" * 5000, "x" * 4095 + "…"),
-    "a secret": ("Authorization: Bearer sk-" + "a" * 40, "Authorization: [masked]"),
-    "deep": ([[[[[[[[["bottom"]]]]]]]]], [[[[[[[["…"]]]]]]]]),
-    "wide": (list(range(1000)), list(range(256))),
-    "keys that poison": ({"a\x00": 1, "password": "hunter2"}, {"a": 1, "password": "[masked]"}),
-}
 
 
 @pytest.mark.parametrize("what", POISON)

@@ -18,8 +18,8 @@ from events.refused import BEGINNING_BYTES, KEPT_BYTES, KEPT_EACH, PAYLOAD_BYTES
 from events.sent import Encoding, Signal
 from events.stated import alike, text_of
 from recovery_ops.rules.masking_rules import parse_masking
-from tests.events.test_derived import as_protobuf, exception, failed, logged, traces
 from tests.support.otlp import JSON, Door, attributes, protobuf, record, request
+from tests.support.spans import as_protobuf, exception, failed, logged, traces
 
 pytestmark = pytest.mark.django_db
 

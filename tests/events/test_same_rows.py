@@ -22,8 +22,8 @@ from events.cardinality import known_names
 from events.models import Agent, AgentKey, Fact
 from events.reporters import reporters
 from recovery_ops.wire import names
-from tests.events.test_derived import NOW_US, as_protobuf, exception, said, span, texts, traces
 from tests.support.otlp import JSON, PROTOBUF, Door, attributes, protobuf, record, request, value
+from tests.support.spans import NOW_US, as_protobuf, exception, said, span, texts, traces
 
 CODINGS: dict[str | None, Callable[[bytes], bytes]] = {None: bytes, "gzip": gzip.compress, "deflate": zlib.compress}
 TRACES = [f"{number:032x}" for number in (1, 2)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from events.stills import still_of
 from events.timelines.charts import compose
 from events.timelines.counts import blocked_band, failures_band
-from tests.events.test_timelines import NOW, START, bins
+from tests.support.timelines import NOW, START, bins
 
 
 def test_what_the_inks_of_stacked_columns_stand_for_is_said_and_what_its_row_names_is_not() -> None:

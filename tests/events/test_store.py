@@ -15,26 +15,13 @@ from events.records import Row, read_records
 from events.sent import Batch, Sent
 from events.store import store_facts
 from events.verification import differences, refold
-from tests.events.test_records import NOW_US, POISON
 from tests.support.otlp import Door, new_uid, protobuf, record, request
+from tests.support.records import NOW_US, POISON
+from tests.support.store import failures, stored
 from tests.support.stores import store_at
 
 ODD_NAMES = ("NULL", "null", "{a,b}", '"', "'", "back\\slash", ",", " leads", "%s", "Äpfel 🍏", "0")
 CANARY = "sk-proj-" + "canary" * 6
-
-
-def failures(numbers: range, **attributes: object) -> list[Row]:
-    """A failure for each number; the same number is the same fact."""
-    records = [
-        Sent("failure", (NOW_US - number) * 1000, 0, 13, "", {"log.record.uid": f"{number}", **attributes}, "", "")
-        for number in numbers
-    ]
-    return read_records([Batch({"service.name": "billing"}, "t", records)], "dev", NOW_US).rows
-
-
-def stored(rows: list[Row]) -> int:
-    with transaction.atomic():
-        return store_facts(rows)
 
 
 @pytest.mark.parametrize("size", [1, 249, 250, 251, 500, 501, 999])

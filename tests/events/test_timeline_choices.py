@@ -21,17 +21,7 @@ from events.timelines import (
 from events.timelines.choosing import BANDS
 from events.timelines.cursor import as_json, tracks_of, values_at
 from events.wording import NOT_YET, state_word
-from tests.events.test_timelines import (
-    ALL_STATES,
-    CHARTS,
-    NOW,
-    START,
-    bins,
-    capacity,
-    everything,
-    painted,
-    reduced,
-)
+from tests.support.timelines import ALL_STATES, CHARTS, NOW, START, bins, capacity, everything, painted, reduced
 
 
 def chosen(**words: Any) -> Chart:

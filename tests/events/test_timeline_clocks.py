@@ -18,17 +18,7 @@ from events.timelines import (
 )
 from events.timelines.zones import as_read, on_clock
 from recovery_ops.rules.words import State
-from tests.events.test_timelines import (
-    CHARTS,
-    NOW,
-    START,
-    bins,
-    capacity,
-    everything,
-    lanes_of,
-    painted,
-    reduced,
-)
+from tests.support.timelines import CHARTS, NOW, START, bins, capacity, everything, lanes_of, painted, reduced
 
 
 def test_a_figure_is_on_the_clock_of_whoever_reads_it() -> None:

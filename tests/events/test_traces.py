@@ -10,64 +10,24 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import events.traces
-from events import reading, verification
+from events import reading
 from events.ingest import writer
-from events.models import Agent, BreakerState, Fact, MinuteSum, SpanMark, SpanSum
+from events.models import Fact, SpanMark
 from events.open_parents import OpenParent
-from events.partitions import is_partitioned
-from events.records import Intake
 from events.reporters import reporters
 from events.retention import sweep_facts
 from events.sent import Encoding, Signal
 from events.store import store_facts
 from events.traces import settle
-from tests.events.test_derived import CHAT, NOW_US, TRACE, exception, failed, logged, rows, span, traces
 from tests.support.otlp import Door, attributes, request
+from tests.support.spans import CHAT, NOW_US, TRACE, exception, failed, logged, rows, span, traces
 from tests.support.stores import store_at
-
-NOW = datetime.fromtimestamp(NOW_US / 1e6, UTC)
-Span = dict[str, Any]
-
-
-def read(*spans: Span, environment: str = "dev") -> Intake:
-    """One request."""
-    body = json.dumps(traces(*spans)).encode()
-    return reading.read_request(Signal.TRACES, Encoding.JSON, body, environment=environment, received_us=NOW_US)
-
-
-def store(*intakes: Intake) -> None:
-    """Requests, stored in one transaction."""
-    with transaction.atomic():
-        store_facts(*settle(intakes))
-
-
-def deliver(*spans: Span) -> None:
-    """One request, stored in one transaction."""
-    store(read(*spans))
-
-
-def clear() -> None:
-    for model in (Fact, BreakerState, MinuteSum, SpanSum, SpanMark, OpenParent, Agent):
-        model.objects.all().delete()
-    if is_partitioned():
-        with connection.cursor() as cursor:
-            cursor.execute("DELETE FROM events_factid")
-
-
-def failures() -> list[str]:
-    return sorted(Fact.objects.filter(event="failure_classified").values_list("span_id", flat=True))
-
-
-def check() -> None:
-    """The sums count what is stored."""
-    folded, _ = verification.refold()
-    assert list(verification.differences(folded, NOW)) == []
-    assert sum(MinuteSum.objects.values_list("failures", flat=True)) == len(failures())
+from tests.support.traces import Span, check, clear, deliver, failures, outlived, read, store
 
 
 def chain() -> list[Span]:
@@ -195,13 +155,6 @@ def test_a_trace_that_is_sent_twice_in_any_order_and_split_tells_what_the_whole_
         deliver(*arriving[start:end])
     assert failures() == expected
     check()
-
-
-def outlived() -> list[Span]:
-    """A parent that fails by itself after one child failed and another, later, went well; so both failed."""
-    parent = failed("turn", ago_s=4.0, given={"error.type": "Own"})
-    below = failed("call", ago_s=6.0, parent=parent, given={"error.type": "Below"})
-    return [parent, below, span("call", ago_s=5.0, parent=parent)]
 
 
 ARRIVALS = [

@@ -12,8 +12,8 @@ import pytest
 from django.db import connection, transaction
 
 from events import wakes
-from tests.events.conftest import engine
 from tests.support.actions import trip
+from tests.support.engines import engine
 from tests.support.processes import eventually
 
 __all__ = ["engine"]  # the fixture

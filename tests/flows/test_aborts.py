@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.flows.test_answers_after_kills import Desk
 from tests.support.agents import manage_each
+from tests.support.desk import Desk
 from tests.support.processes import ROOT, Running, Server, eventually
 
 

@@ -19,8 +19,9 @@ import redis
 from playwright.sync_api import Page, expect
 
 from tests.flows.deployment import Deployment, deployed
-from tests.flows.test_escalation import asking
-from tests.flows.test_main_job import (
+from tests.support.agents import agent, provider
+from tests.support.asking_agents import asking
+from tests.support.main_job import (
     AGENTS,
     PATIENCE_MS,
     Stage,
@@ -30,8 +31,7 @@ from tests.flows.test_main_job import (
     the_reset_lets_them_flow,
     the_trip_stops_the_calls,
 )
-from tests.flows.test_naming import a_failure_is_named
-from tests.support.agents import agent, provider
+from tests.support.named_failures import a_failure_is_named
 from tests.support.processes import eventually
 from tests.support.webhook_receiver import Receiver, receiver
 

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.support.agents import Console, manage_each
-from tests.support.processes import ROOT, Running, Server
+from tests.support.agents import manage_each
+from tests.support.asking_agents import asking
+from tests.support.processes import Server
 
 PATIENCE_MS = 60_000
-TICKET = "refund-of-order-17"
-
-
-def asking(server: Console, key: str, instance: str, folder: Path) -> Running:
-    argv = [sys.executable, "-m", "tests.flows.asking_agent", instance, TICKET]
-    env = {"RECOVERY_OPS_URL": server.url, "RECOVERY_OPS_KEY": key, "RECOVERY_OPS_DIR": str(folder)}
-    return Running(argv, env=env, folder=ROOT)
 
 
 def test_a_question_reaches_a_manager_and_the_answer_reaches_the_agent(

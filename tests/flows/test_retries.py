@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 
-from tests.flows.test_answers_after_kills import Desk
 from tests.support.agents import manage_each
+from tests.support.desk import Desk
 from tests.support.processes import ROOT, Running, Server, eventually
 
 

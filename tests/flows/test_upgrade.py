@@ -19,10 +19,10 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from recovery_ops.drill.earlier import Earlier, before_the_newest_migration
 from recovery_ops.drill.story import Story, body_of
-from tests.docs.test_production import copied
 from tests.flows.production import BACKGROUND, WEBS, Machine, client_of, in_front
 from tests.support.agents import manage_each
 from tests.support.processes import clean_environment, eventually
+from tests.support.production import copied
 
 BATCH, SENDERS = 20, 2
 MAY_BE_ANSWERED = {200, 502, 503}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from recovery_ops.rules.failures import Failure
 from recovery_ops.rules.words import FAMILY_OF, Category, Evidence, Family, Verdict
-from tests.rules.evidence.test_evidence import NOW, chained, of, typed
+from tests.support.evidence import NOW, chained, of, typed
 
 C, E = Category, Evidence
 

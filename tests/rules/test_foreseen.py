@@ -17,7 +17,7 @@ from recovery_ops.rules.policy import parse_policy
 from recovery_ops.rules.scope import Place
 from recovery_ops.rules.standing import Climb, Standing
 from recovery_ops.rules.words import Adjustment, Category, Evidence, Rung
-from tests.rules.test_ladder_properties import failures, play
+from tests.support.ladder_properties import failures, play
 
 LADDER = (Rung.FALLBACK, Rung.DEGRADE, Rung.FAIL)
 ASKS_FIRST = (Rung.ASK, Rung.FALLBACK, Rung.DEGRADE, Rung.FAIL)

@@ -7,49 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recovery_ops.rules.masking import MASK, masked, printable
-
-SECRETS: dict[str, str] = {
-    "SG.canary0123456789.canary0123456789": "the key SG.canary0123456789.canary0123456789 is over",
-    "hvs.canary0123456789canary": "permission denied for hvs.canary0123456789canary",
-    "T0CANARY/B0CANARY/canary0123": "POST https://hooks.slack.com/services/T0CANARY/B0CANARY/canary0123",
-    "123456789:AAcanary0123456789canary0123": "https://api.telegram.org/bot123456789:AAcanary0123456789canary0123/x",
-    "AGE-SECRET-KEY-1CANARY0123456789": "AGE-SECRET-KEY-1CANARY0123456789",
-    "CanaryElement17": "<password>CanaryElement17</password>",
-    "CanaryOption17": "mysql -u root --password CanaryOption17 -h db",
-    "CanaryUser17": "curl -u admin:CanaryUser17 https://db.example.org",
-    "CanaryWort17": "Passwort: 'CanaryWort17'",
-    "CanaryBearer17": "Authorization: Bearer CanaryBearer17",
-    "canarybearer": "sent bearer canarybearer to them",
-    "Y2FuYXJ5OmJhc2lj": "Proxy-Authorization: Basic Y2FuYXJ5OmJhc2lj",
-    "Canary=Digest": 'authorization: Digest username="Canary=Digest"',
-    "sk-proj-canary_0123456789": "key sk-proj-canary_0123456789 is wrong",
-    "sk_live_canary0123456789": "sk_live_canary0123456789",
-    "sk-ant-api03-canary-0123": "{'x-api-key': 'sk-ant-api03-canary-0123'}",
-    "ro_ab12cd34_canary_0123456789": "the key ro_ab12cd34_canary_0123456789 has no scope",
-    "AKIACANARY0123456789": "AccessKeyId AKIACANARY0123456789",
-    "ghp_canary0123456789canary": "https://github.com with ghp_canary0123456789canary",
-    "github_pat_canary_0123456789": "github_pat_canary_0123456789",
-    "xoxb-0123-canary-4567": "xoxb-0123-canary-4567",
-    "AIzaSyCanary0123456789canary": "https://x.test/v1?key=AIzaSyCanary0123456789canary&alt=json",
-    "eyJjYW5hcnkiOjF9.eyJjYW5hcnkiOjJ9.c2lnbmF0dXJl": "token eyJjYW5hcnkiOjF9.eyJjYW5hcnkiOjJ9.c2lnbmF0dXJl expired",
-    "canary:hunter2": "postgres://canary:hunter2@db.test:5432/app refused",
-    "can@ry:hun@ter2": "amqp://can@ry:hun@ter2@mq.test//",
-    "session=canary; csrftoken=canary2": "Cookie: session=canary; csrftoken=canary2",
-    "id=canary": "Set-Cookie: id=canary; HttpOnly",
-    "canary-in-quotes": 'Cookie: theme="canary-in-quotes"; session=1',
-    "canary-in-json": r'{"cookie": "theme=\"canary-in-json\"; session=1"}',
-    "canary-without-end": 'Set-Cookie: theme="canary-without-end',
-    "canary hunter 5": 'password="canary hunter 5',
-    "canaryhunter2": "password=canaryhunter2 host=db",
-    "canary hunter 2": '{"user": "ann", "password": "canary hunter 2"}',
-    "canaryhunter3": r"{\"password\": \"canaryhunter3\"}",
-    "canaryhunter4": "PGPASSWORD=canaryhunter4 psql",
-    "wJalrCanary/K7MDENG": "aws_secret_access_key = wJalrCanary/K7MDENG",
-    "canary-signature": "https://x.test/?X-Amz-Signature=canary-signature",
-    "my-canary-key": "Incorrect API key provided: my-canary-key. You can find it elsewhere.",
-    "MIICanary": "-----BEGIN RSA PRIVATE KEY-----\nMIICanary\n-----END RSA PRIVATE KEY-----",
-    "b3BlbkNhbmFyeQ": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbkNhbmFyeQ",
-}
+from tests.support.masking import SECRETS
 
 HARMLESS = [
     "",

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from recovery_ops.rules.failures import Failure
 from recovery_ops.rules.words import Category
 from recovery_ops.runtime.signals import Response, classify, signal_of
-from tests.rules.test_masking import SECRETS
-from tests.runtime.test_signals import McpError, OpenAiStatusError, RpcError, carrying, caused, library
+from tests.support.masking import SECRETS
+from tests.support.signals import McpError, OpenAiStatusError, RpcError, carrying, caused, library
 
 C = Category
 

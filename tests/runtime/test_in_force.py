@@ -12,7 +12,7 @@ from recovery_ops.runtime import Fallback, Limits, ModelChain
 from recovery_ops.runtime.housekeeping import SETTINGS_AFTER_S
 from recovery_ops.runtime.in_force import AGAIN_S, MOST_OPERATIONS
 from recovery_ops.runtime.testing import Lab
-from tests.runtime.test_recovery import tripped
+from tests.support.recovery import tripped
 
 
 def told(lab: Lab, after_s: float = SETTINGS_AFTER_S) -> dict[str, SettingsInForce]:

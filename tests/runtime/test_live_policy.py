@@ -28,6 +28,7 @@ from recovery_ops.runtime import (
 )
 from recovery_ops.runtime.testing import Lab
 from tests.runtime.tools.toolboxes import open_tool, registry_of, use
+from tests.support.live_policy import obey
 
 PLAYBOOK = document_of(BUILT_IN)["playbook"]
 
@@ -35,20 +36,6 @@ PLAYBOOK = document_of(BUILT_IN)["playbook"]
 @pytest.fixture
 def lab() -> Lab:
     return Lab()
-
-
-def obey(lab: Lab, revision: int = 1, **document: Any) -> None:
-    """As it comes from a server: by way of the wire."""
-    whole = wire.desired_document(
-        environment="dev",
-        revision=revision,
-        policy=document,
-        policy_version=str(revision),
-        overrides=[],
-        resets=[],
-        issued_at=0.0,
-    )
-    lab.recovery.apply(wire.parse_desired(whole))
 
 
 def shed_now(lab: Lab, *, expires_in_s: float, starts_in_s: float = 0.0) -> Shed:

@@ -17,7 +17,7 @@ from recovery_ops.runtime import (
     Response,
 )
 from recovery_ops.runtime.testing import Lab
-from tests.runtime.test_recovery import broken, state, tripped
+from tests.support.recovery import broken, state, tripped
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from enum import Enum
 from http import HTTPStatus
 from types import SimpleNamespace
-from typing import Any
 
 import psycopg
 import pytest
@@ -21,19 +20,9 @@ import redis
 from recovery_ops.rules.words import Category, Evidence, State
 from recovery_ops.runtime.errors import CircuitOpen, RecoveryExhausted
 from recovery_ops.runtime.signals import Response, classify, signal_of
+from tests.support.signals import McpError, OpenAiStatusError, RpcError, carrying, caused, library
 
 C, E = Category, Evidence
-
-
-def library(name: str, *bases: type[BaseException], **attributes: object) -> Any:
-    """A class that says it is `module.Name` of a library that is not installed here."""
-    module, _, short = name.rpartition(".")
-    return type(short, bases or (Exception,), {"__module__": module, "__qualname__": short, **attributes})
-
-
-def caused(error: BaseException, cause: BaseException) -> BaseException:
-    error.__cause__ = cause
-    return error
 
 
 class Grpc(Enum):
@@ -42,23 +31,13 @@ class Grpc(Enum):
     UNKNOWN = (2, "unknown")
 
 
-RpcError = library("grpc.RpcError")
-OpenAiStatusError = library("openai.APIStatusError", library("openai.APIError"))
 AnthropicStatusError = library("anthropic.APIStatusError")
 GenAiError = library("google.genai.errors.ClientError", library("google.genai.errors.APIError"))
-McpError = library("mcp.shared.exceptions.McpError")
+
 ClientError = library("botocore.exceptions.ClientError")
 AiohttpError = library(
     "aiohttp.client_exceptions.ClientResponseError", library("aiohttp.client_exceptions.ClientError")
 )
-
-
-def carrying(cls: Any, /, *args: object, **attributes: object) -> BaseException:
-    """An error of this class with these attributes."""
-    error: BaseException = cls(*args)
-    for name, value in attributes.items():
-        setattr(error, name, value)
-    return error
 
 
 def openai(status: int, body: Mapping[str, object], **headers: str) -> BaseException:

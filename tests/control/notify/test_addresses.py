@@ -13,8 +13,8 @@ from recovery_ops.control.models import Channel
 from recovery_ops.control.notify.transport import fault_of_address
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
-from tests.control.notify.conftest import EVA, SECRET
 from tests.support.actions import asked, person
+from tests.support.channels import EVA, SECRET
 
 HIDDEN = [
     "https://localhost/x",

@@ -13,42 +13,24 @@ from django.utils import timezone
 from recovery_ops.control.actions.escalations import respond
 from recovery_ops.control.actions.notifying import remove_channel, save_chain
 from recovery_ops.control.escalations import asking
-from recovery_ops.control.escalations.due import keep_deadlines
-from recovery_ops.control.models import Channel, Delivery, EscalationChain, RoleGrant
+from recovery_ops.control.models import Channel, Delivery, RoleGrant
 from recovery_ops.control.notify import sending
 from recovery_ops.control.notify.chains import plan_of
 from recovery_ops.control.notify.people import names_of_responders
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
-from tests.control.notify.conftest import EVA, channel, rule
-from tests.control.notify.test_telling import question
-from tests.control.test_api import Program
-from tests.control.test_escalations import act
-from tests.control.test_escalations import person as somebody
 from tests.support.actions import asked, person
+from tests.support.api_client import Program
+from tests.support.channels import EVA, channel, rule
+from tests.support.escalation_policies import chain, minutes, told
+from tests.support.escalations import act
+from tests.support.escalations import person as somebody
+from tests.support.notifications import question
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW
 
 pytestmark = pytest.mark.django_db
-
-
-def chain(*steps: tuple[float, Channel], name: str = "*", **more: Any) -> EscalationChain:
-    rows = [{"after_s": minutes * 60, "channel": to.pk, "person": more.get("person", "")} for minutes, to in steps]
-    return save_chain(**asked(by=EVA, name=name, steps=rows)).object
-
-
-def minutes(number: float) -> datetime:
-    return NOW + timedelta(minutes=number)
-
-
-def told(now: datetime) -> list[tuple[str, str]]:
-    """Which channels one look tells, and what."""
-    before = set(Delivery.objects.values_list("pk", flat=True))
-    keep_deadlines("dev", now)
-    tell("dev", now)
-    made = Delivery.objects.exclude(pk__in=before).order_by("pk").select_related("channel")
-    return [(one.channel.name, one.phase) for one in made]
 
 
 def test_a_later_step_is_asked_at_once_by_page_and_api_and_says_whom_it_reaches(

@@ -10,7 +10,7 @@ import pytest
 from tests.control import test_escalation_silence, test_escalations, test_retries
 from tests.control.notify import test_asking, test_sending, test_telling
 from tests.events import test_capacity
-from tests.events.conftest import engine
+from tests.support.engines import engine
 
 __all__ = ["engine"]  # the fixture
 

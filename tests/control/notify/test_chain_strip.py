@@ -15,10 +15,10 @@ from recovery_ops.control.models import Delivery, Escalation
 from recovery_ops.control.notify.chains import plan_of
 from recovery_ops.control.roles import Role
 from recovery_ops.control.views.chain_strip import ChainStrip, chain_strip
-from tests.control.notify.conftest import channel
-from tests.control.notify.test_asking import chain, minutes, told
-from tests.control.notify.test_telling import question
-from tests.control.test_escalations import act
+from tests.support.channels import channel
+from tests.support.escalation_policies import chain, minutes, told
+from tests.support.escalations import act
+from tests.support.notifications import question
 from tests.support.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db

@@ -18,10 +18,10 @@ from recovery_ops.control.notify.finding import months
 from recovery_ops.control.notify.triggers import Look
 from recovery_ops.rules.facts import DegradationEnded, DegradationStarted
 from recovery_ops.rules.words import Category
-from tests.control.notify.conftest import channel, rule
-from tests.control.notify.test_telling import question, told
-from tests.control.test_escalations import act
-from tests.events.test_capacity import storm
+from tests.support.capacity import storm
+from tests.support.channels import channel, rule
+from tests.support.escalations import act
+from tests.support.notifications import question, told
 from tests.support.stories import NOW, Story, heartbeat
 
 pytestmark = pytest.mark.django_db

@@ -15,10 +15,10 @@ from recovery_ops.control.notify.formats import request_of
 from recovery_ops.control.notify.keeping import KEPT_FOR, forget_old
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.demo.receiver import fault_of, heard
-from tests.control.notify.conftest import SECRET, channel, rule
-from tests.control.notify.test_sending import message
-from tests.control.notify.test_telling import question
-from tests.control.test_escalations import act
+from tests.support.channels import SECRET, channel, rule
+from tests.support.deliveries import message
+from tests.support.escalations import act
+from tests.support.notifications import question
 from tests.support.stories import NOW
 
 pytestmark = pytest.mark.django_db

@@ -19,13 +19,14 @@ from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.words import Category, State
-from tests.control.notify.conftest import channel, rule
-from tests.control.notify.test_notification_pages import new_rule
-from tests.control.test_api import Program
-from tests.control.test_cli import Operator, operator
 from tests.support.actions import asked, person
+from tests.support.api_client import Program
+from tests.support.channels import channel, rule
+from tests.support.command_line import Operator, operator
+from tests.support.narrowed_rules import served
+from tests.support.notification_pages import new_rule
 from tests.support.pages import REASON, signed_in, text_of
-from tests.support.stories import NOW, Story, counted, failed, moved
+from tests.support.stories import NOW, Story, failed, moved
 
 __all__ = ["operator"]  # the fixture
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
@@ -36,13 +37,6 @@ def told(now: datetime = NOW) -> list[str]:
     before = set(Delivery.objects.values_list("pk", flat=True))
     tell("dev", now)
     return list(Delivery.objects.exclude(pk__in=before).order_by("pk").values_list("title", flat=True))
-
-
-def served() -> None:
-    """`search_web` is of helios, `pay` of solo, by their calls."""
-    story = Story()
-    story.tell(moved(State.CLOSED, breaker="search_web"), moved(State.CLOSED, breaker="pay"), at=3000)
-    story.tell(counted(50, provider="helios"), counted(50, "pay", provider="solo"), at=2900).store()
 
 
 # -- causes ------------------------------------------------------------------------------------------------------------

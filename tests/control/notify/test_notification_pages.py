@@ -11,43 +11,19 @@ from recovery_ops.control.models import AuditEntry, Channel, Delivery, Escalatio
 from recovery_ops.control.notify.sending import send_due
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
-from tests.control.notify.conftest import SECRET
-from tests.control.notify.test_telling import question
+from tests.support.channels import SECRET
+from tests.support.notification_pages import HOME, new_rule
+from tests.support.notifications import question
 from tests.support.pages import HOSTILE, REASON, signed_in, text_of
 from tests.support.stories import NOW
 from tests.support.webhook_receiver import Receiver
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
-HOME = "/settings/notifications"
-
 
 def new_channel(client: Client, inbox: Receiver, **changed: Any) -> Any:
     form = {"name": "ops", "address": inbox.url, "secret": SECRET, "is_on": "on", "reason": REASON, "key": "c-1"}
     return client.post(f"{HOME}/channels/new/webhook", form | changed)
-
-
-def new_rule(client: Client, **changed: Any) -> Any:
-    form = {
-        "name": "escalations",
-        "channel": str(Channel.objects.get().pk),
-        "triggers": ["escalation", "sla"],
-        "operation": "*",
-        "queue": "*",
-        "least_severity": "info",
-        "failures": "100",
-        "within_min": "5",
-        "expiry_lead_min": "10",
-        "group_s": "0",
-        "quiet_from": "",
-        "quiet_to": "",
-        "quiet_zone": "UTC",
-        "quiet_passes": "critical",
-        "is_on": "on",
-        "reason": REASON,
-        "key": "r-1",
-    }
-    return client.post(f"{HOME}/rules/new", form | changed)
 
 
 def new_chain(client: Client, **changed: Any) -> Any:

@@ -12,11 +12,11 @@ from recovery_ops.control.escalations import asking
 from recovery_ops.control.models import Channel, Escalation, EscalationChain
 from recovery_ops.control.notify.chains import Plan, plan_of
 from recovery_ops.control.roles import Role
-from tests.control.notify.conftest import EVA, channel
-from tests.control.notify.test_asking import chain, minutes, told
-from tests.control.notify.test_telling import question
-from tests.control.test_escalations import act, one_open
 from tests.support.actions import asked
+from tests.support.channels import EVA, channel
+from tests.support.escalation_policies import chain, minutes, told
+from tests.support.escalations import act, one_open
+from tests.support.notifications import question
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW
 

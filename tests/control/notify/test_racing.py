@@ -16,11 +16,11 @@ import pytest
 from recovery_ops.control.models import Delivery, Notification
 from recovery_ops.control.notify.sending import claim_next, mend, try_it
 from recovery_ops.control.notify.telling import tell
-from tests.control.notify.conftest import channel, rule
-from tests.control.notify.test_sending import message
-from tests.control.notify.test_telling import question
-from tests.control.test_concurrency import at_once, engine
-from tests.events.conftest import engine as one_engine
+from tests.support.channels import channel, rule
+from tests.support.concurrency import at_once, engine
+from tests.support.deliveries import message
+from tests.support.engines import engine as one_engine
+from tests.support.notifications import question
 from tests.support.stories import NOW
 from tests.support.webhook_receiver import Receiver, Reply
 

@@ -18,10 +18,10 @@ from recovery_ops.control.models import Channel, Delivery, Notification, Overrid
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.scope import Scope
-from tests.control.notify.conftest import channel
-from tests.control.test_ramps import opened_fleet
 from tests.support.actions import asked, small_fleet, trip
+from tests.support.channels import channel
 from tests.support.pages import REASON, signed_in, text_of
+from tests.support.ramps import opened_fleet
 from tests.support.stories import NOW, Story, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]

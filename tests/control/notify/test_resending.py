@@ -18,13 +18,13 @@ from recovery_ops.control.notify.sending import LEASE, claim_next, mend
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
-from tests.control.notify.conftest import EVA, channel
-from tests.control.notify.test_asking import chain
-from tests.control.notify.test_sending import Clock, message, sent, state_of
-from tests.control.notify.test_telling import question
-from tests.control.test_api import Program
-from tests.control.test_cli import WHY, Operator, operator
 from tests.support.actions import asked, person
+from tests.support.api_client import Program
+from tests.support.channels import EVA, channel
+from tests.support.command_line import WHY, Operator, operator
+from tests.support.deliveries import Clock, message, sent, state_of
+from tests.support.escalation_policies import chain
+from tests.support.notifications import question
 from tests.support.pages import REASON, signed_in, text_of
 from tests.support.stories import NOW
 from tests.support.webhook_receiver import Receiver, Reply

@@ -6,8 +6,7 @@ import hashlib
 import hmac
 import socket
 import time
-from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -16,49 +15,12 @@ from django.core import mail
 from recovery_ops.control.models import Channel, Delivery
 from recovery_ops.control.notify import transport
 from recovery_ops.control.notify.sending import LEASE, claim_next, mend, send_due, try_it
-from tests.control.notify.conftest import SECRET, channel
+from tests.support.channels import SECRET, channel
+from tests.support.deliveries import Clock, message, sent, state_of
 from tests.support.stories import NOW
 from tests.support.webhook_receiver import Receiver, Reply
 
 pytestmark = pytest.mark.django_db
-
-
-def message(to: Channel, **more: Any) -> Delivery:
-    given: dict[str, Any] = {
-        "environment": "dev",
-        "origin": "rule:1",
-        "lane": "rule:1:breaker search_web",
-        "phase": "began",
-        "severity": "warning",
-        "title": "Breaker <search_web> & co are open",
-        "lines": ["On r-0: 65 % of 20 calls failed."],
-        "path": "/breakers/search_web",
-        "made_at": NOW,
-        "not_before": NOW,
-    }
-    return Delivery.objects.create(channel=to, **given | more)
-
-
-class Clock:
-    """A clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def on(self, **span: float) -> None:
-        self.now += timedelta(**span)
-
-
-def sent(clock: Callable[[], datetime]) -> int:
-    return send_due(now=clock, chance=lambda: 0.0)
-
-
-def state_of(one: Delivery) -> tuple[str, int]:
-    one.refresh_from_db()
-    return one.state, one.tries
 
 
 def test_a_sender_with_a_slow_receiver_soon_leaves_its_process_to_others(inbox: Receiver) -> None:

@@ -18,12 +18,12 @@ from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import State
-from tests.control.notify.conftest import channel, rule
-from tests.control.notify.test_narrowed_rules import served
-from tests.control.notify.test_telling import question
-from tests.control.test_api import Program
-from tests.control.test_cli import WHY, Operator, operator
 from tests.support.actions import asked, person, trip
+from tests.support.api_client import Program
+from tests.support.channels import channel, rule
+from tests.support.command_line import WHY, Operator, operator
+from tests.support.narrowed_rules import served
+from tests.support.notifications import question
 from tests.support.pages import REASON, signed_in, text_of
 from tests.support.stories import NOW, Story, counted, heartbeat, moved
 

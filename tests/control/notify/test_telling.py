@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, time, timedelta
+from datetime import time, timedelta
 from typing import Any
 
 import pytest
@@ -26,9 +26,10 @@ from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import DegradationEnded, DegradationStarted, Escalated, RetryScheduled
 from recovery_ops.rules.words import Category, DelaySource, State
-from tests.control.notify.conftest import EVA, channel, rule
-from tests.control.test_escalations import act
 from tests.support.actions import asked, person, trip
+from tests.support.channels import EVA, channel, rule
+from tests.support.escalations import act
+from tests.support.notifications import question, told
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW, Story, counted, failed, heartbeat, moved
 
@@ -38,21 +39,6 @@ LATER = timedelta(minutes=10)
 RETRIED = RetryScheduled(
     operation="search_web", attempt=2, delay_s=1.0, delay_source=DelaySource.BACKOFF, category=Category.OVERLOADED
 )
-
-
-def told(now: datetime = NOW) -> list[str]:
-    """The headings of the messages that one look makes."""
-    before = set(Delivery.objects.values_list("pk", flat=True))
-    tell("dev", now)
-    return [one.title for one in Delivery.objects.exclude(pk__in=before).order_by("pk")]
-
-
-def question(queue: str = "unclassified", **more: Any) -> Escalation:
-    Story().tell(
-        Escalated(operation="charge_card", queue=queue, reason="unknown", message="teapot"), at=60, **more
-    ).store()
-    open_escalations("dev", NOW)
-    return Escalation.objects.latest("pk")
 
 
 # -- escalations -------------------------------------------------------------------------------------------------------

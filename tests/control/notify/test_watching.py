@@ -15,9 +15,9 @@ from recovery_ops.control.models import AuditEntry, Channel, Delivery, Notificat
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
-from tests.control.notify.conftest import channel
-from tests.control.test_api import Program
 from tests.support.actions import asked
+from tests.support.api_client import Program
+from tests.support.channels import channel
 from tests.support.pages import signed_in, text_of, troubled_fleet
 from tests.support.stories import NOW, ago
 

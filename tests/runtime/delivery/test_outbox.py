@@ -3,13 +3,11 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -18,21 +16,13 @@ from hypothesis import strategies as st
 
 from recovery_ops.rules.facts import Instance
 from recovery_ops.runtime.delivery.legacy import KEEP_EMPTY_S
-from recovery_ops.runtime.delivery.outbox import Entry, Outbox, Rank, default_path
+from recovery_ops.runtime.delivery.outbox import Outbox, Rank, default_path
 from recovery_ops.runtime.delivery.outbox_file import ROW_OVERHEAD_BYTES, Envelope, OutboxFile, dropped_name
 from recovery_ops.runtime.testing import PushedClock
+from tests.support.outbox import drained, entries, entry, in_a_process
 
-ENVELOPE = Envelope(b"resource", b"scope")
 FAILURE, FACT, ALWAYS = Rank
 Open = Callable[..., Outbox]
-
-
-def entry(name: str, rank: Rank = Rank.FACT, size: int = 100, envelope: Envelope = ENVELOPE) -> Entry:
-    return Entry(name, rank, name.encode().ljust(size, b"."), 7, envelope)
-
-
-def entries(count: int, rank: Rank = Rank.FACT, *, size: int = 100, prefix: str = "") -> list[Entry]:
-    return [entry(f"{prefix}{number}", rank, size) for number in range(count)]
 
 
 @pytest.fixture
@@ -52,15 +42,6 @@ def open_outbox() -> Iterator[Open]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "box" / "agent-1.outbox"
-
-
-def drained(outbox: Outbox) -> list[str]:
-    """Deliver everything; the uids in the order in which they went."""
-    uids = []
-    while (batch := outbox.take()) is not None:
-        uids += [row.entry.uid for row in batch.rows]
-        outbox.delivered(batch)
-    return uids
 
 
 @pytest.mark.parametrize("is_on_disk", [True, False])
@@ -373,33 +354,6 @@ def test_an_empty_file_gives_its_room_back(open_outbox: Open, path: Path) -> Non
     drained(outbox)
     outbox.close()
     assert path.stat().st_size < 500_000
-
-
-_IN_A_PROCESS = """
-import logging, os, resource, sys
-from pathlib import Path
-from recovery_ops.runtime.delivery.outbox import Outbox, Rank
-from recovery_ops.runtime.testing import PushedClock
-from tests.runtime.delivery.test_outbox import drained, entry
-
-logging.basicConfig()
-path, room = Path(sys.argv[1]), int(sys.argv[2])
-if room:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-"""
-"""A file that may not grow is to SQLite a disk that is full."""
-
-
-def in_a_process(path: Path, statements: str, *, most_bytes: int = 0, on_a_disk_of: str = "") -> tuple[list[str], str]:
-    """What the statements print, a word a line, and what is logged; the process dies without closing anything."""
-    script = f"{_IN_A_PROCESS}{dedent(statements)}\nsys.stdout.flush()\nos._exit(0)\n"
-    words = [sys.executable, "-c", script, str(path), str(most_bytes)]
-    if on_a_disk_of:
-        mounted = f'mount -t tmpfs -o size={on_a_disk_of} tmpfs "$0" && exec "$@"'
-        words = ["unshare", "-rm", "sh", "-c", mounted, str(path.parent), *words]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split(), done.stderr
 
 
 _FILLS = "box = Outbox(path)\nfor number in range(60): box.add([entry(str(number), Rank.ALWAYS)], last_sequence=number)"

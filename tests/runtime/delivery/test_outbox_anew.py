@@ -13,7 +13,7 @@ import pytest
 
 from recovery_ops.runtime.delivery.outbox import Outbox
 from recovery_ops.runtime.testing import PushedClock
-from tests.runtime.delivery.test_outbox import drained, entries, in_a_process
+from tests.support.outbox import drained, entries, in_a_process
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="limits of files are of POSIX")
 

@@ -13,7 +13,7 @@ import pytest
 from recovery_ops.rules.facts import DesiredStateApplied, DesiredStateRejected, Fact
 from recovery_ops.rules.intent import Desired
 from recovery_ops.runtime.desired.link import PATH, STREAM_PATH, Link, Timing
-from tests.runtime.desired.test_acceptance import document, trip
+from tests.support.acceptance import document, trip
 from tests.support.http_server import Reply, Stream, answer, event, raw, reset, serving, silent_until
 from tests.support.http_server import document as json_answer
 from tests.support.processes import ROOT, Running, eventually

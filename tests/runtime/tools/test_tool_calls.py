@@ -19,13 +19,13 @@ from recovery_ops.runtime import (
     Response,
     ResultKind,
     RunStopped,
-    ToolResult,
     ToolUse,
     attempt,
     build_tool,
 )
 from recovery_ops.runtime.testing import Lab
 from tests.runtime.tools.toolboxes import PLAYS, Play, open_tool, registry_of, scripted, use
+from tests.support.tool_calls import one
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 
@@ -38,14 +38,6 @@ def lab() -> Lab:
 @pytest.fixture(params=PLAYS)
 def play(request: pytest.FixtureRequest) -> Play:
     return PLAYS[request.param]
-
-
-def one(play: Play, lab: Lab, tool: Any, given: ToolUse | None = None, **said: Any) -> ToolResult:
-    """The result of one call of one tool, in a foreground run."""
-    registry = registry_of(lab, tool, **said)
-    with lab.recovery.run(source="main_agent"):
-        (result,) = play(registry, [given or use(tool.name)])
-    return result
 
 
 def tripped(lab: Lab, operation: str, *, lasts_s: float = 60.0) -> Desired:

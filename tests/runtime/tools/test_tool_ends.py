@@ -23,8 +23,8 @@ from recovery_ops.runtime import (
     build_tool,
 )
 from recovery_ops.runtime.testing import Lab
-from tests.runtime.tools.test_tool_calls import one
 from tests.runtime.tools.toolboxes import PLAYS, Play, open_tool, registry_of, scripted, use
+from tests.support.tool_calls import one
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from recovery_ops.runtime.testing import Lab
 from recovery_ops.runtime.workflows.checkpoint_store import CheckpointStore, Flow, Holder, Progress, StepRecord
 from recovery_ops.runtime.workflows.checkpoints import SqliteCheckpoints
 from recovery_ops.runtime.workflows.workflow import Workflow
-from tests.runtime.workflows.test_workflow import do
+from tests.support.workflow import do
 
 __all__ = ["do"]  # the fixture
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
 
 from recovery_ops.rules import facts
 from recovery_ops.runtime import NotConfigured, RecoveryExhausted, RunStopped, attempt
@@ -21,6 +20,9 @@ from recovery_ops.runtime.workflows.checkpoint_store import Progress
 from recovery_ops.runtime.workflows.checkpoints import SqliteCheckpoints
 from recovery_ops.runtime.workflows.workflow import Found, Workflow
 from tests.support.processes import eventually
+from tests.support.workflow import do
+
+__all__ = ["do"]  # the fixture
 
 Make = Callable[..., Workflow]
 
@@ -43,32 +45,6 @@ def make(lab: Lab, path: Path) -> Make:
         return Workflow(name, workflow_id, **{"recovery": lab.recovery, "store": SqliteCheckpoints(path), **more})
 
     return workflow
-
-
-def step(workflow: Workflow, *args: Any, **kwargs: Any) -> Any:
-    return workflow.step(*args, **kwargs)
-
-
-def step_in_a_task(workflow: Workflow, *args: Any, **kwargs: Any) -> Any:
-    async def whole() -> Any:
-        async with workflow:
-            return await workflow.step_async(*args, **kwargs)
-
-    return asyncio.run(whole())
-
-
-def step_in_trio(workflow: Workflow, *args: Any, **kwargs: Any) -> Any:
-    async def whole() -> Any:
-        return await workflow.step_async(*args, **kwargs)
-
-    return trio.run(whole)
-
-
-@pytest.fixture(params=[step, step_in_a_task, step_in_trio], ids=["thread", "asyncio", "trio"])
-def do(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """One step, in each of the ways."""
-    way: Callable[..., Any] = request.param
-    return way
 
 
 class TestSteps:

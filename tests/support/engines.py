@@ -1,0 +1,34 @@
+"""Stores on both engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from events import keys
+from events.cardinality import known_names
+from events.ingest import writer
+from events.reporters import reporters
+from tests.support.stores import store_at
+
+
+@pytest.fixture
+def store(transactional_db: None) -> Iterator[None]:
+    """An empty store on SQLite that the server's own threads see, too."""
+    keys.forget_keys()
+    reporters.forget()
+    known_names.forget()
+    yield
+    writer.close(timeout_s=10)
+    keys.forget_keys()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def engine(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[str]:
+    """An empty store on each engine, for this thread alone."""
+    if request.param == "sqlite":
+        yield "sqlite"
+        return
+    with store_at(request.getfixturevalue("migrated_postgres_url")):
+        yield "postgres"

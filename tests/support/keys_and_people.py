@@ -1,0 +1,18 @@
+"""Keys and people: who may change them, what is told once, what is written down, and who is never locked out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from recovery_ops.control.actions import Done, people
+from recovery_ops.control.roles import Grants, Role
+from tests.support.actions import REASON, person
+
+EVERYWHERE_ADMIN = replace(person(Role.ADMIN, name="root"), may=Grants({"*": Role.ADMIN}).may)
+
+
+def account(act: Callable[..., Done[people.Account]], name: str, environment: str = "*", **changed: Any) -> Any:
+    given = {"by": EVERYWHERE_ADMIN, "environment": environment, "reason": REASON, "name": name}
+    return act(**given | changed)
