@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any, Self
 
-_VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
+_VOID = frozenset(
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]
+)
 
 
 @dataclass
