@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate, pre_migrate
 
 
 class EventsConfig(AppConfig):
@@ -20,3 +21,6 @@ class EventsConfig(AppConfig):
         import_module("events.deployments.models")
         import_module("events.open_parents")
         import_module("events.recoveries.models")
+        schema = import_module("events.schema")
+        pre_migrate.connect(schema.check_schema, sender=self, dispatch_uid="check_schema")
+        post_migrate.connect(schema.stamp_schema, sender=self, dispatch_uid="stamp_schema")

@@ -1,3 +1,3 @@
 """Recovery Ops: agents recover by written rules; people watch and steer them from one console."""
 
-__version__ = "0.1.0"
+__version__ = "0.1.0.dev0"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from recovery_ops.drill.earlier import before_the_newest_migration
 from recovery_ops.drill.faults import Drill
 from recovery_ops.drill.history import History
+from recovery_ops.drill.last_release import last_release
 from recovery_ops.drill.world import ROOT
 
 _MOST_WAIT = "2s"
@@ -23,9 +23,9 @@ def deploys(drill: Drill, history: History) -> None:
 
     newest = {app: leaf for app, leaf in MigrationLoader(connection).graph.leaf_nodes() if app in ("control", "events")}
     widened_s, migrated_s = 0.0, 0.0
-    with before_the_newest_migration() as earlier:
+    with last_release() as earlier:
         if earlier is None:
-            history.notes.append("no history here: the same code was restarted")
+            history.notes.append("no release yet: the same code was restarted")
         else:
             for app, leaf in earlier.leaves.items():
                 call_command("migrate", app, leaf, verbosity=0)
@@ -55,5 +55,5 @@ def deploys(drill: Drill, history: History) -> None:
                 cursor.execute("ALTER TABLE events_fact DROP COLUMN IF EXISTS drilled")
     if earlier is not None:
         done = [f"{app} {newest[app]}" for app, leaf in earlier.leaves.items() if newest[app] != leaf]
-        history.notes.append(f"commit {earlier.commit} beside {', '.join(done)} ({migrated_s:.1f} s)")
+        history.notes.append(f"{earlier.tag} beside {', '.join(done)} ({migrated_s:.1f} s)")
     history.notes.append(f"a column of facts ({widened_s:.2f} s), {len(drill.servers)} servers restarted in turn")

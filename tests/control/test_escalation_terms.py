@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 
 import pytest
-from django.apps import apps
 
 from recovery_ops.control import actions
 from recovery_ops.control.actions.escalations import respond
@@ -196,14 +194,3 @@ def test_the_program_is_told_each_fault_and_each_change() -> None:
     assert [(one["path"], one["before"], one["after"]) for one in found["changes"]] == [
         ("escalation_terms.errors.resolve_in_s", 1800, 1200)
     ]
-
-
-# -- what was there before ---------------------------------------------------------------------------------------------
-def test_questions_that_were_there_keep_what_was_fixed_then() -> None:
-    high = spent(reason="policy_denied")
-    told = spent(reason="large_refund", category=Category.QUOTA_EXHAUSTED)
-    waits = spent(escalation_id="t-1", deadline_s=3610.0, category=Category.PERMISSION)
-    Escalation.objects.update(severity="normal", acknowledge_in_s=900.0, resolve_in_s=1800.0)
-    import_module("recovery_ops.control.migrations.0022_escalation_terms").keep_their_terms(apps, None)
-    found = {one.pk: (one.severity, one.resolve_in_s) for one in Escalation.objects.all()}
-    assert found == {high.pk: ("high", 1800), told.pk: ("high", 1800), waits.pk: ("normal", 3600)}

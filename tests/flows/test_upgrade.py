@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
-from recovery_ops.drill.earlier import Earlier, before_the_newest_migration
+from recovery_ops.drill.last_release import Release, last_release
 from recovery_ops.drill.story import Story, body_of
 from tests.flows.production import BACKGROUND, WEBS, Machine, client_of, in_front
 from tests.support.agents import manage_each
@@ -67,14 +67,14 @@ class Load:
 
 
 @pytest.fixture
-def earlier() -> Iterator[Earlier | None]:
-    with before_the_newest_migration() as found:
+def earlier() -> Iterator[Release | None]:
+    with last_release() as found:
         yield found
 
 
 @pytest.fixture
-def machine(migrated_postgres_url: str, redis_url: str, tmp_path: Path, earlier: Earlier | None) -> Iterator[Machine]:
-    """The version before the newest migration runs, at its schema; without a history it is this one."""
+def machine(migrated_postgres_url: str, redis_url: str, tmp_path: Path, earlier: Release | None) -> Iterator[Machine]:
+    """The last release runs, at its schema; before the first release it is this version."""
     given = {"RECOVERY_OPS_DATABASE_URL": migrated_postgres_url, "RECOVERY_OPS_BROKER_URL": redis_url}
     with Machine(tmp_path, given) as made:
         old = earlier.root if earlier else copied(tmp_path / "old")
@@ -99,7 +99,7 @@ def new(tmp_path: Path) -> Path:
     return place
 
 
-def test_an_upgrade_step_by_step_is_no_outage(machine: Machine, nginx: str, new: Path, earlier: Earlier | None) -> None:
+def test_an_upgrade_step_by_step_is_no_outage(machine: Machine, nginx: str, new: Path, earlier: Release | None) -> None:
     before, load = dict(machine.processes), Load()
     with in_front(machine, nginx) as client, load.sent_to(machine, machine.key):
         eventually(lambda: load.statuses[200] > 0, what="facts of the old version")

@@ -18,6 +18,7 @@ from django.db import DatabaseError, connection, connections
 from django.db.migrations.executor import MigrationExecutor
 
 from events.live import newest_fact
+from events.schema import check_schema
 from recovery_ops import __version__
 from recovery_ops.control.first_account import FILE_NAME, SignIn, ensure_first_account
 from recovery_ops.control.fleet import demonstration_fleet
@@ -109,6 +110,7 @@ class Command(BaseCommand):
 
     def _migrate(self) -> None:
         try:
+            check_schema()
             executor = MigrationExecutor(connection)
             plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
             if plan:
