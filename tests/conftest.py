@@ -6,6 +6,7 @@ A service that this machine lacks skips its tests, and the summary names it. Whe
 from __future__ import annotations
 
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,11 +16,13 @@ from uuid import uuid4
 import hypothesis
 import pytest
 import redis
+from django.db import connection
+from django.test import TransactionTestCase
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from pytest_django import DjangoDbBlocker
 
 from recovery_ops.cycles import look_for_cycles_less_often
-from tests.support import services, stores
+from tests.support import databases, services, stores
 from tests.support.processes import Server
 
 _SKIPPED = "not on this machine: "
@@ -91,6 +94,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{count} tests skipped, {_SKIPPED}{what}", yellow=True)
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(django_test_environment: None, django_db_blocker: DjangoDbBlocker) -> None:
+    """A database of this process's own: a copy of the template instead of migrations."""
+    with django_db_blocker.unblock():
+        shutil.copy(databases.sqlite_template(), str(connection.settings_dict["TEST"]["NAME"]))
+        connection.settings_dict["NAME"] = connection.settings_dict["TEST"]["NAME"]
+        # Django empties all 110 tables after each test that commits, and tells every app that it migrated.
+        TransactionTestCase._fixture_teardown = lambda _: databases.empty_written_tables(connection)  # type: ignore[attr-defined]
+
+
 @contextmanager
 def _or_skip() -> Iterator[None]:
     try:
@@ -147,12 +160,10 @@ def nginx() -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
+def postgres_server(django_db_blocker: DjangoDbBlocker) -> str:
     """The URL of a PostgreSQL in which tests may make databases."""
-    with ExitStack() as stack:
-        with _or_skip():
-            url = stack.enter_context(services.postgres())
-        yield url
+    with _or_skip(), django_db_blocker.unblock():
+        return stores.server()
 
 
 @pytest.fixture
@@ -163,23 +174,11 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
     stores.drop_database(postgres_server, name)
 
 
-@pytest.fixture(scope="session")
-def _migrated_postgres(
-    postgres_server: str, django_db_setup: None, django_db_blocker: DjangoDbBlocker
-) -> Iterator[str]:
-    """The name of a database that is migrated and otherwise empty, to be copied."""
-    name = f"migrated_{uuid4().hex}"
-    with django_db_blocker.unblock():
-        stores.migrate_postgres(stores.create_database(postgres_server, name))
-    yield name
-    stores.drop_database(postgres_server, name)
-
-
 @pytest.fixture
-def migrated_postgres_url(postgres_server: str, _migrated_postgres: str) -> Iterator[str]:
+def migrated_postgres_url(postgres_server: str) -> Iterator[str]:
     """The URL of a PostgreSQL database of this test's own: migrated, and otherwise empty."""
     name = f"test_{uuid4().hex}"
-    yield stores.create_database(postgres_server, name, template=_migrated_postgres)
+    yield stores.create_database(postgres_server, name, template=stores.template_name())
     stores.drop_database(postgres_server, name)
 
 

@@ -6,6 +6,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from typing import Any
 
 _data = tempfile.mkdtemp(prefix="recovery-ops-tests-")
 atexit.register(shutil.rmtree, _data, ignore_errors=True)
@@ -20,6 +21,9 @@ from recovery_ops.settings import DATABASES  # noqa: E402  # named again for the
 
 # A file, so that the threads of a live server see the test's database; xdist adds its worker's name.
 DATABASES["default"]["TEST"] = {"NAME": os.path.join(_data, "test.sqlite3")}
+# A test's process may die with all that it wrote. Servers that tests start keep what they acknowledge.
+_options: dict[str, Any] = DATABASES["default"]["OPTIONS"]  # type: ignore[assignment]  # of SQLite, as it is here
+_options["init_command"] += ";PRAGMA synchronous=OFF"
 OTLP_READS_BESIDE = False  # tests of it say so
 NOTIFY_LOOK_UP_S = 0.0  # no test asks a resolver
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from pytest_django import DjangoDbBlocker
 
 from events import keys
 from events.cardinality import known_names
@@ -25,10 +26,12 @@ def store(transactional_db: None) -> Iterator[None]:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def engine(request: pytest.FixtureRequest, transactional_db: None) -> Iterator[str]:
+def engine(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
     """An empty store on each engine, for this thread alone."""
     if request.param == "sqlite":
+        request.node.add_marker(pytest.mark.django_db(transaction=True))
+        request.getfixturevalue("transactional_db")
         yield "sqlite"
         return
-    with store_at(request.getfixturevalue("migrated_postgres_url")):
+    with django_db_blocker.unblock(), store_at(request.getfixturevalue("migrated_postgres_url")):
         yield "postgres"

@@ -13,7 +13,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -42,33 +43,58 @@ def eventually(is_so: Callable[[], bool], *, timeout_s: float = PATIENCE_S, what
 
 def copy_migrated_sqlite(data: Path) -> None:
     """Put an empty, migrated store into the data directory `data`, unless it holds one."""
+    from tests.support.databases import sqlite_template
+
     if (data / "db.sqlite3").exists():
         return
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    shutil.copy(_migrated_sqlite(), data / "db.sqlite3")
+    shutil.copy(sqlite_template(), data / "db.sqlite3")
 
 
-def _migrated_sqlite() -> Path:
-    """One for all the processes of a test run: the first makes it while the others wait."""
-    folder = Path(os.environ[RUN_FOLDER])
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        done = folder / "done"
-        if not done.exists():
-            words = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity", "0", "--data", str(folder)]
-            subprocess.run(words, env=clean_environment(), check=True, capture_output=True)
-            done.touch()
-    return folder / "db.sqlite3"
+RUN_FOLDER = "RECOVERY_OPS_TEST_FOLDER"
+"""The variable that names the folder of this run, which its processes share."""
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Let one process at a time go on; the kernel ends it however the process ends."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+_outliving: list[subprocess.Popen[bytes]] = []
+"""Processes that this one started and does not wait for."""
+
+
+def end_with_run(process: subprocess.Popen[bytes]) -> None:
+    """Have the first process of the run end another process when it ends itself."""
+    _outliving.append(process)
+    folder = Path(os.environ[RUN_FOLDER]) / "ended-with-it"
+    folder.mkdir(exist_ok=True)
+    (folder / str(process.pid)).touch()
 
 
 def _share_a_folder() -> None:
     """The first process of a run makes a folder; those that it starts find its name in their environment."""
     if RUN_FOLDER not in os.environ:
         os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="recovery-ops-run-")
-        atexit.register(shutil.rmtree, os.environ[RUN_FOLDER], ignore_errors=True)
+        # Other users run PostgreSQL in it, where we are root.
+        Path(os.environ[RUN_FOLDER]).chmod(0o711)
+        atexit.register(_end_run, Path(os.environ[RUN_FOLDER]), os.getpid())
 
 
-RUN_FOLDER = "RECOVERY_OPS_TEST_FOLDER"
+def _end_run(folder: Path, pid: int) -> None:
+    if os.getpid() != pid:
+        return  # a fork of it
+    for one in (folder / "ended-with-it").glob("*"):
+        with suppress(ProcessLookupError):
+            os.kill(int(one.name), signal.SIGQUIT)  # at once: nothing of it is needed any more
+    for process in _outliving:
+        process.wait()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 _share_a_folder()
 
 

@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from glob import glob
 from pathlib import Path
@@ -17,7 +17,8 @@ import psycopg
 import redis
 from playwright.sync_api import sync_playwright
 
-from tests.support.processes import eventually
+from tests.support import databases, stores
+from tests.support.processes import RUN_FOLDER, end_with_run, eventually, locked
 
 
 class Missing(Exception):
@@ -44,41 +45,57 @@ def browser() -> str:
     return found
 
 
-@contextmanager
-def postgres() -> Iterator[str]:
-    """Run a cluster in a temporary directory; yield the URL of its `postgres` database.
+def postgres(template: str, make: Callable[[str], None]) -> str:
+    """The URL of the `postgres` database of this run's cluster; its database `template` is a migrated one to copy.
 
-    It listens on a socket in that directory alone: no port to collide on.
+    The first process of a run starts it, on a socket alone: no port to collide on. It ends with the run. `make` fills
+    the database at a URL; the cluster that holds it is kept for the next run.
     """
-    given = os.environ.get("RECOVERY_OPS_TEST_POSTGRES_URL")
-    if given:
-        yield given
-        return
-    programs = _postgres_programs()
-    folder = Path(tempfile.mkdtemp(prefix="recovery-ops-pg-"))
-    owner = _unprivileged()
-    if owner is not None:
-        os.chown(folder, owner, -1)
-    try:
+    programs, owner = _postgres_programs(), _unprivileged()
+
+    def make_cluster(folder: Path) -> None:
+        if owner is not None:
+            os.chown(folder, owner, -1)
         options = ["-U", "tests", "-A", "trust", "-E", "UTF8", "--no-sync"]
         initdb = [str(programs / "initdb"), "-D", str(folder / "data"), *options]
         subprocess.run(initdb, user=owner, cwd=folder, check=True, capture_output=True)
-        quick = ["-c", "fsync=off", "-c", "full_page_writes=off", "-c", "listen_addresses="]
-        process = subprocess.Popen(
-            [str(programs / "postgres"), "-D", str(folder / "data"), "-k", str(folder), *quick],
-            user=owner,
-            cwd=folder,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            url = f"postgres://tests@/postgres?host={folder}"
-            eventually(lambda: _answers(url), what="PostgreSQL")
-            yield url
-        finally:
+        with tempfile.TemporaryDirectory(prefix="recovery-ops-pg-") as sockets:
+            process, url = _start_postgres(programs, folder / "data", Path(sockets), owner)
+            make(stores.create_database(url, template))
             process.terminate()
             process.wait()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+
+    here = Path(os.environ[RUN_FOLDER]) / "postgres"
+    with locked(here.with_suffix(".lock")):
+        if (here / "url").exists():
+            return (here / "url").read_text()
+        kept = databases.template(f"postgres-{programs.parent.name}-{template}", make_cluster)
+        here.mkdir()
+        subprocess.run(["cp", "-a", str(kept / "data"), str(here / "data")], check=True)
+        if owner is not None:
+            os.chown(here, owner, -1)
+        process, url = _start_postgres(programs, here / "data", here, owner)
+        end_with_run(process)
+        (here / "url").write_text(url)
+        return url
+
+
+def _start_postgres(
+    programs: Path, data: Path, sockets: Path, owner: int | None
+) -> tuple[subprocess.Popen[bytes], str]:
+    if owner is not None:
+        os.chown(sockets, owner, -1)
+    quick = ["-c", "fsync=off", "-c", "full_page_writes=off", "-c", "listen_addresses=", "-c", "max_connections=300"]
+    process = subprocess.Popen(
+        [str(programs / "postgres"), "-D", str(data), "-k", str(sockets), *quick],
+        user=owner,
+        cwd=data,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    url = f"postgres://tests@/postgres?host={sockets}"
+    eventually(lambda: _answers(url), what="PostgreSQL")
+    return process, url
 
 
 @contextmanager

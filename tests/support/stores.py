@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+from uuid import uuid4
 
 import psycopg
 from django.core.management import call_command
@@ -17,6 +19,8 @@ from psycopg import sql
 
 from events import partitions
 from recovery_ops import environment
+from tests.support import databases, services
+from tests.support.processes import RUN_FOLDER, locked
 
 TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 """The day on which stores are made: that of the beginning, also where the tests go on past midnight."""
@@ -34,6 +38,26 @@ def store_at(url: str, *, pool_size: int = 2) -> Iterator[dict[str, Any]]:
         connections["default"] = ours
         theirs.close()
         theirs.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's wrapper has one
+
+
+def server() -> str:
+    """The URL of a PostgreSQL: the one that `RECOVERY_OPS_TEST_POSTGRES_URL` names, or this run's own."""
+    given = os.environ.get("RECOVERY_OPS_TEST_POSTGRES_URL")
+    if not given:
+        return services.postgres(template_name(), migrate_postgres)
+    with locked(Path(os.environ[RUN_FOLDER]) / "postgres.lock"), psycopg.connect(given, autocommit=True) as server:
+        known = server.execute("SELECT 1 FROM pg_database WHERE datname = %s", [template_name()]).fetchone()
+        if known is None:
+            begun = f"begun_{uuid4().hex}"
+            migrate_postgres(create_database(given, begun))
+            words = sql.SQL("ALTER DATABASE {} RENAME TO {}")
+            server.execute(words.format(sql.Identifier(begun), sql.Identifier(template_name())))
+    return given
+
+
+def template_name() -> str:
+    """The database that is copied for each test. Its partitions are those of a day, so the day is in its name."""
+    return f"migrated_{databases.template_key()}_{TODAY:%Y%m%d}"
 
 
 def migrate_postgres(url: str) -> None:
