@@ -33,6 +33,8 @@ def main() -> None:
         sys.exit(130)
     if sys.argv[1:2] == ["test"]:
         bootstrap.run_tests(sys.argv[2:])
+    if sys.argv[1:2] == ["lint"]:
+        bootstrap.run_lint(sys.argv[2:])
     if sys.argv[1:2] == ["drill"]:
         from recovery_ops.drill.__main__ import main as do_harm
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,7 +44,7 @@ class CannotPrepare(Exception):
 
 def prepare(argv: list[str]) -> None:
     """Return inside an environment with everything that the command needs; otherwise start again inside one."""
-    lock = LOCKS / ("test.txt" if argv[1:2] == ["test"] else "server.txt")
+    lock = LOCKS / ("test.txt" if argv[1:2] in (["test"], ["lint"]) else "server.txt")
     is_entered = os.environ.pop(_ENTERED, "") == "1"
     is_inside = sys.prefix != sys.base_prefix
     if os.environ.get("RECOVERY_OPS_NO_VENV") == "1" or (is_inside and not _is_ours()):
@@ -82,19 +83,60 @@ def take_data_option(argv: list[str]) -> list[str]:
 
 
 def run_tests(arguments: list[str]) -> NoReturn:
-    """Become pytest: all cores for the whole suite, one process for a chosen part (starting more takes seconds)."""
+    """Become pytest: all cores for a tier, one process for a chosen part (starting more takes seconds).
+
+    `--quick`, `--all` and `--slice NAMES` choose what runs; the words beside them are pytest's.
+    """
     os.chdir(ROOT)
+    tiers = {"--quick": "quick", "--all": "all"}
+    chosen = [tiers[word] for word in arguments if word in tiers]
+    words = [word for word in arguments if word not in tiers]
+    has_slice = any(word == "--slice" or word.startswith("--slice=") for word in words)
+    has_path = any(Path(word.partition("::")[0]).exists() for word in words)
+    if chosen or not (has_slice or has_path):
+        words = [f"--tier={(chosen or ['default'])[-1]}", *words]
+    if "--tier=quick" not in words:
+        _get_browser()
+    if "--tier=all" in words or any("integrations" in word or "agent" in word for word in words):
+        prepare_integrations()
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    if cores > 1 and not has_path and not any(word.startswith("-n") for word in words):
+        words = ["-n", str(min(cores, 8)), *words]
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", *words])  # noqa: S606  # no shell is the point
+
+
+def _get_browser() -> None:
     names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
     if not any(map(shutil.which, names)):
         # Where this fails, the tests say at their end that they had no browser.
         with suppress(subprocess.TimeoutExpired):
             subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=False, timeout=300)
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    is_whole = all(word.startswith("-") for word in arguments) and not any(word.startswith("-n") for word in arguments)
-    workers = ["-n", str(min(cores, 8))] if is_whole and cores > 1 else []
-    if is_whole or any("integrations" in word for word in arguments):
-        prepare_integrations()
-    os.execv(sys.executable, [sys.executable, "-m", "pytest", *workers, *arguments])  # noqa: S606  # the same
+
+
+def run_lint(arguments: list[str]) -> NoReturn:
+    """Run every check that needs no test: `--fix` first mends what can be mended. Exits with 1 if one fails."""
+    os.chdir(ROOT)
+    if any(word != "--fix" for word in arguments):
+        sys.exit(f"`lint` takes only --fix, not {' '.join(arguments)}.")
+    place = Path(sys.executable).parent
+    is_fixing = "--fix" in arguments
+    with TemporaryDirectory() as data:
+        checks: dict[str, list[str | Path]] = {
+            "ruff check": [place / "ruff", "check", "--quiet", *(["--fix"] if is_fixing else []), "."],
+            "ruff format": [place / "ruff", "format", "--quiet", *([] if is_fixing else ["--check"]), "."],
+            "mypy": [place / "mypy"],
+            "import-linter": [place / "lint-imports"],
+            "dependencies": [place / "deptry", "--no-ansi", "recovery_ops", "events"],
+            "migrations": [sys.executable, "manage.py", "makemigrations", "--check", "--dry-run", "--data", data],
+        }
+        failed = []
+        for name, words in checks.items():
+            done = subprocess.run(words, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            print(f"{name}: {'ok' if done.returncode == 0 else 'failed'}", flush=True)
+            if done.returncode:
+                failed.append(name)
+                print(done.stdout, flush=True)
+    sys.exit(1 if failed else 0)
 
 
 def prepare_integrations() -> None:

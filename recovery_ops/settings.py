@@ -114,7 +114,6 @@ INSTALLED_APPS = [
     "allauth.socialaccount.providers.openid_connect",
     "allauth.usersessions",
     "csp",
-    "django_htmx",
     "rest_framework",
     "events",
     "recovery_ops.control",
@@ -138,7 +137,6 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "recovery_ops.control.preferences.in_own_zone",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "django_htmx.middleware.HtmxMiddleware",
 ]
 TEMPLATES: list[dict[str, Any]] = [
     {

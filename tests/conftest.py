@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,38 +23,72 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from pytest_django import DjangoDbBlocker
 
 from recovery_ops.cycles import look_for_cycles_less_often
-from tests.support import databases, services, stores
+from tests import tiers
+from tests.support import closing, databases, services, stores
 from tests.support.processes import Server
 
 _SKIPPED = "not on this machine: "
+_STARTED = time.monotonic()
 
 # A loaded machine is slow now and then; that is not what examples are about.
-hypothesis.settings.register_profile("house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile("house")
+for _profile, _examples in (("default", 20), ("all", 200)):
+    hypothesis.settings.register_profile(
+        _profile,
+        deadline=None,
+        max_examples=_examples,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+hypothesis.settings.load_profile("default")
 
 
 look_for_cycles_less_often()
 """What collecting eleven thousand tests makes is kept anyway: looking for cycles in it took a fifth of short tests."""
 
 
-_OF_WORDS_ALONE = {"rules", "wire", "docs"}
-"""Folders whose tests meet no process, no socket and no clock: there another try could only hide a fault."""
+_TRIED_TWICE = ("tests/browser", "tests/flows")
+"""A test here meets several processes or a browser: it has a second try, and one that needs it is reported."""
 
 
-_LONGEST = "drill"
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what `manage.py test` passes on."""
+    group = parser.getgroup("tiers", "which tests run (tests/tiers.py)")
+    group.addoption("--tier", choices=["quick", "default", "all"], help="tests of this tier and those before it")
+    group.addoption("--slice", default="", help="slices of the full tier, with commas between; nothing else runs")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """More examples where everything runs."""
+    for tier in tiers.TIERS:
+        config.addinivalue_line("markers", f"{tier}: a test of this tier, whatever its folder")
+    if config.option.tier == "all" or config.option.slice:
+        hypothesis.settings.load_profile("all")
+    unknown = set(_slices(config)) - set(tiers.SLICES)
+    if unknown:
+        raise pytest.UsageError(f"no such slice: {', '.join(sorted(unknown))}; there are {', '.join(tiers.SLICES)}")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import a file that has nothing for this run: half of a quick run would be imports."""
+    if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+        return None
+    wanted = _wanted(config)
+    if tiers.place_of(collection_path) in wanted:
+        return None
+    text = collection_path.read_text()
+    return None if any(f"pytest.mark.{tier}" in text for tier in wanted) else True
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before xdist puts the groups into the names, and after all
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Keep together what shares a server or a browser, and begin with what takes long: begun last, it would go on
-    alone while the other cores stand still. In CI a test that meets the world may try twice more; pytest's summary then
-    counts it as rerun.
+    """Keep the tests of this run; keep together what shares a server or a browser, and begin with what takes long:
+    begun last, it would go on alone while the other cores stand still.
     """
+    _keep_wanted(config, items)
     for item in items:
         if _shares_with_its_module(item):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-    if os.environ.get("CI") == "true":
-        _let_try_again(items)
+        if _path_of(item).startswith(_TRIED_TWICE):
+            item.add_marker(pytest.mark.flaky(reruns=1))
     yield
     if hasattr(config, "workerinput"):
         sizes = Counter(map(_group_of, items))
@@ -61,12 +96,36 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: groups[_group_of(item)])
 
 
-def _let_try_again(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
+_LONGEST = "drill"
+
+
+def _keep_wanted(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted, slices = _wanted(config), _slices(config)
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
     for item in items:
-        if item.path.is_relative_to(here) and item.path.relative_to(here).parts[0] not in _OF_WORDS_ALONE:
-            # What takes minutes tries once more: twice would hold up all that stands behind it.
-            item.add_marker(pytest.mark.flaky(reruns=1 if _group_of(item) == _LONGEST else 2))
+        tier = tiers.tier_of(item)
+        part = tiers.slice_of(_path_of(item)) if tier == "full" else ""
+        item.user_properties.append(("tier", tier))
+        (kept if tier in wanted and (not slices or part in slices) else left).append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept
+
+
+def _wanted(config: pytest.Config) -> tuple[str, ...]:
+    """The tiers of this run. A path alone means all of its tests."""
+    if config.option.slice:
+        return ("full",)
+    return tiers.TIERS if config.option.tier in (None, "all") else tiers.wanted_tiers(config.option.tier)
+
+
+def _slices(config: pytest.Config) -> list[str]:
+    return [name for name in config.option.slice.split(",") if name]
+
+
+def _path_of(item: pytest.Item) -> str:
+    return item.path.relative_to(tiers.ROOT).as_posix()
 
 
 def _group_of(item: pytest.Item) -> str:
@@ -86,12 +145,17 @@ def _shares_with_its_module(item: pytest.Item) -> bool:
     return any(one.scope == "module" for found in item._fixtureinfo.name2fixturedefs.values() for one in found)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name what could not be had, just above pytest's own summary line."""
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name what could not be had, what needed a second try, and what each tier took, above pytest's summary line."""
     reasons = (report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
     missing = Counter(reason.partition(_SKIPPED)[2] for reason in reasons if _SKIPPED in reason)
     for what, count in sorted(missing.items()):
         terminalreporter.write_line(f"{count} tests skipped, {_SKIPPED}{what}", yellow=True)
+    for nodeid in sorted({report.nodeid for report in terminalreporter.stats.get("rerun", ())}):
+        terminalreporter.write_line(f"defect: {nodeid} failed and was run again", red=True)
+    took = time.monotonic() - _STARTED
+    for line, is_over in closing.lines(terminalreporter.stats, config.option.tier or "", took):
+        terminalreporter.write_line(line, red=is_over)
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.apps import apps
 from django.core.management import call_command
 
-from events import schema
 from events.schema import OtherSchema, SchemaStamp, check_schema, fingerprint, stamp_schema
 from recovery_ops.control.management.commands.initial_migrations import initial_migrations
 from tests.support.processes import ROOT, clean_environment, copy_migrated_sqlite
@@ -39,7 +39,7 @@ def test_fingerprint_changes_with_migrations(tmp_path: Path, monkeypatch: pytest
     before = fingerprint()
     (tmp_path / "migrations").mkdir()
     (tmp_path / "migrations" / "0001_initial.py").write_text("")
-    monkeypatch.setattr(schema.apps.get_app_config("events"), "path", str(tmp_path))
+    monkeypatch.setattr(apps.get_app_config("events"), "path", str(tmp_path))
     assert fingerprint() != before
 
 
@@ -64,6 +64,6 @@ def test_other_schema_changes_no_byte(tmp_path: Path, command: str, is_stamped: 
 def test_each_app_has_one_migration() -> None:
     """Until 0.1.0; and `initial_migrations` would write those that are there."""
     for app, migration in initial_migrations().items():
-        folder = Path(schema.apps.get_app_config(app).path) / "migrations"
+        folder = Path(apps.get_app_config(app).path) / "migrations"
         assert [path.name for path in folder.glob("0*.py")] == ["0001_initial.py"]
         assert [len(migration.operations) > 1, migration.initial] == [True, True]

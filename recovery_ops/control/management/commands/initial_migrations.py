@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -63,20 +64,20 @@ def initial_migrations() -> dict[str, Migration]:
         NonInteractiveMigrationQuestioner(specified_apps=set(APPS), dry_run=True),
     )
     changes = detector.changes(graph=loader.graph, convert_apps=set(APPS), migration_name="initial")
-    made = {}
+    made: dict[str, Migration] = {}
     for app in APPS:
         if len(changes[app]) != 1:
             raise CommandError(f"the models of {app} need {len(changes[app])} migrations, because they form a circle")
-        made[app] = changes[app][0]
-        made[app].operations = _folded(made[app].operations)
+        [found] = changes[app]
+        operations = _folded(found.operations) + ([CreateEngineTables()] if app == "events" else [])
         # The migrations of other apps come first: each of them loads all models again that lead to its own.
-        ours = [one for one in made[app].dependencies if one[0] in APPS]
-        made[app].dependencies = [*ours, *others]
-    made["events"].operations.append(CreateEngineTables())
+        dependencies = [*(one for one in found.dependencies if one[0] in APPS), *others]
+        parts = {"initial": True, "operations": operations, "dependencies": dependencies}
+        made[app] = type("Migration", (Migration,), parts)(found.name, app)
     return made
 
 
-def _folded(operations: list[Operation]) -> list[Operation]:
+def _folded(operations: Sequence[Operation]) -> list[Operation]:
     """The same with indexes and constraints inside the models' own operations: half the time of `migrate`."""
     models = {one.name_lower: one for one in operations if isinstance(one, CreateModel)}
     kept: list[Operation] = []
