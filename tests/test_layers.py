@@ -182,15 +182,3 @@ def fresh(*words: str) -> subprocess.CompletedProcess[str]:
     """Run a new interpreter that knows the checkout and nothing of this one."""
     env = clean_environment({"PYTHONPATH": str(ROOT)})
     return subprocess.run([sys.executable, *words], cwd=ROOT, env=env, capture_output=True, text=True)
-
-
-TOP = {"manage.py", "pyproject.toml", "recovery_ops", "events", "templates", "static", "tests", "README.md", "docs"}
-
-
-def test_nothing_else_lies_at_the_top() -> None:
-    """A package that was downloaded here once, say: nobody looks for it, and every clone carries it."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
-    if listed.returncode:
-        pytest.skip("no checkout")
-    tops = {name.partition("/")[0] for name in listed.stdout.split("\0") if name}
-    assert {name for name in tops if not name.startswith(".")} == TOP

@@ -35,7 +35,7 @@ from recovery_ops.control.api import urls as api_urls
 from recovery_ops.control.api.openapi import openapi
 from tests.support.fleet import today_fleet
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.full]
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 EXAMPLES = int(os.environ.get("RECOVERY_OPS_SCHEMATHESIS_EXAMPLES", "2"))

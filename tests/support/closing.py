@@ -18,7 +18,7 @@ def lines(stats: Mapping[str, Sequence[Any]], chosen: str, took_s: float) -> Ite
     seconds: Counter[str] = Counter()
     for report in (one for reports in stats.values() for one in reports if hasattr(one, "when")):
         tier = dict(report.user_properties).get("tier", "")
-        counts[tier] += report.when == "call"
+        counts[tier] += report.when == "call" and not hasattr(report, "context")  # a subtest has one
         seconds[tier] += report.duration
     for tier in TIERS:
         if counts[tier]:
