@@ -12,6 +12,7 @@ import pytest
 from django.test import Client
 
 from events import keys
+from events.runs.rows import Kind
 from recovery_ops.control.escalations.due import BY as DEADLINE
 from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.in_runs import Answered
@@ -110,7 +111,8 @@ def test_the_drawing_shows_that_it_waited_up_to_the_answer_and_no_longer() -> No
     assert (long, short) == ("80", "60")
     assert left_out(asks, "refunds", "10 s") == left_out(answered, "refunds", "10 s") == []
     assert asks != answered
-    assert "1 of 1 answered" in text_of(signed_in(Role.VIEWER).get("/runs/run-7"))
+    page = signed_in(Role.VIEWER).get("/runs/run-7")
+    assert (page.context["story"].answers, left_out(text_of(page), "1 of 1")) == (1, [])
 
 
 def test_silence_is_told_as_silence() -> None:
@@ -118,9 +120,11 @@ def test_silence_is_told_as_silence() -> None:
     keep_deadlines("dev", NOW)
     [line] = answered_in()
     assert (line.by, line.resolution, line.reason) == (DEADLINE, "rejected", "")
-    page = signed_in().get("/runs/run-7").content.decode()
-    assert "asks refunds, nobody answered" in page
-    assert "1 question<" in page, "and none answered"
+    page = signed_in().get("/runs/run-7")
+    assert page.context["story"].answers == 0
+    assert Shown(page).values("answers") == []
+    [asked] = [piece for piece in page.context["story"].pieces if piece.kind is Kind.ASKED]
+    assert asked.decided is None
 
 
 def test_what_goes_on_failing_closed_is_told_so_and_stays_open() -> None:
@@ -153,8 +157,8 @@ def test_a_run_that_the_question_does_not_name_any_more_has_the_answer_too() -> 
 def test_an_open_question_has_no_answer_and_leads_to_its_page() -> None:
     one = a_question(is_over=False)
     page = signed_in(Role.VIEWER).get("/runs/run-7")
-    assert f'href="/escalations/{one.pk}">{one}</a> <small>is open' in page.content.decode()
-    assert "answered" not in text_of(page)
+    assert f"/escalations/{one.pk}" in Shown(page).links
+    assert (answered_in(), page.context["story"].answers) == ([], 0)
 
 
 def test_programs_and_files_are_told_the_same() -> None:
@@ -204,4 +208,4 @@ def test_a_decision_is_a_full_diamond_where_it_was_made() -> None:
     drawing = page[page.index('<div class="ladder">') : page.index("</footer>")]
     asked, decided = re.findall(r'<svg x="([\d.]+)%" y="\d+"><path class="pin(?: decided)?"', drawing)
     assert float(asked) < float(decided)
-    assert "a person decided" in drawing
+    assert Shown(drawing).values("answers") == ["1"]
