@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from events.queries import agent_named, fleet
 from events.rows import AgentRow
@@ -26,25 +27,52 @@ _PROCESS = re.compile(r"(-\d+)?(~\d+-[0-9a-f]+)*$")
 """What tells the processes of one machine apart in the names that the runtime gives: `host-4711`, and a fork's mark."""
 
 
+class RetryFault(StrEnum):
+    """Why nobody can begin a run again, as a code."""
+
+    RUNS = "runs"
+    ENDED_WELL = "ended_well"
+    NOBODY_THERE = "nobody_there"
+    NOT_SAID = "not_said"
+    """Its agents do not tell whether they begin runs again."""
+    NO_HOOK = "no_hook"
+
+
+class RetryState(StrEnum):
+    """What is observed of a wish that a run begins again, as a code."""
+
+    TAKEN_BACK = "taken_back"
+    FORGOTTEN = "forgotten"
+    BEGUN = "begun"
+    RAISED = "raised"
+    SILENT = "silent"
+    UNHEARD = "unheard"
+    PAUSED = "paused"
+    HEARD = "heard"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chance:
-    """By whom a run can be begun again, the best first; where it cannot be, why not, in words."""
+    """By whom a run can be begun again, the best first; where it cannot be, why not, in words and as a code."""
 
     instances: Sequence[AgentRow] = ()
     why_not: str = ""
+    fault: RetryFault | None = None
     is_own: bool = False
     """Whether the first is the instance that had it in hand."""
     is_over_badly: bool = True
     """Whether it failed, was stopped or called off, or its process was gone in the middle of it."""
 
 
-def fault_of(story: RunStory, standing: Standing, agents: Iterable[AgentRow], now: datetime) -> str:
-    """Why nobody can have this run begun again, whoever is there to do it; empty where they can."""
+def _over_fault(
+    story: RunStory, standing: Standing, agents: Iterable[AgentRow], now: datetime
+) -> tuple[RetryFault, str] | None:
+    """Why nobody can have this run begun again, whoever is there to do it; None where they can."""
     if story.ended is None and standing.word != LOST and not _is_left(story, agents, now):
-        return f"It still runs ({standing.word}): abort it first, if it is to begin again."
+        return RetryFault.RUNS, f"It still runs ({standing.word}): abort it first, if it is to begin again."
     if story.ended is not None and story.status not in _ENDED_BADLY:
-        return "It came to its end: there is nothing to begin again."
-    return ""
+        return RetryFault.ENDED_WELL, "It came to its end: there is nothing to begin again."
+    return None
 
 
 def _is_left(story: RunStory, agents: Iterable[AgentRow], now: datetime) -> bool:
@@ -59,22 +87,25 @@ def _is_left(story: RunStory, agents: Iterable[AgentRow], now: datetime) -> bool
 
 def chance_of(story: RunStory, standing: Standing, agents: Sequence[AgentRow], now: datetime) -> Chance:
     """Who can begin a run again, of a whole fleet: its own instance, one beside it, another one of its service."""
-    if fault := fault_of(story, standing, agents, now):
-        return Chance(why_not=fault, is_over_badly=False)
+    if found := _over_fault(story, standing, agents, now):
+        return Chance(fault=found[0], why_not=found[1], is_over_badly=False)
     there = [one for one in agents if one.service == story.service and one.is_reachable]
     if not there:
-        return Chance(why_not=f"No instance of {story.service} reports now: nobody is there to begin it again.")
+        why_not = f"No instance of {story.service} reports now: nobody is there to begin it again."
+        return Chance(fault=RetryFault.NOBODY_THERE, why_not=why_not)
     able = [one for one in there if one.takes_retries]
     if not able:
-        return Chance(why_not=_why_none(story.service, there))
+        return _no_chance(story.service, there)
     able.sort(key=lambda one: (one.instance != story.holder, _place(one.instance) != _place(story.holder)))
     return Chance(instances=able, is_own=able[0].instance == story.holder)
 
 
-def _why_none(service: str, there: Sequence[AgentRow]) -> str:
+def _no_chance(service: str, there: Sequence[AgentRow]) -> Chance:
     if all(one.takes_retries is None for one in there):
-        return f"The version that {service} runs does not tell whether it begins runs again."
-    return f"{service} begins no run again: its program gives its runtime no on_retry."
+        why_not = f"The version that {service} runs does not tell whether it begins runs again."
+        return Chance(fault=RetryFault.NOT_SAID, why_not=why_not)
+    why_not = f"{service} begins no run again: its program gives its runtime no on_retry."
+    return Chance(fault=RetryFault.NO_HOOK, why_not=why_not)
 
 
 def _place(instance: str) -> str:
@@ -92,8 +123,11 @@ class RetryTold:
     """What the page of a run says of somebody's wish that it begins again."""
 
     wish: RunRetry
+    state: RetryState
     mark: str
     words: str
+    begun_after_s: float | None = None
+    """How long after the wish it was begun; None where it was not."""
     can_withdraw: bool
     is_waiting: bool
     """Whether it rests on the run still: then nobody is asked a second time."""
@@ -105,35 +139,50 @@ def retry_told(environment: str, story: RunStory, now: datetime) -> RetryTold | 
     if wish is None:
         return None
     if wish.ended_at is not None and wish.begun_at is None:
-        return _told(wish, "unknown", _FORGOTTEN if wish.ended_by == EXPIRY else f"Taken back by {wish.ended_by}.")
+        return _forgotten(wish) if wish.ended_by == EXPIRY else _taken_back(wish)
     again = begun_again(environment, {wish.run: wish.at})[wish.run]
     begun = again.begun or wish.begun_at
     if begun is not None:
-        after_s = (begun - wish.at).total_seconds()
-        after = "at once" if after_s < 1 else f"{lasted_text(after_s)} later"
-        return _told(wish, "closed", f"It was begun again {after}.")
+        return _begun(wish, (begun - wish.at).total_seconds())
     if wish.at <= now - RETRIES_KEPT:
-        return _told(wish, "unknown", _FORGOTTEN)
-    mark, words = _observed(environment, wish, again, now)
-    return _told(wish, mark, words, is_waiting=True)
+        return _forgotten(wish)
+    state, mark, words = _observed(environment, wish, again, now)
+    return RetryTold(wish=wish, state=state, mark=mark, words=words, can_withdraw=True, is_waiting=True)
 
 
-def _told(wish: RunRetry, mark: str, words: str, *, is_waiting: bool = False) -> RetryTold:
-    return RetryTold(wish=wish, mark=mark, words=words, can_withdraw=is_waiting, is_waiting=is_waiting)
+def _begun(wish: RunRetry, after_s: float) -> RetryTold:
+    after = "at once" if after_s < 1 else f"{lasted_text(after_s)} later"
+    told = _over(wish, RetryState.BEGUN, "closed", f"It was begun again {after}.")
+    return replace(told, begun_after_s=after_s)
 
 
-def _observed(environment: str, wish: RunRetry, again: Again, now: datetime) -> tuple[str, str]:
+def _forgotten(wish: RunRetry) -> RetryTold:
+    return _over(wish, RetryState.FORGOTTEN, "unknown", _FORGOTTEN)
+
+
+def _taken_back(wish: RunRetry) -> RetryTold:
+    return _over(wish, RetryState.TAKEN_BACK, "unknown", f"Taken back by {wish.ended_by}.")
+
+
+def _over(wish: RunRetry, state: RetryState, mark: str, words: str) -> RetryTold:
+    return RetryTold(wish=wish, state=state, mark=mark, words=words, can_withdraw=False, is_waiting=False)
+
+
+def _observed(environment: str, wish: RunRetry, again: Again, now: datetime) -> tuple[RetryState, str, str]:
+    """How it stands with a wish that rests on its run: as a code, as a mark and in words."""
     name = wish.instance
     if again.failure:
-        return "open", f"{name} tried, and did not begin it: {again.failure}. Take it back to ask anew."
+        words = f"{name} tried, and did not begin it: {again.failure}. Take it back to ask anew."
+        return RetryState.RAISED, "open", words
     agent = agent_named(environment, wish.service, name, now=now)
     if agent is None or not agent.is_reachable:
-        return "unknown", f"{name} is silent: it hears of it when it is back."
+        return RetryState.SILENT, "unknown", f"{name} is silent: it hears of it when it is back."
     if agent.revision < wish.revision:
-        return "half_open", f"{name} has not heard it yet: it obeys revision {agent.revision}."
+        return RetryState.UNHEARD, "half_open", f"{name} has not heard it yet: it obeys revision {agent.revision}."
     if agent.takes_new_work is False:
-        return "half_open", f"{name} has heard it, and begins no runs while new work is paused."
-    return "half_open", f"{name} has heard it, and has not told yet that it begins."
+        words = f"{name} has heard it, and begins no runs while new work is paused."
+        return RetryState.PAUSED, "half_open", words
+    return RetryState.HEARD, "half_open", f"{name} has heard it, and has not told yet that it begins."
 
 
 def retries_asked(environment: str, stories: Iterable[RunStory], now: datetime) -> frozenset[str]:

@@ -312,7 +312,7 @@ def test_a_replay_whose_process_is_gone_says_so_and_lets_the_next_begin() -> Non
     assert job.start_next(now=NOW + timedelta(seconds=30), start=lambda one: None) is None
     assert job.start_next(now=NOW + timedelta(seconds=61), start=lambda one: None) == next_one
     lost.refresh_from_db()
-    assert (lost.state, lost.problem) == ("failed", "Its process ended before it was done. Start it again.")
+    assert (lost.state, lost.problem != "", lost.result) == ("failed", True, None)
 
 
 @pytest.mark.django_db(transaction=True)

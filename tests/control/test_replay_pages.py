@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from html import escape
 from typing import Any
 
 import pytest
@@ -12,15 +13,19 @@ from events import keys
 from recovery_ops.control import actions
 from recovery_ops.control.models import PolicyProposal, Replay
 from recovery_ops.control.replay import job
+from recovery_ops.control.replay.deciding import NO_COST
 from recovery_ops.control.replay.loop import DECIDED_GUARDS, UNDECIDED_GUARDS
+from recovery_ops.control.replay.measures import COST
 from recovery_ops.control.roles import Role
-from recovery_ops.control.views.replays import UNDECIDED
+from recovery_ops.control.views.replays import DOUBTS, UNDECIDED
 from recovery_ops.rules.budget import GUARD_KNOBS
 from tests.support.actions import asked
 from tests.support.api_client import Program
+from tests.support.html import Shown
 from tests.support.pages import REASON, signed_in, text_of
 from tests.support.recording import Studio
 from tests.support.replays import BUILT_IN_DOCUMENT, call, policy, spent
+from tests.support.sentences import left_out
 
 pytestmark = pytest.mark.django_db
 
@@ -53,16 +58,24 @@ def test_from_the_proposal_to_the_result() -> None:
     answer = client.post(f"/policies/proposals/{made.number}/replay", {"window": "3600"})
     assert answer.headers["Location"] == "/policies/replays/1"
     waiting = client.get("/policies/replays/1")
-    assert (waiting.headers["Refresh"], "It waits for its turn." in text_of(waiting)) == ("2", True)
+    assert (waiting.headers["Refresh"], waiting.context["replay"].state) == ("2", "waiting")
     done()
     page = client.get("/policies/replays/1")
-    said = text_of(page)
+    said, told = text_of(page), page.context
     assert "Refresh" not in page.headers
-    assert "1 call of 1 that failed would be decided otherwise: −1 attempts" in said
-    assert "Attempts of calls that failed 3 3 2 −1" in said
+    result = told["result"]
+    assert (result["calls"], result["affected_calls"]) == (1, 1)
+    assert left_out(told["sentence"], "1", "−1") == []
+    attempts = {row.name: row for row in told["rows"]}["attempts"]
+    assert (attempts.recorded, attempts.old, attempts.new, attempts.change) == (3, 3, 2, "−1")
+    assert "3 3 2 −1" in said
+    assert told["endings"] == [{"old": "answered", "new": "failed", "calls": 1}]
     assert "answered failed 1" in said
-    assert "100 % of 1 call whose end was recorded end the same under the old policy." in said
-    assert "attempt 3: answered" in said
+    assert (result["told_endings"], result["matched_endings"], left_out(told["trust"], "100", "1")) == (1, 1, [])
+    [example] = told["examples"]
+    assert (example["old"]["ending"], example["new"]["ending"]) == ("answered", "failed")
+    assert len(example["old"]["steps"]) > len(example["new"]["steps"])
+    assert "examples-title" in Shown(page).ids
     assert "Replay 1" in text_of(client.get(f"/policies/proposals/{made.number}"))
 
 
@@ -72,7 +85,9 @@ def test_a_replay_of_an_older_edition_says_so() -> None:
     client.post(f"/policies/proposals/{made.number}/replay", {"window": "3600"})
     done()
     actions.revise(**asked(number=made.number, document=policy(max_retries=2)))
-    assert "this replay is of edition 1, and there is an edition 2 now" in text_of(client.get("/policies/replays/1"))
+    page = client.get("/policies/replays/1")
+    assert (page.context["replay"].edition, page.context["is_outdated"]) == (1, True)
+    assert Shown(page).values("outdated") == ["2"]
 
 
 @pytest.mark.usefixtures("later")
@@ -80,7 +95,8 @@ def test_a_replay_that_found_nothing_says_so() -> None:
     client, made = signed_in(Role.EDITOR), proposed()
     client.post(f"/policies/proposals/{made.number}/replay", {"window": "3600", "operation": "other"})
     done()
-    assert "Nothing in this window failed or was refused" in text_of(client.get("/policies/replays/1"))
+    told = client.get("/policies/replays/1").context
+    assert (told["replay"].state, told["result"]["calls"], told["endings"]) == ("done", 0, [])
 
 
 @pytest.mark.usefixtures("later")
@@ -113,10 +129,9 @@ def test_a_program_asks_waits_and_reads(later: Studio) -> None:
     assert program.post("policies/replays", body | {"end": "yesterday"})[0] == 400
     to_come = (timezone.now() + timedelta(hours=1)).isoformat()
     status, refused = program.post("policies/replays", body | {"end": to_come})
-    assert (status, refused["fields"]) == (400, {"end": "is to come: what is recorded ends now"})
+    assert (status, list(refused["fields"])) == (400, ["end"])
     status, refused = program.post("policies/replays", body | {"service": "nobody"})
-    assert (status, refused["fields"]) == (404, {"service": "is not known"})
-    assert "has ever reported of a service called nobody" in refused["detail"]
+    assert (status, list(refused["fields"]), "nobody" in refused["detail"]) == (404, ["service"], True)
     assert program.post("policies/replays", {"reason": REASON, "proposal": 9} | window)[0] == 404
     assert program.get("policies/replays/7")[0] == 404
 
@@ -134,11 +149,12 @@ def test_the_cost_is_a_row_or_a_doubt_and_a_number_or_null(
     client = signed_in(Role.EDITOR)
     client.post(f"/policies/proposals/{made.number}/replay", {"window": "3600"})
     done()
-    said = text_of(client.get("/policies/replays/1"))
-    is_row = "Cost of the attempts in USD, estimated – 0.0600 0.0200 −67 %" in said
-    is_doubt = "1 attempt at a model has no cost that is known" in said
-    assert (is_row, is_doubt) == (cost_usd is not None, cost_usd is None), said
-    assert ("Cost of the attempts" in said) is (cost_usd is not None)
+    page = client.get("/policies/replays/1")
+    rows = [(row.recorded, row.told_old, row.told_new, row.change) for row in page.context["rows"] if row.name == COST]
+    assert rows == ([(None, "0.0600", "0.0200", "−67 %")] if cost_usd else [])
+    assert ("– 0.0600 0.0200 −67 %" in text_of(page)) is (cost_usd is not None)
+    one, _, why = DOUBTS[NO_COST]
+    assert ((1, one, why) in page.context["doubts"]) is (cost_usd is None)
     keys.forget_keys()
     _, found = Program().get("policies/replays/1")
     new = found["result"]["measures"]["new"]["cost_usd"]
@@ -147,14 +163,16 @@ def test_the_cost_is_a_row_or_a_doubt_and_a_number_or_null(
 
 @pytest.mark.usefixtures("later")
 @pytest.mark.parametrize(
-    ("guards", "said"),
+    ("guards", "old", "new"),
     [
-        ({"input_share": 0.5}, "a request keeps when it is cut: 0.75 under the old policy, 0.5 under the new"),
-        ({"outside_chars": 100}, "from outside that the model sees: 300 under the old policy, 100 under the new"),
-        ({"errors_before_abort": 4}, "Failures in all that end a run: 10 under the old policy, 4 under the new"),
+        ({"input_share": 0.5}, "0.75", "0.5"),
+        ({"outside_chars": 100}, "300", "100"),
+        ({"errors_before_abort": 4}, "10", "4"),
     ],
 )
-def test_a_guard_that_no_fact_tells_of_stands_among_what_cannot_be_known(guards: dict[str, Any], said: str) -> None:
+def test_a_guard_that_no_fact_tells_of_stands_among_what_cannot_be_known(
+    guards: dict[str, Any], old: str, new: str
+) -> None:
     document = {**BUILT_IN_DOCUMENT, "guards": {**BUILT_IN_DOCUMENT["guards"], **guards}}
     made = actions.propose(**asked(title="other guards", document=document)).object
     client = signed_in(Role.EDITOR)
@@ -162,8 +180,13 @@ def test_a_guard_that_no_fact_tells_of_stands_among_what_cannot_be_known(guards:
     found = done()
     assert found.result is not None
     assert list(found.result["undecided_guards"]) == list(guards)
-    page = text_of(client.get("/policies/replays/1"))
-    assert page.index("What cannot be known") < page.index(said) < page.index("Result")
+    page = client.get("/policies/replays/1")
+    [(words, _)] = page.context["undecided"]
+    [name] = guards
+    assert words.startswith(UNDECIDED[name][0])
+    assert left_out(words, old, new) == []
+    html = page.content.decode()
+    assert html.index('id="doubts-title"') < html.index(escape(words)) < html.index('id="result-title"')
 
 
 @pytest.mark.usefixtures("later")
@@ -173,7 +196,7 @@ def test_guards_that_stay_as_they_are_are_no_doubt() -> None:
     found = done()
     assert found.result is not None
     assert found.result["undecided_guards"] == {}
-    assert "that the model sees" not in text_of(client.get("/policies/replays/1"))
+    assert client.get("/policies/replays/1").context["undecided"] == []
 
 
 def test_every_guard_is_decided_again_or_has_words_for_why_not() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from datetime import timedelta
+from datetime import date, timedelta
 from io import StringIO
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -27,8 +27,10 @@ from recovery_ops.rules.facts import BudgetExhausted, Exhausted
 from recovery_ops.rules.words import Category, StopReason
 from tests.support.api_client import Program
 from tests.support.escalations import asked, person
+from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of
 from tests.support.recovered_weeks import week
+from tests.support.sentences import left_out
 from tests.support.stories import NOW, Story, ago, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
@@ -150,12 +152,12 @@ def test_what_a_deadline_closed_took_nobody_any_time() -> None:
 def test_the_page_and_the_csv_say_the_same() -> None:
     question(9, take_s=300, resolve_s=1200)
     client = signed_in(Role.VIEWER)
-    said = text_of(client.get("/report"))
-    assert "Since 26 October, people were asked 1 question; of them, 100% were taken in time." in said.replace(
-        " %", "%"
-    )
+    told = client.get("/report").context
+    total = told["report"].total
+    assert (total.opened, total.acknowledged_in_time.kept, total.acknowledged_in_time.of) == (1, 1, 1)
+    assert left_out(told["sentence"], "26 October", "1", "100") == []
     answer = client.get("/report.csv?weeks=4")
-    assert answer.headers["Content-Disposition"] == 'attachment; filename="report-2026-10-26-4-weeks.csv"'
+    assert '"report-2026-10-26-4-weeks.csv"' in answer.headers["Content-Disposition"]
     rows = list(csv.DictReader(StringIO(answer.content.decode())))
     assert len(rows) == 4
     assert (rows[2]["week"], rows[2]["asked"], rows[2]["mtta_s"], rows[2]["mttr_s"]) == (
@@ -201,9 +203,13 @@ def test_a_week_is_looked_at_alone_on_the_page_in_the_api_and_as_csv() -> None:
     start, _ = weeks_before(NOW, 3)
     page = client.get("/report").content.decode()
     assert f'href="?week={start.date()}"' in page
-    said = text_of(client.get(f"/report?week={start.date()}"))
-    assert "In the week from 2 November 2026, people were asked 2 questions" in said
-    assert ("bob" in said, "refund" in said, "charge_card" in said, "so far" in said) == (True, True, False, False)
+    alone = client.get(f"/report?week={start.date()}")
+    shown = alone.context
+    assert (shown["asked"].monday, shown["report"].total.opened) == (start.date(), 2)
+    assert (start.date(), shown["is_so_far"]) == (date(2026, 11, 2), False)
+    assert left_out(shown["sentence"], "2 November 2026", "2") == []
+    said = text_of(alone)
+    assert ("bob" in said, "refund" in said, "charge_card" in said) == (True, True, False)
     [told] = program.get("report", week="2026-11-04")[1]["weeks"]
     loads, [noise] = told["people"], told["noisy"]
     assert [(one["name"], one["held_s"]) for one in loads] == [("ana", 0), ("bob", 1200)]
@@ -225,7 +231,8 @@ def test_a_week_that_is_none_is_refused_by_the_api_and_left_out_by_the_page(week
         assert (status, answer["total"]["asked"]) == (200, 0)
         return
     assert (status, list(answer["fields"])) == (400, ["week"])
-    assert "Since 26 October" in text_of(signed_in(Role.VIEWER).get(f"/report?week={week}"))
+    asked_for = signed_in(Role.VIEWER).get(f"/report?week={week}").context["asked"]
+    assert (asked_for.monday, asked_for.weeks) == (None, 4)
 
 
 FIGURES = ("taken", "decided", "resolved", "comments", "out_of_hours", "held_s")
@@ -246,10 +253,13 @@ def test_a_share_is_of_what_was_due_and_says_of_how_many() -> None:
     story.store()
     open_escalations("dev", ago(5))
     client = signed_in(Role.VIEWER)
-    said = text_of(client.get("/report"))
-    assert "people were asked 12 questions; of the 6 that were due, 33 % were taken in time." in said
-    assert "Taken in time 33 % 2 of the 6 that were due" in said
-    assert "33 % 2 of 6" in said
+    page = client.get("/report")
+    total = page.context["report"].total
+    assert (total.opened, total.acknowledged_in_time.kept, total.acknowledged_in_time.of) == (12, 2, 6)
+    assert left_out(page.context["sentence"], "12", "6", "33") == []
+    taken_in_time = page.context["figures"][3]
+    assert left_out(taken_in_time.figure, "33") == left_out(taken_in_time.detail, "2", "6") == []
+    assert "33 % 2 of 6" in text_of(page)
     week = list(csv.DictReader(StringIO(client.get("/report.csv").content.decode())))[-1]
     assert (week["asked"], week["taken_in_time"], week["taken_due"]) == ("12", "2", "6")
 
@@ -276,9 +286,9 @@ def test_asking_another_queue_gives_a_question_no_more_time() -> None:
 
 
 def test_an_empty_report_says_so() -> None:
-    said = text_of(signed_in(Role.VIEWER).get("/report?weeks=13"))
-    assert "nobody was asked anything" in said
-    assert "Nothing was asked twice." in said
+    page = signed_in(Role.VIEWER).get("/report?weeks=13")
+    assert (page.context["asked"].weeks, page.context["report"].total.opened) == (13, 0)
+    assert Shown(page).values("empty") == ["people", "noisy"]
 
 
 def test_nine_of_ten() -> None:
@@ -297,8 +307,9 @@ def test_when_people_are_asked_and_how_each_queue_coped_are_drawn_and_written() 
     assert sum(map(sum, found.by_hour)) == 2
     assert found.by_hour[first.opened_at.weekday()][first.opened_at.hour] == 1
     page = signed_in(Role.VIEWER).get("/report?weeks=4")
-    assert "When people are asked" in text_of(page)
-    assert f"{first.queue} 2 12m 30s nine of ten 20m 00s 30m 00s nine of ten 40m 00s" in text_of(page)
+    assert "hours-title" in Shown(page).ids
+    row = Shown(page).within("groups", "queues").one("group", first.queue).text
+    assert left_out(row, first.queue, "2", "12m 30s", "20m 00s", "30m 00s", "40m 00s") == []
     assert [(one.name, one.asked) for one in found.causes] == [(matter_of(first.category or first.reason), 2)]
     assert {one.name for one in found.shifts} <= {"day", "night", "weekend"}
     assert sum(one.asked for one in found.shifts) == 2
@@ -311,7 +322,8 @@ def test_when_people_are_asked_and_how_each_queue_coped_are_drawn_and_written() 
     assert sum(map(sum, told["by_weekday_and_hour"])) == 2
     html = page.content.decode()
     assert html.count("1 question</title>") == 2
-    assert 'aria-label="Questions by week' in html
+    assert str(page.context["endings"].drawing) in html
+    assert sum(map(sum, (counts for _, *counts in page.context["endings"].rows))) == 2
 
 
 def test_a_report_of_nothing_draws_nothing() -> None:
@@ -325,7 +337,8 @@ def test_how_soon_is_drawn_by_week_with_the_numbers_of_its_table_and_file() -> N
         question(9 + number / 100, take_s=seconds, resolve_s=seconds * 2)
     question(2, take_s=30, resolve_s=600)
     client = signed_in(Role.VIEWER)
-    page = client.get("/report?weeks=4").content.decode()
+    answer = client.get("/report?weeks=4")
+    page = answer.content.decode()
     table = page[page.index('aria-label="Time to take by week, table"') :].partition("</table>")[0]
     rows = [re.findall(r">([^<]*)</t[hd]>", row) for row in table.split("<tr>")[2:]]
     assert rows == [
@@ -334,11 +347,10 @@ def test_how_soon_is_drawn_by_week_with_the_numbers_of_its_table_and_file() -> N
         ["9 Nov", "5", "1m 00s", "3m 00s", "5m 00s"],
         ["16 Nov", "1", "30 s", "30 s", "30 s"],
     ]
-    drawing = page[page.index("Time to take, by week: 6 in all") :].partition("</svg>")[0]
-    assert re.findall(r"<title>([^<]+)</title>", drawing) == [
-        "1m 00s to 5m 00s, median 3m 00s, of 5",
-        "30 s to 30 s, median 30 s, of 1",
-    ]
+    drawing = str(answer.context["boxes"][0].drawing)
+    assert drawing in page
+    many, one = re.findall(r"<title>([^<]+)</title>", drawing)
+    assert left_out(many, "1m 00s", "5m 00s", "3m 00s", "5") == left_out(one, "30 s", "1") == []
     told = csv.DictReader(StringIO(client.get("/report.csv?weeks=4").content.decode()))
     taken = [(row["mtta_p10_s"], row["mtta_median_s"], row["mtta_p90_s"]) for row in told]
     assert taken == [("", "", ""), ("", "", ""), ("60", "180", "300"), ("30", "30", "30")]
@@ -353,9 +365,15 @@ def near(share: float) -> Any:
 def test_groups_are_drawn_on_one_scale() -> None:
     question(9, take_s=150, resolve_s=300)
     question(8, take_s=300, resolve_s=600)
-    page = signed_in(Role.VIEWER).get("/report?weeks=4").content.decode()
+    answer = signed_in(Role.VIEWER).get("/report?weeks=4")
+    page = answer.content.decode()
     causes = page[page.index('aria-labelledby="causes-title"') :].partition("</section>")[0]
-    assert "unknown: taken 2m 30s to 5m 00s, median 3m 45s, of 2; resolved 5m 00s to 10m 00s, median 7m 30s" in causes
+    [(lanes, load)] = [(lanes, load) for name, _, _, [load], lanes in answer.context["groups"] if name == "causes"]
+    [lane] = lanes.rows
+    assert (lane.label, load.acknowledging.count) == ("unknown", 2)
+    assert str(lane.drawing) in causes
+    spans = ("2m 30s", "5m 00s", "3m 45s", "10m 00s", "7m 30s")
+    assert left_out(str(lane.drawing), "unknown", *spans) == []
     bars = [tuple(map(float, one)) for one in re.findall(r'"n[23]" x="([\d.]+)%" width="([\d.]+)%"', causes)]
     scale = Scale(112.5, 600)  # from half of the shortest median to ten minutes
     ends = [(scale.share(225), scale.share(300)), (scale.share(450), 1)]
@@ -377,21 +395,22 @@ def test_what_runs_did_by_themselves_is_drawn_with_its_table() -> None:
     week().store()
     sum_days("dev", NOW)
     client = signed_in(Role.VIEWER)
-    page = client.get("/report?weeks=4").content.decode()
+    answer = client.get("/report?weeks=4")
+    page = answer.content.decode()
     table = page[page.index('aria-label="By itself, or by people, by week, table"') :].partition("</table>")[0]
     shown = [re.findall(r'<td class="num">([^<]*)</td>', row) for row in table.split("<tr>")[2:]]
     names = ("runs_recovered_alone", "runs_helped", "runs_lost")
     told = csv.DictReader(StringIO(client.get("/report.csv?weeks=4").content.decode()))
     assert shown == [[row[name] or "–" for name in names] for row in told]
     assert [row[0] for row in shown] == ["–", "–", "–", "2"], "what was not summed up is not zero"
-    assert "Not known of the weeks from 26 Oct, 2 Nov and 9 Nov: no day of them is summed up." in page
+    assert left_out(answer.context["runs"].unknown, "26 Oct", "2 Nov", "9 Nov") == []
+    assert answer.context["runs"].unknown in page
 
 
 def test_one_week_alone_has_no_boxes() -> None:
     question(9, take_s=300, resolve_s=1200)
-    page = signed_in(Role.VIEWER).get("/report?week=2026-11-09").content.decode()
-    assert "take-title" not in page
-    assert "When people are asked" in page
+    ids = Shown(signed_in(Role.VIEWER).get("/report?week=2026-11-09")).ids
+    assert {"take-title", "hours-title"} & ids == {"hours-title"}
 
 
 @pytest.mark.parametrize(("p90_s", "limit"), [(0, 0), (7, 10), (61, 120), (600, 600), (700_000, 700_000)], ids=str)

@@ -15,6 +15,7 @@ from tests.support.actions import SEARCH, asked, small_fleet, trip
 from tests.support.stories import NOW
 
 pytestmark = pytest.mark.usefixtures("known")
+WELL_AGAIN = "the provider is well again"
 
 
 def reset(**changed: Any) -> Any:
@@ -43,10 +44,10 @@ def test_of_several_resets_of_one_scope_the_newest_is_told() -> None:
 def test_a_reset_ends_the_override_on_exactly_its_scope() -> None:
     trip()
     narrow = trip(scope=Scope(operation="search_web", instance="r-0")).object
-    done = reset(reason="the provider is well again")
+    done = reset(reason=WELL_AGAIN)
     assert [one.pk for one in Override.objects.live("dev")] == [narrow.pk]
     ended = Override.objects.exclude(ended_at=None).get()
-    assert (ended.end_revision, ended.end_reason) == (done.revision, "the provider is well again")
+    assert (ended.end_revision, ended.end_reason) == (done.revision, WELL_AGAIN)
 
 
 def test_a_reset_of_what_nobody_reported_is_404() -> None:

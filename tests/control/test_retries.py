@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from events.models import Agent
 from recovery_ops import cli
@@ -13,8 +14,9 @@ from recovery_ops.control import desired
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.aborting import abort_run, held_abort
 from recovery_ops.control.actions.attempt import carry_out
-from recovery_ops.control.actions.retrying import end_old, note_begun, retry_runs, withdraw_retry
+from recovery_ops.control.actions.retrying import NotRetried, end_old, note_begun, retry_runs, withdraw_retry
 from recovery_ops.control.models import AuditEntry, RunRetry
+from recovery_ops.control.retried import RetryFault, RetryState
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import HookFailed, RunFinished, RunStarted
 from recovery_ops.rules.intent import Retry
@@ -23,19 +25,30 @@ from recovery_ops.wire import parse_desired
 from tests.support.actions import asked, person
 from tests.support.api_client import Program
 from tests.support.command_line import Operator, operator
+from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of
 from tests.support.retries import WHY, begun, ended, retried, there, told
+from tests.support.sentences import left_out
 from tests.support.stories import NOW, Story, heartbeat
 
 __all__ = ["operator"]  # the fixture
 
 pytestmark = [pytest.mark.django_db]
+STOPPED = "it writes to the wrong customer"
+TAKEN_BACK = "it was the right one"
 
 
 def refused(run: str = "run-7", **more: Any) -> Refused:
     with pytest.raises(Refused) as caught:
         retried(run, **more)
     return caught.value
+
+
+def fault(run: str = "run-7") -> RetryFault | None:
+    """Why nobody can begin it again."""
+    found = refused(run)
+    assert isinstance(found, NotRetried)
+    return found.fault
 
 
 def wishes(instance: str, service: str = "research") -> tuple[Retry, ...]:
@@ -70,7 +83,8 @@ def test_asked_for_twice_it_is_one_wish_and_another_input_is_refused_and_a_trial
     first, again = retried(), retried(by=person(name="ben"))
     assert (again.was_already, again.object.pk, again.revision) == (True, first.object.pk, first.revision)
     other = refused(input="another")
-    assert (other.status, "ana has asked r-0 to begin it again" in other.detail) == (409, True)
+    assert (other.status, other.code) == (409, "retried_already")
+    assert {"ana", "r-0"} <= set(other.detail.split())
 
 
 def test_two_who_ask_in_one_moment_have_it_begun_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,13 +111,13 @@ def test_a_key_stands_for_this_input() -> None:
     there("r-0")
     first = retried(input="one", key="k-1")
     assert retried(input="one", key="k-1").revision == first.revision
-    assert "used for another change" in refused(input="two", key="k-1").detail
+    assert refused(input="two", key="k-1").code == "key_used"
 
 
 def test_the_wish_that_it_ends_is_taken_back_with_it() -> None:
     ended("run-7", status=None)
     there("r-0")
-    abort_run(**asked(run="run-7", reason="it writes to the wrong customer"))
+    abort_run(**asked(run="run-7", reason=STOPPED))
     Story().tell(RunFinished(status=RunStatus.CANCELLED, duration_s=40.0), at=1, run="run-7", instance="r-0").store()
     retried()
     document = parse_desired(desired.document("dev", service="research", instance="r-0", now=NOW))
@@ -130,7 +144,7 @@ def test_who_is_named_has_to_be_there_and_to_take_retries() -> None:
     ended("run-7")
     there("r-0", "r-1")
     there("r-2", takes=False)
-    assert refused(instance="r-2").fields == {"instance": "cannot begin it"}
+    assert list(refused(instance="r-2").fields) == ["instance"]
     assert retried(instance="r-1").object.instance == "r-1"
 
 
@@ -138,13 +152,13 @@ def test_who_is_named_has_to_be_there_and_to_take_retries() -> None:
 def test_a_run_that_came_to_its_end_is_not_begun_again(status: RunStatus) -> None:
     ended("run-7", status=status)
     there("r-0")
-    assert "It came to its end" in refused().detail
+    assert fault() is RetryFault.ENDED_WELL
 
 
 def test_a_run_that_goes_on_is_not_begun_again_and_one_whose_agent_is_gone_is() -> None:
     ended("run-7", status=None)
     there("r-0")
-    assert "It still runs" in refused().detail
+    assert fault() is RetryFault.RUNS
     Agent.objects.filter(instance="r-0").update(last_seen_us=0)
     there("r-1")
     assert retried().object.instance == "r-1"
@@ -156,7 +170,7 @@ def test_a_run_whose_process_was_replaced_under_the_same_name_is_begun_again_and
     assert retried().object.instance == "r-0", "up for 30 s, and it began a minute ago"
     begun(at=2)
     withdraw_retry(**asked(run="run-7", reason="it was begun by somebody else"))
-    assert "It still runs" in refused().detail
+    assert fault() is RetryFault.RUNS
 
 
 def test_a_run_that_another_instance_has_begun_again_is_in_its_hands() -> None:
@@ -166,30 +180,33 @@ def test_a_run_that_another_instance_has_begun_again_is_in_its_hands() -> None:
     retried()
     begun(at=1, instance="r-1")
     withdraw_retry(**asked(run="run-7", reason="it was begun, as it seems"))
-    assert "It still runs (running)" in refused().detail
-    assert abort_run(**asked(run="run-7", reason="it writes to the wrong customer")).object.instance == "r-1"
+    assert fault() is RetryFault.RUNS
+    assert abort_run(**asked(run="run-7", reason=STOPPED)).object.instance == "r-1"
 
 
 def test_why_nobody_can_is_said_in_words() -> None:
     ended("run-7")
     Agent.objects.update(last_seen_us=0)
-    assert "No instance of research reports now" in refused().detail
+    assert fault() is RetryFault.NOBODY_THERE
     there("b-0", service="billing")
-    assert "No instance of research reports now" in refused().detail
+    assert fault() is RetryFault.NOBODY_THERE
+    assert "research" in refused().detail
     there("r-0", takes=None)
-    assert "does not tell whether it begins runs again" in refused().detail
+    assert fault() is RetryFault.NOT_SAID
     there("r-1", takes=False)
-    assert "its program gives its runtime no on_retry" in refused().detail
+    assert fault() is RetryFault.NO_HOOK
+    assert "on_retry" in refused().detail
 
 
 @pytest.mark.parametrize(
-    ("given", "fault"), [("x" * 16385, "16,384 is the most"), ("a\0b", "cannot be kept"), ("\ud800", "cannot be kept")]
+    ("given", "told"), [("x" * 16385, ["16,385", "16,384"]), ("a\0b", []), ("\ud800", [])], ids=["long", "nul", "half"]
 )
-def test_what_it_is_given_is_bounded_text(given: str, fault: str) -> None:
+def test_what_it_is_given_is_bounded_text(given: str, told: list[str]) -> None:
     ended("run-7")
     there("r-0")
     found = refused(input=given)
-    assert (found.status, fault in found.fields["input"]) == (400, True)
+    assert (found.status, list(found.fields)) == (400, ["input"])
+    assert left_out(found.fields["input"], *told) == []
 
 
 def test_who_may_not_and_what_is_not_known_is_refused() -> None:
@@ -208,7 +225,7 @@ def test_taken_back_nobody_is_told_any_more_and_it_can_be_asked_for_anew() -> No
     retried()
     done = withdraw_retry(**asked(run="run-7", reason="the bank is away again"))
     assert (done.revision, wishes("r-0")) == (2, ())
-    assert told() == "Taken back by ana."
+    assert (told().state, told().wish.ended_by) == (RetryState.TAKEN_BACK, "ana")
     again = retried()
     assert (again.was_already, [one.id for one in wishes("r-0")]) == (False, [again.object.pk])
 
@@ -217,11 +234,11 @@ def test_after_two_days_it_is_no_longer_told_and_can_be_asked_for_anew() -> None
     ended("run-7", "run-8")
     there("r-0")
     retried("run-8")
-    assert told("run-8", days=3) == "It is told no more: after two days it has to be asked for again."
+    assert told("run-8", days=3).state is RetryState.FORGOTTEN
     assert end_old("dev", now=NOW + timedelta(days=2, seconds=-1)) == []
     [old] = end_old("dev", now=NOW + timedelta(days=2))
     assert (old.run, wishes("r-0")) == ("run-8", ()), "where nothing else was changed since, too"
-    assert told("run-8", days=3) == "It is told no more: after two days it has to be asked for again."
+    assert told("run-8", days=3).state is RetryState.FORGOTTEN
     [entry] = AuditEntry.objects.filter(verb="run.forget_retry")
     assert (entry.object, entry.actor_name, entry.revision) == ("run run-8", "expiry", 2)
     there("r-0", at=-3 * 86400)
@@ -238,7 +255,7 @@ def test_of_several_those_that_can_are_in_one_revision() -> None:
     retried("run-2")
     done = retry_runs(**asked(runs=["run-1", "run-2", "run-3"], reason=WHY))
     assert [one.run for one in done.object] == ["run-1"]
-    with pytest.raises(Refused, match="None of them can be begun again now"):
+    with pytest.raises(Refused, match="not_retried"):
         retry_runs(**asked(runs=["run-2", "run-3"], reason=WHY))
 
 
@@ -247,14 +264,14 @@ def test_what_is_shown_is_what_its_agent_and_the_run_said() -> None:
     ended("run-7")
     there("r-0")
     revision = retried().revision
-    assert told() == "r-0 has not heard it yet: it obeys revision 0."
+    assert (told().state, told().wish.instance) == (RetryState.UNHEARD, "r-0")
     Agent.objects.filter(instance="r-0").update(revision=revision)
-    assert told() == "r-0 has heard it, and has not told yet that it begins."
+    assert told().state is RetryState.HEARD
     Agent.objects.filter(instance="r-0").update(takes_new_work=False)
-    assert told() == "r-0 has heard it, and begins no runs while new work is paused."
-    assert told(minutes=5) == "r-0 is silent: it hears of it when it is back."
+    assert told().state is RetryState.PAUSED
+    assert told(minutes=5).state is RetryState.SILENT
     begun()
-    assert told() == "It was begun again 3.0 s later."
+    assert (told().state, told().begun_after_s) == (RetryState.BEGUN, 3)
 
 
 def test_a_function_of_the_agent_that_raised_is_told_with_its_words() -> None:
@@ -263,16 +280,17 @@ def test_a_function_of_the_agent_that_raised_is_told_with_its_words() -> None:
     retried()
     raised = HookFailed(hook="on_retry", error_type="KeyError", message="no order 7")
     Story().tell(raised, at=-2, run="run-7", instance="r-0").store()
-    assert told() == "r-0 tried, and did not begin it: KeyError: no order 7. Take it back to ask anew."
+    assert told().state is RetryState.RAISED
+    assert "KeyError: no order 7" in told().words
     begun()
-    assert told() == "It was begun again 3.0 s later."
+    assert told().begun_after_s == 3
 
 
 def test_what_was_told_before_the_wish_is_no_proof() -> None:
     ended("run-7")
     there("r-0")
     retried()
-    assert told().startswith("r-0 has not heard it yet"), "it began 60 s before somebody wanted that"
+    assert told().state is RetryState.UNHEARD, "it began 60 s before somebody wanted that"
 
 
 def test_an_agent_whose_clock_is_a_little_behind_is_believed() -> None:
@@ -280,7 +298,10 @@ def test_an_agent_whose_clock_is_a_little_behind_is_believed() -> None:
     there("r-0")
     retried()
     Story().tell(RunStarted(name="due diligence"), at=15, received=-3, run="run-7", instance="r-0").store()
-    assert told() == "It was begun again at once."
+    found = told()
+    assert found.state is RetryState.BEGUN
+    assert found.begun_after_s is not None
+    assert found.begun_after_s < 1
 
 
 def test_once_it_was_begun_no_agent_is_told_any_more_and_the_log_says_so() -> None:
@@ -295,7 +316,7 @@ def test_once_it_was_begun_no_agent_is_told_any_more_and_the_log_says_so() -> No
     assert [one.run for one in wishes("r-0")] == ["run-8"]
     [entry] = AuditEntry.objects.filter(verb="run.begun")
     assert (entry.object, entry.actor_name, entry.revision) == ("run run-7", "runs", 2)
-    assert told() == "It was begun again 3.0 s later."
+    assert told().begun_after_s == 3
 
 
 def test_a_run_that_was_begun_and_failed_again_can_be_asked_for_again_at_once() -> None:
@@ -310,34 +331,54 @@ def test_a_run_that_was_begun_and_failed_again_can_be_asked_for_again_at_once() 
 
 
 # -- the pages ---------------------------------------------------------------------------------------------------------
+def leads_to_retry(answer: Any) -> bool:
+    """Whether a page has a link or a button that has runs begun again."""
+    page = Shown(answer)
+    buttons = [one.attributes.get("formaction", "") for one in page.root.all()]
+    return any(one.endswith("/retry") for one in (*page.links, *buttons))
+
+
+def asked_in_the_list(client: Client) -> list[str]:
+    """The runs that the list shows as asked to begin again."""
+    rows = Shown(client.get("/runs")).having("key")
+    return [row.data["key"].removeprefix("run-") for row in rows if Shown(row).values("asked") == ["retry"]]
+
+
+def shown_acts(client: Client, run: str) -> list[str]:
+    """The verbs of the audit entries that the page of a run shows."""
+    keys = Shown(client.get(f"/runs/{run}?tab=audit")).values("key")
+    numbers = [int(key.removeprefix("audit-")) for key in keys if key.startswith("audit-")]
+    return [AuditEntry.objects.get(number=number).verb for number in numbers]
+
+
 @pytest.mark.usefixtures("now")
 def test_an_operator_has_a_run_begun_again_and_takes_that_back() -> None:
     ended("run-7")
     there("r-0", "r-1")
     client = signed_in(Role.OPERATOR)
-    assert 'href="/runs/run-7/retry"' in client.get("/runs/run-7").content.decode()
-    form = client.get("/runs/run-7/retry").content.decode()
-    assert form.index("r-0, its own") < form.index(">r-1<")
+    assert "/runs/run-7/retry" in Shown(client.get("/runs/run-7")).links
+    form = client.get("/runs/run-7/retry").context
+    assert ([one.instance for one in form["instances"]], form["own"]) == (["r-0", "r-1"], "r-0")
     assert client.post("/runs/run-7/retry", {"reason": "short"}).status_code == 422
     too_long = client.post("/runs/run-7/retry", {"reason": WHY, "input": "x" * 17000})
-    assert (too_long.status_code, "16,384 is the most" in text_of(too_long)) == (400, True)
+    assert (too_long.status_code, "input-error" in Shown(too_long).ids) == (400, True)
     given = {"reason": WHY, "input": "{\r\n}", "instance": "r-0"}
     answer = client.post("/runs/run-7/retry", given)
     assert answer.headers["Location"] == "/runs/run-7"
     assert RunRetry.objects.get().input == "{\n}"
-    page = client.get("/runs/run-7")
-    assert "Asked to begin again" in text_of(page)
-    assert 'id="run" data-refresh-url' in page.content.decode(), "what its agent says of it is seen as it comes"
-    assert f"“{WHY}”" in text_of(page)
-    assert "r-0 has not heard it yet" in text_of(page)
-    assert 'href="/runs/run-7/retry"' not in page.content.decode(), "asked already"
-    assert "Somebody has asked for that already." in text_of(client.get("/runs/run-7/retry"))
-    assert "asked to begin again" in text_of(client.get("/runs"))
-    assert "asked to begin again run run-7" in text_of(client.get("/runs/run-7?tab=audit"))
+    page = Shown(client.get("/runs/run-7"))
+    assert page.values("retry") == [RetryState.UNHEARD]
+    assert page.within("id", "run").values("refresh-url"), "what its agent says of it is seen as it comes"
+    assert f"“{WHY}”" in page.one("retry").text
+    assert "/runs/run-7/retry" not in page.links, "asked already"
+    assert Shown(client.get("/runs/run-7/retry")).values("no-retry") == ["asked_already"]
+    assert asked_in_the_list(client) == ["run-7"]
+    assert shown_acts(client, "run-7") == ["run.retry"]
     client.post("/runs/run-7/withdraw-retry", {"reason": "the bank is away again"})
-    assert "asked to begin again" not in text_of(client.get("/runs"))
-    again = client.get("/runs/run-7").content.decode()
-    assert ('href="/runs/run-7/retry"' in again, 'id="run">' in again) == (True, True)
+    assert asked_in_the_list(client) == []
+    again = Shown(client.get("/runs/run-7"))
+    assert "/runs/run-7/retry" in again.links
+    assert again.within("id", "run").values("refresh-url") == []
 
 
 @pytest.mark.usefixtures("now")
@@ -347,10 +388,10 @@ def test_who_may_not_is_not_offered_it_and_does_not_read_the_input() -> None:
     retried(input="the secret order")
     client = signed_in(Role.RESPONDER)
     for path in ("/runs", "/runs/run-7"):
-        assert "Retry…" not in text_of(client.get(path))
-    page = text_of(client.get("/runs/run-7"))
-    assert "With other input." in page
-    assert "the secret order" not in page
+        assert not leads_to_retry(client.get(path))
+    page = client.get("/runs/run-7")
+    assert Shown(page).values("input") == ["hidden"]
+    assert "the secret order" not in text_of(page)
     for path in ("/runs/run-7/retry", "/runs/run-7/withdraw-retry"):
         assert client.post(path, {"reason": WHY}).status_code == 403
     assert client.post("/runs/act/retry", {"run": ["run-7"], "reason": WHY}).status_code == 403
@@ -363,12 +404,11 @@ def test_where_nobody_can_the_page_says_why_and_the_form_asks_for_nothing() -> N
     there("r-0", takes=False)
     client = signed_in(Role.OPERATOR)
     page = client.get("/runs/run-7")
-    why = "research begins no run again: its program gives its runtime no on_retry."
-    assert f"It cannot be begun again from here. {why}" in text_of(page)
-    assert 'href="/runs/run-7/retry"' not in page.content.decode()
-    form = client.get("/runs/run-7/retry").content.decode()
-    assert why in form
-    assert 'name="reason"' not in form
+    assert Shown(page).values("no-retry") == [RetryFault.NO_HOOK]
+    assert "/runs/run-7/retry" not in Shown(page).links
+    form = Shown(client.get("/runs/run-7/retry"))
+    assert form.values("no-retry") == [RetryFault.NO_HOOK]
+    assert "reason" not in form.fields
     assert client.post("/runs/run-7/retry", {"reason": WHY}).status_code == 409
 
 
@@ -377,9 +417,9 @@ def test_where_nobody_can_the_page_says_why_and_the_form_asks_for_nothing() -> N
 def test_a_run_that_goes_on_or_went_well_is_not_offered_it(status: RunStatus | None) -> None:
     ended("run-7", status=status)
     there("r-0")
-    page = signed_in(Role.OPERATOR).get("/runs/run-7").content.decode()
-    assert 'href="/runs/run-7/retry"' not in page
-    assert "cannot be begun again" not in page
+    page = Shown(signed_in(Role.OPERATOR).get("/runs/run-7"))
+    assert "/runs/run-7/retry" not in page.links
+    assert page.values("no-retry") == []
 
 
 @pytest.mark.usefixtures("now")
@@ -388,14 +428,14 @@ def test_of_several_in_the_list_those_that_can_are_begun_again() -> None:
     ended("run-8", status=RunStatus.SUCCEEDED)
     there("r-0")
     client = signed_in(Role.OPERATOR)
-    assert "Retry…" in text_of(client.get("/runs"))
-    form = text_of(client.get("/runs/act/retry?run=run-7&run=run-8&run=run-9"))
-    assert "Begin 3 runs again in dev" in form
-    assert "by r-0" in form
-    page = client.post("/runs/act/retry", {"run": ["run-7", "run-8", "run-9"], "reason": WHY}, follow=True)
-    assert "2 runs to begin again; nothing was to be done about 1 other." in text_of(page)
+    assert leads_to_retry(client.get("/runs"))
+    form = Shown(client.get("/runs/act/retry?run=run-7&run=run-8&run=run-9"))
+    assert form.values("run") == ["run-7", "run-9"]
+    assert ["by r-0" in one.text for one in form.having("run")] == [True, True]
+    done = client.post("/runs/act/retry", {"run": ["run-7", "run-8", "run-9"], "reason": WHY})
+    assert done.status_code == 303
     assert set(RunRetry.objects.values_list("run", "revision")) == {("run-7", 1), ("run-9", 1)}
-    assert "asked to begin again 3 runs" in text_of(client.get("/runs/run-9?tab=audit"))
+    assert shown_acts(client, "run-9") == ["run.retry"]
     assert client.post("/runs/act/retry", {"run": ["run-7", "run-8"], "reason": WHY}).status_code == 409
     assert client.get("/runs/act/retry?run=moon&run=run-7").status_code == 404
 
@@ -416,13 +456,10 @@ def test_a_program_has_a_run_begun_again() -> None:
     )
     assert done["retry"]["input_bytes"] == 2
     _, found = program.get("runs/run-7")
-    assert (found["retry"]["is_waiting"], found["retry"]["told"]) == (
-        True,
-        "r-0 has not heard it yet: it obeys revision 0.",
-    )
+    assert (found["retry"]["is_waiting"], found["retry"]["state"]) == (True, RetryState.UNHEARD)
     assert program.post("runs/moon/retry", {"reason": WHY})[0] == 404
     assert program.post("runs/run-7/retry", {"reason": WHY, "input": 7})[0] == 400
-    assert program.post("runs/run-7/withdraw-retry", {"reason": "it was the right one"})[1]["retry"]["ended_by"]
+    assert program.post("runs/run-7/withdraw-retry", {"reason": TAKEN_BACK})[1]["retry"]["ended_by"]
     assert program.get("runs/run-7")[1]["retry"]["is_waiting"] is False
 
 
@@ -434,11 +471,13 @@ def test_an_operator_has_a_run_begun_again_on_the_command_line(operator: Operato
         RunFinished(status=RunStatus.FAILED, duration_s=1.0), at=late + 30, run="run-7", instance="r-0"
     ).tell(heartbeat(takes_retries=True), at=late, instance="r-0").store()
     assert operator.run("runs", "retry", "run-7", "--reason", WHY, "--dry-run") == cli.DONE
-    assert operator.said == ["Nothing was changed. run-7 is to begin again by r-0, if it were."]
+    assert not RunRetry.objects.exists()
     assert operator.run("runs", "retry", "run-7", "--reason", WHY, "--input", "{}") == cli.DONE
-    assert operator.said == ["run-7 is to begin again by r-0, from revision 1 on."]
+    [said] = operator.said
+    assert ["run-7" in said, "r-0" in said, "revision 1" in said] == [True] * 3
     assert RunRetry.objects.get().input == "{}"
     assert operator.run("runs", "show", "run-7") == cli.DONE
-    assert f": {WHY}. r-0 has not heard it yet" in operator.said[1]
-    assert operator.run("runs", "withdraw-retry", "run-7", "--reason", "it was the right one") == cli.DONE
-    assert operator.said == ["run-7 is not to begin again, from revision 2 on."]
+    assert f": {WHY}. r-0 " in operator.said[1]
+    assert operator.run("runs", "withdraw-retry", "run-7", "--reason", TAKEN_BACK) == cli.DONE
+    assert "revision 2" in operator.said[0]
+    assert RunRetry.objects.get().ended_by == "ana"

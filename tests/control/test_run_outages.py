@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from html import unescape
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -14,15 +12,18 @@ from django.test.utils import CaptureQueriesContext
 from events import keys
 from events.capacity.detection import look
 from events.capacity.models import CapacityEvent
+from events.capacity.rows import OWNER_WORDS, Owner
 from events.runs import ladder
 from events.runs.asking import run_of
-from events.runs.behind import with_outages
+from events.runs.behind import OutageTold, with_outages
 from events.runs.rows import RunStory
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus
 from tests.support.capacity import storm
+from tests.support.html import Shown
 from tests.support.pages import signed_in
+from tests.support.sentences import left_out
 from tests.support.stories import NOW, Story, ago, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
@@ -55,10 +56,13 @@ def bands(story: RunStory) -> list[tuple[float, float]]:
     return [(float(one.attrib["x"].rstrip("%")), float(one.attrib["width"].rstrip("%"))) for one in found]
 
 
-def steps_of(run: str = "mine") -> list[str]:
-    page = signed_in(Role.VIEWER).get(f"/runs/{run}").content.decode()
-    found = re.findall(r'<li data-key="step-.*?</li>', page, re.DOTALL)
-    return [unescape(" ".join(re.sub(r"<[^>]*>", " ", one).split())) for one in found]
+def told_of_outages() -> list[OutageTold]:
+    """The lines about outages in the story of the run, as they stand on its page."""
+    page = signed_in(Role.VIEWER).get("/runs/mine")
+    steps = [step for step, _, _ in page.context["steps"]]
+    shown = [key for key in Shown(page).values("key") if key.startswith("step-")]
+    assert shown == [f"step-{step.fact_id}" for step in steps]
+    return [step for step in steps if isinstance(step, OutageTold)]
 
 
 def test_the_band_is_as_long_as_the_outage_and_the_list_says_the_same() -> None:
@@ -67,17 +71,21 @@ def test_the_band_is_as_long_as_the_outage_and_the_list_says_the_same() -> None:
     story = known()
     assert [(one.event, one.start, one.end) for one in story.behind] == [(number, ago(400), ago(300))]
     assert bands(story) == [(25, 25)]
-    began, over = (one for one in steps_of() if "short of capacity" in one)
-    assert began == f"+1m 40s short of capacity: helios / large CE-{number} Provider overloaded, nothing for us to do"
-    assert over == f"+3m 20s short of capacity no more: helios / large CE-{number}"
+    began, over = told_of_outages()
+    assert (began.event, began.at, began.mark) == (number, ago(400), "half_open")
+    assert began.detail == OWNER_WORDS[Owner.PROVIDER]
+    assert (over.event, over.at, over.mark) == (number, ago(300), "closed")
     client = signed_in(Role.VIEWER)
+    page = client.get("/runs/mine")
+    for line, offset in ((began, "+1m 40s"), (over, "+3m 20s")):
+        said = Shown(page).one("key", f"step-{line.fact_id}").text
+        assert left_out(said, offset, "helios / large", f"CE-{number}") == []
     for kind in ("csv", "md"):
         told = client.get(f"/runs/mine?format={kind}").content.decode()
-        assert f"short of capacity: helios / large (CE-{number})" in told
-    page = client.get("/runs/mine").content.decode()
-    assert "a backend that it called was short of capacity" in page
-    assert f'href="/capacity/{number}"' in page
-    assert f"CE-{number} helios / large</text>" in page
+        assert f"helios / large (CE-{number})" in told
+    assert Shown(page).values("behind") == ["1"], "in the legend"
+    assert f"/capacity/{number}" in Shown(page).links
+    assert f"CE-{number} helios / large</text>" in page.content.decode()
 
 
 def test_by_operation_the_outage_has_a_lane_that_leads_to_it_and_lies_behind_each_other_lane() -> None:
@@ -88,17 +96,18 @@ def test_by_operation_the_outage_has_a_lane_that_leads_to_it_and_lies_behind_eac
     for row in (first, *others):
         [band] = ET.fromstring(row.drawing).findall(".//rect[@class='h4']" if row is first else "g/rect")
         assert (band.attrib["x"], band.attrib["width"]) == ("25%", "25%")
-    page = signed_in(Role.VIEWER).get("/runs/mine?tab=timeline").content.decode()
-    assert f'<a href="/capacity/{number}">CE-{number} helios / large</a>' in page
-    assert "a backend that it called was short of capacity" in page
+    page = signed_in(Role.VIEWER).get("/runs/mine?tab=timeline")
+    assert f'<a href="/capacity/{number}">CE-{number} helios / large</a>' in page.content.decode()
+    assert Shown(page).values("behind") == ["1"], "in the legend"
 
 
 def test_an_outage_that_was_there_before_begins_with_the_run() -> None:
     outage()
     ran(since=350, until=320)
     assert bands(known()) == [(0, 100)]
-    [told] = [one for one in steps_of() if "short of capacity" in one]
-    assert told.startswith("+0 ms short of capacity already: helios / large")
+    [told] = told_of_outages()
+    assert (told.at, told.mark) == (ago(350), "half_open")
+    assert known().behind[0].start < told.at
 
 
 @pytest.mark.parametrize(
@@ -118,8 +127,8 @@ def test_what_a_run_did_not_call_or_came_too_late_for_is_not_behind_it(
     outage()
     ran(since=since, until=until, **called)
     assert known().behind == ()
-    page = signed_in(Role.VIEWER).get("/runs/mine").content.decode()
-    assert "short of capacity" not in page
+    assert told_of_outages() == []
+    assert Shown(signed_in(Role.VIEWER).get("/runs/mine")).values("behind") == []
 
 
 def test_an_operation_of_no_known_backend_is_one_by_its_name() -> None:
@@ -159,4 +168,4 @@ def test_what_came_after_the_last_word_of_a_lost_run_is_not_behind_it() -> None:
     assert told is not None
     assert with_outages(told, "dev", NOW, is_lost=True).behind == ()
     assert len(with_outages(told, "dev", NOW).behind) == 1
-    assert not any("short of capacity" in line for line in steps_of())
+    assert told_of_outages() == []

@@ -71,7 +71,9 @@ def test_a_view_is_renamed_and_deleted_with_what_opened_with_it() -> None:
     client = signed_in()
     view = saved(client)
     saved(client, name="other")
-    assert "You have a view called other" in text_of(act(client, "rename", view=view.pk, name="other"))
+    assert act(client, "rename", view=view.pk, name="other").status_code == 422
+    view.refresh_from_db()
+    assert view.name == "mornings"
     act(client, "rename", view=view.pk, name="evenings")
     view.refresh_from_db()
     assert view.name == "evenings"

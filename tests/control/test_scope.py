@@ -8,17 +8,20 @@ from typing import Any
 
 import pytest
 
+from events.empties import Why
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import RunFinished
 from recovery_ops.rules.words import Category, RunStatus
+from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of, troubled_fleet
+from tests.support.sentences import left_out
 from tests.support.stories import Story, counted, failed, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
 KEPT = "provider=helios&model=large"
 SCREENS = ("/", "/capacity", "/breakers", "/timelines", "/escalations", "/failures", "/runs", "/policies", "/agents")
-ON = ("Kept to", "provider helios", "model large")
+ON = ('data-kept="2"', "provider helios", "model large")
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +73,7 @@ def test_chips_stand_on_every_screen_and_the_navigation_takes_them_along(screen:
 def test_nothing_is_kept_to_unless_the_address_says_so() -> None:
     client = signed_in()
     client.get(f"/capacity?{KEPT}")
-    assert "Kept to" not in text_of(client.get("/capacity"))
+    assert Shown(client.get("/capacity")).values("kept") == []
 
 
 @pytest.mark.parametrize(
@@ -87,32 +90,32 @@ def test_nothing_is_kept_to_unless_the_address_says_so() -> None:
     ],
 )
 def test_screens_that_know_it_are_narrowed(screen: str, is_there: str, is_gone: str) -> None:
+    html = page(screen)
     text = said(screen)
     assert is_there in text
     if screen.startswith(("/?", "/failures", "/runs")):
         assert is_gone not in text
-    assert "not narrowed by" not in text
+    assert Shown(html).values("untold") == []
 
 
 @pytest.mark.parametrize(
-    ("screen", "words"),
+    ("screen", "untold"),
     [
-        ("/agents", "This screen is not narrowed by provider helios and model large."),
-        ("/breakers", "This screen is not narrowed by model large."),
-        ("/audit", "This screen is not narrowed by provider helios and model large."),
-        ("/runs/run-1", "This screen is not narrowed by provider helios and model large."),
+        ("/agents", "provider model"),
+        ("/breakers", "model"),
+        ("/audit", "provider model"),
+        ("/runs/run-1", "provider model"),
     ],
 )
-def test_a_screen_that_does_not_know_it_says_so(screen: str, words: str) -> None:
-    text = said(f"{screen}?{KEPT}")
-    assert words in text
-    assert "Ignored" not in text
+def test_a_screen_that_does_not_know_it_says_so(screen: str, untold: str) -> None:
+    html = page(f"{screen}?{KEPT}", Role.OPERATOR)
+    assert Shown(html).values("untold") == [untold]
+    assert Shown(html).values("unheard") == []
 
 
 def test_the_overview_says_which_part_is_narrowed_and_draws_no_other_backend() -> None:
-    text = said("/?provider=selene")
-    assert "Narrowed here: the capacity errors and the lanes of backends, and nothing else." in text
-    assert "not narrowed" not in text
+    shown = Shown(page("/?provider=selene"))
+    assert (shown.values("in-part"), shown.values("untold")) == ([""], [])
     strip = said("/overview/strip?range=1h&provider=selene")
     assert "selene / small" in strip
     assert "helios" not in strip
@@ -121,26 +124,28 @@ def test_the_overview_says_which_part_is_narrowed_and_draws_no_other_backend() -
 
 @pytest.mark.parametrize("screen", ["breakers", "escalations"])
 def test_figures_above_a_narrowed_list_are_said_to_be_of_everything(screen: str) -> None:
-    assert "Narrowed here: the list of" in said(f"/{screen}?provider=nobody")
+    assert Shown(page(f"/{screen}?provider=nobody")).values("in-part") == [""]
 
 
 def test_that_nothing_failed_of_what_is_kept_to_is_not_that_nothing_failed() -> None:
-    text = said("/failures?range=1h&provider=nobody")
-    assert "failed attempts in this range is asked for." in text
-    assert "No attempt failed in this range." not in text
+    answer = signed_in().get("/failures?range=1h&provider=nobody")
+    assert Shown(answer).values("why") == [Why.NO_MATCH]
+    assert left_out(answer.context["sentence"], "5") == []
 
 
 def test_the_form_that_snoozes_a_provider_keeps_nobody_to_it() -> None:
     html = page("/settings/notifications/snoozes/new?provider=helios", Role.OPERATOR)
-    assert "Kept to" not in html
+    assert Shown(html).values("kept") == []
     assert not any("provider=" in one for one in nav_of(html))
 
 
 def test_what_capacity_draws_and_counts_is_of_that_backend() -> None:
-    text = said("/capacity?range=1h&provider=selene")
-    assert "3 in this range; our own quota" in text
-    assert "3 × 429 or 529" in text
-    assert "and the list of events, and nothing else." in text
+    answer = signed_in().get("/capacity?range=1h&provider=selene")
+    limited, overloaded = answer.context["tiles"][:2]
+    assert (limited.title, left_out(limited.detail, "3")) == ("429", [])
+    assert (overloaded.title, left_out(overloaded.detail, "0")) == ("529", [])
+    assert "3 × 429 or 529" in text_of(answer)
+    assert Shown(answer).values("in-part") == [""]
     assert "5 × 429 or 529" in said("/capacity?range=1h")
 
 
@@ -148,8 +153,8 @@ def test_the_overviews_figure_went_as_that_backend_did() -> None:
     everybody, one = said("/?range=1h"), said("/?range=1h&provider=selene")
     assert "5 in 1h" in everybody
     assert "3 in 1h" in one
-    nobody = said("/?range=1h&provider=moon")
-    assert "no 429, no 529 of moon" in nobody
+    told = [tile for tile in signed_in().get("/?range=1h&provider=moon").context["tiles"] if "moon" in tile.detail]
+    assert [left_out(tile.detail, "429", "529", "moon") for tile in told] == [[]]
 
 
 def test_links_to_what_a_line_is_about_take_it_along() -> None:
@@ -160,14 +165,14 @@ def test_links_to_what_a_line_is_about_take_it_along() -> None:
 
 def test_a_page_about_one_service_keeps_nobody_to_it() -> None:
     html = page("/agents/settings?service=research&instance=r-0")
-    assert "Kept to" not in html
+    assert Shown(html).values("kept") == []
     assert not any("service=" in one for one in nav_of(html))
 
 
 def test_what_is_kept_to_is_escaped() -> None:
     html = page('/audit?provider="><img src=x onerror=alert(1)>')
     assert "<img" not in html
-    assert "Kept to" in html
+    assert Shown(html).values("kept") == ["1"]
 
 
 # -- choosing it -------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 from events.runs.asking import run_of
 from recovery_ops.control.actions.retrying import retry_run
-from recovery_ops.control.retried import retry_told
+from recovery_ops.control.retried import RetryTold, retry_told
 from recovery_ops.rules.facts import RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus
 from tests.support.actions import asked
@@ -41,10 +41,10 @@ def retried(run: str = "run-7", **more: Any) -> Any:
     return retry_run(**asked(run=run, reason=WHY) | more)
 
 
-def told(run: str = "run-7", **later: float) -> str:
-    """What the page says is observed of the wish."""
+def told(run: str = "run-7", **later: float) -> RetryTold:
+    """What is observed of the wish."""
     story = run_of("dev", run)
     assert story is not None
     found = retry_told("dev", story, NOW + timedelta(**later))
     assert found is not None
-    return found.words
+    return found

@@ -24,7 +24,7 @@ from recovery_ops.control.actors import Actor, system
 from recovery_ops.control.desired import RETRIES_KEPT, current_revision
 from recovery_ops.control.models import NAME_CHARS, AuditEntry, RunRetry
 from recovery_ops.control.refusals import STALE, Refused
-from recovery_ops.control.retried import EXPIRY, Chance, chance_of
+from recovery_ops.control.retried import EXPIRY, Chance, RetryFault, chance_of
 from recovery_ops.control.standings import standing_of
 from recovery_ops.rules.scope import Scope
 
@@ -33,6 +33,14 @@ RETRIED, WITHDRAWN, BEGUN, FORGOTTEN = "run.retry", "run.withdraw_retry", "run.b
 INPUT_BYTES_MOST = 16 * 1024
 INPUT_WAITING_MOST = 512 * 1024
 """So many bytes wait for one instance: agents read documents of 4 MB at most, and escaped a byte may be six."""
+
+
+class NotRetried(Refused):
+    """Nobody can begin this run again: `fault` says why, as a code."""
+
+    def __init__(self, chance: Chance) -> None:
+        super().__init__("not_retried", chance.why_not, status=STALE, fields={"run": "cannot be begun again"})
+        self.fault: RetryFault | None = chance.fault
 
 
 class Withdrawing(Asked):
@@ -224,7 +232,7 @@ def _chance_of(attempt: Attempt, story: RunStory) -> Chance:
 def _wanted_of(chance: Chance, story: RunStory, instance: str, given: str) -> _Wanted:
     """Who begins it. Raises Refused (409) where nobody can, or not who was named."""
     if chance.why_not:
-        raise Refused("not_retried", chance.why_not, status=STALE, fields={"run": "cannot be begun again"})
+        raise NotRetried(chance)
     names = [one.instance for one in chance.instances]
     if instance and instance not in names:
         detail = f"{instance} is not there now, or begins no run of {story.service} again. Those that do: "

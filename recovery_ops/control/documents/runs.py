@@ -107,9 +107,11 @@ def of_retry(one: RunRetry | None) -> Document | None:
 
 
 def of_retry_told(told: RetryTold | None) -> Document | None:
-    """The newest wish that a run begins again, with what is observed of it in words (`told`)."""
+    """The newest wish that a run begins again; what is observed of it as a code (`state`) and in words (`told`)."""
     stated = None if told is None else of_retry(told.wish)
-    return stated if told is None or stated is None else stated | {"told": told.words, "is_waiting": told.is_waiting}
+    if told is None or stated is None:
+        return None
+    return stated | {"state": str(told.state), "told": told.words, "is_waiting": told.is_waiting}
 
 
 def of_retried(done: Done[RunRetry]) -> Document:

@@ -145,11 +145,17 @@ def _retry(
     may = visit_of(request).grants.may("retry", environment)
     is_asked_for = told is not None and told.is_waiting
     if not may or is_asked_for:
-        return {"retry": told, "is_awaited": is_asked_for, "can_retry": False, "why_no_retry": ""}
+        return {"retry": told, "is_awaited": is_asked_for, "can_retry": False, "why_no_retry": "", "no_retry": None}
     agents = fleet_for(environment, [story], now) if agents is None else agents
     chance = chance_of(story, standing, agents, now)
     why_not = chance.why_not if chance.is_over_badly else ""
-    return {"retry": told, "is_awaited": False, "can_retry": bool(chance.instances), "why_no_retry": why_not}
+    return {
+        "retry": told,
+        "is_awaited": False,
+        "can_retry": bool(chance.instances),
+        "why_no_retry": why_not,
+        "no_retry": chance.fault,
+    }
 
 
 def _asked_facts(request: HttpRequest, environment: str, run: str) -> Sequence[RunRecord]:

@@ -89,6 +89,14 @@ class _Retrying(ChosenRuns[RetryForm]):
             return chance.why_not or "Somebody has asked for that already."
         return "None of them can be begun again now: open one to read why."
 
+    @property
+    def _no_retry(self) -> str:
+        """The same as a code."""
+        if self._able:
+            return ""
+        [(_, chance), *others] = self._chances
+        return "none" if others else str(chance.fault or "asked_already")
+
     def more(self) -> Mapping[str, Any]:
         able, is_one = self._able, len(self.stories) == 1
         lines = [(short(one.run), f"by {chance.instances[0].instance}") for one, chance in able]
@@ -96,6 +104,7 @@ class _Retrying(ChosenRuns[RetryForm]):
         return {
             "is_one": is_one,
             "is_over": not able,
+            "no_retry": self._no_retry,
             "instances": able[0][1].instances if is_one and able else (),
             "is_own": all(chance.is_own for _, chance in able),
             "own": self.stories[0].holder if is_one else "",
