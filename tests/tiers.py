@@ -47,6 +47,7 @@ class Slice:
 
 
 _AGENT = ("recovery_ops/rules", "recovery_ops/wire", "recovery_ops/runtime")
+_LOOSE = tuple(path.name for path in (ROOT / "recovery_ops").glob("*.py*"))
 _PAGES = ("recovery_ops/control", "templates", "static", "events/queries")
 SLICES = {
     "agent": Slice(
@@ -57,7 +58,10 @@ SLICES = {
     "control": Slice(("tests/control", "tests/docs"), ("recovery_ops/control", "recovery_ops/cli", "docs")),
     "browser": Slice(("tests/browser",), _PAGES),
     "flows": Slice(("tests/flows", "tests/demo"), ("recovery_ops/control", "recovery_ops/demo", "docs/production")),
-    "process": Slice(("tests/test_", "tests/bench"), ("manage.py", "recovery_ops/bench", "recovery_ops/drill")),
+    "process": Slice(
+        ("tests/test_", "tests/bench"),
+        ("manage.py", *(f"recovery_ops/{name}" for name in ("bench", "drill", "locks", *_LOOSE))),
+    ),
 }
 """A test of the `full` tier is in the first slice whose path begins its own; `tests/test_` is every loose file."""
 

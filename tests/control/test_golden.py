@@ -56,11 +56,13 @@ def test_waiting_otherwise_is_a_difference_too(run: str) -> None:
     assert "s of waiting become" in result.difference
 
 
-def test_an_edit_is_tried_anew_and_what_is_known_is_not_tried_again(run: str, django_assert_num_queries: Any) -> None:
+def test_an_edit_is_tried_anew_and_what_is_known_is_not_tried_again(
+    run: str, django_assert_max_num_queries: Any
+) -> None:
     marked(run)
     made = proposed(max_retries=1)
     results_of(made)
-    with django_assert_num_queries(2):
+    with django_assert_max_num_queries(2):
         results_of(made)
     actions.revise(**asked(number=made.number, document=policy("other"), by=EVA))
     assert [one.is_same for one in results_of(PolicyProposal.objects.get())] == [True]

@@ -52,7 +52,7 @@ def test_acts_are_read_in_two_queries_newest_first_with_their_pages() -> None:
     escalation = busy()
     with CaptureQueriesContext(connection) as queries:
         found = marks_in("dev", HOUR, "")
-    assert len(queries) == 2
+    assert len(queries) <= 2
     assert [one.at for one in found] == sorted((one.at for one in found), reverse=True)
     told = {one.word: (one.kind, one.by, one.why, one.href.partition("?")[0]) for one in found}
     assert told == {

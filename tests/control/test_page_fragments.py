@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -101,5 +102,9 @@ def test_pages_ask_no_more_than_is_written_down_however_large_the_fleet_is() -> 
     few["post-mortem"] = many["post-mortem"] = asked_of(client, f"{question}/post-mortem")
     few["issuer"] = many["issuer"] = asked_of(signed_in(Role.ADMIN, "eve"), "/settings/access/issuer")
     assert many == few, "the number of queries grows with the fleet"
-    assert few == json.loads(COUNTS.read_text()), f"write down what is meant in {COUNTS.name}: {json.dumps(few)}"
-    assert max(few.values()) <= 15
+    if os.environ.get("RECOVERY_OPS_TEST_WRITE") == "1":
+        COUNTS.write_text(json.dumps(few, indent=2) + "\n")
+    budgets = json.loads(COUNTS.read_text())
+    assert budgets.keys() == few.keys(), "run: RECOVERY_OPS_TEST_WRITE=1 python3 manage.py test with this file"
+    assert {name: asked for name, asked in few.items() if asked > budgets[name]} == {}
+    assert max(budgets.values()) <= 15

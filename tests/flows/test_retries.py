@@ -40,7 +40,7 @@ def test_a_killed_run_is_begun_again_once_with_the_input_it_is_given(
         assert is_taken(desk, wanted)
         agent.said("asked by desk: the host was replaced")
         agent.said("done")
-        eventually(lambda: retry()["told"].startswith("It was begun again"), what="that it was begun")
+        eventually(lambda: retry()["state"] == "begun", what="that it was begun")
         eventually(lambda: desk.ask("runs?show=all")["runs"][0]["standing"] == "succeeded", what="its end")
     assert desk.lines() == ["paid run-7", "told ana"], "what was done is not done again"
 

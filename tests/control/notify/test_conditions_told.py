@@ -164,9 +164,9 @@ def test_the_report_of_a_month_says_of_how_many_its_times_are() -> None:
     assert "None was resolved by anybody" in text
 
 
-def test_a_month_is_read_only_for_rules_that_tell_it(django_assert_num_queries: Any) -> None:
+def test_a_month_is_read_only_for_rules_that_tell_it(django_assert_max_num_queries: Any) -> None:
     deaf = rule(channel(), "monthly_report")
     NotificationRule.objects.filter(pk=deaf.pk).update(least_severity="warning")  # as one could save it once
     over = NOW.replace(day=1, month=NOW.month + 1, hour=2, minute=0, second=0, microsecond=0)
-    with django_assert_num_queries(1):
+    with django_assert_max_num_queries(1):
         assert list(months.found(Look(environment="dev", now=over, asked=frozenset({"monthly_report"})))) == []
