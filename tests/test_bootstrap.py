@@ -131,6 +131,7 @@ def test_a_new_lock_installs_again(checkout: Checkout) -> None:
     assert "Installing" in checkout.start("check").text
 
 
+@pytest.mark.full
 def test_a_newer_version_of_what_is_locked_changes_nothing(checkout: Checkout) -> None:
     """Also where another package asks for it with extras, of which pip looks past the lock: pypa/pip#9644."""
     wheels = [
@@ -155,6 +156,7 @@ def test_it_runs_from_anywhere(made: Checkout, tmp_path: Path) -> None:
     assert spoken(running)["prefix"] == str(made.root / ".venv")
 
 
+@pytest.mark.full
 def test_the_integrations_have_an_environment_of_their_own(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -179,6 +181,7 @@ def test_the_integrations_have_an_environment_of_their_own(
     assert not bootstrap.integrations_stamp().exists()
 
 
+@pytest.mark.full
 def test_two_first_starts_at_once_install_once(checkout: Checkout) -> None:
     with checkout.run("check") as one, checkout.run("check") as other:
         assert (one.wait(timeout_s=240), other.wait(timeout_s=240)) == (0, 0)
@@ -186,6 +189,7 @@ def test_two_first_starts_at_once_install_once(checkout: Checkout) -> None:
     assert spoken(one) == spoken(other)
 
 
+@pytest.mark.full
 def test_a_start_that_was_killed_half_way_is_made_good(checkout: Checkout) -> None:
     venv.create(checkout.root / ".venv", with_pip=False, symlinks=True)
     assert spoken(checkout.start("check"))["prefix"] == str(checkout.root / ".venv")
@@ -221,6 +225,7 @@ def test_an_active_environment_that_has_everything_is_used(checkout: Checkout, t
     assert spoken(running)["prefix"] == str(other)
 
 
+@pytest.mark.full
 def test_an_index_that_cannot_be_reached_is_told(checkout: Checkout) -> None:
     away = {"PIP_NO_INDEX": "0", "PIP_FIND_LINKS": "", "PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_RETRIES": "1"}
     with checkout.run("check", env=away) as running:
@@ -229,6 +234,7 @@ def test_an_index_that_cannot_be_reached_is_told(checkout: Checkout) -> None:
     assert "Traceback" not in running.text
 
 
+@pytest.mark.full
 def test_another_package_than_the_locked_one_is_refused(checkout: Checkout) -> None:
     lock = checkout.root / "recovery_ops/locks/server.txt"
     lock.write_text(f"django==1.0 \\\n    --hash=sha256:{'0' * 64}\n")

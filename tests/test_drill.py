@@ -46,6 +46,7 @@ def told(migrated_postgres_url: str, redis_server: str, tmp_path: Path) -> dict[
     return found
 
 
+@pytest.mark.full
 @pytest.mark.xdist_group("drill")
 def test_no_fault_loses_or_doubles_anything(told: dict[str, Any]) -> None:
     every_fault_is_run_and_none_does_harm(told)

@@ -59,6 +59,7 @@ def test_too_large_a_page_request_is_refused_in_json(server: Server) -> None:
     assert (answer.status_code, answer.json()["title"]) == (413, "Body too large")
 
 
+@pytest.mark.full
 def test_while_the_store_is_locked_it_lives_but_is_not_ready(start_server: StartServer, tmp_path: Path) -> None:
     server = start_server()
     with sqlite3.connect(tmp_path / "data" / "db.sqlite3", isolation_level=None) as other:
@@ -126,6 +127,7 @@ def test_a_signal_ends_it_cleanly_and_the_next_start_goes_on(
     assert "applying" not in second.text
 
 
+@pytest.mark.full
 def test_an_open_stream_ends_with_the_server_and_holds_nothing_up(start_server: StartServer, tmp_path: Path) -> None:
     server = start_server()
     cookies = {"recovery-session": signed_in(tmp_path / "data")}
@@ -145,6 +147,7 @@ def test_after_a_kill_the_next_start_goes_on(start_server: StartServer) -> None:
     assert start_server().sign_in == first.sign_in
 
 
+@pytest.mark.full
 def test_a_second_signal_ends_it_at_once(start_server: StartServer) -> None:
     server = start_server()
     address = urlsplit(server.url)
@@ -156,6 +159,7 @@ def test_a_second_signal_ends_it_at_once(start_server: StartServer) -> None:
         assert server.end(signal.SIGINT, timeout_s=30) == 130
 
 
+@pytest.mark.full
 def test_an_unfinished_request_delays_the_end_by_seconds_only(start_server: StartServer) -> None:
     server = start_server()
     address = urlsplit(server.url)
@@ -172,6 +176,7 @@ def test_it_keeps_its_store_in_postgresql_when_told_to(start_server: StartServer
     assert server.end() == 0
 
 
+@pytest.mark.full
 def test_connections_that_the_database_drops_are_replaced(start_server: StartServer, postgres_url: str) -> None:
     server = start_server(env={"RECOVERY_OPS_DATABASE_URL": postgres_url})
     assert httpx.get(f"{server.url}/readyz").status_code == 200
@@ -181,6 +186,7 @@ def test_connections_that_the_database_drops_are_replaced(start_server: StartSer
     assert httpx.get(f"{server.url}/readyz").status_code == 200
 
 
+@pytest.mark.full
 def test_production_is_any_asgi_server_with_several_workers(tmp_path: Path, postgres_url: str, redis_url: str) -> None:
     env = {
         "RECOVERY_OPS_DATA": str(tmp_path),
@@ -228,6 +234,7 @@ def accepts(url: str) -> bool:
     return True
 
 
+@pytest.mark.full
 def test_a_port_of_their_own_takes_facts_and_shows_nothing_else(start_server: StartServer) -> None:
     server = start_server("--otlp-port", "0")
     url = server.said(r"facts\s+(http://\S+?)/v1/logs")[1]
@@ -243,6 +250,7 @@ def test_a_port_of_their_own_takes_facts_and_shows_nothing_else(start_server: St
     assert httpx.get(f"{server.url}/sign-in").status_code == 200
 
 
+@pytest.mark.full
 def test_a_process_may_take_facts_alone(tmp_path: Path) -> None:
     env = {"RECOVERY_OPS_DATA": str(tmp_path), "RECOVERY_OPS_SECRET_KEY": "x" * 50}
     words = ["-m", "uvicorn", "recovery_ops.asgi:facts", "--port", "0", "--no-access-log"]

@@ -92,6 +92,7 @@ def test_the_data_directory_is_for_its_owner_alone(start_server: StartServer, tm
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
 
 
+@pytest.mark.full
 def test_it_answers_to_the_name_it_was_told_to_listen_on(start_server: StartServer) -> None:
     server = start_server("--host", "127.0.0.2")
     assert server.url.startswith("http://127.0.0.2:")
@@ -99,6 +100,7 @@ def test_it_answers_to_the_name_it_was_told_to_listen_on(start_server: StartServ
     assert httpx.get(f"{server.url}/no-such-page", headers={"host": "elsewhere.example"}).status_code == 400
 
 
+@pytest.mark.full
 def test_it_believes_no_program_of_this_machine_whom_it_comes_for(start_server: StartServer) -> None:
     server = start_server()
     with httpx.Client(base_url=server.url, timeout=60) as client:
@@ -115,6 +117,7 @@ def test_it_believes_no_program_of_this_machine_whom_it_comes_for(start_server: 
     assert ["Too many" in answer.text for answer in answers] == [False] * 10 + [True]
 
 
+@pytest.mark.full
 def test_options_may_come_from_the_environment(start_server: StartServer, tmp_path: Path) -> None:
     env = {"RECOVERY_OPS_HOST": "127.0.0.3", "RECOVERY_OPS_DATA": str(tmp_path / "elsewhere")}
     with Running(
@@ -147,6 +150,7 @@ def test_bad_options_are_answered_with_what_to_do(options: list[str], answer: st
     assert "Traceback" not in running.text
 
 
+@pytest.mark.full
 def test_a_database_that_is_away_is_told_with_the_variable_to_look_at(tmp_path: Path) -> None:
     env = {"RECOVERY_OPS_DATABASE_URL": f"postgres:///nothing?host={tmp_path}&connect_timeout=2"}
     command = [sys.executable, str(ROOT / "manage.py"), "up", "--no-demo", "--port", "0", "--data", str(tmp_path)]

@@ -52,6 +52,7 @@ def test_it_runs_by_itself(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     assert result.stdout == f"{tmp_path}/recovery_ops/__init__.py\n", result.stderr
 
 
+@pytest.mark.full
 def test_the_operators_command_runs_where_only_the_wheel_is(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     """Installed by pip into an environment without any other package: the command needs none."""
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "own")], check=True, capture_output=True)

@@ -47,7 +47,7 @@ class Slice:
 
 
 _AGENT = ("recovery_ops/rules", "recovery_ops/wire", "recovery_ops/runtime")
-_LOOSE = tuple(path.name for path in (ROOT / "recovery_ops").glob("*.py*"))
+_LOOSE = tuple(path.name for path in (ROOT / "recovery_ops").iterdir() if path.suffix)
 _PAGES = ("recovery_ops/control", "templates", "static", "events/queries")
 SLICES = {
     "agent": Slice(

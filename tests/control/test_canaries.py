@@ -273,7 +273,7 @@ def leaked(text: str) -> list[str]:
     return [secret for secret in CANARIES if secret in plain or secret in text]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_a_secret_that_an_agent_sends_appears_nowhere(
     seed: int,
     door: Door,

@@ -97,6 +97,7 @@ def test_nothing_of_a_checkout_gets_into_the_image_but_the_product(tmp_path: Pat
     assert {"manage.py", "recovery_ops", "events", "templates", "static", "server.txt"} <= found
 
 
+@pytest.mark.full
 def test_what_the_container_file_says_makes_a_console_that_is_healthy(tmp_path: Path) -> None:
     """Its steps in a fresh directory, with the packages that these tests have: no test builds the image itself."""
     home, port = copied(tmp_path / "image"), _free_port()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import psycopg
+import pytest
 
 from tests.support.otlp import PROTOBUF, protobuf, record, request
 from tests.support.otlp_server import Process, manage
@@ -94,6 +95,7 @@ def test_a_kill_loses_and_doubles_nothing_that_was_acknowledged(tmp_path: Path) 
     assert "facts say what the tables say" in manage("verify_facts", env=env)
 
 
+@pytest.mark.full
 def test_two_servers_on_postgres_fold_each_fact_once(tmp_path: Path, postgres_url: str) -> None:
     env = {
         "RECOVERY_OPS_DATA": str(tmp_path),
@@ -120,6 +122,7 @@ def test_two_servers_on_postgres_fold_each_fact_once(tmp_path: Path, postgres_ur
     assert "400 facts say what the tables say" in manage("verify_facts", env=env)
 
 
+@pytest.mark.full
 def test_a_database_that_drops_its_connections_costs_another_try(tmp_path: Path, postgres_url: str) -> None:
     env = {
         "RECOVERY_OPS_DATA": str(tmp_path),

@@ -116,6 +116,7 @@ def filled(migrated_postgres_url: str, transactional_db: None) -> str:
     return migrated_postgres_url.partition("?")[0].rpartition("/")[2]
 
 
+@pytest.mark.full
 def test_a_sweep_that_is_killed_between_any_two_statements_is_ended_by_the_next(
     filled: str, postgres_server: str
 ) -> None:

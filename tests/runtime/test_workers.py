@@ -114,6 +114,7 @@ def check_children(server: Server, pids: set[int], failed: int) -> None:
     assert {int(name.split("~")[1].split("-")[0]) for name in by_instance} <= pids
 
 
+@pytest.mark.full
 def test_celery_prefork(tmp_path: Path) -> None:
     from celery import Celery
 

@@ -154,6 +154,7 @@ print("lived", *(uid for uid, _ in box.aside()))
 """
 
 
+@pytest.mark.full
 @posix_only
 def test_whenever_it_dies_while_it_begins_anew_nothing_is_lost(path: Path, tmp_path: Path) -> None:
     # A half is in the file, the other in its journal: neither is anything without the other.
