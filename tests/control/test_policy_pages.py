@@ -301,9 +301,9 @@ def test_from_draft_to_live_by_buttons() -> None:
     assert move(eva, made, "submit").status_code == 303
     page = eva.get(f"/policies/proposals/{made.number}")
     assert 'value="approve"' not in page.content.decode()
-    page = Shown(tom.get(f"/policies/proposals/{made.number}"))
-    assert len(page.values("change")) == 2
-    assert "5" in page.one("change", "rules.search_web.knobs.max_retries").text
+    shown = Shown(tom.get(f"/policies/proposals/{made.number}"))
+    assert len(shown.values("change")) == 2
+    assert "5" in shown.one("change", "rules.search_web.knobs.max_retries").text
     move(tom, made, "approve")
     answer = move(eva, made, "release")
     assert answer.headers["Location"] == f"/policies/proposals/{made.number}"
