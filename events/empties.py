@@ -35,6 +35,8 @@ class Empty:
     text: str
     href: str = ""
     button: str = ""
+    left: int = 0
+    """Of what nothing matches: how many there are where `href` leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ def relaxed(clauses: Iterable[Clause], *, total: int, what: str, several: str = 
         return Empty(why=Why.NO_MATCH, title=title, text=text, href=widest.href, button=f"Let go of {widest.words}")
     left = count_text(widest.without, what, several)
     text = f"Most are kept out by {widest.words}: without it there would be {left}."
-    return Empty(why=Why.NO_MATCH, title=title, text=text, href=widest.href, button=f"Let go of {widest.words}")
+    let_go = f"Let go of {widest.words}"
+    return Empty(why=Why.NO_MATCH, title=title, text=text, href=widest.href, button=let_go, left=widest.without)
 
 
 def nobody_yet() -> Empty:

@@ -89,7 +89,7 @@ class BeginForm(forms.Form):
         """A moment long gone is a slip of the hand."""
         starts_at: datetime | None = self.cleaned_data["starts_at"]
         if starts_at is not None and starts_at < timezone.now() - timedelta(minutes=5):
-            raise forms.ValidationError("That moment has gone by. Leave it empty to begin at once.")
+            raise forms.ValidationError("That moment has gone by. Leave it empty to begin at once.", code="past")
         return starts_at
 
 

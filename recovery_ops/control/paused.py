@@ -38,6 +38,22 @@ class Heed(StrEnum):
     BACK = "takes new work"
 
 
+class HeedReason(StrEnum):
+    """Why it is said so: a code beside the words."""
+
+    RUNS_IN_HAND = "runs_in_hand"
+    NONE_LEFT = "none_left"
+    OWN_CEILING = "own_ceiling"
+    BEGINS_RUNS = "begins_runs"
+    UNREACHABLE = "unreachable"
+    NO_FOLLOWER = "no_follower"
+    OLD_VERSION = "old_version"
+    REFUSED = "refused"
+    HEARD = "heard"
+    OLDER_REVISION = "older_revision"
+    NOTHING_APPLIED = "nothing_applied"
+
+
 _FILLS: Mapping[Heed, str] = {
     Heed.BACK: "",
     Heed.DRAINED: "",
@@ -64,6 +80,7 @@ class Heeded:
 
     agent: AgentRow
     heed: Heed
+    reason: HeedReason
     words: str
     is_of_resume: bool = False
 
@@ -83,11 +100,13 @@ def heed_of_pause(agent: AgentRow, pause: WorkPause) -> Heeded:
     if (away := _away(agent)) is not None:
         return away
     if agent.takes_new_work is False and agent.runs_in_flight:
-        return _heeded(agent, Heed.DRAINING, f"{count_text(agent.runs_in_flight, 'run')} in hand")
+        return _heeded(
+            agent, Heed.DRAINING, HeedReason.RUNS_IN_HAND, f"{count_text(agent.runs_in_flight, 'run')} in hand"
+        )
     if agent.takes_new_work is False:
-        return _heeded(agent, Heed.DRAINED, "it begins no new runs, and none is left")
+        return _heeded(agent, Heed.DRAINED, HeedReason.NONE_LEFT, "it begins no new runs, and none is left")
     if agent.revision >= pause.revision and f"{pause.pk}.pause" in agent.clamped:
-        return _heeded(agent, Heed.AT_WORK, "a ceiling of its own lets nobody pause it")
+        return _heeded(agent, Heed.AT_WORK, HeedReason.OWN_CEILING, "a ceiling of its own lets nobody pause it")
     return _not_yet(agent, pause.revision)
 
 
@@ -96,31 +115,37 @@ def heed_of_resume(agent: AgentRow, revision: int) -> Heeded:
     if (away := _away(agent)) is not None:
         return away
     if agent.takes_new_work:
-        return _heeded(agent, Heed.BACK, "it begins new runs")
+        return _heeded(agent, Heed.BACK, HeedReason.BEGINS_RUNS, "it begins new runs")
     return _not_yet(agent, revision)
 
 
 def _away(agent: AgentRow) -> Heeded | None:
     if not agent.is_reachable:
-        return _heeded(agent, Heed.SILENT, "it hears of it when it is back")
+        return _heeded(agent, Heed.SILENT, HeedReason.UNREACHABLE, "it hears of it when it is back")
     if not agent.is_follower:
-        return _heeded(agent, Heed.UNTOLD, "it follows no console")
+        return _heeded(agent, Heed.UNTOLD, HeedReason.NO_FOLLOWER, "it follows no console")
     if agent.takes_new_work is None:
-        return _heeded(agent, Heed.UNTOLD, "its version does not tell whether it takes new work")
+        return _heeded(
+            agent, Heed.UNTOLD, HeedReason.OLD_VERSION, "its version does not tell whether it takes new work"
+        )
     return None
 
 
 def _not_yet(agent: AgentRow, revision: int) -> Heeded:
     if agent.rejected_revision is not None and agent.rejected_revision >= revision:
-        return _heeded(agent, Heed.AT_WORK, f"it refused revision {agent.rejected_revision}: {agent.rejected_reason}")
+        said = f"it refused revision {agent.rejected_revision}: {agent.rejected_reason}"
+        return _heeded(agent, Heed.AT_WORK, HeedReason.REFUSED, said)
     if agent.revision >= revision:
-        return _heeded(agent, Heed.WAITED_FOR, "it has heard it, and has not said yet that it does so")
-    on = f"it obeys revision {agent.revision}" if agent.revision else "it has applied nothing yet"
-    return _heeded(agent, Heed.WAITED_FOR, on)
+        return _heeded(
+            agent, Heed.WAITED_FOR, HeedReason.HEARD, "it has heard it, and has not said yet that it does so"
+        )
+    if agent.revision:
+        return _heeded(agent, Heed.WAITED_FOR, HeedReason.OLDER_REVISION, f"it obeys revision {agent.revision}")
+    return _heeded(agent, Heed.WAITED_FOR, HeedReason.NOTHING_APPLIED, "it has applied nothing yet")
 
 
-def _heeded(agent: AgentRow, heed: Heed, words: str) -> Heeded:
-    return Heeded(agent=agent, heed=heed, words=words)
+def _heeded(agent: AgentRow, heed: Heed, reason: HeedReason, words: str) -> Heeded:
+    return Heeded(agent=agent, heed=heed, reason=reason, words=words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

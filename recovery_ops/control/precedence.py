@@ -20,13 +20,16 @@ _RANKS = ("the whole environment", "a group", "a service", "an operation", "an o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One override or rule that speaks of the place. `why` says why it wins, or what beats it."""
+    """One override or rule that speaks of the place. `why` says why it wins, or what beats it; `is_let_out` where it
+    lets just this instance go by its own rules.
+    """
 
     name: str
     what: str
     scope: str
     wins: bool
     why: str
+    is_let_out: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +104,7 @@ def override_claims(snapshot: Snapshot, place: Place, *, now: datetime) -> list[
                 scope=words_of(one.scope),
                 wins=one is winner,
                 why=why,
+                is_let_out=one.id in spared,
             )
         )
     return claims

@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from events.models import Fact
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category, State
+from tests.support.html import Shown
 from tests.support.pages import HOSTILE, signed_in, text_of, troubled_fleet
 from tests.support.stories import Story, failed, moved
 
@@ -38,13 +39,10 @@ def test_a_move_shows_what_decided_it_and_the_failures_before_it(viewer: Client)
         answer = viewer.get(f"/moves/{fact.pk}")
     assert len(queries) <= 12
     said = text_of(answer)
-    assert "search_web open" in said
-    assert "13 of 20 calls failed (65 %, limit 50 %)" in said
-    assert "Calls in the window 20" in said
-    assert "Failures among them 13" in said
-    assert "65 %, limit 50 %" in said
-    assert "overloaded 529" in said
-    assert "2 failures, most at" in said
+    move = answer.context["move"]
+    assert (move.breaker, move.state, move.failure_rate, move.threshold) == ("search_web", "open", 0.65, 0.5)
+    assert all(word in said for word in ("search_web open", "13 of 20", "65 %", "50 %", "overloaded 529", "2 failures"))
+    assert {value for _, value in answer.context["facts"]} >= {13, 20}
     page = answer.content.decode()
     assert page.count('href="/runs/run-1"') == 2
     for path in re.findall(r'href="(/(?:timelines|runs|breakers)\\?[^"]*)"', page):
@@ -69,9 +67,9 @@ def test_only_failures_of_that_instance_up_to_then_are_its_evidence(viewer: Clie
 
 def test_what_a_person_moved_has_no_failures_to_show(viewer: Client) -> None:
     Story().tell(moved(State.FORCED_OPEN, override_id="ov-1", failures=None, calls=None), at=5).store()
-    said = text_of(viewer.get(f"/moves/{Fact.objects.get().pk}"))
-    assert "It was moved by a person or a rule, not by failures." in said
-    assert "Override ov-1" in said
+    answer = viewer.get(f"/moves/{Fact.objects.get().pk}")
+    assert Shown(answer).values("moved-by") == ["decision"]
+    assert "ov-1" in text_of(answer)
 
 
 @pytest.mark.parametrize("number", [0, 10**6, 2**63, 10**30])
@@ -97,8 +95,7 @@ def test_the_rows_of_a_table_lead_to_evidence_to_their_time_and_to_the_runs_of_t
     story = Story().tell(failed(), at=30, run="run-9").tell(failed(Category.OVERLOADED, "calm"), at=30, run="run-8")
     story.tell(moved(State.OPEN), at=20).store()
     page = viewer.get("/timelines?range=15m&view=table").content.decode()
-    table = page.partition('aria-label="Breakers, majority of the fleet"')[2].partition("</section>")[0]
-    hrefs = [unescape(one) for one in re.findall(r'href="([^"]+)"', table)]
+    hrefs = Shown(page).within("id", "tables").links
     assert f"/moves/{opening().pk}" in hrefs
     runs = next(one for one in hrefs if one.startswith("/runs?breaker=search_web&from="))
     assert any(one.startswith("/timelines?from=") for one in hrefs)
@@ -120,14 +117,17 @@ def test_what_was_picked_is_in_the_address_of_the_figure_and_of_the_link(viewer:
     drawn = viewer.get(figure).json()["figure"]["data"]
     assert {name for trace in drawn if trace.get("orientation") == "h" for name in trace["y"]} == {"search_web"}
     assert [trace["name"] for trace in drawn if trace["type"] == "scatter"] == ["a day earlier"]
-    assert "Breakers, Failures; 1 chosen lane; lanes with “search”; compared with a day earlier" in text_of(
-        viewer.get(f"/timelines?{query}")
-    )
+    answer = viewer.get(f"/timelines?{query}")
+    asked = answer.context["asked"]
+    assert (set(asked.choice.bands), asked.choice.match, asked.compare) == ({"breakers", "failures"}, "search", "day")
+    assert list(asked.choice.lanes) == [("breakers", "search_web")]
+    assert asked.words in text_of(answer), "beside the form that is folded away"
 
 
 def test_a_search_that_finds_no_lane_says_so(viewer: Client) -> None:
     troubled_fleet()
-    assert "No lane has “moon” in its name." in text_of(viewer.get("/timelines?match=moon&band=breakers"))
+    page = Shown(viewer.get("/timelines?match=moon&band=breakers"))
+    assert "moon" in page.one("lanes", "0").text
 
 
 @pytest.mark.parametrize("compare", ["before", "day", "week"])
@@ -139,7 +139,7 @@ def test_an_earlier_time_is_counted_in_the_same_bins(viewer: Client, compare: st
     with CaptureQueriesContext(connection) as queries:
         answer = viewer.get(f"/timelines?range=1h&compare={compare}")
     assert len(queries) <= 15
-    assert "it was 1 instead of 2" in text_of(answer)
+    assert "1 instead of 2" in text_of(answer)
     data: list[dict[str, Any]] = viewer.get(f"/timelines/figure?range=1h&compare={compare}").json()["figure"]["data"]
     line = next(trace for trace in data if trace["type"] == "scatter" and 1 in trace["y"])
     bars = next(trace for trace in data if trace.get("name") == "transient")
@@ -150,7 +150,6 @@ def test_an_earlier_time_is_counted_in_the_same_bins(viewer: Client, compare: st
 def test_the_tables_of_a_breaker_are_files_with_the_time_in_each_state(viewer: Client) -> None:
     troubled_fleet()
     page = viewer.get("/breakers/search_web/tables?range=1h").content.decode()
-    assert "Time in state by instance" in page
     found = re.findall(r'href="([^"]*format=csv[^"]*)"', page)
     files = [viewer.get(f"/breakers/search_web/tables{unescape(one)}").content.decode() for one in found]
     times = next(one for one in files if one.startswith("Observed,State,Time,Seconds"))

@@ -6,12 +6,13 @@ import gzip
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
 import pytest
 from django.db import OperationalError
+from django.utils.html import escape
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry._opamp.agent import OpAMPAgent
@@ -27,6 +28,7 @@ from recovery_ops.asgi import application
 from recovery_ops.control import actions, desired
 from recovery_ops.control import desired_standing as standing
 from recovery_ops.control.desired import read
+from recovery_ops.control.in_force import UNCOMPARED, InForce, Why
 from recovery_ops.control.models import OpampAgent
 from recovery_ops.control.opamp import messages
 from tests.support.actions import asked, trip
@@ -38,6 +40,7 @@ from tests.support.processes import eventually
 __all__ = ["store"]  # the fixture
 
 WHO = {"service.name": "research", "service.instance.id": "r-9", "service.version": "2.1"}
+SETTINGS = "/agents/settings?service=research&instance=r-9"
 APPLIED, FAILED = opamp_pb2.RemoteConfigStatuses_APPLIED, opamp_pb2.RemoteConfigStatuses_FAILED
 
 
@@ -135,7 +138,8 @@ def test_an_edit_is_offered_and_a_failure_is_told_with_its_text(url: str, key: s
     assert not stock.say(second.remote_config.config_hash, FAILED, text).HasField("remote_config")
     assert not stock.beat().HasField("remote_config")  # it was refused: the same again would be refused again
     page = signed_in().get("/agents").content.decode()
-    assert "failed: the breaker &lt;search_web&gt; is not mine" in page
+    assert f"failed: {escape(text)}" in page
+    assert Agent.objects.get(instance="r-9").rejected_reason == text
     trip(reason="another reason than before", ahead=True)
     third = stock.beat()
     assert offered(third)["revision"] == 2
@@ -200,7 +204,7 @@ def test_who_says_applied_and_runs_something_else_has_drifted(url: str, key: str
     guards = document["policy"]["guards"]
     stock.runs({**document, "policy": {**document["policy"], "guards": {**guards, "turns": guards["turns"] + 82}}})
     assert "drifted" in fleet_page()
-    assert "1 of " in settings_page()
+    assert in_force().different == 1
     stock.runs(document)
     assert "drifted" not in fleet_page()
 
@@ -210,17 +214,35 @@ def fleet_page() -> str:
 
 
 # -- what it runs ------------------------------------------------------------------------------------------------------
-def settings_page(instance: str = "r-9") -> str:
-    return text_of(signed_in().get(f"/agents/settings?service=research&instance={instance}"))
+def settings_page() -> str:
+    return text_of(signed_in().get(SETTINGS))
+
+
+def in_force() -> InForce:
+    """What the page of its settings shows."""
+    found = signed_in().get(SETTINGS).context["found"]
+    assert isinstance(found, InForce)
+    return found
+
+
+def equal(found: InForce) -> int:
+    """How many settings are as desired."""
+    return sum(part.equal for part in found.parts)
+
+
+def reasons(found: InForce) -> set[Why]:
+    """Why what is not as desired is so."""
+    return {line.why for part in found.parts for line in part.different}
 
 
 def test_a_client_that_does_not_report_what_it_runs_is_not_called_old(url: str, key: str) -> None:
     stock = Stock(url, key)
     assert stock.say(stock.connect().remote_config.config_hash, APPLIED).flags == messages.REPORT_FULL_STATE
     assert stock.connect().flags == 0
-    said = settings_page()
-    assert "It is an OpAMP client that has not reported an effective configuration." in said
-    assert "older" not in said
+    found = in_force()
+    assert (found.is_opamp, list(found.parts)) == (True, [])
+    assert found.sentence in settings_page()
+    assert found.sentence != replace(found, is_opamp=False).sentence
 
 
 def test_what_it_runs_is_asked_for_once_stored_and_compared(url: str, key: str) -> None:
@@ -229,21 +251,20 @@ def test_what_it_runs_is_asked_for_once_stored_and_compared(url: str, key: str) 
     document = offered(first)
     assert stock.say(first.remote_config.config_hash, APPLIED).flags == messages.REPORT_FULL_STATE
     assert stock.runs(document).flags == 0
-    assert "All " in settings_page()
-    assert "settings that can be compared are as desired" in settings_page()
+    found = in_force()
+    assert found.different == 0
+    assert equal(found) > 0
     trip(ahead=True)
     second = offered(stock.beat())
-    said = settings_page()
-    assert "1 of " in said
-    assert "settings are not as desired" in said
-    assert "Not applied yet" in said
+    found = in_force()
+    assert (found.different, reasons(found)) == (1, {Why.NOT_APPLIED})
     stock.say(f"{second['revision']}.{second['config_hash']}".encode(), APPLIED)
     stock.runs(second | {"policy": second["policy"] | {"guards": {"turns": 7}}})
     said = settings_page()
     assert "guards.turns 7 20" in said
     assert "overrides" in said
     stock.runs(second)
-    assert "are as desired" in settings_page()
+    assert in_force().different == 0
     told = Fact.objects.filter(event="settings_in_force").count()
     stock.runs(second)
     assert Fact.objects.filter(event="settings_in_force").count() == told == 3
@@ -257,8 +278,11 @@ def test_a_configuration_of_its_own_is_shown_masked_and_held_against_nothing(url
     said = settings_page()
     assert "collector.json.mine.level 3" in said
     assert "a1B2a1B2" not in said
-    assert "The client’s own configuration" in said
-    assert "0 settings that can be compared" in said
+    found = in_force()
+    assert (found.different, equal(found)) == (0, 0)
+    whys = {line.why for part in found.parts for line in part.lines}
+    assert Why.OWN in whys
+    assert whys <= UNCOMPARED
 
 
 def test_a_server_that_restarts_with_its_state_lost_is_told_everything_again(key: str) -> None:

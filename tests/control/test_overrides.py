@@ -63,26 +63,28 @@ def test_agents_are_told_who_imposed_what_and_until_when(action: Any, mode: Stat
 
 
 @pytest.mark.parametrize(
-    ("role", "expires_in_s", "fault"),
+    ("role", "expires_in_s", "bound"),
     [
         (Role.OPERATOR, 60, ""),
-        (Role.OPERATOR, 59.9, "is at least 60 seconds"),
-        (Role.OPERATOR, float("nan"), "is at least 60 seconds"),
+        (Role.OPERATOR, 59.9, "60"),
+        (Role.OPERATOR, float("nan"), "60"),
         (Role.OPERATOR, DAY_S, ""),
-        (Role.OPERATOR, DAY_S + 1, "is at most 86400 seconds (24 h); an admin may set up to 30 days"),
+        (Role.OPERATOR, DAY_S + 1, "86400"),
         (Role.ADMIN, 30 * DAY_S, ""),
-        (Role.ADMIN, 30 * DAY_S + 1, "is at most 2592000 seconds (30 days)"),
-        (Role.ADMIN, 10**400, "is at most 2592000 seconds (30 days)"),
-        (Role.ADMIN, True, "is a number of seconds"),
+        (Role.ADMIN, 30 * DAY_S + 1, "2592000"),
+        (Role.ADMIN, 10**400, "2592000"),
+        (Role.ADMIN, True, "number"),
     ],
 )
-def test_an_override_has_an_end_within_bounds(role: Role, expires_in_s: Any, fault: str) -> None:
-    if not fault:
+def test_an_override_has_an_end_within_bounds(role: Role, expires_in_s: Any, bound: str) -> None:
+    if not bound:
         assert trip(by=person(role), expires_in_s=expires_in_s).object.expires_at == NOW + timedelta(
             seconds=expires_in_s
         )
     else:
-        assert refusal(by=person(role), expires_in_s=expires_in_s).fields == {"expires_in_s": fault}
+        [(name, fault)] = refusal(by=person(role), expires_in_s=expires_in_s).fields.items()
+        assert name == "expires_in_s"
+        assert bound in fault.split()
 
 
 @pytest.mark.parametrize(
@@ -149,13 +151,14 @@ def test_a_trip_with_other_content_takes_the_place_of_the_first(changed: dict[st
 
 
 def test_who_looked_too_early_is_told_who_changed_what_and_when() -> None:
-    trip(reason="helios answers 529 everywhere")
+    why = "helios answers 529 everywhere"
+    trip(reason=why)
     refused = refusal(by=person(name="bob"), seen=0, reason="bob has his own reasons")
     assert (refused.status, refused.code) == (409, "stale")
-    told = "ana tripped search_web at 14:26:18 UTC (revision 1): “helios answers 529 everywhere”."
-    assert refused.detail == f"{told} Look again, then decide."
+    assert all(word in refused.detail for word in ("ana", "search_web", "14:26:18 UTC", "revision 1", f"“{why}”"))
     assert [(entry.verb, entry.revision) for entry in refused.changes] == [("breaker.trip", 1)]
-    assert trip(by=person(name="bob"), seen=1, reason="bob has his own reasons").revision == 2
+    again = trip(by=person(name="bob"), seen=1, reason="bob has his own reasons")
+    assert again.revision == 2
 
 
 def by_the_console(verb: str, **more: Any) -> None:
@@ -225,8 +228,9 @@ def test_every_breaker_of_all_who_report_is_everybody_however_it_is_written(
 ) -> None:
     asked_for = asked(scope=Scope(**part), expires_in_s=60.0) | {"confirm": ""}
     if is_asked:
-        with pytest.raises(Refused, match="has to repeat dev: this reaches everybody"):
+        with pytest.raises(Refused) as refused:
             actions.observe(**asked_for)
+        assert list(refused.value.fields) == ["confirm"]
     assert actions.observe(**asked_for | ({"confirm": "dev"} if is_asked else {})).object.mode == "metrics_only"
 
 
@@ -239,7 +243,7 @@ def test_every_breaker_takes_a_fresh_sign_in_however_it_is_written(every: str) -
 
 def test_a_revision_from_the_future_is_stale_too() -> None:
     refused = refusal(seen=7)
-    assert (refused.status, refused.fields) == (409, {"seen": "is at most 0"})
+    assert (refused.status, list(refused.fields)) == (409, ["seen"])
 
 
 def test_who_did_not_look_is_not_late() -> None:
@@ -278,11 +282,12 @@ def test_releasing_twice_is_not_an_error() -> None:
 
 def test_who_would_release_what_was_replaced_is_told() -> None:
     held = trip().object
-    actions.disable(**asked(by=person(name="bob"), scope=SEARCH, reason="it must flow after all"))
+    why = "it must flow after all"
+    actions.disable(**asked(by=person(name="bob"), scope=SEARCH, reason=why))
     with pytest.raises(Refused) as refused:
         release(held, seen=1)
     assert (refused.value.status, refused.value.code) == (409, "stale")
-    assert "bob set disabled in its place: “it must flow after all”" in refused.value.detail
+    assert all(word in refused.value.detail for word in ("bob", "disabled", f"“{why}”"))
 
 
 @pytest.mark.parametrize("action", [actions.release, actions.extend])

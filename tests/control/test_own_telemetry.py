@@ -60,9 +60,10 @@ def test_metrics_are_for_who_knows_the_token(settings: LazySettings) -> None:
     small_fleet()
     answer = scrape()
     assert (answer.status_code, answer["Content-Type"].partition(";")[0]) == (200, "text/plain")
-    text = answer.text
-    assert 'recovery_ops_agents{environment="dev",state="reporting"} 3' in text
-    assert "# TYPE recovery_ops_facts_total counter" in text
+    kinds = [line.split()[2:] for line in answer.text.splitlines() if line.startswith("# TYPE")]
+    values = dict(line.rsplit(" ", 1) for line in answer.text.splitlines() if not line.startswith("#"))
+    assert values['recovery_ops_agents{environment="dev",state="reporting"}'] == "3"
+    assert ["recovery_ops_facts_total", "counter"] in kinds
     assert Client().post("/metrics").status_code in (403, 405)
 
 
@@ -74,7 +75,9 @@ def test_a_short_token_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) 
 
 def test_names_cannot_break_out_of_their_labels() -> None:
     hostile = Reading(name="x", kind="gauge", help="y", points=(({"environment": 'a"} 1\nevil 2 \\'}, 3.0),))
-    assert exposition([hostile]) == '# HELP x y\n# TYPE x gauge\nx{environment="a\\"} 1\\nevil 2 \\\\"} 3\n'
+    *comments, line = exposition([hostile]).splitlines()
+    assert comments == ["# HELP x y", "# TYPE x gauge"]
+    assert line == 'x{environment="a\\"} 1\\nevil 2 \\\\"} 3'
 
 
 def test_who_is_behind_the_desired_state_is_counted() -> None:
@@ -251,7 +254,8 @@ def test_it_falls_silent_while_nothing_can_be_stored(settings: LazySettings, mon
         raise NotReady("disk")
 
     monkeypatch.setattr(dead_man, "write_and_forget", full)
-    assert dead_man.troubles(NOW) == ["nothing can be stored: disk"]
+    [trouble] = dead_man.troubles(NOW)
+    assert "disk" in trouble
     assert not dead_man.ping_while_well(NOW, send=Ear())
 
 

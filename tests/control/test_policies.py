@@ -47,9 +47,13 @@ def test_an_edit_is_a_release_that_agents_obey() -> None:
     knobs = obeyed().knobs
     assert (knobs.max_retries, knobs.base_delay_s, knobs.retry_capacity_errors) == (5, 1.0, False)
     assert (done.object.version, done.revision, obeyed().version) == (1, 1, "1")
-    assert done.object.summary == (
-        "search_web: max_retries not set → 5, base_delay_s not set → 1.0, retry_capacity_errors not set → false"
-    )
+    operation, changes = done.object.summary.split(": ")
+    assert operation == "search_web"
+    assert [(change.split()[0], change.split()[-1]) for change in changes.split(", ")] == [
+        ("max_retries", "5"),
+        ("base_delay_s", "1.0"),
+        ("retry_capacity_errors", "false"),
+    ]
 
 
 def test_what_is_not_named_stays_and_none_takes_a_knob_back() -> None:
@@ -73,27 +77,24 @@ def test_one_service_can_have_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("knobs", "fields"),
+    ("knobs", "named"),
     [
-        ({"max_retries": 21}, {"max_retries": "is from 0 to 20"}),
-        ({"max_retries": 1.5}, {"max_retries": "is a whole number"}),
-        ({"max_retries": 10**400}, {"max_retries": "is from 0 to 20"}),
-        ({"base_delay_s": "1"}, {"base_delay_s": "is a number"}),
-        ({"retry_capacity_errors": 1}, {"retry_capacity_errors": "is true or false"}),
-        ({"max_retrys": 3}, {"max_retrys": "is not a knob of the policy"}),
+        ({"max_retries": 21}, {"max_retries": "20"}),
+        ({"max_retries": 1.5}, {"max_retries": "number"}),
+        ({"max_retries": 10**400}, {"max_retries": "20"}),
+        ({"base_delay_s": "1"}, {"base_delay_s": "number"}),
+        ({"retry_capacity_errors": 1}, {"retry_capacity_errors": "true"}),
+        ({"max_retrys": 3}, {"max_retrys": "knob"}),
         (
             {"scope": 1, "jitter": 2, "delay_cap_s": 0},
-            {
-                "scope": "is not a knob of the policy",
-                "jitter": "is from 0 to 1",
-                "delay_cap_s": "is from 0.001 to 3600 s",
-            },
+            {"scope": "knob", "jitter": "1", "delay_cap_s": "0.001"},
         ),
     ],
 )
-def test_every_fault_is_told_by_its_field(knobs: dict[str, object], fields: dict[str, str]) -> None:
+def test_every_fault_is_told_by_its_field(knobs: dict[str, object], named: dict[str, str]) -> None:
     refused = refusal(knobs)
-    assert (refused.status, refused.fields) == (400, fields)
+    assert (refused.status, refused.fields.keys()) == (400, named.keys())
+    assert all(word in refused.fields[name].split() for name, word in named.items())
     assert not PolicyRelease.objects.exists()
 
 
@@ -117,7 +118,8 @@ def test_who_looked_too_early_does_not_overwrite_another_edit() -> None:
     edit({"max_retries": 5})
     refused = refusal({"max_retries": 2}, seen=0, by=person(Role.EDITOR, "bob"))
     assert (refused.status, refused.code) == (409, "stale")
-    assert refused.detail.startswith("eva edited the policy of search_web at 14:26:18 UTC (revision 1)")
+    assert [(one.actor_name, one.revision) for one in refused.changes] == [("eva", 1)]
+    assert all(word in refused.detail for word in ("eva", "search_web", "14:26:18 UTC", "revision 1"))
     assert edit({"max_retries": 2}, seen=1).revision == 2
 
 

@@ -21,11 +21,14 @@ from recovery_ops.rules.words import Category
 from tests.support.actions import REASON, asked, small_fleet, trip
 from tests.support.capacity import storm
 from tests.support.escalation_pages import questions
+from tests.support.html import Shown
 from tests.support.pages import HOSTILE, signed_in, text_of
 from tests.support.stories import NOW, Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
+FOLLOW_UP = "ask the bank for a calendar"
+NO_PAYMENTS = "nothing is to be paid out for now"
 HEADINGS = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
@@ -34,13 +37,13 @@ def one() -> Escalation:
     """A question that was taken, acted on and resolved, with a follow-up."""
     Story().tell(failed(Category.POLICY_DENIED, "refund", message="refused by hook"), at=1010).store()
     [found] = questions("refund", category=Category.POLICY_DENIED)
-    trip(scope=Scope(operation="ref*"), reason="nothing is to be paid out for now")
+    trip(scope=Scope(operation="ref*"), reason=NO_PAYMENTS)
     small_fleet()
     trip(scope=Scope(operation="search_web"), reason="has nothing to do with it")
     respond("acknowledge", **asked(number=found.pk, reason=""))
     respond("note", **asked(number=found.pk, reason="the bank says it is down"))
     respond("resolve", **asked(number=found.pk, reason=REASON))
-    add_follow_up(**asked(number=found.pk, text="ask the bank for a calendar", owner="li"))
+    add_follow_up(**asked(number=found.pk, text=FOLLOW_UP, owner="li"))
     found.refresh_from_db()
     return found
 
@@ -77,10 +80,13 @@ def test_it_tells_when_what_was_done_by_whom_and_what_is_agreed(one: Escalation)
     document = client.get(f"/escalations/{one.pk}/post-mortem", {"format": "json"}).json()
     assert [line["verb"] for line in document["timeline"]] == ["opened", "acknowledge", "note", "resolve"]
     assert document["participants"] == ["console", "ana"]
-    assert [(todo["text"], todo["owner"]) for todo in document["follow_ups"]] == [("ask the bank for a calendar", "li")]
-    page = text_of(client.get(f"/escalations/{one.pk}/post-mortem"))
-    assert "took it, commented, resolved it" in page, "what ana did"
-    assert "It was resolved by ana after" in page
+    assert [(todo["text"], todo["owner"]) for todo in document["follow_ups"]] == [(FOLLOW_UP, "li")]
+    assert (document["escalation"]["resolution"], document["escalation"]["resolved_by"]) == ("resolved", "ana")
+    answer = client.get(f"/escalations/{one.pk}/post-mortem")
+    did = [note.did for note in answer.context["told"].story if note.by == "ana"]
+    assert len(did) == 3
+    page = text_of(answer)
+    assert ", ".join(did) in page, "what ana did"
     assert "refused by hook" in page
 
 
@@ -88,7 +94,7 @@ def test_what_was_changed_meanwhile_is_what_reaches_the_operation(one: Escalatio
     document = signed_in(Role.VIEWER, "rita").get(f"/escalations/{one.pk}/post-mortem?format=json").json()
     [change] = document["actions"]
     assert (change["verb"], change["object"], change["by"]) == ("breaker.trip", "ref*", "ana")
-    assert change["reason"] == "nothing is to be paid out for now"
+    assert change["reason"] == NO_PAYMENTS
 
 
 def test_its_failures_are_those_of_then_however_late_it_is_read(
@@ -103,10 +109,12 @@ def test_its_failures_are_those_of_then_however_late_it_is_read(
 
 def test_an_open_question_says_so_and_that_nothing_is_agreed_yet() -> None:
     [one] = questions("refund", category=Category.POLICY_DENIED)
-    page = text_of(signed_in(Role.VIEWER).get(f"/escalations/{one.pk}/post-mortem"))
-    assert "Ended it is open" in page
-    assert "It is open. If nobody decides:" in page
-    assert "to be agreed" in page
+    client, here = signed_in(Role.VIEWER), f"/escalations/{one.pk}/post-mortem"
+    document = client.get(here, {"format": "json"}).json()
+    assert (document["escalation"]["resolved_at"], document["follow_ups"]) == (None, [])
+    page = client.get(here)
+    assert document["escalation"]["if_ignored"] in text_of(page)
+    assert f"/escalations/{one.pk}#follow-ups" in Shown(page).links, "the table is there without a row"
 
 
 def test_what_strangers_wrote_is_text_on_the_page() -> None:

@@ -14,7 +14,8 @@ from recovery_ops.control.roles import Role
 from tests.support.api_client import Program
 from tests.support.command_line import WHY, Operator, operator
 from tests.support.fleet import seen_now
-from tests.support.pages import REASON, bulk, signed_in, text_of
+from tests.support.html import Shown
+from tests.support.pages import REASON, bulk, signed_in
 from tests.support.ramps import FLEET, obey, opened_fleet, reopen, reset, told
 from tests.support.stories import NOW
 
@@ -27,10 +28,8 @@ SENT = {"reason": REASON, "seen": "1", "key": "k-1"}
 @pytest.mark.usefixtures("now")
 def test_the_form_says_before_the_click_that_it_goes_in_steps() -> None:
     opened_fleet()
-    page = text_of(signed_in().get("/breakers/search_web/reset"))
-    assert "10 are not closed, so it goes in steps: 1 → 5 → 10." in page
-    assert "the first that opens again halts it" in page
-    assert "goes in steps" not in text_of(signed_in().get("/breakers/search_web/trip"))
+    assert Shown(signed_in().get("/breakers/search_web/reset")).values("steps") == ["1 5 10"]
+    assert Shown(signed_in().get("/breakers/search_web/trip")).values("steps") == []
 
 
 @pytest.mark.usefixtures("now")
@@ -40,11 +39,15 @@ def test_a_reset_leads_to_the_page_that_shows_how_it_stands() -> None:
     form = {"scope": "all", "reason": REASON, "seen": "0", "key": "k-1"}
     answer = client.post("/breakers/search_web/reset", form)
     assert (answer.status_code, answer["Location"]) == (303, "/resets/1")
-    page = text_of(client.get("/resets/1"))
-    assert "Step 1 of 3: 1 of 10 are reset." in page
-    assert f"{told(1)[0]} research search_web open has not said yet that the reset has arrived" in page
-    assert "Reset 1 goes in steps. Step 1 of 3" in text_of(client.get("/breakers/search_web"))
-    assert "1 reset going on, 0 halted." in text_of(client.get("/resets"))
+    page = client.get("/resets/1")
+    shown = Shown(page).within("id", "ramp")
+    ramp = shown.root.data
+    assert (ramp["state"], ramp["step"], ramp["progress"]) == ("running", "1/3", "1/10")
+    [line] = page.context["lines"]
+    assert (line.seen.one.agent.instance, line.state) == (told(1)[0], "open")
+    assert shown.values("evidence") == ["not_applied"]
+    assert Shown(client.get("/breakers/search_web")).one("reset", "1").data["step"] == "1/3"
+    assert Shown(client.get("/resets")).one("going-on", "1").data["halted"] == "0"
 
 
 @pytest.mark.usefixtures("now")
@@ -57,15 +60,22 @@ def test_who_halted_it_is_named_and_a_person_goes_on_or_cancels(monkeypatch: pyt
     actions.keep_ramps(now=NOW + timedelta(seconds=16))
     monkeypatch.setattr(timezone, "now", lambda: NOW + timedelta(seconds=20))
     client = signed_in()
-    page = text_of(client.get("/resets/1"))
-    assert "Halted at 1 of 10: search_web on research/" in page
-    assert "opened again 14 s after its reset: halted it" in page
+    page = Shown(client.get("/resets/1"))
+    ramp = page.within("id", "ramp").root
+    assert (ramp.data["state"], ramp.data["progress"]) == ("halted", "1/10")
+    culprit = page.one("culprit")
+    assert culprit.data["evidence"] == "opened_again"
+    assert "14 s" in culprit.text
+    assert f"search_web on research/{first}" in page.root.text
     assert client.post("/resets/1", SENT | {"act": "continue"}).status_code == 409
     assert client.post("/resets/1", SENT | {"act": "continue", "seen": "2", "reason": "short"}).status_code == 422
     assert client.post("/resets/1", SENT | {"act": "continue", "seen": "2"}).status_code == 303
     assert ResetRamp.objects.get().state == "running"
     assert client.post("/resets/1", SENT | {"act": "cancel", "seen": "3", "key": "k-2"}).status_code == 303
-    assert f"Cancelled at 5 of 10 by ana: {REASON}" in text_of(client.get("/resets/1"))
+    page = Shown(client.get("/resets/1"))
+    ramp = page.within("id", "ramp").root
+    assert (ramp.data["state"], ramp.data["progress"]) == ("cancelled", "5/10")
+    assert f"ana: {REASON}" in page.root.text
     assert client.get("/resets/2").status_code == 404
 
 
@@ -74,7 +84,9 @@ def test_a_viewer_sees_and_does_nothing() -> None:
     opened_fleet()
     reset()
     viewer = signed_in(Role.VIEWER, "vic")
-    assert "Decide by hand" not in text_of(viewer.get("/resets/1"))
+    page = viewer.get("/resets/1")
+    assert page.status_code == 200
+    assert 'name="act"' not in page.content.decode()
     assert viewer.post("/resets/1", SENT | {"act": "cancel"}).status_code == 403
 
 
@@ -82,9 +94,9 @@ def test_a_viewer_sees_and_does_nothing() -> None:
 def test_several_breakers_lead_to_one_reset() -> None:
     opened_fleet(("search_web", "fetch"), FLEET[:2])
     form = {"verb": "reset", "name": ["search_web", "fetch"], "scope": "all", "seen": "0", "key": "k-1"}
-    page = text_of(bulk(signed_in(), form | {"reason": REASON, "expires_in_s": "3600", "confirm": "dev"}))
-    assert "goes in steps with the others: reset 1" in page
-    assert "Watch reset 1" in page
+    page = Shown(bulk(signed_in(), form | {"reason": REASON, "expires_in_s": "3600", "confirm": "dev"}))
+    assert page.values("result") == ["in_steps", "in_steps"]
+    assert "/resets/1" in page.links
 
 
 def test_a_program_watches_it_and_takes_the_next_step() -> None:
@@ -121,14 +133,22 @@ def test_on_the_command_line(operator: Operator) -> None:
     opened_fleet()
     seen_now()
     assert operator.run("reset", "search_web", *WHY) == cli.DONE
-    assert operator.said[1] == (
-        "reset 1 of search_web: running, 1 of 7, steps 1 → 4 → 7; see `recovery-ops resets show 1`"
-    )
+    ramp = ResetRamp.objects.get()
+    assert [count for count, _ in ramp.plan] == [1, 4, 7]
+    assert all(word in operator.said[1] for word in ("search_web", "running", "1 → 4 → 7", "resets show 1"))
     assert operator.run("resets", "list") == cli.DONE
-    assert operator.said == ["reset 1 of search_web: running, 1 of 7, steps 1 → 4 → 7"]
+    [line] = operator.said
+    assert all(word in line for word in ("search_web", "running", "1 of 7", "1 → 4 → 7"))
     assert operator.run("resets", "continue", "1", *WHY) == cli.DONE
+    ramp.refresh_from_db()
+    assert (ramp.state, ramp.done_count) == ("running", 4)
     assert operator.run("resets", "show", "1") == cli.DONE
-    assert operator.said[1].endswith("has not said that it obeys")
+    assert "4 of 7" in operator.said[0]
+    members = operator.said[1:]
+    assert {one.split(":")[0].strip() for one in members} == {"step 1", "step 2"}
+    assert all("search_web on research/" in one for one in members)
     assert operator.run("resets", "cancel", "1", *WHY) == cli.DONE
-    assert operator.said == ["reset 1 of search_web: cancelled, 4 of 7, steps 1 → 4 → 7; the provider answers 529"]
+    assert all(word in operator.said[0] for word in ("cancelled", "4 of 7", WHY[1]))
+    ramp.refresh_from_db()
+    assert (ramp.state, ramp.ended_by, ramp.end_reason) == ("cancelled", "ana", WHY[1])
     assert operator.run("resets", "cancel", "1", *WHY) == cli.REFUSED

@@ -44,6 +44,7 @@ from recovery_ops.control.refusals import Held
 from recovery_ops.control.sign_in.sessions import sign_in_again
 from recovery_ops.control.views.answers import STILL_TYPED, called_off, changed, waits
 from recovery_ops.control.views.ramp_words import sentence_of, steps_words
+from recovery_ops.rules.ramps import steps_of
 from recovery_ops.rules.scope import ANY, Scope
 
 UNPROCESSABLE = 422
@@ -323,8 +324,13 @@ class _Asked:
             return ""
         return f"It rests on {words_of(self.scope)}, by {self.override.by}: {self.override.reason}"
 
+    @property
+    def _is_call_off(self) -> bool:
+        """Whether it ends an override that has not begun."""
+        return self.act.permission == "release" and self.override is not None and self.override.starts_at > self.now
+
     def _lead(self, impact: Impact) -> str:
-        if self.act.permission == "release" and self.override is not None and self.override.starts_at > self.now:
+        if self._is_call_off:
             return "It has not begun: what holds now stays as it is."
         return self.act.consequence(impact)
 
@@ -334,11 +340,12 @@ class _Asked:
             return []
         return [(count_text(len(impact.breakers), "breaker").split()[-1], str(len(impact.breakers)))]
 
-    def _in_steps(self, impact: Impact) -> str:
-        """That a reset of all of them goes in steps, and in which."""
+    def _steps(self, impact: Impact) -> Mapping[str, object]:
+        """That a reset of all of them goes in steps, and in which: in words, and how many are reset after each."""
         if self.act.permission != "reset":
-            return ""
-        return steps_words(impact.not_closed, Standing(self.environment, now=self.now).policy.reset_ramp)
+            return {}
+        bounds = Standing(self.environment, now=self.now).policy.reset_ramp
+        return {"in_steps": steps_words(impact.not_closed, bounds), "steps": steps_of(impact.not_closed, bounds)}
 
     def page(self, form: ReasonForm, *, status: int = 200, problem: str = "") -> HttpResponse:
         """The form with what it would hit, as a page or alone for a dialog."""
@@ -353,11 +360,12 @@ class _Asked:
             "override": self.override,
             "about": self._about,
             "lead": self._lead(impact),
+            "is_call_off": self._is_call_off,
             "matched": impact.breakers[:MOST_MATCHED] if self.is_pattern and self.override is None else (),
             "more_matched": len(impact.breakers) - MOST_MATCHED,
             "is_new": self.is_new,
             "touched": "" if self.scope == Scope(operation=self.name) else words_of(self.scope),
-            "in_steps": self._in_steps(impact),
+            **self._steps(impact),
             "impact": [*self._breakers(impact), *impact_words(impact)],
             "instead": impact.operations[:MOST_INSTEAD] if self.act.permission == "trip" else (),
             "more_instead": len(impact.operations) - MOST_INSTEAD if self.act.permission == "trip" else 0,

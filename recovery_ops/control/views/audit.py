@@ -59,10 +59,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Badge:
-    """Whether the shown part of the chain is whole; `problem` says where it is not."""
+    """Whether the shown part of the chain is whole; `problem` says where it is not. For programs: `fault` is `emptied`,
+    `cut` (the newest is not the one that was noted), `missing` or `altered`, `entry` the entry that it is about.
+    """
 
     words: str
     problem: str = ""
+    fault: str = ""
+    entry: int | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -239,19 +243,23 @@ def badge(
     if not looked.seen:
         is_emptied = is_newest and head is not None and head.number > 0
         problem = f"The chain has {head.number} entries, and none is there." if head and is_emptied else ""
-        return Badge(words="chain broken" if problem else "nothing to verify", problem=problem)
-    newest, problem = at_hand[looked.seen[0].number], ""
+        fault = "emptied" if problem else ""
+        return Badge(words="chain broken" if problem else "nothing to verify", problem=problem, fault=fault)
+    newest, problem, fault, entry = at_hand[looked.seen[0].number], "", "", None
     if is_newest and (head is None or (newest.number, newest.hash) != (head.number, head.hash)):
         problem = f"The newest entry, {newest.number}, is not the one that the end of the chain was noted for."
+        fault, entry = "cut", newest.number
     for number in numbers:
         earlier = at_hand.get(number - 1)
         if earlier is None and number != 1:
             problem = f"Entry {number - 1} is missing."
+            fault, entry = "missing", number - 1
         elif chain.hash_of(at_hand[number], earlier.hash if earlier is not None else "") != at_hand[number].hash:
             problem = f"Entry {number} is not as it was written."
+            fault, entry = "altered", number
     if problem:
         advice = "Run `manage.py audit verify` on the server for the whole chain."
-        return Badge(words="chain broken", problem=f"{problem} {advice}")
+        return Badge(words="chain broken", problem=f"{problem} {advice}", fault=fault, entry=entry)
     if not numbers:
         return Badge(words="nothing to verify")
     if numbers[0] - numbers[-1] == len(numbers) - 1:

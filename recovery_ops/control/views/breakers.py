@@ -104,6 +104,7 @@ def breakers(request: HttpRequest, *, environment: str) -> HttpResponse:
         "window": window,
         "presets": PRESETS,
         "sentence": sentences.breakers(found),
+        "flow": sentences.flow_of(found),
         "total": len(found),
         "empty": _empty(request, window, found, asked, tests.get(chosen)) if not shown else None,
         "facets": list(_facets(request, tests, {row.name for row in among}, chosen)),

@@ -41,6 +41,8 @@ class Line:
     ratio: str
     is_chosen: bool
     outcome: str = ""
+    result: str = ""
+    """The outcome as a code: `done`, `already`, `in_steps`, `waiting` or `refused`."""
     state: str = ""
     """A state whose mark fits the outcome."""
 
@@ -179,14 +181,16 @@ def _object_of(result: actions.Result) -> object:
 
 
 def _line(row: BreakerRow, result: actions.Result | None, *, is_chosen: bool) -> Line:
-    outcome, state = "", ""
+    outcome, code, state = "", "", ""
     if result is not None and result.done is not None:
         outcome = "was so already" if result.done.was_already else f"done: revision {result.done.revision}"
-        state = "closed"
+        code, state = "already" if result.done.was_already else "done", "closed"
         if isinstance(result.done.object, ResetRamp):
-            outcome, state = f"goes in steps with the others: reset {result.done.object.number}", "half_open"
+            outcome = f"goes in steps with the others: reset {result.done.object.number}"
+            code, state = "in_steps", "half_open"
     elif result is not None and isinstance(result.refusal, Held):
-        outcome, state = f"waits for a second person: request {result.refusal.request.number}", "half_open"
+        outcome = f"waits for a second person: request {result.refusal.request.number}"
+        code, state = "waiting", "half_open"
     elif result is not None and result.refusal is not None:
-        outcome, state = f"refused: {result.refusal.detail}", "open"
-    return Line(row=row, ratio=ratio_of(row), is_chosen=is_chosen, outcome=outcome, state=state)
+        outcome, code, state = f"refused: {result.refusal.detail}", "refused", "open"
+    return Line(row=row, ratio=ratio_of(row), is_chosen=is_chosen, outcome=outcome, result=code, state=state)

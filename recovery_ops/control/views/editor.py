@@ -158,7 +158,7 @@ class _Asked:
             "faults": [_Fault(path, message, *_address(places, path)) for path, message in typed.faults.items()],
             "unplaced": [one for one in unplaced if not one.startswith("title:")],
             "findings": [
-                _Fault(one.path, one.message, *_address(places, one.path), level=one.level)
+                _Fault(one.path, one.message, *_address(places, one.path), level=one.level, code=one.code)
                 for one in findings_of(typed)
             ],
             "problem": problem,
@@ -198,6 +198,8 @@ class _Fault(NamedTuple):
     field: str
     place: Place | None
     level: str = ""
+    code: str = ""
+    """Of a question: a word for it."""
 
 
 def _address(places: Places | None, path: str) -> tuple[str, Place | None]:

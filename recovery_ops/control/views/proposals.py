@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -112,7 +112,7 @@ def proposal(request: HttpRequest, *, environment: str, number: int) -> HttpResp
 def _carried_out(request: HttpRequest, found: PolicyProposal, move: str) -> HttpResponse:
     form = MoveForm(request.POST)
     if form.is_valid() and move == "schedule" and form.cleaned_data["go_live_at"] is None:
-        form.add_error("go_live_at", "Choose when it is to go live.")
+        form.add_error("go_live_at", ValidationError("Choose when it is to go live.", code="required"))
     if not form.is_valid():
         return page(request, found, form, status=UNPROCESSABLE)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -46,12 +47,24 @@ class StepLine:
     by: str = ""
 
 
+class Evidence(StrEnum):
+    """What is known of a breaker since its reset: a code beside the words."""
+
+    OPENED_AGAIN = "opened_again"
+    UNREACHABLE = "unreachable"
+    NOT_APPLIED = "not_applied"
+    NOT_CLOSED = "not_closed"
+    STAYS_CLOSED = "stays_closed"
+    CLOSED_SO_FAR = "closed_so_far"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberLine:
     """One breaker of one instance that was reset: desired closed, and what was observed."""
 
     seen: Seen
     state: str | None
+    evidence: Evidence
     word: str
     is_culprit: bool
 
@@ -165,25 +178,27 @@ def _steps(found: ResetRamp) -> Iterable[StepLine]:
 def _member(one: Seen, found: ResetRamp) -> MemberLine:
     member = one.member
     if member.opened_after_s is not None:
-        word = f"opened again {span_text(member.opened_after_s)} after its reset"
+        evidence, word = Evidence.OPENED_AGAIN, f"opened again {span_text(member.opened_after_s)} after its reset"
     elif not member.is_reachable:
-        word = "cannot be reached; it resets when it comes back"
+        evidence, word = Evidence.UNREACHABLE, "cannot be reached; it resets when it comes back"
     elif not member.has_applied:
-        word = "has not said yet that the reset has arrived"
+        evidence, word = Evidence.NOT_APPLIED, "has not said yet that the reset has arrived"
     elif not member.is_closed:
-        word = "did not close yet"
+        evidence, word = Evidence.NOT_CLOSED, "did not close yet"
     elif member.stays_closed(found.limits):
-        word = "stays closed"
+        evidence, word = Evidence.STAYS_CLOSED, "stays closed"
     else:
         word = f"closed for {span_text(member.closed_for_s)}, {count_text(member.calls, 'call')}"
+        evidence = Evidence.CLOSED_SO_FAR
     state = one.one.state.value if one.one.state is not None else None
-    return MemberLine(seen=one, state=state, word=word, is_culprit=member.name in found.culprits)
+    is_culprit = member.name in found.culprits
+    return MemberLine(seen=one, state=state, evidence=evidence, word=word, is_culprit=is_culprit)
 
 
 def _place(line: MemberLine) -> tuple[bool, bool, int, str]:
     """Who halts it first, then whom it waits for."""
     member = line.seen.member
-    is_calm = line.word == "stays closed"
+    is_calm = line.evidence is Evidence.STAYS_CLOSED
     return not (line.is_culprit or member.opened_after_s is not None), is_calm, -line.seen.step, member.name
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from events.overview_rows import OverviewNumbers
@@ -49,10 +50,24 @@ def asked(rows: Sequence[EscalationRow], now: datetime) -> str:
     return f" {count_text(len(rows), 'question waits', 'questions wait')} for a person, {when}."
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """How many breakers there are, how many of them do not flow, and of how many nobody knows."""
+
+    total: int
+    blocking: int
+    dark: int
+
+
+def flow_of(rows: Sequence[BreakerRow]) -> Flow:
+    """The counts that `breakers` says in words."""
+    blocking = sum(not row.is_flowing for row in rows)
+    return Flow(total=len(rows), blocking=blocking, dark=sum(row.worst is None for row in rows))
+
+
 def breakers(rows: Sequence[BreakerRow]) -> str:
     """How many do not flow, and why the worst ones do not."""
-    blocking = [row for row in rows if not row.is_flowing]
-    dark = sum(row.worst is None for row in rows)
+    blocking, dark = [row for row in rows if not row.is_flowing], flow_of(rows).dark
     held = [row for row in rows if row.is_flowing and any(row.counts.get(state) for state in OVERRIDES)]
     if not blocking and not held and not dark:
         return f"{_all(len(rows), 'breaker', 'flows', 'flow')}." if rows else ""

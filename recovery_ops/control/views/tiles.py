@@ -30,7 +30,8 @@ _RUN_CHARS = 12
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
     """One figure. `spark` is how it went over the range, empty where that is not known; `delta` what came of it there,
-    and against the range before.
+    and against the range before. For programs `name` says which it is, `trend` what `delta` tells, and `unknown` how
+    many of what it counts nobody tells of.
     """
 
     title: str
@@ -40,6 +41,9 @@ class Tile:
     href: str
     spark: SafeString | str = ""
     delta: str = ""
+    name: str = ""
+    trend: Trend | None = None
+    unknown: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,9 @@ def _breakers(numbers: OverviewNumbers, over: Over) -> Tile:
         detail = f"of {dark:,} not known, {others} calls through"
     nothing = "their instances are silent" if numbers.breakers else "none has been reported"
     return Tile(
+        name="breakers",
+        trend=numbers.opened,
+        unknown=dark,
         title="Breakers not flowing",
         figure=str(len(blocking)) if is_known else UNKNOWN,
         unit=f"of {numbers.breakers}",
@@ -132,6 +139,8 @@ def _capacity(numbers: OverviewNumbers, over: Over, backend: Backend) -> Tile:
         detail = f"{', '.join(kinds)}, worst {short[0].name}"
     is_known = numbers.agents_reporting > 0 or bool(numbers.capacity)
     return Tile(
+        name="capacity",
+        trend=numbers.short,
         title="Capacity errors",
         figure=rate_text(sum(one.per_min for one in short)) if is_known else UNKNOWN,
         unit="per min",
@@ -151,6 +160,8 @@ def _waiting(numbers: OverviewNumbers, over: Over, now: datetime) -> Tile:
         detail = f"{least}longest {span_text(int((now - waiting.since).total_seconds()))}, {run}"
     is_known = numbers.agents_reporting > 0 or waiting.runs > 0
     return Tile(
+        name="waiting",
+        trend=numbers.waits,
         title="Runs waiting on capacity",
         figure=f"{waiting.runs:,}" if is_known else UNKNOWN,
         unit="run" if waiting.runs == 1 else "runs",
@@ -172,6 +183,8 @@ def _causes(due: Sequence[Due], over: Over) -> Tile:
     is_looked_for = bool(of_kind(due, LOOKED)) and not is_cut(due)
     both = trend_of_moments([one.at for one in (*known, *back)], ranges)
     return Tile(
+        name="failures",
+        trend=trend if is_looked_for else None,
         title="Failures new or back",
         figure=f"{causes:,}" if is_looked_for or back else UNKNOWN,
         unit="causes" if causes != 1 else "cause",
@@ -191,6 +204,8 @@ def _escalations(rows: Sequence[EscalationRow], due: Sequence[Due], over: Over, 
         detail = f"{first.one} is {distance} late" if first.is_breached else f"{first.one} is due in {distance}"
     trend = trend_of_moments([one.at for one in of_kind(due, ASKED)], over.ranges)
     return Tile(
+        name="escalations",
+        trend=None if is_cut(due) else trend,
         title="Escalations",
         figure=str(len(untaken)),
         unit=f"not taken of {len(rows)}",
@@ -208,6 +223,8 @@ def _agents(numbers: OverviewNumbers, over: Over) -> Tile:
         f"; without {count_text(numbers.left_out, 'silent sender')} that only told facts" if numbers.left_out else ""
     )
     return Tile(
+        name="agents",
+        trend=numbers.reporting,
         title="Agents reporting",
         figure=str(numbers.agents_reporting),
         unit=f"of {numbers.agents}",
