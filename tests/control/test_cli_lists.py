@@ -118,7 +118,8 @@ def test_breakers_are_narrowed_as_on_their_page(operator: Operator) -> None:
     assert named() == ["crm", "search_web"]
     assert named("--q", "SEARCH") == ["search_web"]
     assert named("--show", "blocking") == named("--show", "open") == ["crm"]
-    assert not {"crm", "search_web"} & set(named("--show", "held"))
+    [nothing] = named("--show", "held")
+    assert nothing not in ("crm", "search_web")
     assert operator.run("trip", "search_web", *WHY) == cli.DONE
     assert named("--show", "held", "--service", "research") == ["search_web"]
     assert named("--show", "held", "--service", "moon") == named("--provider", "moon") == named("--group", "moon")

@@ -89,7 +89,6 @@ def test_ones_own_password_is_not_tried_out_where_it_is_changed() -> None:
         for _ in range(11)
     ]
     assert [one.status_code for one in tries] == [422] * 10 + [429]
-    assert "Too many tries" in tries[-1].content.decode()
     right = {"old_password": PASSWORD, "new_password1": new, "new_password2": new}
     assert client.post("/settings/you/password", right).status_code == 429
     assert client.post("/sign-in/again", {"password": PASSWORD}).status_code == 429  # they are counted together

@@ -42,6 +42,12 @@ def told(queue: Any) -> dict[str, str]:
     return Shown(queue).one("untaken").data
 
 
+def operations(queue: Any) -> list[str]:
+    """What the rows of the queue are about, in their order."""
+    keys = [one.removeprefix("escalation-") for one in Shown(queue).values("key") if one.startswith("escalation-")]
+    return [Escalation.objects.get(pk=int(key)).operation for key in keys]
+
+
 def notices(answer: Any) -> list[str]:
     """What a page says was done before."""
     return [one.text for one in Shown(answer).within("id", "toasts").root.all() if one.tag == "p"]
@@ -73,7 +79,7 @@ def test_the_queue_says_what_is_asked_and_what_comes_next() -> None:
     said, head = text_of(page), Shown(page).one("untaken")
     assert [head.data[name] for name in ("asked", "untaken", "late", "next")] == ["1", "1", "0", str(one.pk)]
     assert "15m 00s" in head.text
-    assert "charge_card: policy denied" in said
+    assert title_of(one) in said
     assert asks_of(one.reason, one.category) in said
     assert "nobody" in said
 
@@ -85,10 +91,9 @@ def test_what_is_late_comes_first_and_says_by_how_much(monkeypatch: pytest.Monke
     story.store()
     open_escalations("dev", NOW + timedelta(minutes=16))
     page = signed_in(Role.RESPONDER).get("/escalations")
-    said = text_of(page)
     assert told(page)["late"] == "1"
-    assert "late by 1m 00s" in said
-    assert said.index("late: unknown") < said.index("new: unknown")
+    assert "1m 00s" in text_of(page)
+    assert operations(page) == ["late", "new"]
 
 
 def test_tabs_hold_what_they_say() -> None:
@@ -98,28 +103,22 @@ def test_tabs_hold_what_they_say() -> None:
     client.post("/escalations/act/snooze", {"number": second.pk, "for_s": 900})
     client.post("/escalations/act/reject", {"number": third.pk})
     shown = {
-        tab: {
-            name
-            for name in ("one", "two", "three")
-            if f"{name}: unknown" in text_of(client.get(f"/escalations?tab={tab}"))
-        }
+        tab: operations(client.get(f"/escalations?tab={tab}"))
         for tab in ("open", "unacknowledged", "mine", "snoozed", "resolved")
     }
     assert shown == {
-        "open": {"one"},
-        "unacknowledged": set(),
-        "mine": {"one"},
-        "snoozed": {"two"},
-        "resolved": {"three"},
+        "open": ["one"],
+        "unacknowledged": [],
+        "mine": ["one"],
+        "snoozed": ["two"],
+        "resolved": ["three"],
     }
 
 
 def test_a_queue_is_chosen_by_its_name() -> None:
     questions("one", queue="billing")
     questions("two", queue="security")
-    said = text_of(signed_in(Role.RESPONDER).get("/escalations?queue=billing"))
-    assert "one: unknown" in said
-    assert "two: unknown" not in said
+    assert operations(signed_in(Role.RESPONDER).get("/escalations?queue=billing")) == ["one"]
 
 
 def test_a_severity_is_chosen_and_says_what_it_hides() -> None:
@@ -127,12 +126,12 @@ def test_a_severity_is_chosen_and_says_what_it_hides() -> None:
     questions("two")
     client = signed_in(Role.RESPONDER)
     page = client.get("/escalations?severity=high")
-    assert ("one: policy denied" in text_of(page), "two: unknown" in text_of(page)) == (True, False)
+    assert operations(page) == ["one"]
     here = [one.attributes.get("href") for one in Shown(page).root.all() if "aria-current" in one.attributes]
     assert "?severity=high" in here
     empty = client.get("/escalations?severity=low&queue=unclassified").context["empty"]
     assert (empty.why, empty.total, empty.left, empty.href) == (Why.NO_MATCH, 2, 2, "?queue=unclassified")
-    assert "one: policy denied" in text_of(client.get("/escalations?severity=loud")), "no such severity hides nothing"
+    assert len(operations(client.get("/escalations?severity=loud"))) == 2, "no such severity hides nothing"
 
 
 def test_the_next_deadline_is_the_soonest_whatever_matters_more() -> None:
@@ -280,9 +279,9 @@ def test_a_viewer_sees_the_queue_and_no_button() -> None:
     [one] = questions("one")
     client = signed_in(Role.VIEWER)
     for path in ("/escalations", f"/escalations/{one.pk}"):
-        page = client.get(path).content.decode()
-        assert "one: unknown" in page
-        assert "/escalations/act/" not in page
+        page = client.get(path)
+        assert title_of(one) in text_of(page)
+        assert "/escalations/act/" not in page.content.decode()
     assert client.post("/escalations/act/acknowledge", {"number": one.pk}).status_code == 403
 
 

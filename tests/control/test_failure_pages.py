@@ -16,7 +16,7 @@ from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
 from events.empties import Why
 from events.failures import asking
-from events.failures.rows import Sample, Seen
+from events.failures.rows import Field, Sample, Seen
 from events.moments import to_us
 from events.window import Window
 from recovery_ops.control.models import FailureCase
@@ -141,13 +141,13 @@ def test_one_cause_says_why_it_is_one_and_how_it_ended() -> None:
     met()
     met("beef", times=9, operation="search_web")
     page = signed_in().get("/failures/f00d")
-    said = text_of(page)
     cause = page.context["found"]
     assert (cause.category, cause.status_code) == (Category.OVERLOADED, 529)
     assert (cause.count, cause.runs, cause.instances) == (3, 3, 1)
     assert not page.context["is_unnamed"]
     assert list(page.context["outcomes"].totals) == [3]
-    assert "Operation crm 100 % 25 %" in said
+    [trait] = [one for _, one, _, _ in page.context["traits"] if one.name is Field.OPERATION]
+    assert (trait.value, trait.share, trait.baseline) == ("crm", 1.0, 0.25)
     assert 'href="/runs?fingerprint=f00d"' in page.content.decode()
     assert 'href="/runs/f00d-0"' in page.content.decode()
 
@@ -221,7 +221,7 @@ def test_nothing_from_outside_runs_in_it() -> None:
 
 def test_an_empty_list_does_not_say_that_all_is_good() -> None:
     Story().tell(heartbeat(), at=5).store()
-    assert "no call was seen" in text_of(signed_in().get("/failures"))
+    assert Shown(signed_in().get("/failures")).values("why") == [Why.UNKNOWN]
 
 
 def test_environments_do_not_see_each_others_failures() -> None:
@@ -246,16 +246,16 @@ def test_tabs_and_the_search_know_what_is_behind_the_first_page() -> None:
     many()
     client = signed_in()
     page = client.get("/failures")
-    assert "Open 53" in text_of(page)
-    assert "53 failed attempts of 53 causes" in text_of(page)
-    assert "50 of 53 causes" in text_of(page)
+    assert tabs(page)["open"] == 53
+    assert told(page) == {"failures": "53", "causes": "53", "total": "53"}
+    assert len(page.context["rows"]) == 50
     [further] = [unescape(one) for one in re.findall(r'href="([^"]+)">Further ones', page.content.decode())]
     rest = client.get(f"/failures{further}")
     assert len(re.findall(r'data-key="failure-', rest.content.decode())) == 3
-    assert "Open 53" in text_of(rest)
+    assert tabs(rest)["open"] == 53
     last = client.get("/failures?q=c-52")
     assert "/failures/c-52" in last.content.decode()
-    assert "0 of 53 causes" in text_of(client.get("/failures?q=moon"))
+    assert client.get("/failures?q=moon").context["empty"].total == 53
 
 
 def test_another_choice_of_what_to_see_begins_with_its_first_row() -> None:
@@ -279,11 +279,11 @@ def test_another_choice_of_what_to_see_begins_with_its_first_row() -> None:
 def test_failures_over_time_are_bars_and_rows_that_lead_to_their_range() -> None:
     met(times=3)
     met("beef", times=1, operation="search_web")
-    page = signed_in().get("/failures?range=15m").content.decode()
-    [bars] = re.findall(r'<svg class="histogram".*?</svg>', page, re.DOTALL)
+    html = signed_in().get("/failures?range=15m").content.decode()
+    [bars] = re.findall(r'<svg class="histogram".*?</svg>', html, re.DOTALL)
     assert bars.count("<a href=") == 15  # no bar is shorter than the shortest range
     rows = re.findall(
-        r'<tr><th scope="row"><a href="(\?from=[^"]+)">.*?<td class="num">(\d+)</td></tr>', page, re.DOTALL
+        r'<tr><th scope="row"><a href="(\?from=[^"]+)">.*?<td class="num">(\d+)</td></tr>', html, re.DOTALL
     )
     assert sum(int(count) for _, count in rows) == 4
     for href, count in rows:
@@ -303,8 +303,9 @@ def test_bars_show_what_is_chosen_and_nothing_where_nobody_was() -> None:
     met(times=3)
     met("beef", times=1, operation="search_web")
     assert drawn(signed_in().get("/failures?range=1h&operation=crm")) == 3
-    page = signed_in().get("/failures?range=1h").content.decode()
-    assert "not known" in page, "before the first sign of life nothing is known"
+    window = signed_in().get("/failures?range=1h").context["window"]
+    assert window.start < window.began, "before the first sign of life nothing is known"
+    assert 'fill="url(#p-unknown)"' in signed_in().get("/failures?range=1h").context["histogram"].drawing
 
 
 @pytest.mark.parametrize(
