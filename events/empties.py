@@ -35,8 +35,10 @@ class Empty:
     text: str
     href: str = ""
     button: str = ""
+    total: int = 0
+    """How many there are that do not match, where nothing matches."""
     left: int = 0
-    """Of what nothing matches: how many there are where `href` leads."""
+    """How many of them there would be without what keeps out most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +56,21 @@ def relaxed(clauses: Iterable[Clause], *, total: int, what: str, several: str = 
     widest = max(clauses, key=lambda one: one.without, default=None)
     title = f"0 of {count_text(total, what, several)}"
     if widest is None:
-        return Empty(why=Why.NO_MATCH, title=title, text=text)
+        return Empty(why=Why.NO_MATCH, title=title, text=text, total=total)
     if not widest.without:
         text = f"Each of what is chosen alone leaves none, {widest.words} too."
-        return Empty(why=Why.NO_MATCH, title=title, text=text, href=widest.href, button=f"Let go of {widest.words}")
-    left = count_text(widest.without, what, several)
-    text = f"Most are kept out by {widest.words}: without it there would be {left}."
-    let_go = f"Let go of {widest.words}"
-    return Empty(why=Why.NO_MATCH, title=title, text=text, href=widest.href, button=let_go, left=widest.without)
+    else:
+        left = count_text(widest.without, what, several)
+        text = f"Most are kept out by {widest.words}: without it there would be {left}."
+    return Empty(
+        why=Why.NO_MATCH,
+        title=title,
+        text=text,
+        href=widest.href,
+        button=f"Let go of {widest.words}",
+        total=total,
+        left=widest.without,
+    )
 
 
 def nobody_yet() -> Empty:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from recovery_ops.cli.policies import read_document
-from recovery_ops.cli.words import DONE, Asking, Say, add_paging, say_rows
+from recovery_ops.cli.words import DONE, MORE, Asking, Say, add_paging, say_rows
 
 _PLACE = ("breaker", "service", "instance", "group", "kind")
 _LIMITS = (
@@ -149,7 +149,7 @@ def _overrides(console: Asking, options: argparse.Namespace, say: Say) -> int:
     if not rows:
         say("Nothing is imposed, and nothing is planned: the rules decide.")
     elif not options.all and len(rows) > options.limit:
-        say("There are more: --all, or a higher --limit.")
+        say(MORE)
     return DONE
 
 

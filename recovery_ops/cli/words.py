@@ -14,6 +14,9 @@ USUAL = 50
 PAGE = 200
 """The most that the console gives at once."""
 
+MORE = "There are more: --all, or a higher --limit."
+"""What a list says below its last row where that is not all."""
+
 Say = Callable[[str], None]
 
 _CONTROLS = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
@@ -99,7 +102,7 @@ def say_rows(
     if first is not None and not first[name] and nothing:
         say(nothing)
     if further is not None:
-        say("There are more: --all, or a higher --limit.")
+        say(MORE)
     return first or {}
 
 

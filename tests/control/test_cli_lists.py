@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from events.models import AgentKey
 from recovery_ops import cli
-from recovery_ops.cli.words import say_rows
-from recovery_ops.control.models import Feedback
+from recovery_ops.cli.words import MORE, say_rows
+from recovery_ops.control.models import Feedback, LoadShed, Override
 from recovery_ops.rules.words import State
 from tests.support.command_line import WHY, Operator, operator
 from tests.support.stories import NOW, Story, moved
@@ -24,6 +24,7 @@ __all__ = ["operator"]  # the fixture
 
 NO_LISTS = {"masking list": "one section of the policy, not rows"}
 """What is called a list and has no pages."""
+QUESTION = "why not four of them?"
 
 
 def words(parser: argparse.ArgumentParser, before: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
@@ -81,14 +82,14 @@ def test_a_list_is_followed_as_far_as_is_asked(
     numbers = [one for one in told if one.isdigit()]
     assert numbers == [str(number) for number in range(said)]
     assert len(console.asked) == pages
-    assert told[said:] == (["There are more: --all, or a higher --limit."] if is_more else [] if rows else ["Nothing."])
+    assert told[said:] == ([MORE] if is_more else [] if rows else ["Nothing."])
 
 
 def test_a_long_list_and_the_log_are_read_to_their_end(operator: Operator) -> None:
     made = {"environment": "dev", "operation": "search_web", "want": "retry_less", "reason": "x", "by": "ana"}
     Feedback.objects.bulk_create(Feedback(number=one, at=timezone.now(), **made) for one in range(1, 231))
     assert operator.run("feedback", "list") == cli.DONE
-    assert (len(operator.said), operator.said[-1]) == (51, "There are more: --all, or a higher --limit.")
+    assert (len(operator.said), operator.said[-1]) == (51, MORE)
     assert operator.run("feedback", "list", "--all") == cli.DONE
     assert len(operator.said) == 230
     for mode in ("trip", "disable", "observe"):
@@ -101,9 +102,10 @@ def test_a_long_list_and_the_log_are_read_to_their_end(operator: Operator) -> No
 
 def test_no_number_is_no_limit(operator: Operator, capsys: pytest.CaptureFixture[str]) -> None:
     for wrong in ("0", "-1", "x"):
-        with pytest.raises(SystemExit):
+        with pytest.raises(SystemExit) as ended:
             operator.run("runs", "list", f"--limit={wrong}")
-        assert "is no number from 1 on" in capsys.readouterr().err
+        told = capsys.readouterr().err
+        assert (ended.value.code, "--limit" in told, repr(wrong) in told) == (2, True, True)
 
 
 def test_breakers_are_narrowed_as_on_their_page(operator: Operator) -> None:
@@ -116,7 +118,8 @@ def test_breakers_are_narrowed_as_on_their_page(operator: Operator) -> None:
     assert named() == ["crm", "search_web"]
     assert named("--q", "SEARCH") == ["search_web"]
     assert named("--show", "blocking") == named("--show", "open") == ["crm"]
-    assert named("--show", "held") == ["No such breaker has reported within a day."]
+    [nothing] = named("--show", "held")
+    assert nothing not in ("crm", "search_web")
     assert operator.run("trip", "search_web", *WHY) == cli.DONE
     assert named("--show", "held", "--service", "research") == ["search_web"]
     assert named("--show", "held", "--service", "moon") == named("--provider", "moon") == named("--group", "moon")
@@ -126,15 +129,15 @@ def test_breakers_are_narrowed_as_on_their_page(operator: Operator) -> None:
 def test_who_reports_what_is_imposed_and_which_wins(operator: Operator) -> None:
     assert operator.run("agents") == cli.DONE
     assert operator.said[0].startswith("research/r-0 ")
-    assert operator.said[0].endswith("; at no run; no calls; 0 tokens a minute")
-    assert re.fullmatch(r"Attempts and tokens are what was counted since [-\d]{10}T[:\d]{8} UTC\.", operator.said[-1])
+    assert re.search(r"\b0 tokens\b", operator.said[0])
+    assert re.search(r" [-\d]{10}T[:\d]{8} UTC", operator.said[-1]), "since when is counted"
     assert len(operator.said) == 4
     assert operator.run("label", "research", "r-1", "--labels", "eu, vip") == cli.DONE
     assert operator.said == ["research/r-1: eu, vip"]
     assert operator.run("agents", "--label", "vip") == cli.DONE
     assert [one.partition(" ")[0] for one in operator.said[:-1]] == ["research/r-1"]
     assert operator.run("overrides") == cli.DONE
-    assert operator.said == ["Nothing is imposed, and nothing is planned: the rules decide."]
+    assert (len(operator.said), "ov-" in operator.said[0]) == (1, False)
     assert operator.run("trip", "search_*", *WHY) == cli.DONE
     assert operator.run("observe", "search_web", "--instance", "r-0", *WHY, "--in", "1h") == cli.DONE
     assert operator.run("overrides") == cli.DONE
@@ -144,45 +147,48 @@ def test_who_reports_what_is_imposed_and_which_wins(operator: Operator) -> None:
     assert operator.run("overrides") == cli.DONE
     assert ["instance r-" in operator.said[0], *("r-0;" in one for one in operator.said[1:])] == [False, True, False]
     assert operator.run("overrides", "--limit", "1") == cli.DONE
-    assert operator.said[1:] == ["There are more: --all, or a higher --limit."]
+    assert operator.said[1:] == [MORE]
     assert operator.run("explain", "search_web", "--instance", "r-0") == cli.DONE
     assert operator.said[0].startswith("  ov-") or operator.said[0].startswith("* ov-")
     [winner] = [one for one in operator.said if one.startswith("* ov-")]
     assert "(search_*), forced_open" in winner
     assert operator.run("simulate", "search_web", "--failure-rate-threshold", "0.3") == cli.DONE
-    assert "failure_rate_threshold 0.3, minimum_number_of_calls 10" in operator.said[0]
+    assert "failure_rate_threshold 0.3" in operator.said[0]
+    assert "minimum_number_of_calls 10" in operator.said[0]
     assert operator.said[1].startswith("it would have opened ")
     for verb in ("degradations", "amplification"):
         assert operator.run(verb) == cli.DONE
     narrow = ("--going-on", "--model", "large", "--code", "529", "--owner", "provider", "--lasted-s", "60")
     assert operator.run("capacity", "list", *narrow) == cli.DONE
-    assert operator.said == ["No outage in this range."]
+    assert (len(operator.said), "CE-" in operator.said[0]) == (1, False)
 
 
 def test_a_window_that_ends_planned_ones_names_them(operator: Operator) -> None:
     assert operator.run("observe", "search_web", *WHY, "--in", "2h") == cli.DONE
     assert operator.run("trip", "search_web", *WHY, "--for", "3h") == cli.DONE
-    [named] = [one for one in operator.said if one.startswith("It calls off what was planned there: ov-")]
+    planned = Override.objects.get(mode=State.METRICS_ONLY)
+    [named] = [one for one in operator.said if f" {planned.pk}, " in one]
     assert named.endswith(f"ana: {WHY[1]}")
     assert operator.run("shed", "--confirm", "dev", *WHY, "--in", "2h") == cli.DONE
     assert operator.run("shed", "--confirm", "dev", *WHY, "--for", "3h") == cli.DONE
-    assert any(one.startswith("It calls off what was planned there: ") for one in operator.said)
+    called_off = LoadShed.objects.exclude(ended_at=None).get()
+    assert any(f" {called_off.pk}, " in one for one in operator.said)
 
 
 def test_proposals_are_listed_shown_and_moved_on(operator: Operator, tmp_path: Path) -> None:
     document = tmp_path / "policy.json"
     document.write_text(json.dumps({"defaults": {"operation": {"max_retries": 5}}}))
     assert operator.run("policy", "proposals") == cli.DONE
-    assert operator.said == ["No proposal is open: --ended has the others."]
+    assert (len(operator.said), "proposal 1" in operator.said[0]) == (1, False)
     assert operator.run("policy", "push", str(document), "--title", "more patience", *WHY) == cli.DONE
     line = "proposal 1: draft, more patience (by ana, from policy built-in)"
     assert operator.run("policy", "proposals") == cli.DONE
     assert operator.said == [line]
     assert operator.run("policy", "submit", "1", *WHY) == cli.DONE
     assert operator.said == [line.replace("draft", "in review")]
-    assert operator.run("policy", "comment", "1", "--reason", "why not four of them?") == cli.DONE
+    assert operator.run("policy", "comment", "1", "--reason", QUESTION) == cli.DONE
     assert operator.run("policy", "proposal", "1") == cli.DONE
-    assert any("why not four of them?" in one for one in operator.said)
+    assert any(QUESTION in one for one in operator.said)
     assert any("max_retries" in one for one in operator.said)
     assert operator.run("policy", "return", "1", *WHY) == cli.DONE
     assert operator.run("policy", "reject", "1", *WHY) == cli.DONE

@@ -11,6 +11,9 @@ from tests.support.command_line import WHY, Operator, operator
 
 __all__ = ["operator"]  # the fixture
 
+WHERE = "webhook, hooks.example.org/…"
+"""Of what kind the channel is, and where to it sends."""
+
 
 def test_it_is_listed_tested_and_switched(operator: Operator) -> None:
     to = channel()
@@ -18,7 +21,7 @@ def test_it_is_listed_tested_and_switched(operator: Operator) -> None:
     chain = save_chain(**asked(by=EVA, name="*", steps=[{"after_s": 0, "channel": to.pk}])).object
     assert operator.run("notifications", "list") == cli.DONE
     assert operator.said == [
-        f"channel {to.pk} ops (webhook, hooks.example.org/…)",
+        f"channel {to.pk} ops ({WHERE})",
         f"rule {rule.pk} outages tells channel {to.pk} capacity",
         f"chain {chain.pk} of queue *",
         "  after 0 s ops",
@@ -27,8 +30,10 @@ def test_it_is_listed_tested_and_switched(operator: Operator) -> None:
     assert not Delivery.objects.exists()
     assert operator.run("notifications", "test", str(to.pk), *WHY) == cli.DONE
     assert operator.run("notifications", "log") == cli.DONE
-    assert f"waiting channel {to.pk} “A test of channel ops by" in operator.said[0]
+    delivery = Delivery.objects.get()
+    assert (delivery.channel_id, delivery.state) == (to.pk, Delivery.WAITING)
+    assert (f"channel {to.pk}" in operator.said[0], delivery.state in operator.said[0]) == (True, True)
     assert operator.run("notifications", "off", "channel", str(to.pk), *WHY) == cli.DONE
-    assert operator.said == [f"channel {to.pk} ops (webhook, hooks.example.org/…), off"]
+    assert operator.said == [f"channel {to.pk} ops ({WHERE}), off"]
     assert Channel.objects.get().is_on is False
     assert operator.run("notifications", "test", str(to.pk), *WHY) == cli.REFUSED

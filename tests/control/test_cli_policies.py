@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from tests.support.command_line import WHY, Operator, operator
 
 __all__ = ["operator"]  # the fixture
 
+RETRIES = "rules[0].knobs.max_retries"
+
 
 def written(folder: Path, **knobs: Any) -> str:
     rule = {"id": "search_web", "scope": {"operation": "search_web"}, "knobs": knobs}
@@ -29,17 +32,21 @@ def written(folder: Path, **knobs: Any) -> str:
 def test_from_a_file_to_a_release_and_back(operator: Operator, tmp_path: Path) -> None:
     file = written(tmp_path, max_retries=5)
     assert operator.run("policy", "diff", file) == cli.DONE
-    assert "rules.search_web.knobs.max_retries not set → 5" in operator.said
+    [line] = [one for one in operator.said if one.startswith("rules.search_web.knobs.max_retries ")]
+    assert line.endswith("→ 5")
     assert operator.run("policy", "push", file, "--title", "more patience", "--review", *WHY) == cli.DONE
-    assert operator.said == ["proposal 1: draft, made from policy built-in", "proposal 1: in review"]
+    assert [one.split(",")[0] for one in operator.said] == ["proposal 1: draft", "proposal 1: in review"]
+    assert (PolicyProposal.objects.get().state, PolicyProposal.objects.get().base_version) == ("in_review", "built-in")
     assert operator.run("policy", "release", "1", *WHY, "--dry-run") == cli.DONE
-    assert operator.said == ["Nothing was changed. It would be policy 1, revision 1."]
+    assert re.findall(r"\b(?:policy|revision) \d+", operator.said[0]) == ["policy 1", "revision 1"]
+    assert not PolicyRelease.objects.exists()
     assert operator.run("policy", "release", "1", *WHY) == cli.DONE
     assert operator.said == ["policy 1 is live: revision 1"]
     assert operator.run("policy", "show", "1") == cli.DONE
     assert json.loads(operator.said[0]) == json.loads(Path(file).read_text())
     assert operator.run("policy", "diff", file) == cli.DONE
-    assert operator.said == ["It says what policy 1 says."]
+    [line] = operator.said
+    assert ("policy 1" in line, "→" in line) == (True, False)
     assert operator.run("policy", "rollback", "0", *WHY) == cli.DONE
     assert operator.said == ["policy 2 is live: revision 2"]
     assert PolicyRelease.objects.latest("version").returns_to == 0
@@ -51,7 +58,8 @@ def test_a_release_is_scheduled_for_some_first(operator: Operator, tmp_path: Pat
     at = ("--at", begins.isoformat(timespec="minutes"))
     words = f"proposal 1: scheduled for {begins:%Y-%m-%dT%H:%M:%S}"
     assert operator.run("policy", "release", "1", *at, "--canary", "10%", *WHY, "--dry-run") == cli.DONE
-    assert operator.said[0].startswith(f"Nothing was changed. It would be: {words}")
+    assert words in operator.said[0]
+    assert PolicyProposal.objects.get().state == "draft"
     assert operator.run("policy", "release", "1", *at, "--canary", "10%", *WHY) == cli.DONE
     assert operator.said == [f"{words}, to some first"]
     made = PolicyProposal.objects.get()
@@ -66,11 +74,13 @@ def test_a_document_is_checked_before_it_is_pushed(
     operator: Operator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert operator.run("policy", "check", written(tmp_path, max_retries=99)) == cli.REFUSED
-    assert operator.said == ["fault: rules[0].knobs.max_retries is from 0 to 20"]
+    [line] = operator.said
+    assert line.split()[:2] == ["fault:", RETRIES]
+    assert re.findall(r"\d+", line.partition(RETRIES)[2]) == ["0", "20"]
     assert operator.run("policy", "push", written(tmp_path, max_retries=99), "--title", "t", *WHY) == cli.REFUSED
-    assert "rules[0].knobs.max_retries is from 0 to 20" in capsys.readouterr().err
+    assert RETRIES in capsys.readouterr().err
     assert operator.run("policy", "check", written(tmp_path, max_retries=9)) == cli.DONE
-    assert operator.said[0].startswith("warning: rules[0].knobs.max_retries with these")
+    assert operator.said[0].split()[:2] == ["warning:", RETRIES]
     assert operator.run("policy", "check", str(tmp_path / "none.json")) == cli.REFUSED
     assert not PolicyProposal.objects.exists()
 
@@ -85,14 +95,16 @@ def test_a_replay_is_waited_for(operator: Operator, tmp_path: Path) -> None:
 
     operator.on_sleep = work
     assert operator.run("policy", "replay", written(tmp_path, max_retries=1), "--back", "1h") == cli.DONE
-    assert operator.said == ["replay 1: 0 of 0 calls that failed end or go otherwise"]
+    [line] = operator.said
+    assert re.match(r"replay 1: 0 of 0\b", line)
 
 
 def test_the_tail_says_what_was_done_and_goes_on(operator: Operator) -> None:
     operator.run("disable", "search_web", *WHY)
     assert operator.run("tail") == cli.DONE
     [line] = operator.said
-    assert line.endswith("ana breaker.disable search_web, revision 1: the provider answers 529")
+    assert line.split()[1:4] == ["ana", "breaker.disable", "search_web,"]
+    assert (" 1: " in line, line.endswith(WHY[1])) == (True, True)
 
     def interrupted() -> None:
         raise KeyboardInterrupt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -12,6 +13,7 @@ from django.conf import settings
 
 from events.degradations.asking import degradations_in
 from events.degradations.rows import Degradations, Standing
+from events.empties import Why
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import (
     AttemptSucceeded,
@@ -22,8 +24,9 @@ from recovery_ops.rules.facts import (
     RunFinished,
 )
 from recovery_ops.rules.words import Category, RunStatus
+from tests.support.html import Shown
 from tests.support.pages import HOSTILE, signed_in, text_of
-from tests.support.stories import NOW, Story, ago, failed, heartbeat
+from tests.support.stories import NOW, Story, ago, counted, failed, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -82,10 +85,10 @@ def test_a_second_outage_later_is_a_second_row_and_a_weaker_model_is_one_too() -
         operation="model:large", from_model="large", to_model="small", category=Category.OVERLOADED, consecutive=3
     )
     story.tell(switch, at=300, run="run-9").store()
-    assert [(row.operation, row.words, row.standing.value, row.runs) for row in found().rows] == [
-        ("model:large", "answered by the model small", "reduced", ("run-9",)),
-        ("search_web", "answered by search_cache", "whole again", ()),
-        ("search_web", "answered by search_cache", "whole again", ()),
+    assert [(row.operation, row.kind, row.to_name, row.standing, row.runs) for row in found().rows] == [
+        ("model:large", "model", "small", Standing.REDUCED, ("run-9",)),
+        ("search_web", "fallback", "search_cache", Standing.WHOLE, ()),
+        ("search_web", "fallback", "search_cache", Standing.WHOLE, ()),
     ]
 
 
@@ -93,8 +96,9 @@ def test_of_an_instance_that_died_in_the_middle_nobody_knows() -> None:
     Story().tell(heartbeat(), at=1800).tell(began(), at=1700).store()
     [row] = found().rows
     assert row.standing is Standing.NOT_KNOWN
-    said = text_of(signed_in(Role.VIEWER).get("/degradations"))
-    assert "Whether search_web came back is not known: its instance stopped reporting." in said
+    page = signed_in(Role.VIEWER).get("/degradations")
+    assert [one.standing for one, _ in page.context["capabilities"]] == [Standing.NOT_KNOWN]
+    assert "search_web" in page.context["sentence"]
 
 
 def test_an_outage_after_an_instance_died_is_a_row_of_its_own_and_is_over_when_it_is() -> None:
@@ -122,7 +126,8 @@ def test_an_answer_by_a_fallback_outside_of_any_interval_is_a_finding() -> None:
         1,
         ("research/foreign",),
     )
-    assert "Weaker answers outside of any interval" in text_of(signed_in(Role.VIEWER).get("/degradations"))
+    page = Shown(signed_in(Role.VIEWER).get("/degradations"))
+    assert "unaccounted-title" in page.ids
 
 
 def test_of_a_withdrawn_capability_the_runs_that_went_without_are_counted() -> None:
@@ -139,8 +144,8 @@ def test_of_a_withdrawn_capability_the_runs_that_went_without_are_counted() -> N
     story.tell(failed(operation="fetch_prices"), at=400, run="run-6", instance="another").store()
     [row] = found().rows
     assert (row.runs, row.answers, row.is_partial) == (("run-1", "run-2"), 2, True)
-    said = text_of(signed_in(Role.VIEWER).get("/degradations?range=1h"))
-    assert "at least 2 runs got none so far" in said
+    said = signed_in(Role.VIEWER).get("/degradations?range=1h").context["sentence"]
+    assert ("fetch_prices" in said, "at least 2" in said) == (True, True)
     ended = DegradationEnded(operation="fetch_prices", kind="withdrawn", duration_s=500, calls=2)
     Story().tell(ended, at=100).store()
     [row] = found().rows
@@ -164,22 +169,27 @@ def test_what_it_costs_is_told_where_runs_say_it() -> None:
     for run, cost in (("run-1", 0.02), ("run-2", 0.05), ("run-3", 0.07)):
         story.tell(RunFinished(status=RunStatus.SUCCEEDED, duration_s=1.0, cost_usd=cost), at=50, run=run)
     story.store()
-    assert found().with_weaker.mean_usd == pytest.approx(0.02)
-    assert found().without_weaker.mean_usd == pytest.approx(0.06)
-    said = text_of(signed_in(Role.VIEWER).get("/degradations?range=1h"))
-    assert "Runs that got a weaker answer cost $0.0200 on average (1 run), the others $0.0600 (2 runs)." in said
+    weaker, others = found().with_weaker, found().without_weaker
+    assert (weaker.mean_usd, others.mean_usd) == pytest.approx((0.02, 0.06))
+    assert (weaker.runs, others.runs) == (1, 2)
+    page = signed_in(Role.VIEWER).get("/degradations?range=1h")
+    assert re.findall(r"\$[\d.]*\d", page.context["costs"]) == ["$0.0200", "$0.0600"]
+    assert page.context["costs"] in text_of(page)
 
 
 def test_the_page_the_export_and_the_overview_say_when_it_is_whole_again() -> None:
     story = Story().tell(heartbeat(), at=5)
     story.tell(began(to=HOSTILE), at=900).tell(over(300, calls=4, to=HOSTILE), at=600).store()
     client = signed_in(Role.VIEWER)
-    said = text_of(client.get("/degradations"))
-    assert "Nothing is reduced. The last came back at 14:16:18 UTC." in said
-    assert "search_web is whole again" in text_of(client.get("/"))
-    assert "Since 14:16:18, after 5m 00s on 1 instance" in text_of(client.get("/"))
+    page = client.get("/degradations")
+    assert [(one.standing, one.last) for one, _ in page.context["capabilities"]] == [(Standing.WHOLE, ago(600))]
+    assert "14:16:18 UTC" in page.context["sentence"]
+    [item] = client.get("/").context["items"].shown
+    assert (item.key, item.state) == ("restored-search_web", "closed")
+    assert ("14:16:18" in item.detail, "5m 00s" in item.detail) == (True, True)
     client.cookies[f"{settings.COOKIE_PREFIX}zone"] = "Asia/Tokyo"
-    assert "Since 23:16:18, after 5m 00s on 1 instance" in text_of(client.get("/"))
+    [item] = client.get("/").context["items"].shown
+    assert "23:16:18" in item.detail
     del client.cookies[f"{settings.COOKIE_PREFIX}zone"]
     [row] = csv.DictReader(StringIO(client.get("/degradations.csv").content.decode()))
     assert (row["operation"], row["standing"], row["duration_s"], row["weaker_answers"]) == (
@@ -192,4 +202,7 @@ def test_the_page_the_export_and_the_overview_say_when_it_is_whole_again() -> No
 
 
 def test_when_nothing_is_reduced_it_says_so() -> None:
-    assert "Every operation gave the real thing" in text_of(signed_in(Role.VIEWER).get("/degradations"))
+    page = signed_in(Role.VIEWER).get("/degradations")
+    assert (page.context["rows"], Shown(page).values("why")) == ([], [Why.NEVER])
+    Story().tell(heartbeat(), counted(40), at=3000).tell(heartbeat(), counted(40), at=1).store()
+    assert Shown(signed_in(Role.VIEWER).get("/degradations?range=15m")).values("why") == [Why.GOOD]

@@ -11,12 +11,18 @@ from events.models import AgentKey, Fact
 from events.moments import from_us
 from recovery_ops.control.models import Escalation, FailureCase, SeenFailure
 from recovery_ops.control.roles import Role
+from recovery_ops.control.views.now import Item
 from recovery_ops.rules.words import Category
+from tests.support.html import Shown
 from tests.support.pages import HOSTILE, signed_in, text_of
 from tests.support.query_counts import asked_of
 from tests.support.stories import NOW, Story, failed, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+
+MENDED = "the gateway was mended"
+LATE = "Read timed out after 30 s"
+HOSTILE_IMAGE = "<img src=x>"
 
 
 def a_key(name: str, ends_in: timedelta, **more: Any) -> AgentKey:
@@ -51,6 +57,11 @@ def a_case(name: str, **more: Any) -> FailureCase:
     return FailureCase.objects.create(fingerprint=name, **(given | more))
 
 
+def items_of(page: Any) -> dict[str, Item]:
+    """What needs somebody, by its key."""
+    return {one.key: one for one in page.context["items"].shown}
+
+
 def panel_of(page: str, name: str) -> str:
     return page.partition(f'aria-labelledby="{name}-title"')[2].partition("</section>")[0]
 
@@ -67,36 +78,41 @@ def test_keys_that_end_within_days_and_questions_that_come_back_stand_with_what_
     asleep(timedelta(hours=3), resolved_at=NOW)
     shown = panel_of(signed_in(Role.ADMIN).get("/").content.decode(), "expiring")
     assert shown.count("<li") == 2
-    assert shown.index(f"Snooze of ESC-{one.pk}") < shown.index("Key soon"), "what ends first stands first"
+    assert shown.index(f"ESC-{one.pk}") < shown.index("Key soon"), "what ends first stands first"
     assert "/settings/keys/soon/replace" in shown
-    assert f"/escalations/act/snooze?number={one.pk}" in shown or f"snooze?number={one.pk}" in shown
+    assert f"/escalations/act/snooze?number={one.pk}" in shown
     seen = panel_of(signed_in(Role.VIEWER).get("/").content.decode(), "expiring")
     assert "Key soon" in seen
-    assert "Replace" not in seen
-    assert "Extend" not in seen
+    assert "/replace" not in seen
+    assert "/act/snooze" not in seen
 
 
 def test_causes_that_are_back_or_were_never_seen_before_need_somebody() -> None:
     Story().tell(heartbeat(), at=5).tell(failed(Category.TIMEOUT), at=60).store()
-    a_case("f00d", reason="the gateway was mended")
+    a_case("f00d", reason=MENDED)
     a_case("cafe", state=FailureCase.RESOLVED)
     a_case("beef", environment="prod")
     SeenFailure.objects.create(environment="dev", fingerprint=HOSTILE, first_at=NOW - timedelta(minutes=9), last_at=NOW)
     SeenFailure.objects.create(environment="dev", fingerprint="old", first_at=NOW - timedelta(hours=2), last_at=NOW)
     client = signed_in(Role.VIEWER)
     page = client.get("/")
-    said = text_of(page)
-    assert "Cause f00d is back after it was resolved Ana: the gateway was mended" in said
-    assert "was never seen before 9m 00s ago" in said
+    said, items = text_of(page), items_of(page)
+    back, new = items["back-f00d"], items["new-causes"]
+    assert ("f00d" in back.title, back.detail, back.href) == (True, f"Ana: {MENDED}", "/failures/f00d")
+    assert (HOSTILE in new.title, new.since) == (True, NOW - timedelta(minutes=9))
+    assert f"{back.detail}" in said
+    assert "9m 00s ago" in said
     assert "<img" not in panel_of(page.content.decode(), "now")
     for word in ("cafe", "beef", "Cause old"):
         assert word not in said
     for number in range(4):
         a_case(f"more-{number}")
         SeenFailure.objects.create(environment="dev", fingerprint=f"new-{number}", first_at=NOW, last_at=NOW)
-    said = text_of(client.get("/"))
-    assert "2 more causes are back after being resolved" in said
-    assert "5 causes of failures were never seen before" in said
+    page = client.get("/")
+    for key, count in (("back-rest", "2"), ("new-causes", "5")):
+        item = items_of(page)[key]
+        assert item.title.startswith(f"{count} ")
+        assert Shown(page).within("key", key).links[0] == "/failures"
     assert asked_of(client, "/") <= 15
 
 
@@ -112,24 +128,30 @@ def test_the_overview_stays_within_its_questions_where_a_shortage_goes_on_for_ho
 
 def test_a_cause_that_is_back_or_new_goes_by_what_it_says_where_that_is_known() -> None:
     story = Story().tell(heartbeat(), at=5)
-    story.tell(failed(Category.TIMEOUT, fingerprint="beef", message="Read timed out after 30 s"), at=60)
+    story.tell(failed(Category.TIMEOUT, fingerprint="beef", message=LATE), at=60)
     story.tell(failed(Category.RATE_LIMITED, fingerprint="f00d"), at=70)
-    story.tell(failed(Category.OVERLOADED, fingerprint="cafe", message="<img src=x> " + 30 * "again "), at=80).store()
-    a_case("f00d", reason="the gateway was mended")
+    long = f"{HOSTILE_IMAGE} " + 30 * "again "
+    story.tell(failed(Category.OVERLOADED, fingerprint="cafe", message=long), at=80).store()
+    a_case("f00d", reason=MENDED)
     a_case("gone")
     first = Fact.objects.get(category=Category.TIMEOUT)
     SeenFailure.objects.create(environment="dev", fingerprint="beef", first_at=from_us(first.at_us), last_at=NOW)
     client = signed_in(Role.VIEWER)
     for address in ("/", "/wallboard"):
-        said = text_of(client.get(address))
-        assert "Timeout “Read timed out after 30 s” was never seen before" in said
-        assert "Rate limited (429) of search_web is back after it was resolved" in said
-        assert "Cause gone is back" in said, "nothing is known of it but its name"
+        page = client.get(address)
+        said, items = text_of(page), items_of(page)
+        assert items["new-causes"].title.startswith(f"Timeout “{LATE}”")
+        back = items["back-f00d"].title
+        assert ("(429)" in back, "search_web" in back) == (True, True)
+        assert items["back-gone"].title.startswith("Cause gone"), "nothing is known of it but its name"
+        assert [one.title for one in items.values() if one.title not in said] == []
         assert "f00d" not in said
     second = Fact.objects.get(category=Category.OVERLOADED)
     SeenFailure.objects.create(environment="dev", fingerprint="cafe", first_at=from_us(second.at_us), last_at=NOW)
-    shown = panel_of(client.get("/").content.decode(), "now")
-    assert "2 causes of failures were never seen before" in shown
-    assert "overloaded (529) “&lt;img src=x&gt; again" in shown
-    assert "timeout “Read timed out after 30 s”" in shown
-    assert "again…”" in shown or "again …”" in shown, "a long one is cut"
+    page = client.get("/")
+    new = items_of(page)["new-causes"]
+    assert new.title.startswith("2 ")
+    assert f"overloaded (529) “{HOSTILE_IMAGE}" in new.detail
+    assert f"timeout “{LATE}”" in new.detail
+    assert "again…”" in new.detail or "again …”" in new.detail, "a long one is cut"
+    assert HOSTILE_IMAGE not in panel_of(page.content.decode(), "now")

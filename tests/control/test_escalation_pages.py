@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from html import unescape
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
+from events.empties import Why
 from events.window import Window
 from recovery_ops.control.actions.escalations import RESPONSES
+from recovery_ops.control.escalations.asked_about import paragraph_of
+from recovery_ops.control.escalations.asking import row_of, title_of
 from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.escalations.terms import asks_of, matter_of, then_of
 from recovery_ops.control.models import Escalation
 from recovery_ops.control.questions import questions_in
 from recovery_ops.control.roles import Role
@@ -22,12 +27,36 @@ from recovery_ops.rules.facts import BudgetExhausted
 from recovery_ops.rules.words import Category
 from tests.support.escalation_pages import questions
 from tests.support.escalations import asked
+from tests.support.html import Shown
 from tests.support.pages import HOSTILE, hidden, signed_in, text_of
 from tests.support.stories import NOW, Story, failed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
 REASON = "the customer agreed on the phone"
+DOWN = "the bank *says* | it is down"
+
+
+def told(queue: Any) -> dict[str, str]:
+    """What the head of the queue counts."""
+    return Shown(queue).one("untaken").data
+
+
+def operations(queue: Any) -> list[str]:
+    """What the rows of the queue are about, in their order."""
+    keys = [one.removeprefix("escalation-") for one in Shown(queue).values("key") if one.startswith("escalation-")]
+    return [Escalation.objects.get(pk=int(key)).operation for key in keys]
+
+
+def notices(answer: Any) -> list[str]:
+    """What a page says was done before."""
+    return [one.text for one in Shown(answer).within("id", "toasts").root.all() if one.tag == "p"]
+
+
+def acts(page: Any) -> set[str]:
+    """The acts that a page links to."""
+    queue = "/escalations/act/"
+    return {link.removeprefix(queue).partition("?")[0] for link in Shown(page).links if link.startswith(queue)}
 
 
 def test_timelines_call_not_taken_what_the_queue_does() -> None:
@@ -37,7 +66,7 @@ def test_timelines_call_not_taken_what_the_queue_does() -> None:
     Escalation.objects.filter(pk=let_lie.pk).update(**taken)
     Escalation.objects.filter(pk=put_off.pk).update(snoozed_until=NOW + timedelta(hours=1))
     client = signed_in(Role.RESPONDER)
-    assert "1 of 2 not taken" in text_of(client.get("/escalations"))
+    assert told(client.get("/escalations"))["untaken"] == "1"
     found = questions_in("dev", Window(start=NOW - timedelta(hours=1), end=NOW + timedelta(hours=1)), "")
     assert [one.name for one in found if one.is_untaken] == [f"ESC-{let_lie.pk}"]
     story = client.get(f"/escalations/{held.pk}").content.decode()
@@ -46,10 +75,12 @@ def test_timelines_call_not_taken_what_the_queue_does() -> None:
 
 def test_the_queue_says_what_is_asked_and_what_comes_next() -> None:
     [one] = questions("charge_card", category=Category.POLICY_DENIED)
-    said = text_of(signed_in(Role.RESPONDER).get("/escalations"))
-    assert f"1 of 1 not taken. The next deadline is that of ESC-{one.pk}, in 15m 00s" in said
-    assert "charge_card: policy denied" in said
-    assert "May it be done although a policy refused it?" in said
+    page = signed_in(Role.RESPONDER).get("/escalations")
+    said, head = text_of(page), Shown(page).one("untaken")
+    assert [head.data[name] for name in ("asked", "untaken", "late", "next")] == ["1", "1", "0", str(one.pk)]
+    assert "15m 00s" in head.text
+    assert title_of(one) in said
+    assert asks_of(one.reason, one.category) in said
     assert "nobody" in said
 
 
@@ -59,10 +90,10 @@ def test_what_is_late_comes_first_and_says_by_how_much(monkeypatch: pytest.Monke
     story = Story().tell(asked(operation="new"), at=1)
     story.store()
     open_escalations("dev", NOW + timedelta(minutes=16))
-    said = text_of(signed_in(Role.RESPONDER).get("/escalations"))
-    assert "1 deadline has passed" in said
-    assert "late by 1m 00s" in said
-    assert said.index("late: unknown") < said.index("new: unknown")
+    page = signed_in(Role.RESPONDER).get("/escalations")
+    assert told(page)["late"] == "1"
+    assert "1m 00s" in text_of(page)
+    assert operations(page) == ["late", "new"]
 
 
 def test_tabs_hold_what_they_say() -> None:
@@ -72,28 +103,22 @@ def test_tabs_hold_what_they_say() -> None:
     client.post("/escalations/act/snooze", {"number": second.pk, "for_s": 900})
     client.post("/escalations/act/reject", {"number": third.pk})
     shown = {
-        tab: {
-            name
-            for name in ("one", "two", "three")
-            if f"{name}: unknown" in text_of(client.get(f"/escalations?tab={tab}"))
-        }
+        tab: operations(client.get(f"/escalations?tab={tab}"))
         for tab in ("open", "unacknowledged", "mine", "snoozed", "resolved")
     }
     assert shown == {
-        "open": {"one"},
-        "unacknowledged": set(),
-        "mine": {"one"},
-        "snoozed": {"two"},
-        "resolved": {"three"},
+        "open": ["one"],
+        "unacknowledged": [],
+        "mine": ["one"],
+        "snoozed": ["two"],
+        "resolved": ["three"],
     }
 
 
 def test_a_queue_is_chosen_by_its_name() -> None:
     questions("one", queue="billing")
     questions("two", queue="security")
-    said = text_of(signed_in(Role.RESPONDER).get("/escalations?queue=billing"))
-    assert "one: unknown" in said
-    assert "two: unknown" not in said
+    assert operations(signed_in(Role.RESPONDER).get("/escalations?queue=billing")) == ["one"]
 
 
 def test_a_severity_is_chosen_and_says_what_it_hides() -> None:
@@ -101,20 +126,22 @@ def test_a_severity_is_chosen_and_says_what_it_hides() -> None:
     questions("two")
     client = signed_in(Role.RESPONDER)
     page = client.get("/escalations?severity=high")
-    assert ("one: policy denied" in text_of(page), "two: unknown" in text_of(page)) == (True, False)
-    assert '?severity=high" aria-current="true">high' in page.content.decode()
-    empty = text_of(client.get("/escalations?severity=low&queue=unclassified"))
-    assert "0 of 2 escalations" in empty
-    assert "Let go of severity low" in empty
-    assert "one: policy denied" in text_of(client.get("/escalations?severity=loud")), "no such severity hides nothing"
+    assert operations(page) == ["one"]
+    here = [one.attributes.get("href") for one in Shown(page).root.all() if "aria-current" in one.attributes]
+    assert "?severity=high" in here
+    empty = client.get("/escalations?severity=low&queue=unclassified").context["empty"]
+    assert (empty.why, empty.total, empty.left, empty.href) == (Why.NO_MATCH, 2, 2, "?queue=unclassified")
+    assert len(operations(client.get("/escalations?severity=loud"))) == 2, "no such severity hides nothing"
 
 
 def test_the_next_deadline_is_the_soonest_whatever_matters_more() -> None:
     [high] = questions("one", category=Category.POLICY_DENIED)
     [soon] = questions("two")
     Escalation.objects.filter(pk=soon.pk).update(acknowledge_by=NOW + timedelta(minutes=3))
-    said = text_of(signed_in(Role.RESPONDER).get("/escalations"))
-    assert f"The next deadline is that of ESC-{soon.pk}, in 3m 00s" in said
+    page = signed_in(Role.RESPONDER).get("/escalations")
+    said, head = text_of(page), Shown(page).one("untaken")
+    assert head.data["next"] == str(soon.pk)
+    assert "3m 00s" in head.text
     assert said.index(f"ESC-{high.pk}", said.index("Question")) < said.rindex(f"ESC-{soon.pk}")
 
 
@@ -131,7 +158,9 @@ def test_twenty_are_taken_with_one_press() -> None:
     answer = client.post("/escalations/act/acknowledge", {"number": [one.pk for one in many], "back": "/escalations"})
     assert (answer.status_code, answer.headers["Location"]) == (303, "/escalations")
     assert set(Escalation.objects.values_list("acknowledged_by", flat=True)) == {"ana"}
-    assert "and 15 more: took" in text_of(client.get("/escalations"))
+    [notice] = notices(client.get("/escalations"))
+    assert [f"ESC-{one.pk}" in notice for one in many[4:6]] == [True, False], "five are named"
+    assert "15" in notice
 
 
 @pytest.mark.parametrize(
@@ -149,9 +178,7 @@ def test_of_many_the_refused_stay_chosen_and_say_why(verb: str) -> None:
     assert answer.status_code == 422
     refused = [closed.pk, 999_999] if is_refused else [999_999]
     assert [int(one) for one in re.findall(r'name="number" value="(\d+)"', page)] == refused
-    if is_refused:
-        assert f"ESC-{closed.pk} was rejected by ana" in text_of(answer)
-    assert "There is no escalation ESC-999999" in text_of(answer)
+    assert Shown(answer).values("refused") == ["closed", "unknown_escalation"][-len(refused) :]
     assert REASON in page, "what was typed stays"
     back = unescape(re.findall(r'href="([^"]*)"[^>]*>Back to the queue', page)[0])
     assert back == "/escalations?" + urlencode([("queue", "a"), *(("chosen", number) for number in refused)])
@@ -181,7 +208,8 @@ def test_all_two_hundred_rows_of_the_queue_can_be_chosen_at_once() -> None:
     [one] = questions("one")
     numbers = [*range(900_000, 900_199), one.pk]
     answer = signed_in(Role.RESPONDER).post("/escalations/act/acknowledge", {"number": numbers})
-    assert f"ESC-{one.pk}: took." in text_of(answer)
+    assert Escalation.objects.get(pk=one.pk).acknowledged_by == "ana"
+    assert Shown(answer).values("refused") == ["unknown_escalation"] * 199
 
 
 def test_all_that_match_are_shown_before_anything_is_done() -> None:
@@ -198,7 +226,8 @@ def test_more_than_a_page_takes_its_number() -> None:
     [one] = questions("one")
     given = {"number": [*range(900_000, 900_200), one.pk], "reason": REASON}
     client = signed_in(Role.RESPONDER)
-    assert "Type 201: so many are meant." in text_of(client.post("/escalations/act/resolve", given))
+    answer = client.post("/escalations/act/resolve", given)
+    assert (answer.status_code, list(answer.context["form"].errors)) == (422, ["confirm"])
     one.refresh_from_db()
     assert one.resolved_at is None
     client.post("/escalations/act/resolve", given | {"confirm": "201"})
@@ -225,8 +254,8 @@ def test_an_old_page_is_refused_with_who_was_faster() -> None:
     client = signed_in(Role.RESPONDER)
     answer = client.post("/escalations/act/approve", {"number": one.pk, "version": 1, "reason": REASON, "key": "late"})
     assert answer.status_code == 409
-    assert "li took it" in text_of(answer)
-    assert "sending it again does it all the same" in text_of(answer)
+    assert answer.context["is_stale"]
+    assert re.search(r"\bli\b", Shown(answer).one("problem").text)
     assert f'href="/escalations/{one.pk}"' in answer.content.decode()
     sent_again = {name: hidden(answer, name) for name in ("number", "version", "key")} | {"reason": REASON}
     assert client.post("/escalations/act/approve", sent_again).status_code == 303
@@ -236,7 +265,7 @@ def test_an_old_page_is_refused_with_who_was_faster() -> None:
 def test_nothing_chosen_is_said_and_nothing_done() -> None:
     client = signed_in(Role.RESPONDER)
     assert client.post("/escalations/act/acknowledge", {}).status_code == 303
-    assert "Choose at least one escalation first." in text_of(client.get("/escalations"))
+    assert len(notices(client.get("/escalations"))) == 1
 
 
 @pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example", "/escalationsx", "javascript:alert(1)"])
@@ -250,9 +279,9 @@ def test_a_viewer_sees_the_queue_and_no_button() -> None:
     [one] = questions("one")
     client = signed_in(Role.VIEWER)
     for path in ("/escalations", f"/escalations/{one.pk}"):
-        page = client.get(path).content.decode()
-        assert "one: unknown" in page
-        assert "/escalations/act/" not in page
+        page = client.get(path)
+        assert title_of(one) in text_of(page)
+        assert "/escalations/act/" not in page.content.decode()
     assert client.post("/escalations/act/acknowledge", {"number": one.pk}).status_code == 403
 
 
@@ -260,13 +289,17 @@ def test_one_question_tells_everything_a_manager_needs() -> None:
     Story().tell(failed(Category.POLICY_DENIED, "refund", message="refused by hook"), at=1100).store()
     [one] = questions("refund", category=Category.POLICY_DENIED, escalation_id="t-9", deadline_s=3000.0)
     get_user_model().objects.get_or_create(username="li")
-    said = text_of(signed_in(Role.RESPONDER).get(f"/escalations/{one.pk}"))
-    assert "refund of research failed, policy denied: “teapot”." in said
-    assert "A run waits for the answer. If nobody decides by 14:59:38 UTC, it is rejected." in said
+    page = signed_in(Role.RESPONDER).get(f"/escalations/{one.pk}")
+    said, paragraph = text_of(page), page.context["paragraph"]
+    assert paragraph in said
+    known = ("refund", "research", matter_of(one.reason, one.category), "“teapot”", "14:59:38 UTC", then_of(one))
+    assert [word for word in known if word not in paragraph] == []
     assert "refused by hook" in said
     assert "run-refund" in said
-    assert "Approve…" in said
-    assert "Resolve…" not in said
+    assert acts(page) >= {"approve", "reject"}
+    assert "resolve" not in acts(page)
+    one.ticket = ""
+    assert paragraph_of(row_of(one, NOW), NOW) != paragraph, "it tells that a run waits"
 
 
 def test_a_run_that_spent_its_errors_says_whose_it_was_and_what_failed_in_it() -> None:
@@ -277,11 +310,11 @@ def test_a_run_that_spent_its_errors_says_whose_it_was_and_what_failed_in_it() -
     open_escalations("dev", NOW)
     one = Escalation.objects.get()
     client = signed_in(Role.RESPONDER)
-    assert "a run of research: error budget spent" in text_of(client.get("/escalations"))
+    assert title_of(one) in text_of(client.get("/escalations"))
+    assert "research" in title_of(one)
     page = client.get(f"/escalations/{one.pk}")
-    said = text_of(page)
-    assert "A run of research: error budget spent: “A run has spent its budget of errors: 10 of 10”. It was" in said
-    assert "Newest failures of its runs" in said
+    said, paragraph = text_of(page), page.context["paragraph"]
+    assert ("research" in paragraph, "10 of 10" in paragraph) == (True, True)
     assert "record 7 is gone." in said
     assert "of another run" not in said
     assert 'href="/runs/run-7"' in page.content.decode()
@@ -294,28 +327,31 @@ def test_more_runs_than_are_named_are_at_least_so_many() -> None:
     story.store()
     open_escalations("dev", NOW)
     said = text_of(signed_in(Role.VIEWER).get(f"/escalations/{Escalation.objects.get().pk}"))
-    assert "It was asked 25 times in at least 20 runs" in said
+    assert "25 times" in said
+    assert "at least 20" in said
     assert "15 more" in said
 
 
 @pytest.mark.parametrize(
-    ("verb", "said"),
-    [
-        ("approve", "What you write instead it goes on with. Reason At least 10 characters. Shown"),
-        ("reject", "What it reads with the no. Reason optional At least 10 characters where one is given."),
-    ],
+    ("verb", "other", "is_reason_needed"), [("approve", "reject", True), ("reject", "approve", False)]
 )
-def test_the_form_says_what_becomes_of_the_words_to_the_run(verb: str, said: str) -> None:
+def test_the_form_says_what_becomes_of_the_words_to_the_run(verb: str, other: str, is_reason_needed: bool) -> None:
     [one] = questions("refund", escalation_id="t-9", deadline_s=3000.0)
-    assert said in text_of(signed_in(Role.RESPONDER).get(f"/escalations/act/{verb}?number={one.pk}"))
+    client = signed_in(Role.RESPONDER)
+    page, beside = (Shown(client.get(f"/escalations/act/{name}?number={one.pk}")) for name in (verb, other))
+    hints = [shown.within("id", "text-hint").root.text for shown in (page, beside)]
+    assert all(hints)
+    assert hints[0] != hints[1]
+    assert ("required" in page.within("id", "reason").root.attributes) == is_reason_needed
 
 
 def test_a_decided_one_says_by_whom_and_what_came_before() -> None:
     [one] = questions("refund")
     client = signed_in(Role.RESPONDER)
     client.post("/escalations/act/reject", {"number": one.pk, "reason": REASON})
-    said = text_of(client.get(f"/escalations/{one.pk}"))
-    assert "Rejected by ana" in said
+    page = client.get(f"/escalations/{one.pk}")
+    said = text_of(page)
+    assert (page.context["one"].resolution, page.context["one"].resolved_by) == ("rejected", "ana")
     assert REASON in said
     [again] = [two for two in questions("refund", at=10) if two.is_open]
     assert f"ESC-{one.pk}" in text_of(client.get(f"/escalations/{again.pk}"))
@@ -324,9 +360,11 @@ def test_a_decided_one_says_by_whom_and_what_came_before() -> None:
 def test_what_silence_did_is_written_down() -> None:
     [one] = questions("refund", category=Category.POLICY_DENIED, escalation_id="t")
     keep_deadlines("dev", NOW + timedelta(hours=1))
-    said = text_of(signed_in(Role.VIEWER).get(f"/escalations/{one.pk}"))
-    assert "Rejected by deadline" in said
-    assert "Nobody decided in time: it is rejected." in said
+    page = signed_in(Role.VIEWER).get(f"/escalations/{one.pk}")
+    assert (page.context["one"].resolution, page.context["one"].resolved_by) == ("rejected", "deadline")
+    note = one.notes.get(verb="default")
+    assert then_of(one) in note.text
+    assert note.text in text_of(page)
 
 
 def test_an_old_number_leads_to_the_one_it_was_merged_into() -> None:
@@ -336,9 +374,10 @@ def test_an_old_number_leads_to_the_one_it_was_merged_into() -> None:
     client.get("/escalations")  # which says that it was merged
     for fragment in ("peek", "escalation"):
         assert client.get(f"/escalations/{second.pk}", headers={"X-Fragment": fragment}).status_code == 302
-    assert "was merged into this" not in text_of(client.get("/escalations")), "a message about another page"
+    assert notices(client.get("/escalations")) == [], "a message about another page"
     assert client.get(f"/escalations/{second.pk}").headers["Location"] == f"/escalations/{first.pk}"
-    assert f"ESC-{second.pk} was merged into this question." in text_of(client.get(f"/escalations/{first.pk}"))
+    [notice] = notices(client.get(f"/escalations/{first.pk}"))
+    assert f"ESC-{second.pk}" in notice
 
 
 def test_another_environment_has_another_queue() -> None:
@@ -346,7 +385,7 @@ def test_another_environment_has_another_queue() -> None:
     Escalation.objects.update(environment="prod")
     client = signed_in(Role.RESPONDER)
     assert client.get(f"/escalations/{one.pk}").status_code == 404
-    assert "Nobody is asked anything" in text_of(client.get("/escalations"))
+    assert told(client.get("/escalations"))["asked"] == "0"
 
 
 def test_what_agents_say_is_shown_and_never_run() -> None:
@@ -367,11 +406,13 @@ def test_what_an_agent_asks_in_its_own_words_is_the_question() -> None:
         default_action="deny",
     )
     client = signed_in(Role.RESPONDER)
-    said = text_of(client.get("/escalations"))
-    assert "in 5m 00s: then it is rejected." in said
-    assert "May 120 EUR be refunded?" in said
-    said = text_of(client.get(f"/escalations/{one.pk}"))
-    assert "refund of research asks refunds." in said
+    page = client.get("/escalations")
+    head = Shown(page).one("untaken").text
+    assert ("5m 00s" in head, then_of(one) in head) == (True, True)
+    assert "May 120 EUR be refunded?" in text_of(page)
+    page = client.get(f"/escalations/{one.pk}")
+    said = text_of(page)
+    assert re.search(r"^refund\b.*\bresearch\b.*\brefunds\b", page.context["paragraph"])
     assert "failed" not in said.partition("Decision")[2].partition("Timeline")[0]
 
 
@@ -382,8 +423,8 @@ def test_what_an_agent_asks_in_its_own_words_is_the_question() -> None:
 def test_a_proposal_is_shown_to_be_approved_as_it_is_or_changed(text: str, resolution: str, answer: str) -> None:
     [one] = questions("refund", reason="question", message="May it?", proposal="80 EUR,\nby card", escalation_id="t")
     client = signed_in(Role.RESPONDER)
-    assert "May it? Proposed: 80 EUR, by card" in text_of(client.get("/escalations"))
-    assert "Proposed 80 EUR, by card" in text_of(client.get(f"/escalations/{one.pk}"))
+    for path in ("/escalations", f"/escalations/{one.pk}"):
+        assert "80 EUR, by card" in text_of(client.get(path))
     form = client.get(f"/escalations/act/approve?number={one.pk}").content.decode()
     assert ">80 EUR,\nby card</textarea>" in form
     client.post("/escalations/act/approve", {"number": one.pk, "reason": REASON, "text": text})
@@ -395,21 +436,23 @@ def test_a_post_mortem_tells_what_the_page_tells_and_who_did_what() -> None:
     Story().tell(failed(Category.POLICY_DENIED, "refund", message="refused by hook"), at=1100).store()
     [one] = questions("refund", category=Category.POLICY_DENIED)
     client = signed_in(Role.RESPONDER)
-    client.post("/escalations/act/note", {"number": one.pk, "reason": "the bank *says* | it is down"})
+    client.post("/escalations/act/note", {"number": one.pk, "reason": DOWN})
     client.post("/escalations/act/resolve", {"number": one.pk, "reason": REASON})
     answer = client.get(f"/escalations/{one.pk}", {"format": "md"})
-    assert answer.headers["Content-Disposition"] == f'attachment; filename="post-mortem-esc-{one.pk}.md"'
+    assert answer.headers["Content-Disposition"].partition("filename=")[2] == f'"post-mortem-esc-{one.pk}.md"'
     said = answer.content.decode()
     assert said.startswith(f"# Post-mortem of ESC-{one.pk}: ")
-    assert re.search(r"It reached 1 run on 1 instance; it was asked once\.", said)
-    assert "It was resolved by ana after " in said
     timeline = said[said.index("## Timeline") : said.index("## Newest failures")]
     assert timeline.index("it is down") < timeline.index(REASON), "oldest first"
-    assert "the bank \\*says\\* \\| it is down" in timeline
+    assert re.sub(r"([*|])", r"\\\1", DOWN) in timeline
     assert "refused by hook" in said
     assert "## Follow-ups" in said
     document = client.get(f"/escalations/{one.pk}", {"format": "json"}).json()
-    assert document["escalation"]["resolution"] == "resolved"
+    of_it = document["escalation"]
+    assert (of_it["resolution"], of_it["resolved_by"]) == ("resolved", "ana")
+    assert (len(of_it["runs"]), len(of_it["instances"]), of_it["occurrences"]) == (1, 1, 1)
+    assert [line for line in document["impact"] if line not in said] == []
+    assert any("ana" in line for line in document["impact"])
     assert document["timeline"][-1]["text"] == REASON
     assert document["participants"][-1] == "ana"
     assert document["address"] == f"http://testserver/escalations/{one.pk}"

@@ -11,6 +11,7 @@ from recovery_ops.control.desired import current_revision
 from recovery_ops.control.escalations.asking import row_of, rows_of
 from recovery_ops.control.escalations.due import keep_deadlines
 from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.escalations.terms import then_of
 from recovery_ops.control.models import AuditEntry, Escalation
 from recovery_ops.control.refusals import Refused
 from recovery_ops.rules.words import Category
@@ -41,15 +42,15 @@ def test_silence_allows_only_where_a_policy_may_say_so(category: Category, resol
 
 
 @pytest.mark.parametrize(
-    ("more", "resolution", "said"),
+    ("more", "default", "resolution"),
     [
-        ({"category": Category.POLICY_DENIED}, "rejected", "it is rejected"),
-        ({"category": Category.QUOTA_EXHAUSTED}, "aborted", "the run stays stopped; no checkpoint of it is known"),
-        ({"category": Category.OVERLOADED, "default_action": "allow"}, "approved", "it is allowed"),
+        ({"category": Category.POLICY_DENIED}, "reject", "rejected"),
+        ({"category": Category.QUOTA_EXHAUSTED}, "abort", "aborted"),
+        ({"category": Category.OVERLOADED, "default_action": "allow"}, "allow", "approved"),
     ],
 )
 def test_silence_decides_what_no_run_waits_for_too_and_a_later_fact_asks_anew(
-    more: dict[str, Any], resolution: str, said: str
+    more: dict[str, Any], default: str, resolution: str
 ) -> None:
     one = one_open(**more)
     act("acknowledge", one)
@@ -61,7 +62,8 @@ def test_silence_decides_what_no_run_waits_for_too_and_a_later_fact_asks_anew(
     one.refresh_from_db()
     assert (one.resolution, one.resolved_by, one.resolved_at) == (resolution, "deadline", late)
     assert (one.revision, current_revision("dev")) == (None, 0), "no agent waits to hear of it"
-    assert one.notes.get(verb="default").text == f"Nobody decided in time: {said}."
+    assert one.default_action == default
+    assert then_of(one) in one.notes.get(verb="default").text
     entry = AuditEntry.objects.latest("number")
     assert (entry.verb, entry.after["resolution"]) == ("escalation.default", resolution)
     assert keep_deadlines("dev", late + timedelta(hours=2)) == 0
@@ -76,7 +78,8 @@ def test_a_failure_that_nobody_named_goes_on_failing_closed_and_waits_without_a_
     assert keep_deadlines("dev", late) == 1
     named.refresh_from_db()
     assert (named.is_open, named.default_done_at) == (True, late)
-    assert named.notes.get(verb="default").text == "Nobody decided in time: it goes on failing closed."
+    assert named.default_action == "stay_closed"
+    assert then_of(named) in named.notes.get(verb="default").text
     assert keep_deadlines("dev", late + timedelta(minutes=59)) == 0
     later = late + timedelta(hours=1)
     row = row_of(named, later)
@@ -90,7 +93,8 @@ def test_a_failure_that_nobody_named_goes_on_failing_closed_and_waits_without_a_
 
 def test_what_its_deadline_decides_is_not_put_off_beyond_it() -> None:
     one = one_open(category=Category.POLICY_DENIED)
-    with pytest.raises(Refused, match=r"It is open until 14:56:18 UTC; snooze it for less, or decide\."):
+    with pytest.raises(Refused, match="14:56:18 UTC") as refusal:
         act("snooze", one, for_s=1800.0)
+    assert refusal.value.code == "too_late"
     act("snooze", one, for_s=1700.0)
     act("snooze", one_open(), for_s=7200.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -28,6 +29,7 @@ from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW, Story
 
 pytestmark = pytest.mark.django_db
+REASON = "it came back on Monday"
 
 
 # -- opening -----------------------------------------------------------------------------------------------------------
@@ -97,7 +99,7 @@ def test_a_spent_budget_is_put_to_somebody_once_whatever_the_run_spent_it_on() -
     assert open_escalations("dev", NOW) == 2
     one = Escalation.objects.get(reason="errors")
     assert (one.queue, one.occurrences, one.runs, one.default_action) == ("budgets", 2, ["run-0", "run-1"], "abort")
-    assert one.message == "A run has spent its budget of errors: 10 of 10."
+    assert "10 of 10" in one.message
     assert Escalation.objects.get(reason="turns").queue == "budgets"
 
 
@@ -155,7 +157,8 @@ def test_who_takes_it_holds_it_until_it_runs_out() -> None:
     assert keep_deadlines("dev", NOW + timedelta(minutes=15)) == 1, "half of the time in which it is to be resolved"
     one.refresh_from_db()
     assert (one.is_open, one.acknowledged_at) == (True, None)
-    assert one.notes.get(verb="expired").text == "ana held it for 15m 00s and did not resolve it; it asks again."
+    note = one.notes.get(verb="expired").text
+    assert ("ana" in note, "15m 00s" in note) == (True, True)
     assert one.first_acknowledged_at == NOW
     assert one.assigned_to == "ana"
 
@@ -178,12 +181,14 @@ def test_who_let_it_lie_leaves_all_of_the_time_to_take_it_to_others_but_no_more_
 def test_it_is_given_to_a_person_who_is_there() -> None:
     one = one_open()
     li = get_user_model().objects.create_user("li")
-    with pytest.raises(Refused, match="li may not answer escalations in dev"):
+    with pytest.raises(Refused) as refusal:
         act("assign", one, to="li")
+    assert refusal.value.code == "may_not_respond"
     RoleGrant.objects.create(user=li, environment="dev", role=Role.RESPONDER)
     assert act("assign", one, to="li").assigned_to == "li"
-    with pytest.raises(Refused, match="Nobody here is called ghost"):
+    with pytest.raises(Refused) as refusal:
         act("assign", one, to="ghost")
+    assert refusal.value.code == "unknown_person"
 
 
 def test_a_snooze_ends_by_itself() -> None:
@@ -197,14 +202,16 @@ def test_a_snooze_ends_by_itself() -> None:
 
 @pytest.mark.parametrize("for_s", [0, 59, 8 * 86_400, float("nan")])
 def test_a_snooze_has_bounds(for_s: float) -> None:
-    with pytest.raises(Refused, match="from 60 to 604800 s"):
+    with pytest.raises(Refused) as refusal:
         act("snooze", one_open(), for_s=for_s)
+    assert re.findall(r"\d+", refusal.value.fields["for_s"])[:2] == ["60", "604800"]
 
 
 def test_nobody_sleeps_past_the_deadline_of_a_run_that_waits() -> None:
     one = one_open(escalation_id="t", deadline_s=1500.0)
-    with pytest.raises(Refused, match="A run waits"):
+    with pytest.raises(Refused) as refusal:
         act("snooze", one, for_s=3600)
+    assert refusal.value.code == "too_late"
 
 
 def test_another_queue_is_asked_from_the_beginning() -> None:
@@ -219,9 +226,10 @@ def test_it_is_not_resolved_without_a_reason_while_its_cause_is_active() -> None
     Story().tell(asked(), at=60).store()
     open_escalations("dev", NOW)
     one = Escalation.objects.get()
-    with pytest.raises(Refused, match="the cause is still there"):
+    with pytest.raises(Refused) as refusal:
         act("resolve", one)
-    assert act("resolve", one, reason="a known fault of the vendor").resolution == "resolved"
+    assert refusal.value.code == "still_active"
+    assert act("resolve", one, reason=REASON).resolution == "resolved"
 
 
 def test_merging_leaves_one_and_the_old_number_leads_to_it() -> None:
@@ -246,13 +254,15 @@ def test_a_decision_that_nobody_waits_for_is_no_new_revision() -> None:
 
 def test_what_a_run_waits_for_is_decided_and_not_just_closed() -> None:
     first, one = one_open(), one_open(escalation_id="t")
-    with pytest.raises(Refused, match="approve or reject"):
+    with pytest.raises(Refused) as resolving:
         act("resolve", one)
-    with pytest.raises(Refused, match="A run waits"):
+    with pytest.raises(Refused) as merging:
         act("merge", one, into=first.pk)
+    assert (resolving.value.code, merging.value.code) == ("waited_for", "waited_for")
     act("reject", one)
-    with pytest.raises(Refused, match="cannot be taken back"):
+    with pytest.raises(Refused) as reopening:
         act("reopen", one, reason="I was mistaken there")
+    assert reopening.value.code == "answered"
 
 
 def test_approval_needs_a_reason() -> None:
@@ -264,17 +274,18 @@ def test_approval_needs_a_reason() -> None:
 def test_who_acts_on_an_old_page_is_told_what_happened() -> None:
     one = one_open()
     act("acknowledge", one, by=person("li"), version=1)
-    with pytest.raises(Refused, match="li, 14:26:18 UTC: li took it") as refusal:
+    with pytest.raises(Refused, match=r"\bli\b.*14:26:18 UTC") as refusal:
         act("reject", one, version=1)
-    assert refusal.value.status == 409
+    assert (refusal.value.status, refusal.value.code) == (409, "stale")
 
 
 def test_a_closed_one_can_only_be_opened_and_commented_on() -> None:
     one = act("reject", one_open())
-    with pytest.raises(Refused, match="rejected by ana"):
+    with pytest.raises(Refused) as refusal:
         act("acknowledge", one)
-    act("note", one, reason="it came back on Monday")
-    assert act("reopen", one, reason="it came back on Monday").is_open
+    assert refusal.value.code == "closed"
+    act("note", one, reason=REASON)
+    assert act("reopen", one, reason=REASON).is_open
 
 
 @pytest.mark.parametrize("verb", RESPONSES)
@@ -318,13 +329,13 @@ def test_of_many_one_that_is_refused_holds_no_other_back() -> None:
     results = respond_to_each(
         "acknowledge", [*numbers, 999, numbers[0]], by=person(), environment="dev", reason="", now=NOW
     )
-    assert [(one.number, one.is_done) for one in results] == [
-        (numbers[0], True),
-        (numbers[1], False),
-        (numbers[2], True),
-        (999, False),
+    assert [(one.number, one.is_done, one.code) for one in results] == [
+        (numbers[0], True, ""),
+        (numbers[1], False, "closed"),
+        (numbers[2], True, ""),
+        (999, False, "unknown_escalation"),
     ]
-    assert "rejected by ana" in results[1].text
+    assert "ana" in results[1].text
 
 
 # -- back to the agent -------------------------------------------------------------------------------------------------
@@ -388,17 +399,21 @@ def test_that_the_state_of_a_run_is_saved_is_said_where_a_checkpoint_of_it_is_kn
     Story().tell(spent, at=1000, run="run-2", service="billing").store()
     open_escalations("dev", NOW)
     with_state, without = (Escalation.objects.get(runs=[run]) for run in ("run-1", "run-2"))
-    assert then_of(with_state) == "the run stays stopped, with its state saved"
-    assert then_of(without) == "the run stays stopped; no checkpoint of it is known"
+    assert (with_state.saved_runs, without.saved_runs) == (1, 0)
+    alone, unsaved = then_of(with_state), then_of(without)
+    assert alone != unsaved
     said = text_of(signed_in(Role.VIEWER).get(f"/escalations/{without.pk}"))
-    assert ("no checkpoint of it is known" in said, "state saved" in said) == (True, False)
+    assert (unsaved in said, alone in said) == (True, False)
     Story().tell(spent, at=900, run="run-3").store()
     open_escalations("dev", NOW)
     with_state.refresh_from_db()
-    assert then_of(with_state) == "the runs stay stopped; 1 of 2 have a checkpoint"
+    assert "1 of 2" in then_of(with_state)
     Story().tell(saved, at=890, run="run-3").store()
     Story().tell(saved, at=890, run="run-2", service="billing").store()
     assert keep_deadlines("dev", NOW + timedelta(hours=1)) == 2
     told = {one: one.notes.get(verb="default").text for one in (with_state, without)}
-    assert told[with_state] == "Nobody decided in time: the runs stay stopped, with their states saved."
-    assert told[without] == "Nobody decided in time: the run stays stopped, with its state saved.", "it came late"
+    for one in told:
+        one.refresh_from_db()
+    assert (with_state.saved_runs, without.saved_runs) == (2, 1), "it came late"
+    assert [then_of(one) in text for one, text in told.items()] == [True, True]
+    assert (alone in told[with_state], alone in told[without]) == (False, True)

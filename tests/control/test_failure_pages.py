@@ -14,8 +14,9 @@ from django.test.utils import CaptureQueriesContext
 from events.capacity.detection import look
 from events.capacity.models import CapacityEvent
 from events.capacity.reach import read_reach
+from events.empties import Why
 from events.failures import asking
-from events.failures.rows import Sample, Seen
+from events.failures.rows import Field, Sample, Seen
 from events.moments import to_us
 from events.window import Window
 from recovery_ops.control.models import FailureCase
@@ -24,6 +25,7 @@ from recovery_ops.control.views.brushing import counts_of
 from recovery_ops.rules.facts import Exhausted, RunFinished, RunStarted
 from recovery_ops.rules.words import Category, RunStatus, StopReason
 from tests.support.capacity import storm
+from tests.support.html import Shown
 from tests.support.pages import HOSTILE, signed_in, text_of, troubled_fleet
 from tests.support.stories import NOW, Story, ago, failed, heartbeat
 
@@ -42,11 +44,40 @@ def met(fingerprint: str = "f00d", *, times: int = 3, message: str = "helios say
     story.store()
 
 
+def told(page: Any) -> dict[str, str]:
+    """What the head of the list counts."""
+    head = Shown(page).one("failures").data
+    return {name: head[name] for name in ("failures", "causes", "total")}
+
+
+def drawn(page: Any) -> int:
+    """How many failures its bars show."""
+    return sum(span.count for span in page.context["histogram"].rows)
+
+
+def tabs(page: Any) -> dict[str, int]:
+    """How many causes each tab counts."""
+    return {name: count for name, _, count, _ in page.context["tabs"]}
+
+
+def logged(page: Any) -> list[tuple[str, str, str, str]]:
+    """The log of a cause: who did what to which cause, and why."""
+    entries = [one.entry for one in page.context["log"]]
+    return [(one.actor_name, one.verb, one.object, one.reason) for one in entries]
+
+
+def place_of(page: Any) -> tuple[int, int, bool]:
+    """Which failure of a cause is shown, of how many, and whether it is the one that tells most."""
+    one = page.context["one"]
+    return one.place, one.of, one.is_recommended
+
+
 def test_the_list_names_causes_and_leads_to_them() -> None:
     met()
     met("beef", times=1, message="Read timed out", operation="search_web")
     page = signed_in(Role.VIEWER).get("/failures")
-    assert "4 failed attempts of 2 causes. Most often: helios says 529" in text_of(page)
+    assert told(page) == {"failures": "4", "causes": "2", "total": "4"}
+    assert "helios says 529" in Shown(page).one("failures").text, "the most frequent"
     assert re.findall(r'href="(/failures/(?!unclassified)[^"]+)"', page.content.decode()) == [
         "/failures/f00d",
         "/failures/beef",
@@ -64,9 +95,10 @@ def test_the_list_shows_what_became_of_the_runs_and_so_do_its_file_and_the_api()
     story.store()
     client = signed_in()
     page = client.get("/failures")
-    assert 'aria-label="Runs that met it: 3 recovered by themselves, 1 lost"' in page.content.decode()
-    assert "1 of 4 runs lost" in text_of(page)
-    assert page.content.decode().count('<svg class="shares"') == 1, "a cause without runs has no bar"
+    [bar] = [one for one in Shown(page).root.all() if one.attributes.get("class") == "shares"]  # one without runs: none
+    assert [one.attributes["fill"] for one in bar.children] == ["url(#p-closed)", "url(#p-open)"]
+    first, last = (row.mix for row in page.context["rows"])
+    assert ((first.alone, first.lost, first.total), last.total) == ((3, 1, 4), 0)
     assert 'class="shares"' not in client.get("/failures?column=count").content.decode()
     rows = list(csv.reader(client.get("/failures?format=csv").content.decode().splitlines()))
     rows = rows[next(at for at, row in enumerate(rows) if "fingerprint" in row) :]
@@ -91,7 +123,7 @@ def test_a_facet_chooses_and_lets_go() -> None:
     page = client.get("/failures").content.decode()
     [choice] = [unescape(one) for one in re.findall(r'href="(\?operation=crm)"', page)]
     narrowed = client.get(f"/failures{choice}")
-    assert "3 failed attempts of 1 cause." in text_of(narrowed)
+    assert told(narrowed) == {"failures": "3", "causes": "1", "total": "4"}
     assert 'href="?"' in narrowed.content.decode()  # lets go of it
     assert "search_web" in text_of(narrowed)  # what else might be chosen stays in sight
 
@@ -101,20 +133,21 @@ def test_a_search_looks_into_messages() -> None:
     met("beef", times=1, message="Read timed out")
     client = signed_in()
     assert "/failures/f00d" not in client.get("/failures?q=TIMED").content.decode()
-    empty = text_of(client.get("/failures?q=moon"))
-    assert "0 of 2 causes" in empty
-    assert "Let go of “moon”" in empty
+    empty = client.get("/failures?q=moon").context["empty"]
+    assert (empty.why, empty.total, empty.left, empty.href) == (Why.NO_MATCH, 2, 2, "?")
 
 
 def test_one_cause_says_why_it_is_one_and_how_it_ended() -> None:
     met()
     met("beef", times=9, operation="search_web")
     page = signed_in().get("/failures/f00d")
-    said = text_of(page)
-    assert "Overloaded (529). 3 times in 3 runs on 1 instance" in said
-    assert "The same error type, the same category, and the same message" in said
-    assert "3 of 3 recovered. 3 of 3 climbed" in said
-    assert "Operation crm 100 % 25 %" in said
+    cause = page.context["found"]
+    assert (cause.category, cause.status_code) == (Category.OVERLOADED, 529)
+    assert (cause.count, cause.runs, cause.instances) == (3, 3, 1)
+    assert not page.context["is_unnamed"]
+    assert list(page.context["outcomes"].totals) == [3]
+    [trait] = [one for _, one, _, _ in page.context["traits"] if one.name is Field.OPERATION]
+    assert (trait.value, trait.share, trait.baseline) == ("crm", 1.0, 0.25)
     assert 'href="/runs?fingerprint=f00d"' in page.content.decode()
     assert 'href="/runs/f00d-0"' in page.content.decode()
 
@@ -134,7 +167,7 @@ def test_a_cause_without_a_fingerprint_says_so() -> None:
     met("")
     client = signed_in()
     [address] = re.findall(r'href="(/failures/(?!unclassified)[^"]+)"', client.get("/failures").content.decode())
-    assert "gave no fingerprint" in text_of(client.get(address))
+    assert client.get(address).context["is_unnamed"]
 
 
 def test_what_was_not_met_is_not_there() -> None:
@@ -158,10 +191,11 @@ def test_a_cause_that_did_not_fail_in_a_range_is_still_there_with_what_people_sa
     assert len(asked) <= 15
     said = text_of(page)
     assert "Overloaded (529) “helios says 529”" in said
-    assert "None in this range" in said
+    assert Shown(page).one("owner").data["state"] == "open"
     assert "asked helios about it" in said
-    assert "Resolve…" in said
-    assert "noted something on f00d" in text_of(client.get("/failures/f00d?from=now-3h&to=now-2h&tab=log"))
+    assert any(link.startswith("/failures/act/resolve?") for link in Shown(page).links)
+    [entry] = logged(client.get("/failures/f00d?from=now-3h&to=now-2h&tab=log"))
+    assert entry == ("ana", "failure.note", "f00d", "asked helios about it")
     part = client.get("/failures/f00d?from=now-3h&to=now-2h", headers={"X-Fragment": "failure"}).content.decode()
     assert part.startswith('<div class="page" id="failure"')
 
@@ -169,9 +203,10 @@ def test_a_cause_that_did_not_fail_in_a_range_is_still_there_with_what_people_sa
 def test_a_cause_that_is_known_by_what_was_decided_alone_is_there() -> None:
     case = {"state": FailureCase.RESOLVED, "decided_at": ago(90 * 86_400), "decided_by": "ana"}
     FailureCase.objects.create(environment="dev", fingerprint="long-gone", **case)
-    said = text_of(signed_in().get("/failures/long-gone"))
-    assert "Cause long-gone" in said
-    assert "The cause is resolved, nobody’s." in said
+    page = signed_in().get("/failures/long-gone")
+    head = Shown(page).one("owner").data
+    assert "Cause long-gone" in text_of(page)
+    assert (head["state"], head["owner"]) == ("resolved", "")
 
 
 def test_nothing_from_outside_runs_in_it() -> None:
@@ -186,7 +221,7 @@ def test_nothing_from_outside_runs_in_it() -> None:
 
 def test_an_empty_list_does_not_say_that_all_is_good() -> None:
     Story().tell(heartbeat(), at=5).store()
-    assert "no call was seen" in text_of(signed_in().get("/failures"))
+    assert Shown(signed_in().get("/failures")).values("why") == [Why.UNKNOWN]
 
 
 def test_environments_do_not_see_each_others_failures() -> None:
@@ -211,16 +246,16 @@ def test_tabs_and_the_search_know_what_is_behind_the_first_page() -> None:
     many()
     client = signed_in()
     page = client.get("/failures")
-    assert "Open 53" in text_of(page)
-    assert "53 failed attempts of 53 causes" in text_of(page)
-    assert "50 of 53 causes" in text_of(page)
+    assert tabs(page)["open"] == 53
+    assert told(page) == {"failures": "53", "causes": "53", "total": "53"}
+    assert len(page.context["rows"]) == 50
     [further] = [unescape(one) for one in re.findall(r'href="([^"]+)">Further ones', page.content.decode())]
     rest = client.get(f"/failures{further}")
     assert len(re.findall(r'data-key="failure-', rest.content.decode())) == 3
-    assert "Open 53" in text_of(rest)
+    assert tabs(rest)["open"] == 53
     last = client.get("/failures?q=c-52")
     assert "/failures/c-52" in last.content.decode()
-    assert "0 of 53 causes" in text_of(client.get("/failures?q=moon"))
+    assert client.get("/failures?q=moon").context["empty"].total == 53
 
 
 def test_another_choice_of_what_to_see_begins_with_its_first_row() -> None:
@@ -244,16 +279,16 @@ def test_another_choice_of_what_to_see_begins_with_its_first_row() -> None:
 def test_failures_over_time_are_bars_and_rows_that_lead_to_their_range() -> None:
     met(times=3)
     met("beef", times=1, operation="search_web")
-    page = signed_in().get("/failures?range=15m").content.decode()
-    [bars] = re.findall(r'<svg class="histogram".*?</svg>', page, re.DOTALL)
+    html = signed_in().get("/failures?range=15m").content.decode()
+    [bars] = re.findall(r'<svg class="histogram".*?</svg>', html, re.DOTALL)
     assert bars.count("<a href=") == 15  # no bar is shorter than the shortest range
     rows = re.findall(
-        r'<tr><th scope="row"><a href="(\?from=[^"]+)">.*?<td class="num">(\d+)</td></tr>', page, re.DOTALL
+        r'<tr><th scope="row"><a href="(\?from=[^"]+)">.*?<td class="num">(\d+)</td></tr>', html, re.DOTALL
     )
     assert sum(int(count) for _, count in rows) == 4
     for href, count in rows:
-        told = text_of(signed_in().get(f"/failures{unescape(href)}"))
-        assert f"{count} failed attempt" in told, "the range of a bar holds what the bar shows"
+        page = signed_in().get(f"/failures{unescape(href)}")
+        assert told(page)["failures"] == count, "the range of a bar holds what the bar shows"
 
 
 def test_a_failure_that_was_told_before_anybody_was_known_to_be_there_is_drawn_where_it_was() -> None:
@@ -267,10 +302,10 @@ def test_a_failure_that_was_told_before_anybody_was_known_to_be_there_is_drawn_w
 def test_bars_show_what_is_chosen_and_nothing_where_nobody_was() -> None:
     met(times=3)
     met("beef", times=1, operation="search_web")
-    said = text_of(signed_in().get("/failures?range=1h&operation=crm"))
-    assert "3 failures, most of them from" in said
-    page = signed_in().get("/failures?range=1h").content.decode()
-    assert "not known" in page, "before the first sign of life nothing is known"
+    assert drawn(signed_in().get("/failures?range=1h&operation=crm")) == 3
+    window = signed_in().get("/failures?range=1h").context["window"]
+    assert window.start < window.began, "before the first sign of life nothing is known"
+    assert 'fill="url(#p-unknown)"' in signed_in().get("/failures?range=1h").context["histogram"].drawing
 
 
 @pytest.mark.parametrize(
@@ -297,25 +332,26 @@ def test_one_failure_of_a_cause_has_neighbours_and_the_one_that_tells_most_comes
     Story().tell(failed(Category.OVERLOADED, "crm", fingerprint="f00d"), at=70, instance="r-0").store()
     met(times=2)
     client = signed_in()
-    page = client.get("/failures/f00d").content.decode()
-    assert "2 of the newest 3, the one that tells most" in text_of(client.get("/failures/f00d"))
-    [newer], [older] = (re.findall(rf'href="([^"]+)" data-press="\{key}"', page) for key in "[]")
-    assert "1 of the newest 3" in text_of(client.get(f"/failures/f00d{unescape(newer)}"))
-    last = client.get(f"/failures/f00d{unescape(older)}").content.decode()
+    page = client.get("/failures/f00d")
+    assert place_of(page) == (2, 3, True)
+    newer, older = (Shown(page).one("press", key).attributes["href"] for key in "[]")
+    assert place_of(client.get(f"/failures/f00d{newer}")) == (1, 3, False)
+    last = client.get(f"/failures/f00d{older}").content.decode()
     assert 'data-press="]"' not in last
-    assert "2 of the newest 3" in text_of(client.get("/failures/f00d?one=moon"))
+    assert place_of(client.get("/failures/f00d?one=moon"))[:2] == (2, 3)
 
 
 def test_the_log_of_a_cause_tells_who_did_what_and_why() -> None:
     met()
     client = signed_in()
-    assert "Nobody has done anything about it yet" in text_of(client.get("/failures/f00d?tab=log"))
+    empty = client.get("/failures/f00d?tab=log")
+    assert (logged(empty), Shown(empty).values("why")) == ([], [Why.NEVER])
     archived = {"fingerprint": "f00d", "until": "3600", "reason": "helios mends it", "version": "0"}
     client.post("/failures/act/archive", archived)
-    said = text_of(client.get("/failures/f00d?tab=log"))
-    assert "ana archived f00d" in said
-    assert "helios mends it" in said
-    assert "Over time" not in said
+    page = client.get("/failures/f00d?tab=log")
+    assert logged(page) == [("ana", "failure.archive", "f00d", "helios mends it")]
+    assert "helios mends it" in text_of(page)
+    assert "trend" not in [one.attributes.get("class") for one in Shown(page).root.all()]
 
 
 def test_its_runs_are_told_by_rung_and_its_failures_by_the_outage_they_are_part_of() -> None:
@@ -331,11 +367,11 @@ def test_its_runs_are_told_by_rung_and_its_failures_by_the_outage_they_are_part_
     read_reach("dev", NOW)
     event = CapacityEvent.objects.get()
     page = signed_in().get("/failures/f00d?range=1h")
-    told = text_of(page)
-    assert "2 of 4 recovered" in told
-    assert 'aria-label="Runs by rung: 4 in all, 3 at most"' in page.content.decode()
-    assert f"CE-{event.pk}" in told
-    assert "21 failures" in told
+    outcomes = page.context["outcomes"]
+    assert dict(zip((word for _, word in outcomes.heads), outcomes.totals, strict=True))["recovered"] == 2
+    assert [(sum(numbers), all_) for _, numbers, all_ in outcomes.rows] == [(3, 3), (1, 1)]
+    assert [(one.id, count) for one, count in page.context["outages"]] == [(event.pk, 21)]
+    assert f"CE-{event.pk}" in text_of(page)
 
 
 @pytest.mark.parametrize("also", ["", "&operation=crm", "&tab=all", "&asked=no"])
@@ -343,22 +379,22 @@ def test_all_of_the_page_speaks_of_what_is_looked_for(also: str) -> None:
     met(times=3)
     met("beef", times=2, message="Read timed out")
     page = signed_in().get(f"/failures?range=1h&q=helios{also}")
-    told = text_of(page)
-    assert "3 failed attempts of 1 cause." in told
-    assert "3 failures, most of them from" in told
+    assert told(page) == {"failures": "3", "causes": "1", "total": "5"}
+    assert drawn(page) == 3
     counts = re.findall(r'<span class="count">([^<]*)</span>', page.content.decode())
     assert set(counts) == {"3"}, "no facet counts what the list leaves out"
-    assert "All 1" in told
+    assert tabs(page)["all"] == 1
 
 
 def test_nothing_is_counted_where_nothing_matches() -> None:
     met(times=3)
     page = signed_in().get("/failures?range=1h&q=moon")
-    told = text_of(page)
-    assert "None of 3 failed attempts in this range is asked for." in told
-    assert "Over time" not in told
+    assert told(page) == {"failures": "0", "causes": "0", "total": "3"}
+    assert page.context["histogram"] is None
     assert re.findall(r'<span class="count">([^<]*)</span>', page.content.decode()) == []
-    assert "of 0 causes" not in text_of(signed_in().get("/failures?range=1h&tab=archived"))
+    archived = signed_in().get("/failures?range=1h&tab=archived")
+    assert told(archived) == {"failures": "0", "causes": "0", "total": "3"}
+    assert archived.context["empty"].why is Why.NO_MATCH
 
 
 def test_what_is_archived_is_not_counted_among_the_open() -> None:
@@ -367,7 +403,7 @@ def test_what_is_archived_is_not_counted_among_the_open() -> None:
     client = signed_in()
     archived = {"fingerprint": "beef", "until": "3600", "reason": "helios mends it", "version": "0"}
     client.post("/failures/act/archive", archived)
-    told = text_of(client.get("/failures?range=1h"))
-    assert "3 failed attempts of 1 cause." in told
-    assert "3 failures, most of them from" in told
-    assert "Archived 1" in told
+    page = client.get("/failures?range=1h")
+    assert told(page) == {"failures": "3", "causes": "1", "total": "5"}
+    assert drawn(page) == 3
+    assert tabs(page)["archived"] == 1

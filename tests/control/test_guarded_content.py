@@ -14,6 +14,7 @@ from recovery_ops.control import audit
 from recovery_ops.control.models import AuditEntry
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import Category
+from tests.support.html import Shown
 from tests.support.pages import HOSTILE, signed_in, text_of
 from tests.support.stories import Story, failed
 
@@ -137,12 +138,16 @@ def test_nobody_sees_it_by_looking(line: Quarantine) -> None:
 
 
 def test_the_buttons_are_forms_that_need_no_script(line: Quarantine) -> None:
-    shown = said(signed_in(Role.RESPONDER).get("/agents/intake"))
-    assert f'form="show" name="line" value="{line.pk}"' in shown
-    assert '<form id="show" method="post"' in shown
-    assert "Show values" in said(signed_in(Role.RESPONDER).get("/runs/run-1?tab=attributes"))
-    for address in ("/agents/intake", "/runs/run-1?tab=attributes"):
-        assert "for responders" in text_of(signed_in(Role.VIEWER, "vic").get(address))
+    shown = Shown(signed_in(Role.RESPONDER).get("/agents/intake"))
+    [button] = [one.attributes for one in shown.root.all() if one.attributes.get("form") == "show"]
+    assert (button["name"], button["value"]) == ("line", str(line.pk))
+    assert shown.within("id", "show").root.attributes["method"] == "post"
+    address = "/runs/run-1?tab=attributes"
+    for role, is_offered in ((Role.RESPONDER, True), (Role.VIEWER, False)):
+        page = Shown(signed_in(role, f"a {role}").get(address))
+        assert (address in [one.attributes.get("action") for one in page.root.all()]) == is_offered
+    unshown = Shown(signed_in(Role.VIEWER, "vic").get("/agents/intake"))
+    assert ("show" in unshown.ids, "line" in unshown.fields) == (False, False)
 
 
 def test_a_key_that_reads_is_refused_and_one_that_acts_is_named(line: Quarantine) -> None:

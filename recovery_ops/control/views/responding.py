@@ -254,12 +254,12 @@ class _Asked:
         self, form: RespondForm, *, status: int = 200, problem: str = "", results: Sequence[Result] = ()
     ) -> HttpResponse:
         """The form; after an act on many that was refused for some, with those alone chosen, and why for each."""
-        told = {one.number: one.text for one in results if not one.is_done}
+        told = {one.number: one for one in results if not one.is_done}
         numbers = list(told) or self.numbers
         found = Escalation.objects.filter(environment=self.environment, pk__in=numbers).order_by("pk")
         shown = found if told else found[:5]
         is_stale = status == STALE
-        known = [(asking.row_of(one, self.now), told.get(one.pk, "")) for one in shown]
+        known = [(asking.row_of(one, self.now), told.get(one.pk)) for one in shown]
         context = {
             "now": self.now,
             "verb": self.verb,

@@ -112,13 +112,18 @@ def agents(rows: Iterable[AgentRow], revision: int, drifted: int = 0) -> str:
     on_revision = sum(row.revision == revision for row in followers)
     head = f"{len(reporting)} of {count_text(len(rows), 'instance')} {_verb(len(reporting), 'reports', 'report')}."
     tail = f"{on_revision} of them {_verb(on_revision, 'is', 'are')} on revision {revision}." if followers else ""
-    ahead = sum(row.revision > revision for row in reporting)
+    ahead = ahead_of(reporting, revision)
     other = drifted - ahead
     drift = f"{other} {_verb(other, 'obeys', 'obey')} something else under the same number." if other > 0 else ""
     later = f"{ahead} {_verb(ahead, 'obeys', 'obey')} a later revision than there is here." if ahead else ""
     versions = Counter(row.version for row in reporting if row.version)
     spread = f"{len(versions)} versions run." if len(versions) > 1 else ""
     return " ".join(part for part in (head, tail, drift, later, spread) if part)
+
+
+def ahead_of(rows: Iterable[AgentRow], revision: int) -> int:
+    """How many that report obey a later revision than there is."""
+    return sum(row.is_reachable and row.revision > revision for row in rows)
 
 
 def policies(live: LivePolicy, applying: Applying, *, ruled: int, of: int) -> str:
