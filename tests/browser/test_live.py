@@ -17,6 +17,8 @@ from tests.support.stories import failed, heartbeat, moved
 
 PATIENCE_MS = 15_000
 MARKED = "window.isStillThisPage === true"
+KEYS = "rows => rows.map(row => row.dataset.key)"
+PASS = "([seconds, every]) => pass(seconds, every)"
 
 Visit = Callable[..., Page]
 
@@ -80,11 +82,11 @@ def test_focus_selection_and_open_menus_survive(stage: Stage, visit: Visit) -> N
 def test_rows_stay_where_they_are_while_the_pointer_is_among_them(stage: Stage, visit: Visit) -> None:
     page = visit("/breakers")
     rows = page.locator("tbody[data-rows] tr")
-    before = rows.evaluate_all("rows => rows.map(row => row.dataset.key)")
+    before = rows.evaluate_all(KEYS)
     rows.nth(1).hover()
     move(stage, before[-1].removeprefix("breaker-"), State.OPEN)
     expect(rows.last).to_contain_text("open", timeout=PATIENCE_MS)
-    assert rows.evaluate_all("rows => rows.map(row => row.dataset.key)") == before
+    assert rows.evaluate_all(KEYS) == before
     pill = page.locator("[data-pending-pill]")
     expect(pill).to_have_text("New order")
     pill.click()
@@ -96,13 +98,13 @@ def test_rows_stay_where_they_are_while_the_pointer_is_among_them(stage: Stage, 
 def test_new_rows_wait_behind_a_pill_while_somebody_is_at_the_table(stage: Stage, visit: Visit) -> None:
     page = visit("/agents")
     rows = page.locator("tbody[data-rows] tr")
-    before = rows.evaluate_all("rows => rows.map(row => row.dataset.key)")
+    before = rows.evaluate_all(KEYS)
     rows.first.hover()
     for number in range(12):
         stage.tell(heartbeat(), instance=f"waiting-{len(before)}-{number}")
     pill = page.locator("[data-pending-pill]")
     expect(pill).to_have_text("12 new", timeout=PATIENCE_MS)
-    assert rows.evaluate_all("rows => rows.map(row => row.dataset.key)") == before
+    assert rows.evaluate_all(KEYS) == before
     pill.click()
     expect(rows).to_have_count(len(before) + 12)
     expect(pill).to_be_hidden()
@@ -236,10 +238,10 @@ def test_eight_hours_of_live_updates_leave_nothing_behind(path: str, stage: Stag
     stage.tell(*(moved(State.CLOSED, breaker="hours-0"), heartbeat()), instance="hours")
     page.evaluate("keep().then(replay)")
     session = page.context.new_cdp_session(page)
-    planned = page.evaluate("([seconds, every]) => pass(seconds, every)", [warm * every_s, every_s])
+    planned = page.evaluate(PASS, [warm * every_s, every_s])
     before = weight_of(session)
     asked = page.evaluate("answers()")
-    assert page.evaluate("([seconds, every]) => pass(seconds, every)", [HOURS * 3_600, every_s]) <= planned
+    assert page.evaluate(PASS, [HOURS * 3_600, every_s]) <= planned
     after = weight_of(session)
     assert page.evaluate("answers()") - asked >= HOURS * 3_600 / every_s
     assert after.heap_bytes <= 1.1 * before.heap_bytes + COMPILED_BYTES

@@ -34,6 +34,9 @@ from tests.support.webhook_receiver import Receiver, receiver
 
 # -- 1: from a message in Slack to whose trouble it is ----------------------------------------------------------------
 RUNS_WAITING = 14
+ANSWER = "The editors have published it by hand."
+KEYS = "rows => rows.map(row => row.dataset.key)"
+KEYS_AROUND = "all => all.map(one => one.closest('tr').dataset.key)"
 
 
 @pytest.fixture
@@ -229,7 +232,7 @@ def test_scenario_3_twenty_questions_are_triaged_without_a_mouse_and_one_taken_a
     left = QUESTIONS
     for key, button, told, count, why in (
         ("y", "Approve", "approved", 10, "Each of them was read and is right."),
-        ("r", "Resolve", "resolved", 6, "The editors have published it by hand."),
+        ("r", "Resolve", "resolved", 6, ANSWER),
         ("s", "Snooze", "snoozed", 4, "They come back on Monday."),
     ):
         hands.choose(count)
@@ -263,7 +266,7 @@ def test_scenario_3_twenty_questions_are_triaged_without_a_mouse_and_one_taken_a
     started.value.save_as(tmp_path / "post-mortem.md")
     said = (tmp_path / "post-mortem.md").read_text()
     assert said.startswith("# Post-mortem of ESC-")
-    assert "The editors have published it by hand." in said
+    assert ANSWER in said
     assert hands.took_s + time.monotonic() - began < 180, (hands.took_s, time.monotonic() - began)
 
 
@@ -295,16 +298,16 @@ def test_scenario_4_what_somebody_is_at_stays_in_hand_through_five_minutes_of_a_
     page = visit("/escalations")
     rows = page.locator("table[data-queue] tbody tr")
     expect(rows.filter(has_text=queue)).to_have_count(QUESTIONS, timeout=PATIENCE_MS)
-    before = rows.evaluate_all("rows => rows.map(row => row.dataset.key)")
+    before = rows.evaluate_all(KEYS)
     for number in (0, 2):
         rows.nth(number).get_by_role("checkbox").check(force=True)
     page.get_by_role("button", name="operator, operator: account").press("Enter")
     point_at(page, rows.nth(4))
     rush(stage)
     expect(page.locator("[data-pending-pill]")).to_contain_text("new", timeout=PATIENCE_MS)
-    assert rows.evaluate_all("rows => rows.map(row => row.dataset.key)") == before
+    assert rows.evaluate_all(KEYS) == before
     assert len(page.evaluate("window.seen")) == 1, page.evaluate("window.seen")
-    assert rows.locator("input:checked").evaluate_all("all => all.map(one => one.closest('tr').dataset.key)") == [
+    assert rows.locator("input:checked").evaluate_all(KEYS_AROUND) == [
         before[0],
         before[2],
     ]

@@ -14,6 +14,9 @@ from tests.browser.journeys import PATIENCE_MS, Visit, editor_of, picture, point
 from tests.browser.stage import Stage
 from tests.support.stories import failed, moved
 
+HELD = "window.held.isConnected && window.held.contains(document.activeElement)"
+"""Whether the row that was kept as `held` is still there, and has the focus."""
+
 
 @pytest.fixture(scope="module")
 def storm(stage: Stage) -> Stage:
@@ -122,7 +125,7 @@ def test_rows_stay_under_the_pointer_when_a_notice_comes_and_goes_above_them(
     shed(other, "Let everything pass")
     expect(said).not_to_be_attached(timeout=PATIENCE_MS)
     assert len(page.evaluate("window.seen")) == 1, page.evaluate("window.seen")
-    assert page.evaluate("window.held.isConnected && window.held.contains(document.activeElement)")
+    assert page.evaluate(HELD)
 
 
 PAPER = {
