@@ -146,6 +146,7 @@ def test_a_channel_that_names_nobody_or_opens_incidents_has_none(kind: str) -> N
 def test_the_page_shows_what_it_would_say_now_and_sends_nothing() -> None:
     client, to = signed_in(Role.EDITOR), channel()
     at = f"/settings/notifications/channels/{to.pk}/digest"
+    assert at in Shown(client.get("/settings/notifications")).links
     shown = client.get(at)
     assert Shown(shown).values("sends") == ["nothing"]
     assert CALM in text_of(shown)

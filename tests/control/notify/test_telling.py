@@ -244,11 +244,11 @@ def test_an_outage_is_told_when_it_begins_and_when_it_cannot_go_on() -> None:
     story.store()
     look("dev", NOW)
     read_reach("dev", NOW)
-    number = f"CE-{CapacityEvent.objects.get().pk}"
-    assert told() == [("capacity_began", number)]
+    event = f"CE-{CapacityEvent.objects.get().pk}"
+    assert told() == [("capacity_began", event)]
     assert told(NOW + timedelta(minutes=4)) == []
-    assert told(NOW + timedelta(minutes=6)) == [("capacity_ended", number)]
-    assert all(f"{number}: helios / large" in title for title in Delivery.objects.values_list("title", flat=True))
+    assert told(NOW + timedelta(minutes=6)) == [("capacity_ended", event)]
+    assert all(f"{event}: helios / large" in title for title in Delivery.objects.values_list("title", flat=True))
     assert told(NOW + timedelta(minutes=7)) == []
 
 
