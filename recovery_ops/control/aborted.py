@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from events.queries import agent_named
 from events.runs.rows import RunStory
@@ -14,11 +15,25 @@ from recovery_ops.control.models import RunAbort
 from recovery_ops.rules.words import RunStatus
 
 
+class Observed(StrEnum):
+    """What came of a wish that a run ends, as a code beside the words."""
+
+    WITHDRAWN = "withdrawn"
+    CALLED_OFF = "called_off"
+    ENDED = "ended"
+    EXPIRED = "expired"
+    UNLED = "unled"
+    SILENT = "silent"
+    HEARD = "heard"
+    UNHEARD = "unheard"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortTold:
     """What the page of a run says of somebody's wish that it ends."""
 
     wish: RunAbort
+    state: Observed
     mark: str
     words: str
     can_withdraw: bool
@@ -30,27 +45,29 @@ def abort_told(environment: str, story: RunStory, now: datetime) -> AbortTold | 
     if wish is None:
         return None
     if wish.withdrawn_at is not None:
-        return AbortTold(wish=wish, mark="unknown", words=f"Taken back by {wish.withdrawn_by}.", can_withdraw=False)
-    mark, words = _observed(environment, story, wish, now)
-    return AbortTold(wish=wish, mark=mark, words=words, can_withdraw=wish.at > now - ABORTS_KEPT)
+        words = f"Taken back by {wish.withdrawn_by}."
+        return AbortTold(wish=wish, state=Observed.WITHDRAWN, mark="unknown", words=words, can_withdraw=False)
+    state, mark, words = _observed(environment, story, wish, now)
+    return AbortTold(wish=wish, state=state, mark=mark, words=words, can_withdraw=wish.at > now - ABORTS_KEPT)
 
 
-def _observed(environment: str, story: RunStory, wish: RunAbort, now: datetime) -> tuple[str, str]:
+def _observed(environment: str, story: RunStory, wish: RunAbort, now: datetime) -> tuple[Observed, str, str]:
     if story.ended is not None and story.ended >= wish.at:
         took = lasted_text((story.ended - wish.at).total_seconds())
         if story.status is RunStatus.CANCELLED:
-            return "closed", f"It was called off {took} later."
-        return "closed", f"It ended by itself {took} later: {story.status or 'ended'}."
+            return Observed.CALLED_OFF, "closed", f"It was called off {took} later."
+        return Observed.ENDED, "closed", f"It ended by itself {took} later: {story.status or 'ended'}."
     if wish.at <= now - ABORTS_KEPT:
-        return "unknown", "It is told no more: after two days it has to be asked for again."
+        return Observed.EXPIRED, "unknown", "It is told no more: after two days it has to be asked for again."
     agent = agent_named(environment, story.service, story.holder, now=now)
     if agent is None or not agent.is_follower:
-        return "unknown", f"{story.holder} follows no console: nothing here ends it."
+        return Observed.UNLED, "unknown", f"{story.holder} follows no console: nothing here ends it."
     if not agent.is_reachable:
-        return "unknown", f"{story.holder} is silent: it hears of it when it is back."
+        return Observed.SILENT, "unknown", f"{story.holder} is silent: it hears of it when it is back."
     if agent.revision >= wish.revision:
-        return "half_open", f"{story.holder} has heard it, and has not told an end yet: a call under way ends first."
-    return "half_open", f"{story.holder} has not heard it yet: it obeys revision {agent.revision}."
+        words = f"{story.holder} has heard it, and has not told an end yet: a call under way ends first."
+        return Observed.HEARD, "half_open", words
+    return Observed.UNHEARD, "half_open", f"{story.holder} has not heard it yet: it obeys revision {agent.revision}."
 
 
 def aborts_asked(environment: str, stories: Iterable[RunStory], now: datetime) -> frozenset[str]:

@@ -17,6 +17,10 @@ from tests.support.stories import failed, heartbeat, moved
 
 PATIENCE_MS = 15_000
 MARKED = "window.isStillThisPage === true"
+KEYS = "rows => rows.map(row => row.dataset.key)"
+CLOCK = re.compile(r"\d\d:\d\d:\d\d")
+"""A banner says since when what is shown is not live."""
+PASS = "([seconds, every]) => pass(seconds, every)"
 
 Visit = Callable[..., Page]
 
@@ -57,12 +61,12 @@ def test_what_was_opened_a_moment_ago_is_not_asked_for_at_once(stage: Stage, vis
 def test_the_navigation_counts_what_does_not_flow(stage: Stage, visit: Visit) -> None:
     page = visit("/audit")
     count = page.locator("#count-breakers")
-    expect(count).to_have_text(re.compile(r"not flowing: \d+"))
+    expect(count).to_have_text(re.compile(r"\b\d+$"))
     already = int(count.inner_text().split()[-1])  # what other tests of this stage left open
     move(stage, "nav.counted", State.OPEN)
-    expect(count).to_have_text(f"not flowing: {already + 1}", timeout=PATIENCE_MS)
+    expect(count).to_have_text(re.compile(rf"\b{already + 1}$"), timeout=PATIENCE_MS)
     move(stage, "nav.counted", State.CLOSED)
-    expect(count).to_have_text(f"not flowing: {already}", timeout=PATIENCE_MS)
+    expect(count).to_have_text(re.compile(rf"\b{already}$"), timeout=PATIENCE_MS)
 
 
 def test_focus_selection_and_open_menus_survive(stage: Stage, visit: Visit) -> None:
@@ -80,13 +84,13 @@ def test_focus_selection_and_open_menus_survive(stage: Stage, visit: Visit) -> N
 def test_rows_stay_where_they_are_while_the_pointer_is_among_them(stage: Stage, visit: Visit) -> None:
     page = visit("/breakers")
     rows = page.locator("tbody[data-rows] tr")
-    before = rows.evaluate_all("rows => rows.map(row => row.dataset.key)")
+    before = rows.evaluate_all(KEYS)
     rows.nth(1).hover()
     move(stage, before[-1].removeprefix("breaker-"), State.OPEN)
     expect(rows.last).to_contain_text("open", timeout=PATIENCE_MS)
-    assert rows.evaluate_all("rows => rows.map(row => row.dataset.key)") == before
+    assert rows.evaluate_all(KEYS) == before
     pill = page.locator("[data-pending-pill]")
-    expect(pill).to_have_text("New order")
+    expect(pill).to_be_visible()
     pill.click()
     expect(rows.last).not_to_have_attribute("data-key", before[-1])
     expect(pill).to_be_hidden()
@@ -96,13 +100,13 @@ def test_rows_stay_where_they_are_while_the_pointer_is_among_them(stage: Stage, 
 def test_new_rows_wait_behind_a_pill_while_somebody_is_at_the_table(stage: Stage, visit: Visit) -> None:
     page = visit("/agents")
     rows = page.locator("tbody[data-rows] tr")
-    before = rows.evaluate_all("rows => rows.map(row => row.dataset.key)")
+    before = rows.evaluate_all(KEYS)
     rows.first.hover()
     for number in range(12):
         stage.tell(heartbeat(), instance=f"waiting-{len(before)}-{number}")
     pill = page.locator("[data-pending-pill]")
-    expect(pill).to_have_text("12 new", timeout=PATIENCE_MS)
-    assert rows.evaluate_all("rows => rows.map(row => row.dataset.key)") == before
+    expect(pill).to_contain_text("12", timeout=PATIENCE_MS)
+    assert rows.evaluate_all(KEYS) == before
     pill.click()
     expect(rows).to_have_count(len(before) + 12)
     expect(pill).to_be_hidden()
@@ -180,11 +184,11 @@ def test_silence_is_said_and_nothing_old_looks_new(browser: Browser, tmp_path: P
         page = stage.sign_in(context)
         page.clock.install()
         page.goto(f"{server.url}/agents")
-        expect(page.locator("button.live")).to_contain_text("Live")
+        expect(page.locator("button.live")).to_have_attribute("data-live", "on")
         server.end()
         page.clock.fast_forward(31_000)
-        expect(page.locator("#live-banner")).to_contain_text("Live paused – data as of", timeout=PATIENCE_MS)
-        expect(page.locator("button.live")).to_contain_text("Not live")
+        expect(page.locator("#live-banner")).to_contain_text(CLOCK, timeout=PATIENCE_MS)
+        expect(page.locator("button.live")).to_have_attribute("data-live", "stale")
 
 
 def test_a_page_whose_stream_alone_fails_is_not_called_live_and_asks_every_ten_seconds(
@@ -196,16 +200,16 @@ def test_a_page_whose_stream_alone_fails_is_not_called_live_and_asks_every_ten_s
     page.clock.install()
     page.goto(f"{stage.server.url}/agents")
     light, banner = page.locator("button.live"), page.locator("#live-banner")
-    expect(light).to_contain_text("Live")
+    expect(light).to_have_attribute("data-live", "on")
     page.clock.fast_forward(31_000)
-    expect(banner).to_contain_text("Live paused – data as of", timeout=PATIENCE_MS)
+    expect(banner).to_contain_text(CLOCK, timeout=PATIENCE_MS)
     for number in range(2):
         name = f"unheard-{number}"
         stage.tell(heartbeat(), instance=name)
         page.clock.fast_forward(10_500)
         expect(page.get_by_role("row").filter(has_text=name)).to_be_visible(timeout=PATIENCE_MS)
         page.clock.run_for(2_000)
-        assert "Not live" in light.inner_text()
+        assert light.get_attribute("data-live") == "stale"
         assert banner.is_visible()
     page.unroute("**/live/stream")
     expect(light).to_have_attribute("data-live", "on", timeout=4 * PATIENCE_MS)
@@ -236,10 +240,10 @@ def test_eight_hours_of_live_updates_leave_nothing_behind(path: str, stage: Stag
     stage.tell(*(moved(State.CLOSED, breaker="hours-0"), heartbeat()), instance="hours")
     page.evaluate("keep().then(replay)")
     session = page.context.new_cdp_session(page)
-    planned = page.evaluate("([seconds, every]) => pass(seconds, every)", [warm * every_s, every_s])
+    planned = page.evaluate(PASS, [warm * every_s, every_s])
     before = weight_of(session)
     asked = page.evaluate("answers()")
-    assert page.evaluate("([seconds, every]) => pass(seconds, every)", [HOURS * 3_600, every_s]) <= planned
+    assert page.evaluate(PASS, [HOURS * 3_600, every_s]) <= planned
     after = weight_of(session)
     assert page.evaluate("answers()") - asked >= HOURS * 3_600 / every_s
     assert after.heap_bytes <= 1.1 * before.heap_bytes + COMPILED_BYTES

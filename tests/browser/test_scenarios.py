@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from events.capacity.rows import OWNER_WORDS, Owner
 from recovery_ops.rules.facts import (
     Escalated,
     RetryScheduled,
@@ -34,6 +35,11 @@ from tests.support.webhook_receiver import Receiver, receiver
 
 # -- 1: from a message in Slack to whose trouble it is ----------------------------------------------------------------
 RUNS_WAITING = 14
+WAITING = re.compile(rf"\b{RUNS_WAITING}\b")
+CLOCK = re.compile(r"\d\d:\d\d:\d\d")
+ANSWER = "The editors have published it by hand."
+KEYS = "rows => rows.map(row => row.dataset.key)"
+KEYS_AROUND = "all => all.map(one => one.closest('tr').dataset.key)"
 
 
 @pytest.fixture
@@ -107,7 +113,7 @@ def overloaded_with_runs_that_wait(stage: Stage) -> None:
 def link_in(channel: Receiver) -> str:
     """The link of the first message about an outage."""
     texts = [one.said["text"] for one in channel.got]
-    found = [re.search(r"<(http[^|>]+)\|Open in Recovery Ops>", text) for text in texts if "short of capacity" in text]
+    found = [re.search(r"<(http[^|>]+/capacity/[^|>]+)\|", text) for text in texts]
     return found[0][1] if found and found[0] else ""
 
 
@@ -120,20 +126,20 @@ def test_scenario_1_from_a_slack_link_to_whose_trouble_it_is_without_a_click(
         page = told_in_slack.sign_in(context)
         page.goto(link)
         facts = page.get_by_role("region", name="What it was")
-        expect(facts).to_contain_text(f"{RUNS_WAITING} runs now", timeout=2 * PATIENCE_MS)  # the worker has looked
+        expect(facts).to_contain_text(WAITING, timeout=2 * PATIENCE_MS)  # the worker has looked
         page.goto(told_in_slack.server.url)
         began = time.monotonic()
         page.goto(link)
-        expect(page.get_by_role("heading", level=1)).to_contain_text("helios / large going on")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("helios / large")
         said = page.locator(".page-head p[data-announce]")
-        expect(said).to_contain_text("provider overloaded, nothing for us to do, since")
-        expect(said).to_contain_text(f"{RUNS_WAITING} runs on 3 instances, {RUNS_WAITING} runs wait so far")
+        expect(said).to_contain_text(re.compile(OWNER_WORDS[Owner.PROVIDER], re.IGNORECASE))
+        expect(said).to_contain_text(re.compile(rf"\b{RUNS_WAITING}\b\D+\b3\b\D+\b{RUNS_WAITING}\b"))
         expect(facts).to_contain_text("529 (")
-        expect(facts).to_contain_text("model:large is half_open on 1 of 3")
+        expect(facts).to_contain_text(re.compile(r"model:large\b.*\bhalf_open\b.*\b1 of 3"))
         assert time.monotonic() - began < 10
         picture(page, tmp_path, "event")
         page.get_by_role("link", name="Overview").first.click()
-        expect(page.locator("#overview .page-head p")).to_contain_text("nothing for us to do")
+        expect(page.locator("#overview .page-head p")).to_contain_text("helios")
         picture(page, tmp_path, "overview")
         page.get_by_role("link", name="helios / large is overloaded", exact=True).click()
         expect(facts).to_contain_text("half_open")
@@ -169,12 +175,14 @@ def test_scenario_2_a_fleet_wide_trip_is_seen_applied_by_name_and_ends_by_itself
     picture(page, tmp_path, "form")
     page.get_by_role("button", name="Trip breaker").click()
     observed = page.get_by_role("region", name="Observed")
-    expect(observed).to_contain_text(f"0/{FLEET} applied, {FLEET} pending")
-    revision = int(re.findall(r"revision (\d+)", page.get_by_role("region", name="Desired").inner_text())[0])
+    expect(observed).to_contain_text(re.compile(rf"\b0/{FLEET}\D+\b{FLEET}\b"))
+    desired = page.get_by_role("region", name="Desired")
+    expect(desired).to_contain_text(why)
+    revision = int(re.findall(r"revision (\d+)", desired.inner_text())[0])
     for instance in instances[:-3]:
         stage.obey(instance, revision)
         stage.tell(moved(State.FORCED_OPEN, breaker=fleet, trigger=Trigger.OPERATOR_TRIP), instance=instance)
-    expect(observed).to_contain_text("37/40 applied, 3 pending", timeout=PATIENCE_MS)
+    expect(observed).to_contain_text(re.compile(r"\b37/40\D+\b3\b"), timeout=PATIENCE_MS)
     for instance in instances[-3:]:
         expect(observed).to_contain_text(instance)
     expect(page.get_by_role("heading", level=1)).to_contain_text("forced_open 37/40", timeout=PATIENCE_MS)
@@ -183,13 +191,13 @@ def test_scenario_2_a_fleet_wide_trip_is_seen_applied_by_name_and_ends_by_itself
     with second.expect_response(lambda answer: answer.request.method == "POST") as answered:
         second.get_by_role("button", name="Disable breaker").click()
     assert answered.value.status == 409
-    expect(second.get_by_role("alert")).to_contain_text(f"operator tripped {fleet}")
+    expect(second.get_by_role("alert")).to_contain_text(re.compile(rf"\boperator\b.*{re.escape(fleet)}"))
     picture(second, tmp_path, "second")
     # Time passes: the store says that the end has come, and the next look of the worker finds it.
     with closing(sqlite3.connect(stage.data / "db.sqlite3", timeout=10)) as store, store:
         ended = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
         store.execute("UPDATE control_override SET expires_at = ? WHERE operation = ?", (ended, fleet))
-    expect(page.get_by_role("region", name="Desired")).to_contain_text("The rules decide", timeout=PATIENCE_MS)
+    expect(desired).not_to_contain_text(why, timeout=PATIENCE_MS)
     page.goto(f"{stage.server.url}/audit")
     entries = page.locator("main tbody tr", has_text=fleet)
     expect(entries.filter(has_text="tripped").first).to_contain_text(why)
@@ -229,7 +237,7 @@ def test_scenario_3_twenty_questions_are_triaged_without_a_mouse_and_one_taken_a
     left = QUESTIONS
     for key, button, told, count, why in (
         ("y", "Approve", "approved", 10, "Each of them was read and is right."),
-        ("r", "Resolve", "resolved", 6, "The editors have published it by hand."),
+        ("r", "Resolve", "resolved", 6, ANSWER),
         ("s", "Snooze", "snoozed", 4, "They come back on Monday."),
     ):
         hands.choose(count)
@@ -263,7 +271,7 @@ def test_scenario_3_twenty_questions_are_triaged_without_a_mouse_and_one_taken_a
     started.value.save_as(tmp_path / "post-mortem.md")
     said = (tmp_path / "post-mortem.md").read_text()
     assert said.startswith("# Post-mortem of ESC-")
-    assert "The editors have published it by hand." in said
+    assert ANSWER in said
     assert hands.took_s + time.monotonic() - began < 180, (hands.took_s, time.monotonic() - began)
 
 
@@ -295,16 +303,16 @@ def test_scenario_4_what_somebody_is_at_stays_in_hand_through_five_minutes_of_a_
     page = visit("/escalations")
     rows = page.locator("table[data-queue] tbody tr")
     expect(rows.filter(has_text=queue)).to_have_count(QUESTIONS, timeout=PATIENCE_MS)
-    before = rows.evaluate_all("rows => rows.map(row => row.dataset.key)")
+    before = rows.evaluate_all(KEYS)
     for number in (0, 2):
         rows.nth(number).get_by_role("checkbox").check(force=True)
     page.get_by_role("button", name="operator, operator: account").press("Enter")
     point_at(page, rows.nth(4))
     rush(stage)
     expect(page.locator("[data-pending-pill]")).to_contain_text("new", timeout=PATIENCE_MS)
-    assert rows.evaluate_all("rows => rows.map(row => row.dataset.key)") == before
+    assert rows.evaluate_all(KEYS) == before
     assert len(page.evaluate("window.seen")) == 1, page.evaluate("window.seen")
-    assert rows.locator("input:checked").evaluate_all("all => all.map(one => one.closest('tr').dataset.key)") == [
+    assert rows.locator("input:checked").evaluate_all(KEYS_AROUND) == [
         before[0],
         before[2],
     ]
@@ -369,13 +377,13 @@ def test_scenario_6_a_stream_that_is_cut_is_said_within_30_s_and_nothing_old_loo
         stage = Stage(server, tmp_path / "data").prepare()
         page = stage.sign_in(context)
         page.goto(f"{server.url}/breakers")
-        expect(page.locator("button.live")).to_contain_text("Live")
+        expect(page.locator("button.live")).to_have_attribute("data-live", "on")
         server.end()
         banner = page.locator("#live-banner")
-        expect(banner).to_contain_text(re.compile(r"Live paused – data as of \d\d:\d\d:\d\d"), timeout=30_000)
-        expect(page.locator("button.live")).to_contain_text("Not live")
+        expect(banner).to_contain_text(CLOCK, timeout=30_000)
+        expect(page.locator("button.live")).to_have_attribute("data-live", "stale")
         for part in page.locator("main [data-refresh-url]").all():
-            expect(part).to_contain_text(re.compile(r"Not refreshed: as of \d\d:\d\d:\d\d"))
+            expect(part.locator("> .stale time")).to_have_text(CLOCK)
         picture(page, tmp_path, "cut")
 
 
@@ -386,19 +394,19 @@ def test_scenario_6_a_part_that_cannot_be_had_says_so_while_the_others_go_on(
     path, part, addresses = PARTS[name]
     page = visit(path)
     light = page.locator("button.live")
-    expect(light).to_contain_text("Live")
+    expect(light).to_have_attribute("data-live", "on")
     if name == "a figure":
         page.locator("#figure").hover()
         expect(page.locator("#figure .main-svg").first).to_be_visible(timeout=PATIENCE_MS)
     page.route(addresses, lambda route: route.fulfill(status=500, body="It is broken."))
     stage.tell(failed(Category.TIMEOUT, f"lost-{part}"))
     lost = page.locator(f"#{part}[data-stale], figure[data-stale]:has(#{part})")
-    expect(lost).to_contain_text(re.compile(r"Not refreshed: as of \d\d:\d\d:\d\d"), timeout=PATIENCE_MS)
-    expect(light).to_contain_text("Partly live")
+    expect(lost.locator("> .stale time")).to_have_text(CLOCK, timeout=PATIENCE_MS)
+    expect(light).to_have_attribute("data-live", "partly")
     expect(page.locator("[data-stale]")).to_have_count(1)
     expect(page.locator("#live-banner")).to_be_hidden()
     picture(page, tmp_path, f"lost-{part}")
     page.unroute(addresses)
     stage.tell(failed(Category.TIMEOUT, f"found-{part}"))
     expect(page.locator("[data-stale], .stale")).to_have_count(0, timeout=PATIENCE_MS)
-    expect(light).to_have_text(re.compile("^Live"))
+    expect(light).to_have_attribute("data-live", "on")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +14,7 @@ from events.runs import asking
 from events.runs.asking import run_of
 from recovery_ops import cli
 from recovery_ops.control import desired
-from recovery_ops.control.aborted import abort_told
+from recovery_ops.control.aborted import AbortTold, Observed, abort_told
 from recovery_ops.control.actions import Refused
 from recovery_ops.control.actions.aborting import abort_run, abort_runs, withdraw_abort
 from recovery_ops.control.models import AuditEntry, RunAbort
@@ -24,13 +25,14 @@ from recovery_ops.wire import parse_desired
 from tests.support.actions import asked, person
 from tests.support.api_client import Program
 from tests.support.command_line import Operator, operator
+from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW, Story, failed, heartbeat
 
 __all__ = ["operator"]  # the fixture
 
 pytestmark = [pytest.mark.django_db]
-WHY = "it writes to the wrong customer"
+WHY, BACK = "it writes to the wrong customer", "it was the right one"
 
 
 def going(*runs: str, service: str = "research", instance: str = "r-0") -> None:
@@ -50,13 +52,18 @@ def aborted(run: str = "run-7", **more: Any) -> Any:
     return abort_run(**asked(run=run, reason=WHY) | more)
 
 
-def told(run: str = "run-7", **later: float) -> str:
+def told(run: str = "run-7", **later: float) -> AbortTold:
     """What the page says is observed of the wish."""
     story = run_of("dev", run)
     assert story is not None
     found = abort_told("dev", story, NOW + timedelta(**later))
     assert found is not None
-    return found.words
+    return found
+
+
+def audited(verb: str) -> str:
+    """The key of the newest entry of this verb on a page."""
+    return f"audit-{AuditEntry.objects.filter(verb=verb).latest('number').number}"
 
 
 # -- the act -----------------------------------------------------------------------------------------------------------
@@ -87,8 +94,9 @@ def test_a_key_stands_for_the_runs_that_were_meant_and_not_for_how_many_they_wer
     again = abort_runs(**asked(runs=["run-2", "run-1"], reason=WHY, key="k-1"))
     assert (again.was_already, again.revision) == (True, first.revision)
     assert [one.run for one in again.object] == ["run-1", "run-2"]
-    with pytest.raises(Refused, match="used for another change"):
+    with pytest.raises(Refused) as refused:
         abort_runs(**asked(runs=["run-1", "run-3"], reason=WHY, key="k-1"))
+    assert refused.value.code == "key_used"
     assert not RunAbort.objects.filter(run="run-3").exists()
 
 
@@ -99,7 +107,7 @@ def test_what_is_not_known_or_has_ended_is_refused() -> None:
         aborted("moon")
     with (
         timezone.override("Asia/Tokyo"),
-        pytest.raises(Refused, match="14:25:58 UTC: there is nothing to abort") as over,
+        pytest.raises(Refused, match="14:25:58 UTC") as over,
     ):
         aborted()
     with pytest.raises(Refused) as forbidden:
@@ -115,7 +123,7 @@ def test_taken_back_nobody_is_told_any_more_and_it_can_be_asked_for_anew() -> No
     done = withdraw_abort(**asked(run="run-7", reason="it was the right customer after all"))
     now = parse_desired(desired.document("dev", service="research", instance="r-0", now=NOW))
     assert (now.revision, now.aborts) == (done.revision, ())
-    assert told() == "Taken back by ana."
+    assert (told().state, "ana" in told().words) == (Observed.WITHDRAWN, True)
     assert not aborted().was_already
 
 
@@ -130,12 +138,12 @@ def test_after_two_days_it_is_no_longer_told() -> None:
 def test_who_wants_it_after_two_days_asks_again() -> None:
     going("run-7")
     aborted(now=NOW - timedelta(days=3))
-    assert told() == "It is told no more: after two days it has to be asked for again."
+    assert told().state is Observed.EXPIRED
     done = aborted()
     assert (done.was_already, done.revision) == (False, 2)
     [wish] = parse_desired(desired.document("dev", service="research", instance="r-0", now=NOW)).aborts
     assert wish.revision == 2
-    assert told() == "r-0 has not heard it yet: it obeys revision 0."
+    assert told().state is Observed.UNHEARD
 
 
 def test_a_run_that_ended_and_is_begun_again_can_be_aborted() -> None:
@@ -146,7 +154,7 @@ def test_a_run_that_ended_and_is_begun_again_can_be_aborted() -> None:
     Story().tell(RunStarted(name="due diligence"), at=30, run="run-7", instance="r-0").store()
     assert not aborted().was_already
     ended("run-7", RunStatus.CANCELLED, at=-3)
-    assert told() == "It was called off 3.0 s later."
+    assert (told().state, "3.0 s" in told().words) == (Observed.CALLED_OFF, True)
 
 
 def test_the_end_of_a_run_of_many_facts_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,33 +165,36 @@ def test_the_end_of_a_run_of_many_facts_is_known(monkeypatch: pytest.MonkeyPatch
     story = run_of("dev", "run-7")
     assert story is not None
     assert (story.is_cut, story.status, len(story.steps)) == (True, RunStatus.SUCCEEDED, 4)
-    with pytest.raises(Refused, match="there is nothing to abort"):
+    with pytest.raises(Refused) as refused:
         aborted()
+    assert refused.value.code == "ended"
 
 
 # -- what is seen of it ------------------------------------------------------------------------------------------------
 def test_what_is_shown_is_what_its_agent_said() -> None:
     going("run-7")
     revision = aborted().revision
-    assert told() == "r-0 has not heard it yet: it obeys revision 0."
+    assert told().state is Observed.UNHEARD
+    assert all(word in told().words for word in ("r-0", " 0."))
     Agent.objects.filter(instance="r-0").update(revision=revision)
-    assert told() == "r-0 has heard it, and has not told an end yet: a call under way ends first."
-    assert told(minutes=5) == "r-0 is silent: it hears of it when it is back."
+    assert told().state is Observed.HEARD
+    assert told(minutes=5).state is Observed.SILENT
     ended("run-7", RunStatus.CANCELLED, at=-3)
-    assert told() == "It was called off 3.0 s later."
+    assert (told().state, "3.0 s" in told().words) == (Observed.CALLED_OFF, True)
 
 
 def test_a_run_that_ends_by_itself_was_not_called_off() -> None:
     going("run-7")
     aborted()
     ended("run-7", RunStatus.SUCCEEDED, at=-3)
-    assert told() == "It ended by itself 3.0 s later: succeeded."
+    assert told().state is Observed.ENDED
+    assert all(word in told().words for word in ("3.0 s", "succeeded"))
 
 
 def test_a_sender_that_follows_nobody_ends_nothing() -> None:
     Story().tell(failed(Category.OVERLOADED), at=50, run="run-7", instance="r-0").store()
     aborted()
-    assert told() == "r-0 follows no console: nothing here ends it."
+    assert told().state is Observed.UNLED
 
 
 # -- the pages ---------------------------------------------------------------------------------------------------------
@@ -191,31 +202,34 @@ def test_a_sender_that_follows_nobody_ends_nothing() -> None:
 def test_an_operator_has_a_run_end_and_lets_it_go_on_again() -> None:
     going("run-7")
     client = signed_in(Role.OPERATOR)
-    assert 'href="/runs/run-7/abort"' in client.get("/runs/run-7").content.decode()
-    form = text_of(client.get("/runs/run-7/abort"))
-    assert "Abort run-7 in dev" in form
-    assert "due diligence, waits to try again on r-0" in form or "due diligence, running on r-0" in form
+    assert "/runs/run-7/abort" in Shown(client.get("/runs/run-7")).links
+    form = client.get("/runs/run-7/abort")
+    assert (form.context["about"], form.context["environment"]) == ("run-7", "dev")
+    line = Shown(form).one("run", "run-7").text
+    assert all(word in line for word in ("due diligence", "r-0"))
     assert client.post("/runs/run-7/abort", {"reason": "short"}).status_code == 422
     answer = client.post("/runs/run-7/abort", {"reason": WHY})
     assert answer.headers["Location"] == "/runs/run-7"
     page = client.get("/runs/run-7")
-    assert "Asked to end" in text_of(page)
-    assert f"“{WHY}”" in text_of(page)
-    assert "r-0 has not heard it yet" in text_of(page)
-    assert 'href="/runs/run-7/abort"' not in page.content.decode(), "asked already"
-    assert "asked to end" in text_of(client.get("/runs"))
-    assert "asked to end run run-7" in text_of(client.get("/runs/run-7?tab=audit"))
+    wish = page.context["abort"]
+    assert (wish.state, wish.wish.by) == (Observed.UNHEARD, "ana")
+    assert all(said in text_of(page) for said in (f"“{WHY}”", wish.words))
+    assert "/runs/run-7/abort" not in Shown(page).links, "asked already"
+    assert Shown(client.get("/runs")).within("key", "run-run-7").values("asked") == ["abort"]
+    assert "run run-7" in Shown(client.get("/runs/run-7?tab=audit")).one("key", audited("run.abort")).text
     client.post("/runs/run-7/withdraw-abort", {"reason": "it was the right customer"})
-    assert "asked to end" not in text_of(client.get("/runs"))
-    assert 'href="/runs/run-7/abort"' in client.get("/runs/run-7").content.decode()
+    assert Shown(client.get("/runs")).values("asked") == []
+    assert "/runs/run-7/abort" in Shown(client.get("/runs/run-7")).links
 
 
 @pytest.mark.usefixtures("now")
 def test_who_may_not_is_not_offered_it() -> None:
     going("run-7")
     client = signed_in(Role.RESPONDER)
-    for path in ("/runs", "/runs/run-7"):
-        assert "Abort…" not in text_of(client.get(path))
+    operator = signed_in(Role.OPERATOR, "olga")
+    for path, leads in (("/runs", 'formaction="/runs/act/abort"'), ("/runs/run-7", 'href="/runs/run-7/abort"')):
+        assert leads not in client.get(path).content.decode()
+        assert leads in operator.get(path).content.decode()
     for path in ("/runs/run-7/abort", "/runs/run-7/withdraw-abort"):
         assert client.post(path, {"reason": WHY}).status_code == 403
     assert client.post("/runs/act/abort", {"run": ["run-7"], "reason": WHY}).status_code == 403
@@ -226,12 +240,15 @@ def test_of_several_those_that_ended_meanwhile_hold_nobody_back() -> None:
     going("run-7", "run-8", "run-9")
     ended("run-8", RunStatus.SUCCEEDED, at=20)
     client = signed_in(Role.OPERATOR)
-    form = text_of(client.get("/runs/act/abort?run=run-7&run=run-8&run=run-9"))
-    assert "Abort 3 runs in dev" in form
+    form = client.get("/runs/act/abort?run=run-7&run=run-8&run=run-9")
+    assert (list(form.context["runs"]), form.context["environment"]) == (["run-7", "run-8", "run-9"], "dev")
+    assert [number for _, number in form.context["impact"]] == [2, 1, 1], "runs, instances, and what ended already"
+    assert sorted(Shown(form).values("run")) == ["run-7", "run-9"]
     page = client.post("/runs/act/abort", {"run": ["run-7", "run-8", "run-9"], "reason": WHY}, follow=True)
-    assert "2 runs to end; nothing was to be done about 1 other." in text_of(page)
+    [said] = [str(one) for one in page.context["messages"]]
+    assert re.findall(r"\d+", said) == ["2", "1"], "to end, and nothing to be done about"
     assert set(RunAbort.objects.values_list("run", "revision")) == {("run-7", 1), ("run-9", 1)}, "one revision for all"
-    assert "asked to end 3 runs" in text_of(client.get("/runs/run-9?tab=audit"))
+    assert "3 runs" in Shown(client.get("/runs/run-9?tab=audit")).one("key", audited("run.abort")).text
     assert client.get("/runs/act/abort?run=moon&run=run-7").status_code == 404
     refused = client.post("/runs/act/abort", {"run": ["run-8", "run-8"], "reason": WHY})
     assert refused.status_code == 409
@@ -241,10 +258,12 @@ def test_of_several_those_that_ended_meanwhile_hold_nobody_back() -> None:
 def test_where_nothing_is_to_be_aborted_the_form_asks_for_nothing() -> None:
     going("over")
     ended("over", RunStatus.SUCCEEDED, at=1)
-    page = signed_in(Role.OPERATOR).get("/runs/over/abort").content.decode()
-    assert "It has ended: there is nothing to abort." in page
-    assert 'name="reason"' not in page
-    assert '<button class="button" data-kind="primary">' not in page
+    answer = signed_in(Role.OPERATOR).get("/runs/over/abort")
+    assert answer.context["is_over"]
+    page = Shown(answer)
+    assert page.one("problem").text, "it says why"
+    assert "reason" not in page.fields
+    assert page.having("kind", "primary") == []
 
 
 def test_many_are_typed() -> None:
@@ -252,7 +271,9 @@ def test_many_are_typed() -> None:
     going(*names)
     client = signed_in(Role.OPERATOR)
     refused = client.post("/runs/act/abort", {"run": names, "reason": WHY})
-    assert "Type 51: so many are meant." in text_of(refused)
+    assert refused.status_code == 422
+    assert list(refused.context["form"].errors) == ["confirm"]
+    assert "51" in refused.context["form"].errors["confirm"][0]
     assert not RunAbort.objects.exists()
     client.post("/runs/act/abort", {"run": names, "reason": WHY, "confirm": "51"})
     assert RunAbort.objects.count() == 51
@@ -273,7 +294,7 @@ def test_a_program_has_a_run_end() -> None:
     _, found = program.get("runs/run-7")
     assert found["abort"]["reason"] == WHY
     assert program.post("runs/moon/abort", {"reason": WHY})[0] == 404
-    assert program.post("runs/run-7/withdraw-abort", {"reason": "it was the right one"})[1]["abort"]["withdrawn_by"]
+    assert program.post("runs/run-7/withdraw-abort", {"reason": BACK})[1]["abort"]["withdrawn_by"] == "deployer"
     assert program.get("runs/run-7")[1]["abort"] is None
 
 
@@ -283,10 +304,15 @@ def test_an_operator_has_a_run_end_on_the_command_line(operator: Operator) -> No
     late = (NOW - timezone.now()).total_seconds()
     Story().tell(RunStarted(name="due diligence"), at=late + 60, run="run-7").store()
     assert operator.run("runs", "abort", "run-7", "--reason", WHY, "--dry-run") == cli.DONE
-    assert operator.said == ["Nothing was changed. run-7 would be told: is to end."]
+    assert not RunAbort.objects.exists()
+    assert all("run-7" in said for said in operator.said)
     assert operator.run("runs", "abort", "run-7", "--reason", WHY) == cli.DONE
-    assert operator.said == ["run-7 is to end, from revision 1 on."]
+    wish = RunAbort.objects.get(run="run-7")
+    assert (wish.revision, wish.withdrawn_at) == (1, None)
+    assert all(word in operator.said[0] for word in ("run-7", " 1 "))
     assert operator.run("runs", "show", "run-7") == cli.DONE
     assert operator.said[1].endswith(f": {WHY}")
-    assert operator.run("runs", "withdraw-abort", "run-7", "--reason", "it was the right one") == cli.DONE
-    assert operator.said == ["run-7 may go on, from revision 2 on."]
+    assert operator.run("runs", "withdraw-abort", "run-7", "--reason", BACK) == cli.DONE
+    assert all(word in operator.said[0] for word in ("run-7", " 2 "))
+    wish.refresh_from_db()
+    assert (wish.withdrawn_revision, wish.withdrawn_by) == (2, "ana")

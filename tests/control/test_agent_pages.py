@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
+from django.test import Client
 
+from events.empties import Why
 from events.models import Agent
 from events.moments import to_us
 from events.queries import workload
 from recovery_ops.control.models import AuditEntry, InstanceLabels
 from recovery_ops.control.roles import Role
+from recovery_ops.control.views.tiles import Tile
 from recovery_ops.rules.facts import (
     DesiredStateApplied,
     DesiredStateRejected,
@@ -21,8 +25,9 @@ from recovery_ops.rules.facts import (
     RunFinished,
     RunStarted,
 )
-from recovery_ops.rules.words import Category, DelaySource, RunStatus, State
+from recovery_ops.rules.words import ApplyStatus, Category, DelaySource, RunStatus, State
 from tests.support.api_client import Program
+from tests.support.html import Shown
 from tests.support.pages import HOSTILE, signed_in, text_of, troubled_fleet
 from tests.support.stories import Story, ago, counted, failed, heartbeat, moved
 
@@ -64,13 +69,24 @@ def test_the_fleet_is_narrowed_on_the_page_in_files_and_for_programs_alike(query
     assert [one["instance"] for one in found] == names
 
 
+def tiles(path: str = "/agents") -> list[Tile]:
+    """The figures at the top: who reports, obeys, and is off; versions, who waits, and who is young."""
+    return list(signed_in(Role.VIEWER, "vera").get(path).context["tiles"])
+
+
+def digits(text: str) -> list[str]:
+    return re.findall(r"\d+", text)
+
+
 def test_what_silent_instances_obey_is_not_known() -> None:
     fleet()
-    said = text_of(signed_in(Role.VIEWER).get("/agents"))
-    assert "of 3 1 unreachable Drifted or refused 0 of 3 not known of 1" in said
+    _, obeying, off, *_ = tiles()
+    assert (obeying.unit, digits(obeying.detail)) == ("of 3", ["1"]), "so many are unreachable"
+    assert (off.figure, off.unit, digits(off.detail)) == ("0", "of 3", ["1"])
     Agent.objects.update(last_seen_us=to_us(ago(600)))
-    said = text_of(signed_in(Role.VIEWER).get("/agents"))
-    assert "of 3 3 unreachable Drifted or refused – of 3 not known of 3" in said
+    _, obeying, off, *_ = tiles()
+    assert (obeying.unit, digits(obeying.detail)) == ("of 3", ["3"])
+    assert (off.figure, off.unit, digits(off.detail)) == ("–", "of 3", ["3"])
 
 
 def test_how_many_breakers_of_a_silent_instance_are_open_is_not_known() -> None:
@@ -113,17 +129,21 @@ def test_people_label_an_instance_and_find_it_again_at_every_door() -> None:
 def test_what_keeps_instances_out_is_named() -> None:
     fleet()
     page = signed_in().get("/agents?service=research&state=draining")
-    assert 'data-why="nothing matches"' in page.content.decode()
-    assert "kept out by status draining: without it there would be 2 instances" in text_of(page)
+    empty = page.context["empty"]
+    assert (empty.why, empty.href) == (Why.NO_MATCH, "?service=research"), "what lets go of the status"
+    assert Shown(page).values("why") == [Why.NO_MATCH]
+    assert "draining" in empty.text
+    assert digits(empty.text) == ["2"]
+    assert signed_in().get(f"/agents{empty.href}").context["matching"] == 2
 
 
 def test_the_figures_count_and_lead_to_what_they_count() -> None:
     fleet()
-    page = signed_in().get("/agents")
-    said = text_of(page)
-    assert "Reporting 2 of 3 r-1 silent" in said
-    assert "of 2 in flight no run says that it waits" in said
-    assert 'href="?state=unreachable"' in page.content.decode()
+    reporting, *_, waiting, _ = tiles()
+    assert (reporting.figure, reporting.unit, reporting.href) == ("2", "of 3", "?state=unreachable")
+    assert "r-1" in reporting.detail
+    assert (waiting.figure, digits(waiting.unit)) == ("0", ["2"])
+    assert reporting.href in Shown(signed_in().get("/agents")).links
 
 
 def test_as_many_runs_wait_here_as_on_the_overview() -> None:
@@ -137,16 +157,18 @@ def test_as_many_runs_wait_here_as_on_the_overview() -> None:
     )
     story = Story().tell(waits, at=0, run="run-1", instance="r-0")
     story.tell(waits, at=600, received=600, run="run-2", instance="r-1").store()
-    client = signed_in()
-    assert "Runs waiting on capacity 1 of 2 in flight they say when they try again" in text_of(client.get("/agents"))
-    assert "Runs waiting on capacity 1 run longest 0 s, run-1" in text_of(client.get("/"))
+    *_, waiting, _ = tiles()
+    assert (waiting.figure, digits(waiting.unit)) == ("1", ["2"])
+    [there] = [one for one in tiles("/") if one.href.partition("&")[0] == waiting.href.partition("&")[0]]
+    assert (there.figure, there.title) == ("1", waiting.title)
+    assert all(word in there.detail for word in ("0 s", "run-1"))
 
 
 def test_of_a_fleet_that_is_silent_nothing_is_said_to_be_none() -> None:
     Story().tell(heartbeat(runs_in_flight=2), at=600, received=600, instance="r-1").store()
-    said = text_of(signed_in().get("/agents"))
-    assert "Runs waiting on capacity – runs nobody reports" in said
-    assert "Started lately – in 10 min nobody reports" in said
+    *_, waiting, young = tiles()
+    assert (waiting.figure, young.figure) == ("–", "–")
+    assert digits(waiting.unit) == []
 
 
 def test_the_grid_has_a_cell_for_each_instance_that_says_how_it_stands() -> None:
@@ -157,23 +179,33 @@ def test_the_grid_has_a_cell_for_each_instance_that_says_how_it_stands() -> None
     assert "unreachable" in labels[0]
 
 
+def common(client: Client, view: str) -> list[tuple[str, str, int, int]]:
+    """Service, name, instances and how many of those report, of each row of a view."""
+    page = client.get(f"/agents?view={view}")
+    lines = page.context["common"]
+    keys = [f"{view.removesuffix('s')}-{one.service}-{one.name}" for one in lines]
+    assert [key for key in Shown(page).values("key") if key in keys] == keys
+    return [(one.service, one.name, one.instances, one.reporting) for one in lines]
+
+
 def test_versions_are_counted_by_service() -> None:
     fleet()
-    said = text_of(signed_in().get("/agents?view=versions"))
-    assert re.search(r"research none said 2 1", said)
-    assert re.search(r"support none said 1 1", said)
+    assert common(signed_in(), "versions") == [("research", "", 2, 1), ("support", "", 1, 1)]
 
 
 def test_who_is_in_a_group_or_has_a_label_is_counted_where_there_are_some() -> None:
     fleet()
     client = signed_in(Role.RESPONDER)
     client.post("/agents/label?service=research&instance=r-0", {"labels": "eu, vip"})
-    page = client.get("/agents?view=labels")
-    assert re.search(r"research none 1 0 .* research eu 1 1 .* research vip 1 1", text_of(page))
-    assert 'href="?view=table&amp;service=research&amp;label=eu"' in page.content.decode()
-    assert re.search(r"support canary 1 1", text_of(client.get("/agents?view=groups")))
+    assert common(client, "labels") == [
+        *(("research", "", 1, 0), ("research", "eu", 1, 1), ("research", "vip", 1, 1)),
+        ("support", "", 1, 1),
+    ]
+    assert "?view=table&service=research&label=eu" in Shown(client.get("/agents?view=labels")).links
+    assert ("support", "canary", 1, 1) in common(client, "groups")
+    assert "?view=labels" in Shown(client.get("/agents")).links
     InstanceLabels.objects.all().delete()
-    assert "By label" not in text_of(client.get("/agents"))
+    assert "?view=labels" not in Shown(client.get("/agents")).links
 
 
 def test_an_instance_shows_its_breakers_failures_and_revisions() -> None:
@@ -191,11 +223,12 @@ def test_an_instance_shows_its_breakers_failures_and_revisions() -> None:
         "calm",
         "crm.update",
     ]
-    assert "refused : too many retries" in said
-    assert re.search(r"4 refused.* 3 applied", said), "the newest first"
+    revisions = [(one.revision, one.is_refused) for one in page.context["revisions"]]
+    assert revisions == [(4, True), (3, False)], "the newest first"
+    assert refused.reason in said
     assert "no answer" in said
     assert "of another" not in said
-    assert 'href="/runs/run-9"' in page.content.decode()
+    assert "/runs/run-9" in Shown(page).links
 
 
 def test_an_instance_shows_how_it_stood_and_what_it_told_last() -> None:
@@ -212,11 +245,17 @@ def test_an_instance_shows_how_it_stood_and_what_it_told_last() -> None:
     story.tell(failed(Category.BUG, "elsewhere"), at=90, instance="r-1").store()
     page = signed_in(Role.VIEWER).get("/agents/settings?service=research&instance=r-0&range=1h")
     said = text_of(page)
-    assert "It was running 15m 20s, unreachable 9m 30s, draining 5m 00s and starting 10 s." in said
-    assert "It began again once under the same name." in said
-    for line in (r"draining [\d:]+ so far 5m 00s", r"model: held back, .* 1m 30s", r"starting [\d:]+ [\d:]+ 10 s"):
-        assert re.search(line, said), line
-    assert re.search(r"Last events 2 events.* failure_classified timeout crm.update .* gate_closed .* model", said)
+    figure = page.context["figure"]
+    spans = {word: sum(one.lasted_s for one in figure.lines if one.what == word) for word in STATES}
+    assert spans == {"running": 920.0, "unreachable": 570.0, "draining": 300.0, "starting": 10.0}
+    told = [figure.sentence.index(f"{word} {lasted}") for word, lasted in STATES.items()]
+    assert told == sorted(told), "the longest first"
+    assert [one.what for one in figure.lines if one.is_so_far] == ["draining"]
+    assert [one.lasted_s for one in figure.lines if one.what.startswith("model: ")] == [90.0]
+    for lasted in ("5m 00s", "1m 30s", "10 s"):
+        assert lasted in said
+    events = [(one.event, one.operation) for one in page.context["events"]]
+    assert events == [("failure_classified", "crm.update"), ("gate_closed", "model")]
     assert "elsewhere" not in said
     told = Program("read").get(f"fleet/instance?service=research&instance=r-0&from={_moment(3600)}&to={_moment(0)}")[1]
     assert [one["what"] for one in told["states"]] == ["running", "unreachable", "starting", "running", "draining"]
@@ -233,12 +272,13 @@ def test_what_an_instance_said_last_before_a_range_holds_in_it(monkeypatch: pyte
     story.store()
     client = signed_in(Role.VIEWER)
     pages = [client.get(f"/agents/settings?service=research&instance=r-{at}&range=1h") for at in range(2)]
-    assert "It was stopped 1h 00m 00s." in text_of(pages[0])
-    assert "It was running 1h 00m 00s." in text_of(pages[1])
+    stood = [[(one.what, one.lasted_s) for one in page.context["figure"].lines] for page in pages]
+    assert stood == [[("stopped", 3600.0)], [("running", 3600.0)]]
+    assert all("1h 00m 00s" in page.context["figure"].sentence for page in pages)
     monkeypatch.setattr("events.queries.over_time.READ", 4)
-    cut = text_of(client.get("/agents/settings?service=research&instance=r-2&range=1h"))
-    assert "It was running 3m 20s." in cut
-    assert "of which only what was since" in cut
+    cut = client.get("/agents/settings?service=research&instance=r-2&range=1h").context["figure"]
+    assert sum(one.lasted_s for one in cut.lines if one.what == "running") == 200.0
+    assert (cut.is_cut, cut.start) == (True, ago(200))
     told = Program("read").get(f"fleet/instance?service=research&instance=r-2&from={_moment(3600)}&to={_moment(0)}")[1]
     assert told["since"] == told["states"][0]["start"]
     assert told["since"].startswith(ago(200).strftime("%Y-%m-%dT%H:%M:%S"))
@@ -250,8 +290,8 @@ def _moment(s: float) -> str:
 
 def test_who_tells_no_heartbeats_is_not_said_to_have_stood_anyhow() -> None:
     Story().tell(failed(Category.TIMEOUT), at=90, instance="r-0").store()
-    said = text_of(signed_in(Role.VIEWER).get("/agents/settings?service=research&instance=r-0"))
-    assert "It tells no heartbeats" in said
+    page = signed_in(Role.VIEWER).get("/agents/settings?service=research&instance=r-0")
+    assert page.context["figure"] is None
 
 
 def test_an_instance_that_obeyed_a_higher_revision_before_says_so_in_words() -> None:
@@ -261,9 +301,11 @@ def test_an_instance_that_obeyed_a_higher_revision_before_says_so_in_words() -> 
     story.tell(DesiredStateApplied(revision=11, config_hash="h"), at=20, instance="r-1")
     story.tell(heartbeat(), at=5, instance="r-0").tell(heartbeat(), at=5, instance="r-1").store()
     client = signed_in(Role.VIEWER)
-    said = text_of(client.get("/agents/settings?service=research&instance=r-0"))
-    assert "from revision 12 to 9: the server’s data was restored, or is new." in said
-    assert "Went back" not in text_of(client.get("/agents/settings?service=research&instance=r-1"))
+    page = client.get("/agents/settings?service=research&instance=r-0")
+    move, before = page.context["went_back"]
+    assert (before, move.revision) == (12, 9)
+    assert re.search(r"\b12\b\D+\b9\b", text_of(page))
+    assert client.get("/agents/settings?service=research&instance=r-1").context["went_back"] is None
 
 
 def test_names_from_outside_are_shown_and_never_run() -> None:
@@ -326,8 +368,9 @@ def test_each_instance_says_where_it_runs_and_what_it_does() -> None:
     page = client.get("/agents?region=eu-west-1")
     assert '<a href="/runs/run-2" title="run-2"><code>run-2</code></a>' in page.content.decode()
     assert "90 % of 20" in text_of(page)
-    assert "not told" in text_of(client.get("/agents?q=p-0"))
-    assert "counted in the last 15 min" in text_of(page)
+    [row] = client.get("/agents?q=p-0").context["rows"]
+    assert (row.work.current_run, row.work.calls, row.work.tokens_per_min) == (None, None, None)
+    assert page.context["counted_since"] is None, "all of the last 15 minutes"
     assert re.findall(r'data-key="region-research-([^"]*)"', client.get("/agents?view=regions").content.decode()) == [
         *("", "eu-west-1", "us-east-1")
     ]
@@ -339,7 +382,7 @@ def test_of_a_large_fleet_the_counts_reach_back_less_far_and_say_so(monkeypatch:
     told = Program("read").get("fleet")[1]
     assert told["counted_since"] == ago(20).isoformat(timespec="milliseconds")
     assert {one["instance"]: one["calls"] for one in told["agents"]}["b-0"] == 10
-    assert "as far back as the newest counts reach" in text_of(signed_in(Role.VIEWER).get("/agents"))
+    assert signed_in(Role.VIEWER).get("/agents").context["counted_since"] == ago(20)
     # The beginnings that were read reach back to run-3 alone, which has ended: at which run it is, is not known.
     assert {one["instance"]: one["current_run"] for one in told["agents"]}["b-0"] is None
 
@@ -369,6 +412,7 @@ def test_counts_that_reach_back_a_few_seconds_are_of_those_and_who_has_none_amon
 
 
 # -- at work -----------------------------------------------------------------------------------------------------------
+STATES = {"running": "15m 20s", "unreachable": "9m 30s", "draining": "5m 00s", "starting": "10 s"}
 AT_WORK = "/agents/settings?service=research&instance=r-0&range=1h&tab=runs"
 
 
@@ -382,12 +426,14 @@ def test_an_instance_shows_the_runs_it_started_and_no_others() -> None:
         story.tell(RunFinished(status=RunStatus.SUCCEEDED, duration_s=40.0), at=20, instance=instance, run=run)
     story.tell(RunStarted(), at=10, instance="r-0", run="goes-on").store()
     page = signed_in(Role.VIEWER).get(AT_WORK)
-    said = text_of(page)
-    assert "goes-on running 0 –" in said
-    assert "run-of-r-0 due diligence recovered 1 40 s" in said
-    assert "run-of-r-1" not in said
-    assert said.index("goes-on") < said.index("run-of-r-0")
-    assert 'href="/runs/run-of-r-0"' in page.content.decode()
+    runs = [
+        (one.story.run, one.standing.word, one.story.failed_attempts, one.story.took) for one in page.context["runs"]
+    ]
+    assert runs == [("goes-on", "running", 0, None), ("run-of-r-0", "recovered", 1, timedelta(seconds=40))]
+    shown = Shown(page)
+    assert [key for key in shown.values("key") if key.startswith("run-")] == ["run-goes-on", "run-run-of-r-0"]
+    assert all(word in shown.one("key", "run-run-of-r-0").text for word in ("due diligence", "recovered", "40 s"))
+    assert "/runs/run-of-r-0" in shown.links
 
 
 def test_the_breakers_of_an_instance_are_drawn_over_time_with_a_table() -> None:
@@ -402,10 +448,16 @@ def test_the_breakers_of_an_instance_are_drawn_over_time_with_a_table() -> None:
     for at in range(1190, 0, -15):
         story.tell(heartbeat(), at=at, received=at, instance="r-0")
     story.store()
-    page = signed_in(Role.VIEWER).get(AT_WORK).content.decode()
-    assert "1 of 2 breakers not closed all the time: search_web for 1m 10s." in page
-    silent = signed_in(Role.VIEWER).get(AT_WORK.replace("r-0", "r-1")).content.decode()
-    assert "2 breakers, closed all the time as far as is known. For 19m " in silent, "it fell silent"
+    answer = signed_in(Role.VIEWER).get(AT_WORK)
+    page, sentence = answer.content.decode(), answer.context["lanes"].sentence
+    assert all(word in sentence for word in ("1 of 2", "search_web", "1m 10s"))
+    assert sentence in page
+    silent = signed_in(Role.VIEWER).get(AT_WORK.replace("r-0", "r-1")).context["lanes"]
+    assert {one.breaker: one.state for one in silent.lines if one.end is None} == dict.fromkeys(
+        ("calm", "search_web"), "unknown"
+    )
+    assert not {"open", "half_open"} & {one.state for one in silent.lines}
+    assert "19m " in silent.sentence, "so long nobody knows: it fell silent"
     lanes = re.findall(r'<div class="lane"><span title="([^"]+)">', page)
     assert lanes[:2] == ["search_web", "calm"], "the most troubled first"
     table = page[page.index('aria-label="Breakers over time, table"') :].partition("</table>")[0]
@@ -417,10 +469,10 @@ def test_the_breakers_of_an_instance_are_drawn_over_time_with_a_table() -> None:
 
 def test_an_instance_without_runs_or_breakers_says_so() -> None:
     Story().tell(heartbeat(), at=5, instance="r-0").store()
-    said = text_of(signed_in(Role.VIEWER).get(AT_WORK))
-    assert "No breaker in this range" in said
-    assert "It started none of the newest runs" in said
-    assert "running, 0 runs in flight" in said.lower()
+    page = signed_in(Role.VIEWER).get(AT_WORK)
+    assert (page.context["lanes"], page.context["runs"]) == (None, [])
+    assert Shown(page).values("why") == [Why.NEVER, Why.NO_MATCH]
+    assert (page.context["status"], page.context["agent"].runs_in_flight) == ("running", 0)
 
 
 def senders() -> None:
@@ -439,10 +491,14 @@ def test_who_obeys_nobody_is_not_called_pending() -> None:
     trip = {"scope": "all", "reason": "helios is down", "expires_in_s": "3600", "seen": "0", "key": "k-1"}
     signed_in(Role.OPERATOR).post("/breakers/search_web/trip", trip)
     client = signed_in(Role.VIEWER, name="vera")
-    said = text_of(client.get("/agents"))
-    assert "Only sends 2" in said
-    assert "Pending 1" not in said.replace("1 pending", "")
-    assert "obeys nobody: it only sends" in said
+    page = client.get("/agents")
+    chips = {parse_qs(one.href[1:]).get("show", [""])[0]: one.count for one in page.context["facets"]}
+    assert chips == {"": 3, "drifted": 1, "only sends": 2}
+    assert {row.agent.instance: row.apply for row in page.context["rows"]} == {
+        "r-0": ApplyStatus.DRIFTED,
+        "p-0": None,
+        "p-1": None,
+    }
     rows = client.get("/agents?show=only+sends").content.decode()
     assert sorted(re.findall(r"<code>(\w-\d)</code></a></th>", rows)) == ["p-0", "p-1"]
     rows = client.get("/agents?show=unreachable").content.decode()
@@ -452,24 +508,28 @@ def test_who_obeys_nobody_is_not_called_pending() -> None:
 def test_the_overview_says_whom_it_does_not_count() -> None:
     senders()
     for page in ("/", "/wallboard"):
-        said = text_of(signed_in(Role.VIEWER).get(page))
-        assert re.search(
-            r"Agents reporting 2 of 2 0 runs in flight; without 1 silent sender that only told facts", said
-        )
+        agents = tiles(page)[-1]
+        assert (agents.figure, agents.unit) == ("2", "of 2")
+        assert digits(agents.detail) == ["0", "1"], "runs in flight, and senders that are not counted"
 
 
 def test_who_obeys_nobody_is_not_told_what_it_obeys() -> None:
     senders()
-    said = text_of(signed_in(Role.VIEWER).get("/agents/settings?service=plain&instance=p-0"))
-    assert "it obeys no desired state" in said
-    assert "Obeys revision" not in said
-    assert "Obeys no revision" not in said
-    assert "Desired policy" not in said
-    assert "Desired policy" in text_of(signed_in().get("/agents/settings?service=research&instance=r-0"))
+    client = signed_in(Role.VIEWER)
+    for instance, service, is_follower in (("p-0", "plain", False), ("r-0", "research", True)):
+        page = client.get(f"/agents/settings?service={service}&instance={instance}")
+        assert page.context["agent"].is_follower is is_follower
+        found = page.context["found"]
+        assert found.policy
+        assert (found.policy in text_of(page)) is is_follower
+        assert (re.search(r"\brevision \d", text_of(page)) is not None) is is_follower
+        assert found.sentence in text_of(page)
 
 
 def test_of_plain_senders_nobody_is_said_to_be_on_a_revision() -> None:
     Story().tell(failed(Category.TIMEOUT), at=5, instance="p-0", service="plain").store()
-    said = text_of(signed_in(Role.VIEWER).get("/agents"))
-    assert "1 of 1 instance reports." in said
-    assert "on revision 0." not in said
+    page = signed_in(Role.VIEWER).get("/agents")
+    reporting, obeying, *_ = page.context["tiles"]
+    assert (reporting.figure, reporting.unit) == ("1", "of 1")
+    assert (obeying.figure, obeying.unit) == ("0", "of 0")
+    assert digits(page.context["sentence"]) == ["1", "1"], "nothing of a revision"

@@ -6,17 +6,28 @@ from datetime import datetime
 from typing import Any
 
 from recovery_ops.control.escalations.opening import open_escalations
-from recovery_ops.control.models import Delivery, Escalation
+from recovery_ops.control.models import Delivery, Escalation, Notification
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.rules.facts import Escalated
 from tests.support.stories import NOW, Story
 
 
-def told(now: datetime = NOW) -> list[str]:
-    """The headings of the messages that one look makes."""
+def messages(now: datetime = NOW) -> list[Delivery]:
+    """The messages that one look makes."""
     before = set(Delivery.objects.values_list("pk", flat=True))
     tell("dev", now)
-    return [one.title for one in Delivery.objects.exclude(pk__in=before).order_by("pk")]
+    return list(Delivery.objects.exclude(pk__in=before).order_by("pk"))
+
+
+def notes_of(message: Delivery) -> list[Notification]:
+    """What a message tells of, in order."""
+    return list(message.notifications.order_by("at", "pk"))
+
+
+def told(now: datetime = NOW) -> list[tuple[str, str]]:
+    """Of each message that one look makes, the kind and the subject of what it tells last."""
+    lasts = [notes_of(one)[-1] for one in messages(now)]
+    return [(last.kind, last.subject) for last in lasts]
 
 
 def question(queue: str = "unclassified", **more: Any) -> Escalation:

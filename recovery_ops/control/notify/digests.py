@@ -5,8 +5,8 @@ What is due stands in tables: the row of a moment is unique, and the message is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -40,6 +40,8 @@ class Down:
     """What is down or needs somebody at a moment, by kind: how many in words, and a line for each."""
 
     kinds: Sequence[tuple[str, Sequence[str]]]
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """How many there are, by kind: escalations, acts, breakers, outages, agents; the gravest first, none at 0."""
 
     @property
     def is_calm(self) -> bool:
@@ -94,6 +96,13 @@ def what_is_down(environment: str, now: datetime) -> Down:
     acts = all_obeyed(asked_lately(environment, now), snapshot, agents, now=now).values()
     late = [one for one in acts if one.is_late(now)]
     silent = [row for row in agents if not row.is_reachable]
+    counts = {
+        "escalations": len(asked),
+        "acts": len(late),
+        "breakers": len(blocking),
+        "outages": len(outages),
+        "agents": len(silent),
+    }
     kinds = (
         (count_text(len(asked), "escalation needs", "escalations need"), "somebody", list(map(_of_escalation, asked))),
         (count_text(len(late), "act is", "acts are"), "incomplete", list(map(_of_act, late))),
@@ -101,7 +110,10 @@ def what_is_down(environment: str, now: datetime) -> Down:
         (count_text(len(outages), "outage goes", "outages go"), "on", [_of_outage(row, now) for row in outages]),
         (count_text(len(silent), "agent is", "agents are"), "silent", [_of_agent(row, now) for row in silent]),
     )
-    return Down(kinds=[(f"{number} {words}", lines) for number, words, lines in kinds if lines])
+    return Down(
+        kinds=[(f"{number} {words}", lines) for number, words, lines in kinds if lines],
+        counts={name: number for name, number in counts.items() if number},
+    )
 
 
 def next_at(one: Digest, now: datetime) -> datetime:

@@ -16,8 +16,8 @@ from recovery_ops import cli
 from recovery_ops.control.actions.digests import set_digest
 from recovery_ops.control.actions.notifying import remove_channel, save_channel
 from recovery_ops.control.audit import verify
-from recovery_ops.control.models import AuditEntry, Channel, Delivery, Digest, Notification
-from recovery_ops.control.notify.digests import what_is_down
+from recovery_ops.control.models import AuditEntry, Channel, Delivery, Digest, Escalation, Notification
+from recovery_ops.control.notify.digests import Down, what_is_down
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
@@ -26,7 +26,8 @@ from tests.support.actions import asked, small_fleet, trip
 from tests.support.api_client import Program
 from tests.support.channels import EVA, channel
 from tests.support.command_line import WHY, Operator, operator
-from tests.support.notifications import question
+from tests.support.html import Shown
+from tests.support.notifications import messages, question, told
 from tests.support.pages import REASON, signed_in, text_of
 from tests.support.stories import NOW, Story, failed, heartbeat, moved
 
@@ -35,18 +36,12 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 EIGHT = datetime(2026, 11, 22, 7, tzinfo=NOW.tzinfo)
 """The first 08:00 in Rome after NOW."""
 
-CALM = "Digest: nothing is down, and nothing needs anybody"
+CALM = Down(kinds=[]).title
 
 
 def daily(to: Channel | None = None, **more: Any) -> Digest:
     given: dict[str, Any] = {"at": time(8), "zone": "Europe/Rome"} | more
     return set_digest(**asked(by=EVA, number=(to or channel()).pk, **given)).object
-
-
-def told(now: datetime) -> list[str]:
-    before = set(Delivery.objects.values_list("pk", flat=True))
-    tell("dev", now)
-    return list(Delivery.objects.exclude(pk__in=before).order_by("pk").values_list("title", flat=True))
 
 
 def opened() -> None:
@@ -59,8 +54,12 @@ def test_it_is_told_at_its_hour_once_whoever_looks_how_often() -> None:
     daily()
     opened()
     assert told(EIGHT - timedelta(seconds=1)) == []
-    assert told(EIGHT) == ["Digest: 1 breaker does not flow"]
-    assert Delivery.objects.get().lines == ["search_web is open on 1 of 1."]
+    down = what_is_down("dev", EIGHT)
+    assert down.counts == {"breakers": 1}
+    [made] = messages(EIGHT)
+    assert (made.title, made.lines, made.severity) == (down.title, down.lines, "warning")
+    [line] = made.lines
+    assert all(word in line for word in ("search_web", "open", "1 of 1"))
     for later_s in (0, 1, 60, 3600):
         assert told(EIGHT + timedelta(seconds=later_s)) == []
     with CaptureQueriesContext(connection) as queries:
@@ -75,10 +74,11 @@ def test_a_look_that_comes_late_tells_it_and_one_that_comes_too_late_leaves_it_o
     assert len(told(EIGHT + timedelta(days=2))) == 1
 
 
-@pytest.mark.parametrize(("tells_calm", "says"), [(False, []), (True, [CALM])])
-def test_when_nothing_is_down_it_says_nothing_or_one_line(tells_calm: bool, says: list[str]) -> None:
+@pytest.mark.parametrize(("tells_calm", "says"), [(False, []), (True, [(CALM, [], "info")])])
+def test_when_nothing_is_down_it_says_nothing_or_one_line(tells_calm: bool, says: list[tuple[str, Any, str]]) -> None:
     daily(tells_calm=tells_calm)
-    assert told(EIGHT) == says
+    assert [(made.title, made.lines, made.severity) for made in messages(EIGHT)] == says
+    assert what_is_down("dev", EIGHT).is_calm
     opened()
     assert told(EIGHT + timedelta(seconds=5)) == [], "that hour is over: what comes then is of the rules"
 
@@ -120,17 +120,14 @@ def test_it_lists_what_needs_somebody_the_gravest_first_and_nothing_else() -> No
     look("dev", NOW)
     read_reach("dev", NOW)
     down = what_is_down("dev", NOW + timedelta(seconds=15))
-    assert [words for words, _ in down.kinds] == [
-        "1 escalation needs somebody",
-        "1 act is incomplete",
-        "1 outage goes on",
-        "1 agent is silent",
-    ]
-    assert "Nobody has taken it." in down.lines[0]
-    assert down.lines[1].startswith("Trip of search_web: 0 of 2 applied it. Not yet: r-0 and r-1.")
+    assert list(down.counts.items()) == [("escalations", 1), ("acts", 1), ("outages", 1), ("agents", 1)]
+    assert len(down.kinds) == len(down.lines) == 4
+    assert str(Escalation.objects.get()) in down.lines[0]
+    assert all(word in down.lines[1] for word in ("search_web", "0 of 2", "r-0 and r-1"))
     assert "helios / large" in down.lines[2]
     silent = what_is_down("dev", NOW + timedelta(minutes=10))
-    assert "3 agents are silent" in silent.title
+    assert silent.counts["agents"] == 3
+    assert " 3 " in silent.title
 
 
 @pytest.mark.parametrize("kind", ["people", "pagerduty"])
@@ -140,22 +137,28 @@ def test_a_channel_that_names_nobody_or_opens_incidents_has_none(kind: str) -> N
     with pytest.raises(Refused) as caught:
         daily(to)
     assert list(caught.value.fields) == ["channel"]
-    assert "Digest…" not in text_of(signed_in(Role.EDITOR).get("/settings/notifications"))
+    home = Shown(signed_in(Role.EDITOR).get("/settings/notifications"))
+    assert f"/settings/notifications/channels/{to.pk}" in home.links
+    assert f"/settings/notifications/channels/{to.pk}/digest" not in home.links
 
 
 # -- doors -------------------------------------------------------------------------------------------------------------
 def test_the_page_shows_what_it_would_say_now_and_sends_nothing() -> None:
     client, to = signed_in(Role.EDITOR), channel()
     at = f"/settings/notifications/channels/{to.pk}/digest"
-    shown = text_of(client.get(at))
-    assert CALM in shown
-    assert "Nothing would be sent" in shown
-    question()
-    assert "Nobody has taken it." in text_of(client.get(at))
+    assert at in Shown(client.get("/settings/notifications")).links
+    shown = client.get(at)
+    assert Shown(shown).values("sends") == ["nothing"]
+    assert CALM in text_of(shown)
+    asks = question()
+    lines = Shown(client.get(at)).one("sends", "lines")
+    assert str(asks) in lines.children[0].text, "the gravest first"
     form = {"every": "weekly", "weekday": "4", "at": "08:30", "zone": "Europe/Rome", "is_on": "on", "version": "0"}
     said = {"reason": REASON, "key": "d-1"}
     assert client.post(at, form | said).status_code == 303
-    assert "digest weekly at 08:30 Europe/Rome" in text_of(client.get("/settings/notifications"))
+    saved = Digest.objects.get()
+    assert (saved.every, saved.weekday, f"{saved.at:%H:%M}", saved.zone) == ("weekly", 4, "08:30", "Europe/Rome")
+    assert str(saved) in Shown(client.get("/settings/notifications")).one("key", f"channel-{to.pk}").text
     assert not Delivery.objects.exists()
     assert client.post(at, form | said | {"key": "d-2", "zone": "Mars/Olympus"}).status_code in (400, 409)
     assert client.post(at, form | said | {"key": "d-3", "at": "09:00"}).status_code == 409, "its version is 1 by now"
@@ -170,10 +173,7 @@ def test_a_program_sets_it_and_reads_what_it_would_say() -> None:
     program, to = Program("read", "settings"), channel()
     at = f"notifications/channels/{to.pk}/digest"
     assert program.get(at)[1]["digest"] is None
-    assert program._send("PUT", at, {"reason": REASON, "at": "25:00"}, {})[1]["fields"] == {
-        "at": "is a time of day, as 08:00"
-    }
-    for wrong in ({"every": "hourly"}, {"weekday": 7}, {"zone": "Mars/Olympus"}):
+    for wrong in ({"at": "25:00"}, {"every": "hourly"}, {"weekday": 7}, {"zone": "Mars/Olympus"}):
         assert list(program._send("PUT", at, {"reason": REASON, **wrong}, {})[1]["fields"]) == list(wrong)
     status, answer = program._send("PUT", at, {"reason": REASON, "at": "08:00", "tells_calm": True}, {})
     assert (status, answer["digest"]["every"]) == (200, "daily"), answer
@@ -187,11 +187,16 @@ def test_a_program_sets_it_and_reads_what_it_would_say() -> None:
 def test_an_operator_sets_it_from_a_terminal(operator: Operator) -> None:
     to = channel()
     assert operator.run("notifications", "digest", str(to.pk)) == cli.DONE
-    assert operator.said == ["not told", f"now: {CALM}"]
+    assert len(operator.said) == 2
+    assert CALM in operator.said[1]
+    assert not Digest.objects.exists()
+    off = operator.said[0]
     hour = ("--every", "weekly", "--on", "4", "--at", "08:30", "--zone", "Europe/Rome", "--calm")
     assert operator.run("notifications", "digest", str(to.pk), *hour, *WHY) == cli.DONE
-    assert operator.said[0].startswith("weekly at 08:30 Europe/Rome, next ")
     one = Digest.objects.get()
+    assert operator.said[0].startswith(str(one))
+    assert (one.every, f"{one.at:%H:%M}", one.zone) == ("weekly", "08:30", "Europe/Rome")
     assert (one.weekday, one.tells_calm) == (4, True)
     assert operator.run("notifications", "digest", str(to.pk), "--every", "never", *WHY) == cli.DONE
-    assert operator.said[0] == "not told"
+    assert operator.said[0] == off
+    assert not Digest.objects.get().is_on

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+import re
+from datetime import timedelta
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -13,9 +15,8 @@ from events.capacity.reach import read_reach
 from events.failures import asking
 from recovery_ops import cli
 from recovery_ops.control.actions.failures import merge_failures
-from recovery_ops.control.models import AuditEntry, Delivery, NotificationRule
+from recovery_ops.control.models import AuditEntry, Delivery, Escalation, NotificationRule
 from recovery_ops.control.notification_forms import RuleForm
-from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import Escalated
 from recovery_ops.rules.words import Category, State
@@ -23,51 +24,53 @@ from tests.support.actions import asked, person
 from tests.support.api_client import Program
 from tests.support.channels import channel, rule
 from tests.support.command_line import Operator, operator
+from tests.support.html import Shown
 from tests.support.narrowed_rules import served
 from tests.support.notification_pages import new_rule
-from tests.support.pages import REASON, signed_in, text_of
+from tests.support.notifications import told
+from tests.support.pages import REASON, signed_in
 from tests.support.stories import NOW, Story, failed, moved
 
 __all__ = ["operator"]  # the fixture
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 NEW = "/settings/notifications/rules/new"
-
-
-def told(now: datetime = NOW) -> list[str]:
-    before = set(Delivery.objects.values_list("pk", flat=True))
-    tell("dev", now)
-    return list(Delivery.objects.exclude(pk__in=before).order_by("pk").values_list("title", flat=True))
+CALLED = "Overloaded (529) of search_web"
+"""What the cause of the tests is called."""
 
 
 # -- causes ------------------------------------------------------------------------------------------------------------
 def test_many_failures_of_a_named_cause_are_told_and_of_no_other() -> None:
-    rule(channel(), "failures_many", failures=5, within_min=2, causes=["f00d"])
+    one = rule(channel(), "failures_many", failures=5, within_min=2, causes=["f00d"])
     for number in range(6):
         Story().tell(failed(fingerprint="f00d"), failed(fingerprint="other"), at=number).store()
-    assert told() == ["Overloaded (529) of search_web failed 6 times in 2 minutes"]
+    assert told() == [("failures_many", f"failures {one.pk} f00d")]
+    title = Delivery.objects.get().title
+    assert CALLED in title
+    assert re.findall(r"\b\d\b", title) == ["6", "2"]
     assert told(NOW + timedelta(seconds=30)) == []
-    assert told(NOW + timedelta(minutes=3)) == ["Overloaded (529) of search_web fails less often again"]
+    assert told(NOW + timedelta(minutes=3)) == [("failures_fewer", f"failures {one.pk} f00d")]
 
 
 def test_the_parts_of_a_merged_cause_count_as_one() -> None:
-    rule(channel(), "failures_many", failures=6, within_min=2, causes=["f00d"])
+    one = rule(channel(), "failures_many", failures=6, within_min=2, causes=["f00d"])
     for number in range(3):
         Story().tell(failed(fingerprint="f00d"), failed(fingerprint="beef"), at=number).store()
     assert told() == []
-    merge_failures(**asked(by=person(Role.RESPONDER), fingerprints=["f00d", "beef"]))
-    assert told() == ["Overloaded (529) of search_web failed 6 times in 2 minutes"]
+    whole = merge_failures(**asked(by=person(Role.RESPONDER), fingerprints=["f00d", "beef"])).object
+    assert told() == [("failures_many", f"failures {one.pk} {whole}")]
+    assert re.findall(r"\b\d\b", Delivery.objects.get().title) == ["6", "2"]
 
 
 def test_a_cause_that_others_drown_has_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "COUNTED_MOST", 20)
-    rule(channel(), "failures_many", failures=5, within_min=5, causes=["mine"])
+    one = rule(channel(), "failures_many", failures=5, within_min=5, causes=["mine"])
     for number in range(6):
         Story().tell(failed(fingerprint="mine"), at=60 + number).store()
-    assert told() == ["Overloaded (529) of search_web failed 6 times in 5 minutes"]
+    assert told() == [("failures_many", f"failures {one.pk} mine")]
     for number in range(25):
         Story().tell(failed(fingerprint="other"), at=-number / 10).store()
     assert told(NOW + timedelta(seconds=10)) == []
-    assert told(NOW + timedelta(minutes=7)) == ["Overloaded (529) of search_web fails less often again"]
+    assert told(NOW + timedelta(minutes=7)) == [("failures_fewer", f"failures {one.pk} mine")]
 
 
 @pytest.mark.parametrize("length", [290, 350])
@@ -76,10 +79,11 @@ def test_a_cause_with_a_long_name_is_told_once_and_its_end_once(length: int) -> 
     rule(channel(), "failures_many", failures=5, within_min=2, causes=[name])
     for number in range(6):
         Story().tell(failed(fingerprint=name), at=number).store()
-    assert told() == ["Overloaded (529) of search_web failed 6 times in 2 minutes"]
+    [(kind, subject)] = told()
+    assert kind == "failures_many"
     for second in (10, 70):
         assert told(NOW + timedelta(seconds=second)) == []
-    assert len(told(NOW + timedelta(minutes=3))) == 1
+    assert told(NOW + timedelta(minutes=3)) == [("failures_fewer", subject)]
     assert told(NOW + timedelta(minutes=4)) == []
 
 
@@ -98,7 +102,7 @@ def test_one_that_is_back_is_told_only_where_it_is_named() -> None:
     Story().tell(
         failed(fingerprint="mine", operation="pay"), failed(fingerprint="other"), at=-day, received=-day
     ).store()
-    assert told(NOW + timedelta(seconds=day + 1)) == ["Back again: pay: overloaded"]
+    assert told(NOW + timedelta(seconds=day + 1)) == [("regressed", "fingerprint mine")]
 
 
 def test_a_question_is_told_where_it_names_the_cause() -> None:
@@ -110,8 +114,8 @@ def test_a_question_is_told_where_it_names_the_cause() -> None:
     keys.forget_keys()
     status, answer = Program("read", "act").post("failures/escalate", said)
     assert status < 300, answer
-    [title] = told(NOW + timedelta(seconds=1))
-    assert "owners" in title
+    asks = Escalation.objects.get(queue="owners")
+    assert told(NOW + timedelta(seconds=1)) == [("escalation_opened", str(asks))]
 
 
 def test_with_causes_only_what_can_be_about_one_is_asked_for() -> None:
@@ -143,7 +147,7 @@ def test_breakers_of_one_provider_are_told_and_of_no_other() -> None:
     served()
     rule(channel(), "breaker_moved", providers=["hel*"])
     Story().tell(moved(State.OPEN, breaker="search_web"), moved(State.OPEN, breaker="pay"), at=20).store()
-    assert told() == ["Breaker search_web is open"]
+    assert told() == [("breaker_opened", "breaker search_web")]
 
 
 def test_what_names_no_provider_is_not_for_a_rule_that_does() -> None:
@@ -168,17 +172,24 @@ def test_outages_of_one_provider() -> None:
 
 
 def test_many_failures_are_counted_by_provider() -> None:
-    rule(channel(), "failures_many", failures=5, within_min=2, providers=["solo"])
+    one = rule(channel(), "failures_many", failures=5, within_min=2, providers=["solo"])
     for number in range(4):
         Story().tell(failed(provider="solo", operation="pay"), failed(provider="helios"), at=number).store()
     for number in range(4):
         Story().tell(failed(provider="helios", operation="pay"), at=number).store()
     assert told() == [], "four of solo, whatever helios did"
     Story().tell(failed(provider="solo", operation="pay"), at=5).store()
-    assert told(NOW + timedelta(seconds=1)) == ["pay failed 5 times in 2 minutes"]
+    assert told(NOW + timedelta(seconds=1)) == [("failures_many", f"failures {one.pk} pay")]
+    assert re.findall(r"\d+", Delivery.objects.get().title) == ["5", "2"]
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
+def begun(query: str) -> dict[str, Any]:
+    """What the form of a new rule holds when it is opened with this."""
+    form = signed_in(Role.EDITOR).get(f"{NEW}?{query}").context["form"]
+    return dict(form.initial)
+
+
 def test_a_rule_keeps_what_is_typed_and_says_what_it_is_about() -> None:
     client = signed_in(Role.EDITOR)
     channel()
@@ -186,8 +197,8 @@ def test_a_rule_keeps_what_is_typed_and_says_what_it_is_about() -> None:
     assert saved.status_code == 303
     one = NotificationRule.objects.get()
     assert (one.causes, one.providers) == (["f00d", "beef"], ["helios"])
-    page = text_of(client.get("/settings/notifications"))
-    assert "causes f00d and beef, provider helios" in page
+    row = Shown(client.get("/settings/notifications")).one("key", f"rule-{one.pk}")
+    assert all(name in row.text for name in ("f00d", "beef", "helios"))
     assert "f00d\nbeef" in client.get(f"/settings/notifications/rules/{one.pk}").content.decode()
     assert AuditEntry.objects.get(verb="rule.save").after["causes"] == ["f00d", "beef"]
 
@@ -197,15 +208,14 @@ def test_a_rule_begins_on_the_page_of_a_cause() -> None:
     to = channel()
     Story().tell(failed(fingerprint="f00d"), at=30).store()
     assert f"{NEW}?cause=f00d" in client.get("/failures/f00d").content.decode()
-    form = client.get(f"{NEW}?cause=f00d").content.decode()
-    assert "Overloaded (529) of search_web" in form
-    assert "Cause nowhere" in client.get(f"{NEW}?cause=nowhere").content.decode()
-    assert "It is about this cause alone." in form
+    form = begun("cause=f00d")
+    assert (form["name"], form["causes"], "first_seen" in form["triggers"]) == (CALLED, ["f00d"], False)
+    assert "nowhere" in begun("cause=nowhere")["name"]
     saved = new_rule(client, name="Cause f00d", triggers=["regressed"], causes="f00d", channel=str(to.pk))
     assert saved.status_code == 303
     viewer = signed_in(Role.OPERATOR, "oleg")
-    assert "Notify of it" not in text_of(viewer.get("/failures/f00d"))
-    assert "Notify of these" not in text_of(viewer.get("/failures"))
+    for page in ("/failures/f00d", "/failures"):
+        assert NEW not in viewer.get(page).content.decode()
 
 
 def test_a_search_by_provider_is_a_rule_about_it_also_of_what_is_new() -> None:
@@ -213,11 +223,13 @@ def test_a_search_by_provider_is_a_rule_about_it_also_of_what_is_new() -> None:
     channel()
     Story().tell(failed(provider="helios", fingerprint="f00d"), at=30).store()
     query = "provider=helios&operation=search_web&range=1h"
-    assert "Notify of these" in text_of(client.get(f"/failures?{query}"))
-    form = text_of(client.get(f"{NEW}?failures={quote(query)}"))
+    assert any(link.startswith(f"{NEW}?failures=") for link in Shown(client.get(f"/failures?{query}")).links)
+    form = begun(f"failures={quote(query)}")
+    assert (form["operation"], form["providers"]) == ("search_web", ["helios"])
+    assert all(name in form["name"] for name in ("search_web", "helios"))
+    assert "first_seen" in form["triggers"], "also what was never seen before"
+    assert "causes" not in form
     shown = client.get(f"{NEW}?failures={quote(query)}").content.decode()
-    assert "also where it was never seen before" in form
-    assert 'value="Failures search_web of helios"' in shown
     assert "\nhelios</textarea>" in shown
     assert "f00d" not in shown
 
@@ -229,17 +241,17 @@ def test_a_search_for_words_is_a_rule_about_the_causes_it_finds_on_all_its_pages
     for name in ("f00d", "beef"):
         story.tell(failed(provider="helios", fingerprint=name, message=f"no capacity {name}"), at=30)
     story.tell(failed(fingerprint="cafe", message="something else"), at=20).store()
-    form = client.get(f"{NEW}?failures={quote('q=capacity&range=1h')}").content.decode()
-    assert "It names the 2 causes that the search finds now" in form
-    assert "f00d" in form
-    assert "beef" in form
-    assert "cafe" not in form
-    nothing = client.get(f"{NEW}?failures={quote('q=nowhere&range=1h')}").content.decode()
-    assert "The search finds no cause now" in nothing
+    form = begun(f"failures={quote('q=capacity&range=1h')}")
+    assert sorted(form["causes"]) == ["beef", "f00d"]
+    assert "first_seen" not in form["triggers"]
+    shown = client.get(f"{NEW}?failures={quote('q=capacity&range=1h')}").content.decode()
+    assert all(name in shown for name in ("f00d", "beef"))
+    assert "cafe" not in shown
+    assert begun(f"failures={quote('q=nowhere&range=1h')}")["causes"] == []
 
 
 def test_the_command_line_says_what_a_rule_is_about(operator: Operator) -> None:
     one = rule(channel(), "regressed", name="some", causes=["f00d"], providers=["helios"])
     assert operator.run("notifications", "list") == cli.DONE
-    says = f"rule {one.pk} some tells channel {one.channel_id} regressed, only cause f00d, provider helios"
-    assert says in operator.said
+    [line] = [said for said in operator.said if said.startswith(f"rule {one.pk} ")]
+    assert all(name in line for name in ("some", f"channel {one.channel_id}", "regressed", "f00d", "helios"))

@@ -14,17 +14,21 @@ from django.utils import timezone
 
 from recovery_ops.control.actions import bulk, release
 from recovery_ops.control.actors import Actor
-from recovery_ops.control.models import Channel, Delivery, Notification, Override, RoleGrant
+from recovery_ops.control.models import AuditEntry, Channel, Delivery, Notification, Override, RoleGrant
+from recovery_ops.control.notify.requesters import COMPLETE, INCOMPLETE
 from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.scope import Scope
 from tests.support.actions import asked, small_fleet, trip
 from tests.support.channels import channel
+from tests.support.html import Shown
+from tests.support.notifications import notes_of
 from tests.support.pages import REASON, signed_in, text_of
 from tests.support.ramps import opened_fleet
 from tests.support.stories import NOW, Story, heartbeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
+LATE, WHOLE = ("eve", INCOMPLETE), ("eve", COMPLETE)
 
 
 @pytest.fixture
@@ -49,25 +53,28 @@ def beats(*revisions: int, at: float) -> None:
 
 
 def told(after_s: float) -> list[tuple[str, str]]:
+    """To whom each message so far went, and whether it tells of what is incomplete or complete."""
     tell("dev", NOW + timedelta(seconds=after_s))
-    return list(Delivery.objects.order_by("pk").values_list("person", "title"))
+    made = Delivery.objects.order_by("pk")
+    return [(one.person, kind) for one in made for kind in sorted({note.kind for note in notes_of(one)})]
 
 
 def test_who_asked_hears_it_once_and_that_it_is_complete_later(eve: Actor) -> None:
     small_fleet(2)
     done = trip(by=eve)
     assert told(9) == [], "it may still be on its way"
-    incomplete = ("eve", "Your trip of search_web is incomplete: 0 of 2 applied it")
-    assert told(11) == [incomplete]
-    assert Delivery.objects.get().lines == ["Not yet: r-0 and r-1."]
-    assert told(12) == [incomplete]
+    assert told(11) == [LATE]
+    late = Delivery.objects.get()
+    assert all(word in late.title for word in ("search_web", "0 of 2"))
+    assert all(name in late.lines[0] for name in ("r-0", "r-1"))
+    assert told(12) == [LATE]
     beats(done.object.revision, 0, at=-13)
-    assert told(14) == [incomplete]
+    assert told(14) == [LATE]
     beats(done.object.revision, done.object.revision, at=-15)
-    complete = ("eve", "Your trip of search_web is applied everywhere now")
-    assert told(16) == [incomplete, complete]
-    assert told(17) == [incomplete, complete]
-    assert "Your trip of search_web is incomplete" in text_of(signed_in().get("/settings/notifications/log"))
+    assert told(16) == [LATE, WHOLE]
+    assert told(17) == [LATE, WHOLE]
+    row = Shown(signed_in().get("/settings/notifications/log")).one("key", f"delivery-{late.pk}")
+    assert late.title in row.text
 
 
 def test_what_all_obey_and_what_a_program_asked_for_is_not_told(eve: Actor) -> None:
@@ -89,7 +96,7 @@ def test_it_is_complete_only_where_everybody_is_heard_of(eve: Actor) -> None:
     story.store()
     assert len(told(121)) == 1, "r-1 is silent, and may not know of it"
     beats(done.object.revision, done.object.revision, at=-122)
-    assert told(123)[1:] == [("eve", "Your trip of search_web is applied everywhere now")]
+    assert told(123)[1:] == [WHOLE]
 
 
 @pytest.mark.parametrize("how", ["released", "expired", "replaced"])
@@ -133,19 +140,25 @@ def test_several_late_acts_are_one_message(eve: Actor) -> None:
     small_fleet(1)
     for name in ("b0", "b1"):
         trip(by=eve, scope=Scope(operation=name), ahead=True)
-    assert told(11) == [("eve", "Your trip of b0 and trip of b1 are incomplete")]
-    assert Delivery.objects.get().lines == [f"trip of {one}: 0 of 1 applied it. Not yet: r-0." for one in ("b0", "b1")]
+    assert told(11) == [LATE]
+    late = Delivery.objects.get()
+    assert all(name in late.title for name in ("b0", "b1"))
+    for name, line in zip(("b0", "b1"), late.lines, strict=True):
+        assert all(word in line for word in (name, "0 of 1", "r-0"))
     assert len(told(12)) == 1
     beats(2, at=-13)
-    assert told(14)[1:] == [("eve", "Your trip of b0 and trip of b1 are applied everywhere now")]
+    assert told(14)[1:] == [WHOLE]
+    assert all(name in Delivery.objects.latest("pk").title for name in ("b0", "b1"))
 
 
 def test_a_reset_of_many_is_one_act(eve: Actor) -> None:
     opened_fleet(("b0", "b1"), ["r-0"])
     wish: Any = asked(by=eve)
     assert all(one.done for one in bulk.each("reset", ["b0", "b1"], wish, where={}))
-    assert told(11) == [("eve", "Your reset of b0, b1 is incomplete: 0 of 1 applied it")]
-    assert Delivery.objects.get().path == "/breakers"
+    assert told(11) == [LATE]
+    late = Delivery.objects.get()
+    assert late.path == "/breakers"
+    assert all(word in late.title for word in ("reset", "b0, b1", "0 of 1"))
 
 
 @pytest.mark.parametrize("who", ["without an address", "not there any more"])
@@ -172,9 +185,10 @@ def test_entries_of_two_environments_have_the_same_numbers(eve: Actor) -> None:
 
 
 # -- in the console itself ---------------------------------------------------------------------------------------------
-def tray(client: Client) -> str:
-    answer = client.get("/jobs/tray", headers={"X-Fragment": "tray"})
-    return text_of(answer) if answer.content.strip() else ""
+def tray(client: Client) -> list[tuple[str, str]]:
+    """How far each of what they asked for has come, and the text of its note."""
+    shown = Shown(client.get("/jobs/tray", headers={"X-Fragment": "tray"}))
+    return [(one.data["job-state"], one.text) for one in shown.having("job-state")]
 
 
 def at(monkeypatch: pytest.MonkeyPatch, after_s: float) -> None:
@@ -195,20 +209,24 @@ def test_the_header_of_every_page_says_it_to_who_asked_until_it_is_complete(monk
     assert 'id="tray"' not in client.get("/failures").content.decode()
     revision = tripped(client)
     assert 'id="tray"' in client.get("/failures").content.decode(), "wherever they go"
-    assert "Your trip of search_web is on its way 0 of 2 applied it. Not yet: r-0 and r-1." in tray(client)
+    [(state, said)] = tray(client)
+    assert (state, "search_web" in said) == ("applying", True)
+    assert all(word in said for word in ("0 of 2", "r-0", "r-1"))
     at(monkeypatch, 11)
     beats(0, 0, at=-10)
-    said = tray(client)
-    assert "1 incomplete" in said
-    assert "Your trip of search_web is incomplete 0 of 2 applied it. Not yet: r-0 and r-1." in said
-    assert "is incomplete" in text_of(client.get("/jobs"))
-    assert 'data-poll-s="10"' in client.get("/jobs/tray", headers={"X-Fragment": "tray"}).content.decode()
-    assert "search_web" not in tray(other), "nobody else asked for it"
+    [(state, said)] = tray(client)
+    assert (state, "search_web" in said) == ("late", True)
+    assert all(word in said for word in ("0 of 2", "r-0", "r-1"))
+    assert Shown(client.get("/jobs")).values("state") == ["late"]
+    fragment = Shown(client.get("/jobs/tray", headers={"X-Fragment": "tray"}))
+    assert (fragment.values("poll-s"), fragment.values("late")) == (["10"], ["1"])
+    assert tray(other) == [], "nobody else asked for it"
     beats(revision, revision, at=-13)
     at(monkeypatch, 14)
-    assert "Your trip of search_web is applied everywhere now" in tray(client)
+    [(state, said)] = tray(client)
+    assert (state, "search_web" in said) == ("whole", True)
     at(monkeypatch, 14 + 16 * 60)
-    assert "search_web" not in tray(client)
+    assert tray(client) == []
     assert 'id="tray"' not in client.get("/failures").content.decode()
 
 
@@ -218,7 +236,7 @@ def test_what_all_obey_at_once_leaves_no_note(monkeypatch: pytest.MonkeyPatch) -
     revision = tripped(client)
     beats(revision, at=-5)
     at(monkeypatch, 6)
-    assert "search_web" not in tray(client)
+    assert tray(client) == []
     assert 'id="tray"' not in client.get("/failures").content.decode()
 
 
@@ -227,11 +245,11 @@ def test_what_was_released_meanwhile_is_not_waited_for(monkeypatch: pytest.Monke
     client = signed_in(Role.OPERATOR, "bob")
     tripped(client)
     at(monkeypatch, 11)
-    assert "is incomplete" in tray(client)
+    assert [state for state, _ in tray(client)] == ["late"]
     later = NOW + timedelta(seconds=12)
     release(**asked(by=eve, override_id=Override.objects.get().pk, now=later))
     at(monkeypatch, 13)
-    assert "search_web" not in tray(client)
+    assert tray(client) == []
 
 
 def test_the_overview_names_what_who_asked_for_and_who_is_behind(monkeypatch: pytest.MonkeyPatch, eve: Actor) -> None:
@@ -240,14 +258,15 @@ def test_the_overview_names_what_who_asked_for_and_who_is_behind(monkeypatch: py
     beats(done.object.revision, 0, at=-5)
     at(monkeypatch, 8)
     client = signed_in(Role.VIEWER, "vera")
-    assert "is incomplete" not in text_of(client.get("/")), "it may still be on its way"
+    key = f"act-{AuditEntry.objects.get(verb='breaker.trip').number}"
+    assert key not in Shown(client.get("/")).values("key"), "it may still be on its way"
     at(monkeypatch, 11)
-    page = text_of(client.get("/"))
-    assert "Trip of search_web is incomplete: 1 of 2 applied it" in page
-    assert "Eve Adams asked for it. Not yet: r-1." in page
+    item = Shown(client.get("/")).one("key", key)
+    assert all(word in item.text for word in ("search_web", "1 of 2", "Eve Adams", "r-1"))
+    assert "r-0" not in item.text
     with CaptureQueriesContext(connection) as queries:
         client.get("/")
     assert len(queries) <= 15
     beats(done.object.revision, done.object.revision, at=-12)
     at(monkeypatch, 13)
-    assert "is incomplete" not in text_of(client.get("/"))
+    assert key not in Shown(client.get("/")).values("key")

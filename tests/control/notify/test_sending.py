@@ -7,6 +7,7 @@ import hmac
 import socket
 import time
 from datetime import datetime
+from html import escape
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from tests.support.stories import NOW
 from tests.support.webhook_receiver import Receiver, Reply
 
 pytestmark = pytest.mark.django_db
+MENTION = "<!channel> & <https://evil.example|here>"
 
 
 def test_a_sender_with_a_slow_receiver_soon_leaves_its_process_to_others(inbox: Receiver) -> None:
@@ -55,10 +57,10 @@ def test_a_webhook_is_signed_so_that_its_receiver_can_check(inbox: Receiver) -> 
 
 
 def test_slack_reads_no_mention_and_no_link_of_an_agent(inbox: Receiver) -> None:
-    message(channel(inbox, "slack"), title="<!channel> & <https://evil.example|here>")
+    message(channel(inbox, "slack"), title=MENTION)
     sent(Clock())
     text = inbox.got[0].said["text"]
-    assert "&lt;!channel&gt; &amp; &lt;https://evil.example|here&gt;" in text
+    assert escape(MENTION) in text
     assert "<!channel>" not in text
 
 
@@ -67,11 +69,11 @@ def test_slack_reads_no_mention_and_no_link_of_an_agent(inbox: Receiver) -> None
     [("began", "trigger"), ("told", "trigger"), ("acknowledged", "acknowledge"), ("ended", "resolve")],
 )
 def test_pagerduty_events_of_one_trouble_have_one_key(inbox: Receiver, phase: str, action: str) -> None:
-    message(channel(inbox, "pagerduty"), phase=phase)
+    one = message(channel(inbox, "pagerduty"), phase=phase)
     sent(Clock())
     said = inbox.got[0].said
     assert (said["event_action"], said["routing_key"]) == (action, SECRET)
-    assert said["dedup_key"] == "dev:rule:1:breaker search_web"
+    assert said["dedup_key"] == f"{one.environment}:{one.lane}"
     assert ("payload" in said) == (action == "trigger")
     if "payload" in said:
         assert said["payload"]["severity"] == "warning"
@@ -117,19 +119,19 @@ def test_what_fails_for_now_is_tried_again_until_it_arrives(inbox: Receiver) -> 
 
 
 @pytest.mark.parametrize(
-    ("reply", "says"),
+    ("reply", "named"),
     [
-        (Reply(410, body=b"gone for good"), "It answered 410: gone for good"),
-        (Reply(404, body=b""), "It answered 404."),
-        (Reply(302, {"Location": "http://169.254.169.254/latest"}), "redirects are not followed"),
+        (Reply(410, body=b"gone for good"), "gone for good"),
+        (Reply(404, body=b""), "404"),
+        (Reply(302, {"Location": "http://169.254.169.254/latest"}), "302"),
     ],
 )
-def test_what_is_refused_for_good_is_not_tried_again(inbox: Receiver, reply: Reply, says: str) -> None:
+def test_what_is_refused_for_good_is_not_tried_again(inbox: Receiver, reply: Reply, named: str) -> None:
     inbox.usual = reply
     one, clock = message(channel(inbox)), Clock()
     sent(clock)
     assert state_of(one) == ("failed", 1)
-    assert says in one.problem
+    assert named in one.problem
     assert one.status_code == reply.status
     clock.on(days=1)
     assert sent(clock) == 0
@@ -162,7 +164,7 @@ def test_a_receiver_that_is_silent_is_tried_again(inbox: Receiver, monkeypatch: 
     one = message(channel(inbox))
     sent(Clock())
     assert state_of(one)[0] == "waiting"
-    assert "did not answer" in one.problem
+    assert (one.status_code, bool(one.problem)) == (None, True)
 
 
 def test_of_a_long_answer_only_the_beginning_is_read(inbox: Receiver) -> None:
@@ -193,7 +195,8 @@ def test_a_name_that_leads_into_our_own_network_is_refused(monkeypatch: pytest.M
     one = message(channel())
     sent(Clock())
     assert state_of(one) == ("failed", 1)
-    assert "hooks.example.org leads to" in one.problem
+    assert "hooks.example.org" in one.problem
+    assert one.status_code is None
     assert not connected
 
 
@@ -253,7 +256,7 @@ def test_what_was_in_flight_is_unknown_and_not_sent_again(inbox: Receiver, monke
     clock.on(days=1)
     assert sent(clock) == 0
     assert state_of(one) == ("unknown", 1)
-    assert "not sent again" in one.problem
+    assert one.problem, "it says so"
     assert len(inbox.got) == 1
 
 

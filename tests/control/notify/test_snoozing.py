@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,14 +15,15 @@ from recovery_ops.control.actions.snoozing import lift, snooze
 from recovery_ops.control.audit import verify
 from recovery_ops.control.models import AuditEntry, Delivery, NoticeSnooze, Notification
 from recovery_ops.control.notify.keeping import KEPT_FOR, forget_old
-from recovery_ops.control.notify.telling import tell
 from recovery_ops.control.refusals import Refused
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.words import State
+from tests.support import notifications
 from tests.support.actions import asked, person, trip
 from tests.support.api_client import Program
 from tests.support.channels import channel, rule
 from tests.support.command_line import WHY, Operator, operator
+from tests.support.html import Shown
 from tests.support.narrowed_rules import served
 from tests.support.notifications import question
 from tests.support.pages import REASON, signed_in, text_of
@@ -30,6 +32,7 @@ from tests.support.stories import NOW, Story, counted, heartbeat, moved
 __all__ = ["operator"]  # the fixture
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 HOME = "/settings/notifications"
+OPENED, CLOSED = ("breaker_opened", "breaker search_web"), ("breaker_closed", "breaker search_web")
 
 
 def held(provider: str = "helios", **more: Any) -> NoticeSnooze:
@@ -41,10 +44,14 @@ def opened(*breakers: str, at: float = 0.0, state: State = State.OPEN) -> None:
     story.tell(heartbeat(), *(moved(state, breaker=name) for name in breakers), at=at, received=at).store()
 
 
-def told(after_s: float) -> list[str]:
-    before = set(Delivery.objects.values_list("pk", flat=True))
-    tell("dev", NOW + timedelta(seconds=after_s))
-    return list(Delivery.objects.exclude(pk__in=before).order_by("pk").values_list("title", flat=True))
+def told(after_s: float) -> list[tuple[str, str]]:
+    return notifications.told(NOW + timedelta(seconds=after_s))
+
+
+def held_back() -> tuple[bool, list[str]]:
+    """Whether the newest message names the provider, and how many things it says were held back."""
+    title = Delivery.objects.latest("pk").title
+    return "helios" in title, re.findall(r"\d+", title)
 
 
 def at(monkeypatch: pytest.MonkeyPatch, after_s: float) -> datetime:
@@ -58,11 +65,14 @@ def test_what_is_held_back_is_counted_and_named_when_its_time_is_over() -> None:
     rule(channel(), "breaker_moved")
     held(expires_in_s=600.0)
     opened("search_web", "pay", at=-5)
-    assert told(6) == ["Breaker pay is open"], "others are told of as ever"
+    assert told(6) == [("breaker_opened", "breaker pay")], "others are told of as ever"
+    assert held_back() == (False, [])
     assert told(590) == []
     assert Notification.objects.filter(delivery=None).count() == 1
-    assert told(601) == ["The snooze of helios is over: 1 thing was held back"]
-    assert Delivery.objects.latest("pk").lines == ["Breaker search_web is open. On a-1: 65 % of 20 calls failed."]
+    assert told(601) == [OPENED]
+    assert held_back() == (True, ["1"])
+    [line] = Delivery.objects.latest("pk").lines
+    assert all(word in line for word in ("search_web", "a-1", "65 %", "20"))
     assert told(602) == []
 
 
@@ -74,19 +84,21 @@ def test_what_began_and_ended_meanwhile_is_told_as_over() -> None:
     assert told(6) == []
     opened("search_web", at=-100, state=State.CLOSED)
     assert told(101) == []
-    [title] = told(601)
-    assert title == "The snooze of helios is over: 1 thing was held back"
-    assert "is closed again" in Delivery.objects.latest("pk").lines[0]
+    assert told(601) == [CLOSED]
+    assert held_back() == (True, ["1"])
+    made = Delivery.objects.latest("pk")
+    assert (made.phase, "search_web" in made.lines[0]) == ("ended", True)
 
 
 def test_the_end_of_what_was_told_before_is_told() -> None:
     served()
     rule(channel(), "breaker_moved")
     opened("search_web", at=5)
-    assert told(0) == ["Breaker search_web is open"]
+    assert told(0) == [OPENED]
     held(expires_in_s=3600.0)
     opened("search_web", at=-400, state=State.CLOSED)
-    assert told(460) == ["Breaker search_web is closed again"]
+    assert told(460) == [CLOSED]
+    assert held_back() == (False, [])
 
 
 def test_who_lifts_it_hears_at_once_and_what_comes_then_is_told() -> None:
@@ -96,7 +108,8 @@ def test_who_lifts_it_hears_at_once_and_what_comes_then_is_told() -> None:
     opened("search_web", at=-5)
     assert told(6) == []
     lift(**asked(by=person(Role.OPERATOR), number=one.pk, now=NOW + timedelta(seconds=10)))
-    assert told(11) == ["The snooze of helios is over: 1 thing was held back"]
+    assert told(11) == [OPENED]
+    assert held_back() == (True, ["1"])
     assert not lift(**asked(by=person(Role.OPERATOR), number=one.pk)).object.holds_at(NOW)
     verbs = list(AuditEntry.objects.order_by("number").values_list("verb", "object"))
     assert verbs[-2:] == [("notices.snooze", "notices of helios"), ("notices.lift", "notices of helios")]
@@ -109,11 +122,9 @@ def test_what_waits_for_a_person_is_told_all_the_same() -> None:
     held(expires_in_s=3600.0)
     question()
     trip(expires_in_s=600.0)
-    titles = told(1)
-    assert len(titles) == 1
-    tells = [title for one in Delivery.objects.all() for title in one.notifications.values_list("title", flat=True)]
-    assert any("ESC-" in title for title in tells)
-    assert any("The override of search_web ends" in title for title in tells)
+    assert len(told(1)) == 1
+    kinds = {note.kind for note in notifications.notes_of(Delivery.objects.get())}
+    assert kinds == {"escalation_opened", "override_expiring"}
 
 
 def test_what_is_of_another_provider_too_is_told() -> None:
@@ -122,7 +133,7 @@ def test_what_is_of_another_provider_too_is_told() -> None:
     rule(channel(), "breaker_moved")
     held()
     opened("search_web", at=-5)
-    assert told(6) == ["Breaker search_web is open"]
+    assert told(6) == [OPENED]
 
 
 def test_it_is_prolonged_by_asking_again_and_begins_anew_when_it_is_over() -> None:
@@ -167,16 +178,19 @@ def test_capacity_settings_and_overview_show_it_while_it_holds_and_lift_it(monke
     told(6)
     at(monkeypatch, 7)
     one = NoticeSnooze.objects.get()
-    assert "Notices of helios are snoozed until 15:26:18" in text_of(client.get("/capacity"))
-    assert "Lift" not in text_of(viewer.get("/capacity"))
-    settings = text_of(client.get(HOME))
-    assert "helios : 1 thing held back" in settings
-    assert "Snooze of notices of helios" in text_of(client.get("/"))
-    assert "1 thing was held back so far" in text_of(client.get(f"{HOME}/snoozes/{one.pk}/lift"))
+    lifting = f"{HOME}/snoozes/{one.pk}/lift"
+    page = client.get("/capacity")
+    assert [(held.provider, held.until) for held in page.context["snoozed"]] == [("helios", one.expires_at)]
+    assert "15:26:18" in text_of(page)
+    assert any(link.startswith(lifting) for link in Shown(page).links)
+    assert not any(link.startswith(lifting) for link in Shown(viewer.get("/capacity")).links)
+    assert Shown(client.get(HOME)).one("key", f"snooze-{one.pk}").data["held"] == "1"
+    assert "helios" in Shown(client.get("/")).one("key", f"override-notices-{one.pk}").text
+    assert re.findall(r"\d+", client.get(lifting).context["asking"].lead) == ["1"]
     lifted = client.post(f"{HOME}/snoozes/{one.pk}/lift?back=//evil.example/", {"reason": REASON, "key": "l-1"})
     assert lifted["Location"] == HOME
-    assert "snoozed until" not in text_of(client.get("/capacity"))
-    assert "Nothing is snoozed" in text_of(client.get(HOME))
+    assert not client.get("/capacity").context["snoozed"]
+    assert "snoozes" in Shown(client.get(HOME)).values("empty")
     assert viewer.get(f"{HOME}/snoozes/new").status_code == 403
 
 
@@ -199,12 +213,16 @@ def test_a_program_snoozes_and_lifts() -> None:
 def test_an_operator_snoozes_from_a_terminal(operator: Operator) -> None:
     served()
     assert operator.run("notifications", "snooze", "helios", "--for", "30m", *WHY) == cli.DONE
-    assert operator.said[0].startswith("notices of helios are snoozed until ")
     one = NoticeSnooze.objects.get()
+    until = f"{one.expires_at:%Y-%m-%dT%H:%M:%S}"
+    assert (one.provider, one.ended_at) == ("helios", None)
+    assert all(word in operator.said[0] for word in ("helios", until))
     assert operator.run("notifications", "list") == cli.DONE
-    assert operator.said[-1].startswith(f"snooze {one.pk} of helios until ")
+    assert all(word in operator.said[-1] for word in (f"snooze {one.pk} ", "helios", until))
     assert operator.run("notifications", "lift", str(one.pk), *WHY) == cli.DONE
-    assert operator.said == ["notices of helios are told again, and of what was held back: 0"]
+    assert re.findall(r"\d+", operator.said[0]) == ["0"], "so many were held back"
+    one.refresh_from_db()
+    assert one.ended_at is not None
     assert operator.run("notifications", "snooze", "nobody", *WHY) == cli.REFUSED
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import time, timedelta
+import re
+from datetime import datetime, time, timedelta
 from typing import Any
 
 import pytest
@@ -29,13 +30,15 @@ from recovery_ops.rules.words import Category, DelaySource, State
 from tests.support.actions import asked, person, trip
 from tests.support.channels import EVA, channel, rule
 from tests.support.escalations import act
-from tests.support.notifications import question, told
-from tests.support.pages import signed_in, text_of
+from tests.support.html import Shown
+from tests.support.notifications import messages, notes_of, question, told
+from tests.support.pages import signed_in
 from tests.support.stories import NOW, Story, counted, failed, heartbeat, moved
 
 pytestmark = pytest.mark.django_db
 
 LATER = timedelta(minutes=10)
+OPENED, CLOSED = ("breaker_opened", "breaker search_web"), ("breaker_closed", "breaker search_web")
 RETRIED = RetryScheduled(
     operation="search_web", attempt=2, delay_s=1.0, delay_source=DelaySource.BACKOFF, category=Category.OVERLOADED
 )
@@ -45,12 +48,20 @@ RETRIED = RetryScheduled(
 def test_an_escalation_is_told_when_it_opens_is_taken_and_closed() -> None:
     rule(channel(), "escalation")
     one = question()
-    assert told() == [f"{one} in unclassified (charge_card: unknown)"]
-    assert told() == []
+    [opened] = messages()
+    assert all(name in opened.title for name in (str(one), "unclassified", "charge_card", "unknown"))
+    assert messages() == []
     act("acknowledge", one)
-    assert told() == [f"ana took {one} in unclassified (charge_card: unknown)"]
+    [taken] = messages()
+    assert "ana" in taken.title
     act("resolve", one, reason="it was a teapot after all")
-    assert told() == [f"{one} in unclassified (charge_card: unknown) is closed: resolved by ana"]
+    [closed] = messages()
+    assert "ana" in closed.title
+    assert [(note.kind, note.subject) for message in (opened, taken, closed) for note in notes_of(message)] == [
+        ("escalation_opened", str(one)),
+        ("escalation_taken", str(one)),
+        ("escalation_closed", str(one)),
+    ]
     assert told(NOW + LATER) == []
     assert list(Delivery.objects.order_by("pk").values_list("phase", flat=True)) == ["began", "acknowledged", "ended"]
     assert len(set(Delivery.objects.values_list("lane", flat=True))) == 1
@@ -60,15 +71,15 @@ def test_a_deadline_is_told_at_half_at_four_fifths_and_when_it_is_over() -> None
     rule(channel(), "sla", queue="unclass*")
     rule(channel(name="other"), "sla", queue="policy_review", name="not about it")
     one = question()
-    heard = [(minutes, told(NOW + timedelta(minutes=minutes))) for minutes in (7, 8, 9, 12, 13, 14, 15, 16)]
-    assert [minutes for minutes, titles in heard if titles] == [8, 12, 15]
-    texts = [title for _, titles in heard for title in titles]
-    assert "50 % of the time is gone" in texts[0]
-    assert "80 %" in texts[1]
-    assert texts[2].endswith("was not taken in time")
-    assert "50 % of the time is gone" in Delivery.objects.latest("pk").lines[0]  # of the time to resolve it
+    heard = {minutes: messages(NOW + timedelta(minutes=minutes)) for minutes in (7, 8, 9, 12, 13, 14, 15, 16)}
+    kinds = {minutes: {note.kind for note in notes_of(made[0])} for minutes, made in heard.items() if made}
+    assert kinds == {8: {"sla_taken_50"}, 12: {"sla_taken_80"}, 15: {"sla_taken_100", "sla_resolved_50"}}
+    assert [len(made) for made in heard.values() if made] == [1, 1, 1]
+    by_kind = {note.kind: note.title for note in notes_of(heard[15][0])}
+    assert heard[15][0].title == by_kind["sla_taken_100"], "the gravest is the heading"
+    assert by_kind["sla_resolved_50"] in heard[15][0].lines
     act("acknowledge", one, now=NOW + timedelta(minutes=17))
-    assert told(NOW + timedelta(minutes=17)) == [f"ana took {one} in unclassified (charge_card: unknown)"]
+    assert told(NOW + timedelta(minutes=17)) == [("escalation_taken", str(one))]
 
 
 @pytest.mark.parametrize("verb", ["taken", "resolved"])
@@ -78,19 +89,24 @@ def test_each_share_of_each_deadline_is_told_once(verb: str) -> None:
     if verb == "resolved":  # taken at once: of the two deadlines only the one to resolve it runs
         act("acknowledge", one)
     length_s = 900 if verb == "taken" else 1800
+
+    def missed(now: datetime) -> list[tuple[str, str]]:
+        """Kind and event of each deadline of this verb that is told."""
+        notes = [note for message in messages(now) for note in notes_of(message)]
+        return [(note.kind, note.event) for note in notes if note.kind.startswith(f"sla_{verb}_")]
+
     heard = {}
     for percent in (0, 49, 50, 51, 79, 80, 81, 99, 100, 101):
         now = NOW + timedelta(seconds=length_s * percent / 100)
-        titles = [*told(now), *told(now)]
-        heard[percent] = [title for title in titles if f"not {verb}" in title]
+        heard[percent] = [*missed(now), *missed(now)]
     until = NOW + timedelta(seconds=length_s)
-    name = f"{one} in unclassified (charge_card: unknown)"
-    assert {percent: titles for percent, titles in heard.items() if titles} == {
-        50: [f"{name} is not {verb} yet: 50 % of the time is gone, until {until:%H:%M:%S} UTC"],
-        80: [f"{name} is not {verb} yet: 80 % of the time is gone, until {until:%H:%M:%S} UTC"],
-        100: [f"{name} was not {verb} in time"],
+    assert {percent: told_ for percent, told_ in heard.items() if told_} == {
+        share: [(f"sla_{verb}_{share}", f"{one}:{verb}:{until:%Y-%m-%dT%H:%M:%S}:{share}")] for share in (50, 80, 100)
     }
-    assert not [title for title in told(until + LATER) if f"not {verb}" in title]
+    titles = list(Notification.objects.filter(kind__in=[f"sla_{verb}_50", f"sla_{verb}_80"]).values_list("title"))
+    assert all(f"{until:%H:%M:%S}" in title for (title,) in titles)
+    assert len(set(titles)) == 2
+    assert not missed(until + LATER)
 
 
 def test_what_flaps_is_told_to_be_over_although_an_earlier_end_was_found_after_it_began_anew() -> None:
@@ -100,15 +116,17 @@ def test_what_flaps_is_told_to_be_over_although_an_earlier_end_was_found_after_i
         Story().tell(moved(state), at=-at, received=-at, instance="a-1").store()
 
     move(State.OPEN, at=0)
-    assert told(NOW) == ["Breaker search_web is open"]
+    assert told(NOW) == [OPENED]
     move(State.CLOSED, at=3)
     move(State.OPEN, at=4)  # before anybody looks: the closing is found once it is closed for good
     told(NOW + timedelta(seconds=5))
     move(State.CLOSED, at=6)
     told(NOW + timedelta(seconds=7))
-    assert told(NOW + timedelta(seconds=60)) == [
-        f"Breaker search_web is closed again, after 3 moves since {NOW + timedelta(seconds=3):%H:%M:%S} UTC"
-    ]
+    [over] = messages(NOW + timedelta(seconds=60))
+    kinds = [note.kind for note in notes_of(over)]
+    assert kinds == ["breaker_closed", "breaker_opened", "breaker_closed"]
+    assert f"{NOW + timedelta(seconds=3):%H:%M:%S}" in over.title, "since when it moves"
+    assert " 3 " in over.title
 
 
 def asking_for_minutes() -> Escalation:
@@ -125,14 +143,14 @@ def test_a_deadline_that_silence_decides_is_missed_whichever_look_comes_first(fi
     one = asking_for_minutes()
     assert told(NOW + timedelta(minutes=9)) == []
     over = NOW + timedelta(minutes=10)
-    heard = told(over) if first == "look" else []
+    heard = messages(over) if first == "look" else []
     keep_deadlines("dev", over)
-    heard += told(over + timedelta(seconds=2))
-    missed = [title for title in heard if title.endswith("was not resolved in time")]
-    assert missed == [f"{one} in refunds (refund: question) was not resolved in time"]
-    assert [title for title in heard if "is closed" in title] == (
-        [f"{one} in refunds (refund: question) is closed: rejected by deadline"] if first == "look" else []
-    )
+    heard += messages(over + timedelta(seconds=2))
+    notes = [note for message in heard for note in notes_of(message)]
+    assert [note.subject.split()[0] for note in notes if note.kind == "sla_resolved_100"] == [str(one)]
+    closed = [note.title for note in notes if note.kind == "escalation_closed"]
+    assert len(closed) == (1 if first == "look" else 0)
+    assert all("deadline" in title for title in closed)
     assert told(over + LATER) == []
 
 
@@ -179,7 +197,7 @@ def test_forty_instances_that_open_together_are_one_message_and_the_last_to_clos
         story.tell(heartbeat(), moved(State.OPEN), at=5 - number / 20, instance=f"r-{number}")
     story.store()
     assert told() == []
-    assert told(NOW + timedelta(seconds=10)) == ["Breaker search_web is open"]
+    assert told(NOW + timedelta(seconds=10)) == [OPENED]
     for number in range(40):
         Story().tell(
             heartbeat(), moved(State.CLOSED, before=State.OPEN), at=-20, received=-20, instance=f"r-{number}"
@@ -187,30 +205,32 @@ def test_forty_instances_that_open_together_are_one_message_and_the_last_to_clos
         if number < 39:
             assert told(NOW + timedelta(seconds=22)) == []
     assert told(NOW + timedelta(seconds=23)) == []  # it has to settle
-    assert told(NOW + timedelta(seconds=60)) == ["Breaker search_web is closed again"]
+    assert told(NOW + timedelta(seconds=60)) == [CLOSED]
     assert Notification.objects.filter(is_open=True).count() == 0
     assert Notification.objects.count() == 41
 
 
 def test_twenty_flaps_in_five_minutes_are_an_alert_and_a_summary() -> None:
     rule(channel(), "breaker_moved")
-    titles: list[str] = []
+    made: list[Delivery] = []
     for second in range(0, 660, 3):
         if second < 300 and second % 15 in (0, 6):
             state, before = (State.OPEN, State.CLOSED) if second % 15 == 0 else (State.CLOSED, State.OPEN)
             Story().tell(heartbeat(), moved(state, before=before), at=-second, received=-second).store()
-        titles += told(NOW + timedelta(seconds=second))
-    assert titles[0] == "Breaker search_web is open"
-    assert len(titles) == 2
-    assert titles[1].startswith("Breaker search_web is closed again, after 39 moves")
+        made += messages(NOW + timedelta(seconds=second))
+    alert, summary = made
+    assert [note.kind for note in notes_of(alert)] == ["breaker_opened"]
+    kinds = [note.kind for note in notes_of(summary)]
+    assert (len(kinds), kinds[-1]) == (39, "breaker_closed")
+    assert " 39 " in summary.title
 
 
 def test_a_silent_instance_does_not_keep_a_breaker_open() -> None:
     rule(channel(), "breaker_moved")
     Story().tell(heartbeat(), moved(State.OPEN), at=5).store()
-    assert told() == ["Breaker search_web is open"]
+    assert told() == [OPENED]
     assert told(NOW + timedelta(minutes=14)) == []
-    assert told(NOW + timedelta(minutes=16)) == ["Breaker search_web is not open any more"]
+    assert told(NOW + timedelta(minutes=16)) == [("breaker_silent", "breaker search_web")]
     assert told(NOW + timedelta(minutes=30)) == []
 
 
@@ -224,14 +244,12 @@ def test_an_outage_is_told_when_it_begins_and_when_it_cannot_go_on() -> None:
     story.store()
     look("dev", NOW)
     read_reach("dev", NOW)
-    assert told() == [f"{told_number()}: helios / large is short of capacity"]
+    event = f"CE-{CapacityEvent.objects.get().pk}"
+    assert told() == [("capacity_began", event)]
     assert told(NOW + timedelta(minutes=4)) == []
-    assert told(NOW + timedelta(minutes=6)) == [f"{told_number()}: helios / large has capacity again"]
+    assert told(NOW + timedelta(minutes=6)) == [("capacity_ended", event)]
+    assert all(f"{event}: helios / large" in title for title in Delivery.objects.values_list("title", flat=True))
     assert told(NOW + timedelta(minutes=7)) == []
-
-
-def told_number() -> str:
-    return f"CE-{CapacityEvent.objects.get().pk}"
 
 
 def test_a_degradation_ends_when_it_has_ended_everywhere() -> None:
@@ -244,8 +262,14 @@ def test_a_degradation_ends_when_it_has_ended_everywhere() -> None:
     Story().tell(ended, at=40, instance="a").store()
     assert told() == []
     Story().tell(ended, at=30, instance="b").store()
-    assert told() == ["answer is whole again"]
+    assert told() == [("degradation_ended", "degraded answer fallback")]
     assert told(NOW + timedelta(seconds=100)) == []
+
+
+def about_ends(after_min: float) -> list[tuple[str, str]]:
+    """Kind and event of what one look tells: the event says of which override, and until when it holds."""
+    notes = [note for message in messages(NOW + timedelta(minutes=after_min)) for note in notes_of(message)]
+    return [(note.kind, note.event) for note in notes]
 
 
 @pytest.mark.usefixtures("known")
@@ -253,25 +277,34 @@ def test_an_override_about_to_end_is_told_once_and_so_is_that_it_was_extended() 
     rule(channel(), "override_expiring", expiry_lead_min=10)
     held = trip(expires_in_s=3600).object
     assert told(NOW + timedelta(minutes=49)) == []
-    assert told(NOW + timedelta(minutes=51)) == ["The override of search_web ends at 15:26:18 UTC"]
+    assert about_ends(51) == [("override_expiring", f"{held.pk}:2026-11-21T15:26:18")]
     assert told(NOW + timedelta(minutes=52)) == []
     actions.extend(**asked(override_id=held.pk, expires_in_s=7200, now=NOW + timedelta(minutes=53)))
-    assert told(NOW + timedelta(minutes=54)) == ["The override of search_web was extended until 17:19:18 UTC"]
-    assert told(NOW + timedelta(minutes=170)) == ["The override of search_web ends at 17:19:18 UTC"]
-    assert told(NOW + timedelta(minutes=174)) == ["The override of search_web has ended"]
+    assert about_ends(54) == [("override_over", f"{held.pk}:2026-11-21T17:19:18:extended")]
+    assert about_ends(170) == [("override_expiring", f"{held.pk}:2026-11-21T17:19:18")]
+    assert about_ends(174) == [("override_over", f"{held.pk}:2026-11-21T17:19:18:over")]
+    titles = list(Delivery.objects.order_by("pk").values_list("title", flat=True))
+    assert all("search_web" in title for title in titles)
+    assert [re.findall(r"[\d:]+ UTC", title) for title in titles] == [
+        ["15:26:18 UTC"],
+        ["17:19:18 UTC"],
+        ["17:19:18 UTC"],
+        [],
+    ]
 
 
 @pytest.mark.usefixtures("known")
 def test_shed_load_about_to_pass_again_is_told_as_an_override_is() -> None:
     rule(channel(), "override_expiring", expiry_lead_min=10)
-    shed(**asked(least="critical", expires_in_s=3600.0, confirm="dev"))
+    held = shed(**asked(least="critical", expires_in_s=3600.0, confirm="dev")).object
     assert told(NOW + timedelta(minutes=49)) == []
-    assert told(NOW + timedelta(minutes=51)) == ["Shed load passes again at 15:26:18 UTC"]
+    assert about_ends(51) == [("override_expiring", f"{held.pk}:2026-11-21T15:26:18")]
     assert told(NOW + timedelta(minutes=52)) == []
     extend_shed(**asked(expires_in_s=7200.0, now=NOW + timedelta(minutes=53)))
-    assert told(NOW + timedelta(minutes=54)) == ["Load is shed longer, until 17:19:18 UTC"]
-    assert told(NOW + timedelta(minutes=170)) == ["Shed load passes again at 17:19:18 UTC"]
-    assert told(NOW + timedelta(minutes=174)) == ["Load is shed no more"]
+    assert about_ends(54) == [("override_over", f"{held.pk}:2026-11-21T17:19:18:extended")]
+    assert about_ends(170) == [("override_expiring", f"{held.pk}:2026-11-21T17:19:18")]
+    assert about_ends(174) == [("override_over", f"{held.pk}:2026-11-21T17:19:18:over")]
+    assert set(Notification.objects.values_list("subject", flat=True)) == {f"shed {held.pk}"}
     assert told(NOW + timedelta(minutes=175)) == []
 
 
@@ -281,11 +314,14 @@ def test_a_failure_never_seen_is_told_and_one_that_is_back() -> None:
     Story().tell(failed(fingerprint="known"), at=500).store()
     assert told() == []
     Story().tell(failed(fingerprint="known"), failed(fingerprint="fresh", operation="pay"), at=-5, received=-5).store()
-    assert told(NOW + timedelta(seconds=11)) == ["Never seen before: pay: overloaded"]
+    assert told(NOW + timedelta(seconds=11)) == [("first_seen", "fingerprint fresh")]
     assert told(NOW + timedelta(seconds=30)) == []
     day = 90_000
     Story().tell(failed(fingerprint="fresh", operation="pay"), at=-day, received=-day).store()
-    assert told(NOW + timedelta(seconds=day + 1)) == ["Back again: pay: overloaded"]
+    assert told(NOW + timedelta(seconds=day + 1)) == [("regressed", "fingerprint fresh")]
+    titles = list(Delivery.objects.values_list("title", flat=True))
+    assert all("pay: overloaded" in title for title in titles)
+    assert len(set(titles)) == 2
 
 
 def test_a_clock_that_is_set_back_hides_no_new_failure() -> None:
@@ -293,7 +329,7 @@ def test_a_clock_that_is_set_back_hides_no_new_failure() -> None:
     Story().tell(failed(fingerprint="known"), at=500).store()
     assert told(NOW + timedelta(days=1)) == []
     Story().tell(failed(fingerprint="fresh", operation="pay"), at=-5, received=-5).store()
-    assert told(NOW + timedelta(seconds=11)) == ["Never seen before: pay: overloaded"]
+    assert told(NOW + timedelta(seconds=11)) == [("first_seen", "fingerprint fresh")]
 
 
 def test_a_cause_that_was_resolved_and_fails_again_is_told_as_back() -> None:
@@ -304,9 +340,11 @@ def test_a_cause_that_was_resolved_and_fails_again_is_told_as_back() -> None:
     assert told(NOW + timedelta(seconds=11)) == []
     Story().tell(failed(fingerprint="known", operation="pay"), at=-20, received=-20).store()
     keep_failures("dev", now=NOW + timedelta(seconds=85))
-    assert told(NOW + timedelta(seconds=86)) == ["Back again: pay: overloaded"]
+    assert told(NOW + timedelta(seconds=86)) == [("regressed", "fingerprint known")]
     [note] = Notification.objects.filter(kind="regressed")
-    assert note.text == "It was resolved. It failed again at 2026-11-21 14:26:38 UTC. Fingerprint known."
+    assert note.event.startswith("known:resolved:"), "by whom it was resolved, not by how long it was quiet"
+    assert "2026-11-21 14:26:38 UTC" in note.text
+    assert "pay: overloaded" in note.title
     assert told(NOW + timedelta(seconds=100)) == []
 
 
@@ -323,16 +361,20 @@ def test_what_is_back_is_looked_up_in_the_newest_failures_alone(monkeypatch: pyt
     assert newest_marked("dev", ["known", "nowhere"], **read)["known"].operation == "pay"
     monkeypatch.setattr("events.failures.asking.READ", 8)
     assert newest_marked("dev", ["known"], **read) == {}
-    assert told(NOW + timedelta(seconds=86)) == ["Back again: cause known"], "told all the same, by its name"
+    [late] = messages(NOW + timedelta(seconds=86))
+    assert [(note.kind, note.subject) for note in notes_of(late)] == [("regressed", "fingerprint known")]
+    assert "known" in late.title, "told all the same, by its name"
+    assert "pay" not in late.title
 
 
 def test_n_in_t_begins_and_ends() -> None:
-    rule(channel(), "failures_many", failures=5, within_min=2, operation="pay")
+    made = rule(channel(), "failures_many", failures=5, within_min=2, operation="pay")
     for number in range(6):
         Story().tell(failed(operation="pay"), failed(operation="other"), at=number).store()
-    assert told() == ["pay failed 6 times in 2 minutes"]
+    assert told() == [("failures_many", f"failures {made.pk} pay")]
+    assert re.findall(r"\d+", Delivery.objects.get().title) == ["6", "2"]
     assert told(NOW + timedelta(seconds=30)) == []
-    assert told(NOW + timedelta(minutes=3)) == ["pay fails less often again"]
+    assert told(NOW + timedelta(minutes=3)) == [("failures_fewer", f"failures {made.pk} pay")]
     assert told(NOW + timedelta(minutes=4)) == []
 
 
@@ -350,27 +392,32 @@ def test_a_retry_budget_that_burns_is_an_alert_with_an_end() -> None:
     assert (alert.operation, alert.burn, round(alert.worst, 3)) == ("search_web", "slow", 3.0)
     [row] = budget_rows("dev", now=NOW)
     assert (row.operation, row.budget, round(row.spent or 0, 3)) == ("search_web", 0.1, 3.0)
-    assert told() == ["search_web spends its retry budget 3.0 times too fast"]
+    assert told() == [("burn_began", f"burn {alert.pk}")]
+    assert {"search_web", "3.0"} <= set(Delivery.objects.get().title.split())
     assert watch("dev", NOW + timedelta(days=4)) == 1
-    assert told(NOW + timedelta(days=4)) == ["search_web keeps within its retry budget again"]
+    assert told(NOW + timedelta(days=4)) == [("burn_ended", f"burn {alert.pk}")]
 
 
 @pytest.mark.parametrize(
-    ("retries", "calls", "attempts", "words"),
+    ("retries", "calls", "attempts", "state", "figure"),
     [
-        (3, 20, 23, "over its budget 3 retries: too few for an alert 10 % 150 %"),
-        (2, 20, 22, "within its budget 10 % 100 %"),
-        (30, 300, 330, "within its budget 10 % 100 %"),
-        (3, 0, 0, "not known no call was counted 10 % –"),
-        pytest.param(2, 100, 12, "over its budget 2 retries: too few for an alert 10 % 200 %", id="90 were refused"),
-        pytest.param(2, 0, 22, "within its budget 10 % 100 %", id="it only stands in for others"),
+        (3, 20, 23, "few", "150 %"),
+        (2, 20, 22, "within", "100 %"),
+        (30, 300, 330, "within", "100 %"),
+        (3, 0, 0, "unknown", "–"),
+        pytest.param(2, 100, 12, "few", "200 %", id="90 were refused"),
+        pytest.param(2, 0, 22, "within", "100 %", id="it only stands in for others"),
     ],
 )
 @pytest.mark.usefixtures("now")
-def test_the_word_and_the_figure_of_a_budget_agree(retries: int, calls: int, attempts: int, words: str) -> None:
+def test_the_word_and_the_figure_of_a_budget_agree(
+    retries: int, calls: int, attempts: int, state: str, figure: str
+) -> None:
     Story().tell(*[RETRIED] * retries, at=100).tell(counted(calls, attempts=attempts), at=100).store()
     assert watch("dev", NOW) == 0
-    assert words in text_of(signed_in(Role.VIEWER).get("/capacity"))
+    row = Shown(signed_in(Role.VIEWER).get("/capacity")).one("key", "budget-search_web")
+    assert row.data["state"] == state
+    assert f"10 % {figure}" in row.text
 
 
 def test_the_policy_says_how_large_the_budget_is() -> None:
@@ -390,10 +437,10 @@ def test_what_comes_together_is_one_message_but_one_incident_each_for_pagerduty(
     one = question()
     question("policy_review")
     assert told(NOW + timedelta(seconds=9)) == []
-    titles = told(NOW + timedelta(seconds=19))
-    assert titles[0] == f"{one} in unclassified (charge_card: unknown), and 1 other thing"
-    assert len(titles) == 3
-    assert len(Delivery.objects.get(title=titles[0]).lines) == 2
+    bundle, *incidents = messages(NOW + timedelta(seconds=19))
+    assert str(one) in bundle.title
+    assert len(bundle.lines) == len(bundle.things) == 2
+    assert [len(notes_of(made)) for made in incidents] == [1, 1]
     assert len(set(Delivery.objects.filter(channel__kind="pagerduty").values_list("lane", flat=True))) == 2
 
 
@@ -439,10 +486,9 @@ def test_quiet_hours_hold_what_can_wait_and_let_the_end_of_what_was_told_through
     one = question()
     assert told() == []
     assert told(NOW + timedelta(hours=1)) == []
-    [title] = told(NOW.replace(hour=16, minute=0, second=0))
-    assert str(one) in title
+    assert told(NOW.replace(hour=16, minute=0, second=0)) == [("escalation_opened", str(one))]
     act("reject", one, now=NOW + timedelta(minutes=94))
-    assert told(NOW + timedelta(minutes=94, days=1)) == [f"{title} is closed: rejected by ana"]
+    assert told(NOW + timedelta(minutes=94, days=1)) == [("escalation_closed", str(one))]
 
 
 def test_what_is_severe_passes_quiet_hours() -> None:
@@ -464,7 +510,7 @@ def test_nothing_is_lost_when_a_look_is_cut_off(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(RuntimeError):
             tell("dev", NOW)
     assert not Notification.objects.exists()
-    assert told() == [f"{one} in unclassified (charge_card: unknown)"]
+    assert told() == [("escalation_opened", str(one))]
 
 
 def test_an_environment_without_rules_is_not_looked_at(django_assert_max_num_queries: Any) -> None:
@@ -478,4 +524,5 @@ def test_who_decides_elsewhere_is_told_the_same(known: None) -> None:
     one = question()
     told()
     respond("reject", number=one.pk, **asked(by=person()))
-    assert told() == [f"{one} in unclassified (charge_card: unknown) is closed: rejected by ana"]
+    assert told() == [("escalation_closed", str(one))]
+    assert "ana" in Delivery.objects.latest("pk").title
