@@ -4,8 +4,8 @@ comes from.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import dropwhile
 
@@ -30,7 +30,7 @@ _RUN_CHARS = 12
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
     """One figure. `spark` is how it went over the range, empty where that is not known; `delta` what came of it there,
-    and against the range before.
+    and against the range before. `name` is its code, and `told` are the numbers behind its words, for programs.
     """
 
     title: str
@@ -40,6 +40,8 @@ class Tile:
     href: str
     spark: SafeString | str = ""
     delta: str = ""
+    name: str = ""
+    told: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
