@@ -11,8 +11,10 @@ from django.utils import timezone
 from events import keys
 from recovery_ops.control.api.escalations import VERBS
 from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.escalations.terms import then_of
 from recovery_ops.control.models import AuditEntry, Escalation
 from recovery_ops.control.roles import Role
+from recovery_ops.rules.escalation_terms import STAY_CLOSED
 from recovery_ops.rules.words import Category
 from tests.support.api_client import Program
 from tests.support.channels import channel
@@ -44,11 +46,8 @@ def test_a_question_is_read_with_its_clocks_and_its_story() -> None:
     status, found = program.get("escalations")
     assert (status, found["counts"]["open"]) == (200, 1)
     [row] = found["escalations"]
-    assert (row["number"], row["title"], row["if_ignored"]) == (
-        one.pk,
-        "charge_card: unknown",
-        "it goes on failing closed",
-    )
+    assert (row["number"], row["title"]) == (one.pk, "charge_card: unknown")
+    assert (one.default_action, row["if_ignored"]) == (STAY_CLOSED, then_of(one))
     assert row["resolving"]["is_running"]
     status, found = program.get(f"escalations/{one.pk}")
     assert (status, [note["verb"] for note in found["story"]]) == (200, ["opened"])

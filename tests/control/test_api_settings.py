@@ -300,9 +300,7 @@ def test_everybody_says_where_they_are_written_to(program: Program) -> None:
     status, done = ben.send("PATCH", "you", WHY | {"email": "ben@example.org"})
     assert (status, done["you"]["email"]) == (200, "ben@example.org")
     assert ben.send("PATCH", "you", WHY | {"email": "ben@example.org"})[1]["was_already"] is True
-    assert ben.send("PATCH", "you", WHY | {"email": "no address"})[1]["fields"] == {
-        "email": "is an e-mail address, or empty"
-    }
+    assert set(ben.send("PATCH", "you", WHY | {"email": "no address"})[1]["fields"]) == {"email"}
     assert ben.send("PATCH", "you", WHY | {"email": "", "dry_run": True})[0] == 200
     assert User.objects.get(username="ben").email == "ben@example.org"
     entry = AuditEntry.objects.get(verb="account.email")
