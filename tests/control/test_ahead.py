@@ -211,7 +211,7 @@ def test_what_many_touch_together_is_told_and_what_rests_on_them_is_prolonged_an
     assert (status, found["dry_run"], found["assumed"]) == (200, True, {"expires_in_s": 3600})
     assert (found["impact"]["instances"], len(found["results"]), Override.objects.count()) == (3, 1, 0)
     program.post("breakers", body | {"verb": "trip"})
-    assert program.post("breakers", body | {"verb": "extend"})[1]["fields"] == {"expires_in_s": "is missing"}
+    assert set(program.post("breakers", body | {"verb": "extend"})[1]["fields"]) == {"expires_in_s"}
     status, found = program.post("breakers", body | {"verb": "extend", "expires_in_s": 7200})
     assert (status, found["refused"], "assumed" in found) == (200, 0, False)
     status, found = program.post("breakers", body | {"verb": "release", "names": ["search_web", "calm"]})

@@ -41,7 +41,7 @@ def test_outages_are_listed_and_read(events: list[int]) -> None:
     one = program.get(f"capacity/events/{events[0]}")[1]["event"]
     assert (one["owner"], one["is_over"], one["runs"], one["merged_into"]) == ("provider", False, 3, None)
     assert program.get("capacity/events/999")[1]["code"] == "unknown_event"
-    assert program.get("capacity/events", **{"from": "soon"})[1]["fields"] == {"from": "is not a moment"}
+    assert set(program.get("capacity/events", **{"from": "soon"})[1]["fields"]) == {"from"}
     assert program.get("capacity/events", **{"from": "2020-01-01T00:00:00Z"})[0] == 400
 
 

@@ -52,7 +52,7 @@ def test_a_question_is_read_with_its_clocks_and_its_story() -> None:
     status, found = program.get(f"escalations/{one.pk}")
     assert (status, [note["verb"] for note in found["story"]]) == (200, ["opened"])
     assert program.get("escalations/999")[1]["code"] == "unknown_escalation"
-    assert program.get("escalations", tab="all")[1]["fields"] == {"tab": "is not known"}
+    assert program.get("escalations", tab="all")[1]["fields"].keys() == {"tab"}
 
 
 def test_one_severity_is_asked_for() -> None:
@@ -64,7 +64,7 @@ def test_one_severity_is_asked_for() -> None:
         for word in ("high", "normal", "low")
     }
     assert found == {"high": [high.pk], "normal": [normal.pk], "low": []}
-    assert program.get("escalations", severity="loud")[1]["fields"] == {"severity": "is not known"}
+    assert program.get("escalations", severity="loud")[1]["fields"].keys() == {"severity"}
 
 
 def test_every_act_of_the_page_is_there() -> None:

@@ -169,7 +169,7 @@ def test_who_may_not_is_refused_and_nothing_of_another_environment_is_seen(progr
     assert Program("read").post("notifications/channels", HOOK)[0] == 403
     assert Program("read").get("notifications/channels")[0] == 200
     status, problem = Program("read", "act").post("notifications/channels", HOOK)
-    assert (status, "has no scope `settings`" in problem["detail"]) == (403, True), "it could send anything anywhere"
+    assert (status, untold(problem["detail"], "settings")) == (403, []), "it could send anything anywhere"
     assert Program("read", "settings").post("escalations/1/note", WHY)[0] == 403, "and who sets up does not act"
     elsewhere = Program("read", "settings", environment="prod")
     assert elsewhere.get("notifications/channels")[1]["channels"] == []

@@ -104,7 +104,8 @@ def test_a_document_is_checked_without_being_kept() -> None:
     program = Program("read")
     status, found = program.post("policies/check", {"document": {"rules": [{"knobs": {"max_retries": 99}}]}})
     assert (status, found["is_valid"]) == (200, False)
-    assert found["problems"] == [{"path": "rules[0].knobs.max_retries", "message": "is from 0 to 20"}]
+    [fault] = found["problems"]
+    assert (fault["path"], untold(fault["message"], 0, 20)) == ("rules[0].knobs.max_retries", [])
     _, sound = program.post("policies/check", {"document": {**document_of(BUILT_IN), "retry_tabel": []}})
     assert (sound["is_valid"], [one["path"] for one in sound["findings"]]) == (True, ["retry_tabel"])
     assert [one["path"] for one in sound["changes"]] == ["retry_tabel"]
@@ -112,13 +113,13 @@ def test_a_document_is_checked_without_being_kept() -> None:
 
 def test_a_fault_of_a_proposed_document_is_told_by_its_path() -> None:
     status, problem = Program().post("policies/proposals", WHY | {"title": "a", "document": {"rules": 1}})
-    assert (status, problem["fields"]) == (400, {"rules": "is a list"})
+    assert (status, set(problem["fields"])) == (400, {"rules"})
 
 
 def test_the_schema_is_for_everybody() -> None:
     answer = Client().get("/api/v1/policies/schema")
     assert (answer.status_code, answer["Content-Type"]) == (200, "application/schema+json")
-    assert answer.json()["title"] == "Recovery Ops policy"
+    assert answer.json()["type"] == "object"
 
 
 def test_a_key_neither_approves_nor_breaks_glass_nor_sets_rules() -> None:

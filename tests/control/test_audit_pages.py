@@ -148,30 +148,31 @@ def test_the_number_of_queries_does_not_grow_with_the_log() -> None:
     assert asked_for[0] == asked_for[1] <= 15
 
 
-def ways() -> list[tuple[str, str]]:
-    page = signed_in(Role.ADMIN).get("/audit").content.decode()
-    return [(word, unescape(href)) for href, word in re.findall(r'data-dialog href="([^"]+)"[^>]*>([^<]+)</a>', page)]
+def ways(role: Role = Role.ADMIN, name: str = "ana") -> list[str]:
+    """Where the ways back lead."""
+    entries = Shown(signed_in(role, name=name).get("/audit")).having("key")
+    return [one.attributes["href"] for entry in entries for one in Shown(entry).having("dialog")]
 
 
 def test_what_was_tripped_is_let_go_from_the_log_while_it_holds() -> None:
     troubled_fleet()
     client = signed_in()
     override = held(client)
-    assert ways() == [("Return to auto…", f"/breakers/search_web/release?override={override.pk}")]
-    assert client.get(ways()[0][1]).status_code == 200
+    assert ways() == [f"/breakers/search_web/release?override={override.pk}"]
+    assert client.get(ways()[0]).status_code == 200
     client.post("/breakers/search_web/release", sent(key="k-2", seen="1"))
     assert Override.objects.get().ended_at is not None
-    assert ways() == [("Trip again…", "/breakers/search_web/trip")]
-    assert "Trip again" not in text_of(signed_in(Role.VIEWER, name="eva").get("/audit"))
+    assert ways() == ["/breakers/search_web/trip"]
+    assert ways(Role.VIEWER, "eva") == []
 
 
 def test_a_policy_is_rolled_back_from_the_log_while_it_is_live() -> None:
     troubled_fleet()
     for number in (1, 2):
         actions.set_operation_policy(**asked(operation="search_web", knobs={"max_retries": number}))
-    assert ways() == [("Roll back to 1…", "/policies/releases/1")]
+    assert ways() == ["/policies/releases/1"]
     actions.roll_back(**asked(version=1))
-    assert ways() == [("Roll back to 2…", "/policies/releases/2")]
+    assert ways() == ["/policies/releases/2"]
 
 
 def test_what_was_refused_has_no_way_back() -> None:
@@ -196,12 +197,16 @@ def test_a_store_of_logs_goes_on_behind_the_last_row_that_it_kept() -> None:
     assert Program("ingest").raw("audit/stream").status_code == 403
 
 
+def numbers_over(path: str) -> list[int]:
+    """The numbers in the heading of the table."""
+    page = signed_in(Role.VIEWER).get(path).content.decode()
+    [heading] = re.findall(r'aria-label="Entries"><header><h2>(.*?)</h2>', page)
+    return [int(number) for number in re.findall(r"\d+", heading)]
+
+
 def test_how_many_entries_there_are_does_not_change_from_page_to_page() -> None:
     for number in range(1, 121):
         written(2 * number - 1)
-    told = text_of(signed_in(Role.VIEWER).get("/audit?who=ana"))
-    assert "50 of 120 entries" in told
-    for before in (71, 21):
-        told = text_of(signed_in(Role.VIEWER).get(f"/audit?who=ana&before={before}"))
-        assert "older entries newest first" in told
-        assert not re.search(r"\d+ of (at least )?\d+ entries", told)
+    assert numbers_over("/audit?who=ana") == [50, 120]
+    for before, shown in ((71, 50), (21, 20)):
+        assert numbers_over(f"/audit?who=ana&before={before}") == [shown], "how many there are is told on the first"
