@@ -199,6 +199,7 @@ def test_lengths_of_time(text: str, seconds: float) -> None:
 def test_what_an_instance_goes_by_is_said_where_it_is_not_as_desired(operator: Operator) -> None:
     assert operator.run("settings", "research", "r-0") == cli.DONE
     [nothing] = operator.said
+    assert untold(nothing, "research/r-0") == []
     assert re.findall(r"\d+", nothing.partition("research/r-0")[2]) == [], "nothing is counted where nothing was said"
     knobs = {"max_retries": 1, "jitter": 0.25}
     told = SettingsInForce(operation="search_web", revision=0, settings=knobs, in_code={"max_retries": 1})
