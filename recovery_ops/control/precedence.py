@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from events.queries import fleet
@@ -18,10 +19,24 @@ from recovery_ops.rules.scope import ANY, Place, Scope
 _RANKS = ("the whole environment", "a group", "a service", "an operation", "an operation of a service", "an instance")
 
 
+class Ground(StrEnum):
+    """What decides between a claim and the others: why it wins, or why what beats it does."""
+
+    ALONE = "alone"
+    SPECIFIC = "specific"
+    LETTERS = "letters"
+    NAMES = "names"
+    NEWEST = "newest"
+    LAST = "last"
+    SPARED = "spared"
+    AHEAD = "ahead"
+    OVER = "over"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One override or rule that speaks of the place. `why` says why it wins, or what beats it; `is_let_out` where it
-    lets just this instance go by its own rules.
+    """One override or rule that speaks of the place. `why` says why it wins, or what beats it: the `ground`, and by
+    which other it is beaten, for people.
     """
 
     name: str
@@ -29,16 +44,19 @@ class Claim:
     scope: str
     wins: bool
     why: str
+    ground: Ground
+    beaten_by: str = ""
     is_let_out: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """One knob: its value there, and who said so."""
+    """One knob: its value there, and who said so; `rule` is the policy's rule that did, empty where none does."""
 
     name: str
     value: Any
     by: str
+    rule: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,17 +104,21 @@ def override_claims(snapshot: Snapshot, place: Place, *, now: datetime) -> list[
     speaking.sort(key=lambda one: (one is winner, one.scope.rank, one.revision), reverse=True)
     claims = []
     for one in speaking:
+        beaten_by = ""
         if one is winner:
             others = [other for other in speaking if other is not one and other.id not in spared and other.holds_at(at)]
-            why = _why_it_wins(one.scope, [other.scope for other in others], "has the newest revision")
+            scopes = [other.scope for other in others]
+            ground, why = _why_it_wins(one.scope, scopes, Ground.NEWEST, "has the newest revision")
         elif one.id in spared:
-            why = "lets this instance out: it goes by its own rules"
+            ground, why = Ground.SPARED, "lets this instance out: it goes by its own rules"
         elif not one.holds_at(at):
-            why = "has not begun" if at < one.starts_at else "is over"
+            ground, why = (Ground.AHEAD, "has not begun") if at < one.starts_at else (Ground.OVER, "is over")
         elif winner is not None and winner.scope.rank > one.scope.rank:
-            why = f"{winner.id} is more specific: {_advantage(winner.scope, [one.scope])}"
+            ground, advantage = _advantage(winner.scope, [one.scope])
+            beaten_by, why = winner.id, f"{winner.id} is more specific: {advantage}"
         else:
-            why = f"{winner.id if winner else 'another'} is of a newer revision"
+            beaten_by = winner.id if winner else ""
+            ground, why = Ground.NEWEST, f"{beaten_by or 'another'} is of a newer revision"
         claims.append(
             Claim(
                 name=one.id,
@@ -105,6 +127,8 @@ def override_claims(snapshot: Snapshot, place: Place, *, now: datetime) -> list[
                 wins=one is winner,
                 why=why,
                 is_let_out=one.id in spared,
+                ground=ground,
+                beaten_by=beaten_by,
             )
         )
     return claims
@@ -121,10 +145,22 @@ def rule_claims(policy: Policy, place: Place) -> list[Claim]:
         said = ", ".join(name for name in KNOBS if getattr(rule.knobs, name) is not None)
         said = said or f"{' and '.join(lists) or 'nothing'} alone"
         if position == 0:
-            why = _why_it_wins(rule.scope, scopes[1:], "stands further down")
+            beaten_by = ""
+            ground, why = _why_it_wins(rule.scope, scopes[1:], Ground.LAST, "stands further down")
         else:
-            why = f"{found[0][1].id} comes first where both say something"
-        claims.append(Claim(name=rule.id, what=said, scope=words_of(rule.scope), wins=position == 0, why=why))
+            beaten_by = found[0][1].id
+            ground, why = Ground.LAST, f"{beaten_by} comes first where both say something"
+        claims.append(
+            Claim(
+                name=rule.id,
+                what=said,
+                scope=words_of(rule.scope),
+                wins=position == 0,
+                why=why,
+                ground=ground,
+                beaten_by=beaten_by,
+            )
+        )
     return claims
 
 
@@ -135,22 +171,24 @@ def _policy(snapshot: Snapshot, place: Place) -> Policy:
     return parse_policy(found.document, version=found.version)
 
 
-def _why_it_wins(scope: Scope, others: Sequence[Scope], tie: str) -> str:
+def _why_it_wins(scope: Scope, others: Sequence[Scope], tie: Ground, tie_words: str) -> tuple[Ground, str]:
     if not others:
-        return "nothing else speaks of this place"
+        return Ground.ALONE, "nothing else speaks of this place"
     if any(other.rank == scope.rank for other in others):
-        return f"of those that speak of {rank_words(scope)} it {tie}"
-    return f"it is the most specific: {_advantage(scope, others)}"
+        return tie, f"of those that speak of {rank_words(scope)} it {tie_words}"
+    ground, advantage = _advantage(scope, others)
+    return ground, f"it is the most specific: {advantage}"
 
 
-def _advantage(scope: Scope, others: Sequence[Scope]) -> str:
-    """What a scope has before those that it beats, in words."""
+def _advantage(scope: Scope, others: Sequence[Scope]) -> tuple[Ground, str]:
+    """What a scope has before those that it beats, as a code and in words."""
     alike = [other for other in others if other.rank[0] == scope.rank[0]]
     if not alike:
-        return f"it speaks of {rank_words(scope)}"
+        return Ground.SPECIFIC, f"it speaks of {rank_words(scope)}"
+    among = f"of those that speak of {_RANKS[scope.rank[0]]}"
     if all(other.rank[1] < scope.rank[1] for other in alike):
-        return f"of those that speak of {_RANKS[scope.rank[0]]} it has more letters beside the stars"
-    return f"of those that speak of {_RANKS[scope.rank[0]]} with as many letters it has more whole names"
+        return Ground.LETTERS, f"{among} it has more letters beside the stars"
+    return Ground.NAMES, f"{among} with as many letters it has more whole names"
 
 
 def _knobs(snapshot: Snapshot, place: Place, kind: str) -> list[Said]:
@@ -160,7 +198,9 @@ def _knobs(snapshot: Snapshot, place: Place, kind: str) -> list[Said]:
     said = []
     for name in KNOBS:
         by = next((one for one in held.winning_rules if getattr(rules[one].knobs, name) is not None), "")
-        said.append(Said(name=name, value=getattr(held.knobs, name), by=f"rule {by}" if by else "code or default"))
+        said.append(
+            Said(name=name, value=getattr(held.knobs, name), by=f"rule {by}" if by else "code or default", rule=by)
+        )
     return said
 
 

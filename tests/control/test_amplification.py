@@ -14,8 +14,10 @@ from events.amplification import amplification
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import RetryScheduled
 from recovery_ops.rules.words import Category, DelaySource
+from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of
 from tests.support.stories import NOW, Story, ago, counted
+from tests.support.told import untold
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -64,19 +66,19 @@ def test_calls_that_were_refused_were_never_attempted() -> None:
     assert (nightly.attempted, nightly.factor) == (0, None)
     assert (found.calls, found.attempted) == (130, 60)
     assert found.retry_share == pytest.approx(20 / 60)
-    said = text_of(signed_in(Role.VIEWER).get("/amplification"))
-    assert "ask main_agent foreground 100 60 80 1.33 0 20 20 100 %" in said, "calls, attempted, attempts, for each, …"
-    assert "80 attempts for 60 calls (70 more were refused before any), 1.33 for each" in said
-    assert "Retries are 33 % of the calls in this range; the budget is 10 % over 30 days." in said
+    page = signed_in(Role.VIEWER).get("/amplification")
+    numbers = "100 60 80 1.33 0 20 20 100 %"
+    assert untold(text_of(page), numbers) == [], "calls, attempted, attempts, for each, …"
+    assert untold(page.context["sentence"], 80, 60, 70, "1.33") == [], "attempts, calls, refused before any, for each"
+    assert untold(Shown(page).one("finding", "budget").text, "33 %", "10 %") == []
 
 
-@pytest.mark.parametrize(("retries", "words"), [(100, ""), (101, "Retries are 10.1 % of the calls")])
-def test_exactly_the_budget_is_no_finding_and_a_little_more_reads_as_more(retries: int, words: str) -> None:
+@pytest.mark.parametrize(("retries", "told"), [(100, None), (101, "10.1 %")])
+def test_exactly_the_budget_is_no_finding_and_a_little_more_reads_as_more(retries: int, told: str | None) -> None:
     story = calls(Story(), 1000, 1000 + retries, source="main_agent")
     story.tell(*[retried(Category.TIMEOUT)] * retries, at=300, source="main_agent", is_foreground=True).store()
-    said = text_of(signed_in(Role.VIEWER).get("/amplification"))
-    assert words in said
-    assert ("the budget is 10 %" in said) is bool(words)
+    found = Shown(signed_in(Role.VIEWER).get("/amplification")).having("finding", "budget")
+    assert [untold(one.text, told, "10 %") for one in found] == ([] if told is None else [[]])
 
 
 def test_background_that_retries_capacity_failures_breaks_the_rules() -> None:
@@ -85,8 +87,8 @@ def test_background_that_retries_capacity_failures_breaks_the_rules() -> None:
     story.tell(retried(Category.TIMEOUT), at=300, source="nightly")
     story.tell(retried(Category.RATE_LIMITED), at=300, source="main_agent", is_foreground=True).store()
     assert amplification("dev", start=ago(900), end=NOW).background_capacity_retries == 1
-    said = text_of(signed_in(Role.VIEWER).get("/amplification"))
-    assert "Background work made 1 retry after a capacity failure: by the rules it makes none." in said
+    told = Shown(signed_in(Role.VIEWER).get("/amplification")).one("finding", "background")
+    assert untold(told.text, 1) == []
 
 
 @settings(max_examples=10, deadline=None)
@@ -107,8 +109,9 @@ def test_the_widest_sums_say_what_the_minutes_say(moments: list[int], length_min
 def test_the_page_leads_to_where_background_is_shed() -> None:
     calls(Story(), 100, 200, source="nightly").store()
     page = signed_in(Role.OPERATOR).get("/amplification")
-    assert "ask for nightly (background) makes 2.00 attempts for each call" in text_of(page)
-    assert "Shed background…" in text_of(page)
+    place = Shown(page).one("finding", "place")
+    assert untold(place.text, "ask", "nightly", "background", "2.00") == []
+    assert "/shed" in Shown(page).links
     assert 'href="/shed"' not in signed_in(Role.VIEWER).get("/amplification").content.decode()
 
 

@@ -16,6 +16,7 @@ from tests.support.api_client import Program
 from tests.support.command_line import WHY as SAID_WHY
 from tests.support.command_line import Operator, operator
 from tests.support.stories import NOW, Story, failed
+from tests.support.told import untold
 
 __all__ = ["operator"]  # the fixture
 
@@ -85,17 +86,19 @@ def test_a_key_that_may_only_read_changes_nothing() -> None:
 @pytest.mark.usefixtures("storm")
 def test_the_command_line_says_what_became_of_each(operator: Operator) -> None:
     assert operator.run("failures", "list") == cli.DONE
-    assert operator.said[0] == "one 3 × timeout in crm.update"
+    assert untold(operator.said[0], "one", 3, "timeout", "crm.update") == []
     assert operator.run("failures", "resolve", "one", "moon", *SAID_WHY) == cli.REFUSED
-    assert operator.said[0] == "one: resolved, owner nobody"
+    assert untold(operator.said[0], "one", "resolved", "nobody") == []
     assert operator.run("failures", "archive", "two", "--for", "7d", *SAID_WHY) == cli.DONE
     assert operator.run("failures", "merge", "one", "two", *SAID_WHY) == cli.DONE
-    assert operator.said == ["merge: one"]
+    assert [untold(one, "merge", "one") for one in operator.said] == [[]]
     number = FailureGrouping.objects.get().pk
     assert operator.run("failures", "undo", str(number), *SAID_WHY) == cli.DONE
     assert operator.run("failures", "split", "one", "--field", "operation", "--value", "x", *SAID_WHY) == cli.DONE
     assert operator.run("failures", "unassign", "one", *SAID_WHY, "--dry-run") == cli.DONE
-    assert operator.said == ["one: resolved, owner nobody (it was so already) (nothing was changed)"]
+    assert [untold(one, "one", "resolved", "nobody") for one in operator.said] == [[]]
+    case = FailureCase.objects.get(fingerprint="one")
+    assert (case.state, case.assigned_to) == ("resolved", "")
 
 
 @pytest.mark.usefixtures("storm")
@@ -103,7 +106,8 @@ def test_the_command_line_puts_away_until_it_escalates_and_resolves_in_the_next_
     assert operator.run("failures", "archive", "one", "--escalating", *SAID_WHY) == cli.DONE
     assert FailureCase.objects.get(fingerprint="one").archived_usual == 3
     assert operator.run("failures", "resolve", "two", "--next-version", *SAID_WHY) == cli.REFUSED
-    assert operator.said == ["two: refused. No agent says which version it runs."]
+    [refused] = operator.said
+    assert (untold(refused, "two"), FailureCase.objects.filter(fingerprint="two").exists()) == ([], False)
     Agent.objects.update(version="2.8.1")
     assert operator.run("failures", "resolve", "two", "--next-version", *SAID_WHY) == cli.DONE
     assert FailureCase.objects.get(fingerprint="two").versions == {"research": ["2.8.1"]}
@@ -114,11 +118,11 @@ def test_the_command_line_tries_a_changed_split_and_waits_for_clean_runs(operato
     assert operator.run("failures", "split", "one", "--field", "operation", "--value", "x", *SAID_WHY) == cli.DONE
     words = ("failures", "edit", str(FailureGrouping.objects.get().pk), "--value", "crm.update", *SAID_WHY)
     assert operator.run(*words, "--dry-run") == cli.DONE
-    assert operator.said[1] == "  3 failures of one are one~crm.update, a cause apart"
+    assert untold(operator.said[1], 3, "one", "one~crm.update") == []
     assert FailureGrouping.objects.filter(ended_at=None, value="x").exists()
     assert operator.run(*words) == cli.DONE
     assert FailureGrouping.objects.get(ended_at=None).value == "crm.update"
     assert operator.run("failures", "resolve", "two", "--clean-runs", "12", *SAID_WHY) == cli.DONE
-    assert operator.said == ["two: pending, owner nobody"]
+    assert [untold(one, "two", "pending", "nobody") for one in operator.said] == [[]]
     assert operator.run("failures", "list", "--state", "pending") == cli.DONE
-    assert operator.said[1].startswith("  pending (0 of 12 clean runs), owner nobody; ")
+    assert untold(operator.said[1], "pending", 0, 12, "nobody") == [], "clean runs so far, of how many"

@@ -13,6 +13,7 @@ from recovery_ops.control.models import AuditEntry, Channel, Delivery, Escalatio
 from recovery_ops.control.roles import Role
 from tests.support.api_client import Program
 from tests.support.pages import signed_in
+from tests.support.told import untold
 
 pytestmark = pytest.mark.django_db
 
@@ -74,7 +75,7 @@ def test_a_rule_keeps_what_a_change_does_not_name(program: Program) -> None:
     at = f"notifications/rules/{one['number']}"
     changed = program.patch(at, WHY | {"group_s": 0, "quiet_from": None, "quiet_to": None})[1]["rule"]
     assert (changed["triggers"], changed["group_s"], changed["quiet_from"]) == (["capacity"], 0, None)
-    assert program.patch(at, WHY | {"quiet_from": "25:00"})[1]["fields"] == {"quiet_from": "is a time of day, as 22:00"}
+    assert set(program.patch(at, WHY | {"quiet_from": "25:00"})[1]["fields"]) == {"quiet_from"}
     assert program.patch(at, WHY | {"triggers": ["everything"]})[0] == 400
     assert program._send("DELETE", f"notifications/channels/{channel}", WHY, {})[1]["code"] == "used"
     assert program._send("DELETE", at, WHY, {})[0] == 200
@@ -84,9 +85,8 @@ def test_a_rule_keeps_what_a_change_does_not_name(program: Program) -> None:
 def test_a_chain_names_who_is_asked(program: Program) -> None:
     channel = made(program, "channel", HOOK)["number"]
     steps = [{"after_s": 0, "channel": channel}, {"after_s": 900, "channel": channel, "person": "ana"}]
-    assert program.post("notifications/chains", WHY | {"name": "*", "steps": steps})[1]["fields"] == {
-        "steps": "ask ana, and nobody here is called so"
-    }
+    fields = program.post("notifications/chains", WHY | {"name": "*", "steps": steps})[1]["fields"]
+    assert (set(fields), untold(fields["steps"], "ana")) == ({"steps"}, [])
     signed_in(Role.RESPONDER)
     one = made(program, "chain", {"name": "*", "steps": steps})
     assert [step["who"] for step in one["steps"]] == ["ops", "ana, by ops"]
@@ -169,7 +169,7 @@ def test_who_may_not_is_refused_and_nothing_of_another_environment_is_seen(progr
     assert Program("read").post("notifications/channels", HOOK)[0] == 403
     assert Program("read").get("notifications/channels")[0] == 200
     status, problem = Program("read", "act").post("notifications/channels", HOOK)
-    assert (status, "has no scope `settings`" in problem["detail"]) == (403, True), "it could send anything anywhere"
+    assert (status, untold(problem["detail"], "settings")) == (403, []), "it could send anything anywhere"
     assert Program("read", "settings").post("escalations/1/note", WHY)[0] == 403, "and who sets up does not act"
     elsewhere = Program("read", "settings", environment="prod")
     assert elsewhere.get("notifications/channels")[1]["channels"] == []

@@ -16,10 +16,12 @@ from recovery_ops.rules.policy import BUILT_IN, document_of
 from tests.support.actions import REASON, asked, person
 from tests.support.api_client import Program
 from tests.support.pages import signed_in
+from tests.support.told import untold
 
 pytestmark = pytest.mark.django_db
 
 WHY = {"reason": REASON}
+DOUBT = "is nine not a little much?"
 
 
 @pytest.fixture(autouse=True)
@@ -57,26 +59,17 @@ def test_from_draft_to_release_and_back() -> None:
 def test_a_proposal_tells_what_changes_what_to_ask_and_what_was_said() -> None:
     program = Program()
     number = drafted(program, 9)
-    program.post(f"policies/proposals/{number}/comment", {"reason": "is nine not a little much?"})
+    program.post(f"policies/proposals/{number}/comment", {"reason": DOUBT})
     _, found = program.get(f"policies/proposals/{number}")
-    assert found["changes"] == [
-        {
-            "path": "rules.search_web.scope.operation",
-            "before": None,
-            "after": "search_web",
-            "words": "rules.search_web.scope.operation not set → search_web",
-        },
-        {
-            "path": "rules.search_web.knobs.max_retries",
-            "before": None,
-            "after": 9,
-            "words": "rules.search_web.knobs.max_retries not set → 9",
-        },
+    assert [(one["path"], one["before"], one["after"]) for one in found["changes"]] == [
+        ("rules.search_web.scope.operation", None, "search_web"),
+        ("rules.search_web.knobs.max_retries", None, 9),
     ]
+    assert all(untold(one["words"], one["path"], one["after"]) == [] for one in found["changes"])
     assert [one["code"] for one in found["findings"]] == ["long_wait", "retry_storm"]
     assert [(one["verb"], one["text"]) for one in found["notes"]] == [
         ("draft", REASON),
-        ("comment", "is nine not a little much?"),
+        ("comment", DOUBT),
     ]
 
 
@@ -111,7 +104,8 @@ def test_a_document_is_checked_without_being_kept() -> None:
     program = Program("read")
     status, found = program.post("policies/check", {"document": {"rules": [{"knobs": {"max_retries": 99}}]}})
     assert (status, found["is_valid"]) == (200, False)
-    assert found["problems"] == [{"path": "rules[0].knobs.max_retries", "message": "is from 0 to 20"}]
+    [fault] = found["problems"]
+    assert (fault["path"], untold(fault["message"], 0, 20)) == ("rules[0].knobs.max_retries", [])
     _, sound = program.post("policies/check", {"document": {**document_of(BUILT_IN), "retry_tabel": []}})
     assert (sound["is_valid"], [one["path"] for one in sound["findings"]]) == (True, ["retry_tabel"])
     assert [one["path"] for one in sound["changes"]] == ["retry_tabel"]
@@ -119,13 +113,13 @@ def test_a_document_is_checked_without_being_kept() -> None:
 
 def test_a_fault_of_a_proposed_document_is_told_by_its_path() -> None:
     status, problem = Program().post("policies/proposals", WHY | {"title": "a", "document": {"rules": 1}})
-    assert (status, problem["fields"]) == (400, {"rules": "is a list"})
+    assert (status, set(problem["fields"])) == (400, {"rules"})
 
 
 def test_the_schema_is_for_everybody() -> None:
     answer = Client().get("/api/v1/policies/schema")
     assert (answer.status_code, answer["Content-Type"]) == (200, "application/schema+json")
-    assert answer.json()["title"] == "Recovery Ops policy"
+    assert answer.json()["type"] == "object"
 
 
 def test_a_key_neither_approves_nor_breaks_glass_nor_sets_rules() -> None:

@@ -22,6 +22,7 @@ from recovery_ops.control.sign_in import sessions
 from tests.support.api_client import Program
 from tests.support.intake import mended, refused
 from tests.support.pages import signed_in
+from tests.support.told import untold
 
 pytestmark = pytest.mark.django_db
 
@@ -104,7 +105,7 @@ def test_a_key_that_somebody_changed_meanwhile_is_not_changed_blindly(program: P
     assert program.post(f"keys/{prefix}/rotate", WHY, if_match=tag)[0] == 201
     status, problem = program.post(f"keys/{prefix}/revoke", WHY, if_match=tag)
     assert (status, problem["code"]) == (409, "stale")
-    assert "deployer replaced the key" in problem["detail"]
+    assert untold(problem["detail"], "deployer") == []
     assert problem["changes"][0]["verb"] == "key.rotate"
     newer = program.raw(f"keys/{prefix}")["ETag"]
     assert program.post(f"keys/{prefix}/revoke", WHY, if_match=newer)[0] == 200
@@ -300,9 +301,7 @@ def test_everybody_says_where_they_are_written_to(program: Program) -> None:
     status, done = ben.send("PATCH", "you", WHY | {"email": "ben@example.org"})
     assert (status, done["you"]["email"]) == (200, "ben@example.org")
     assert ben.send("PATCH", "you", WHY | {"email": "ben@example.org"})[1]["was_already"] is True
-    assert ben.send("PATCH", "you", WHY | {"email": "no address"})[1]["fields"] == {
-        "email": "is an e-mail address, or empty"
-    }
+    assert set(ben.send("PATCH", "you", WHY | {"email": "no address"})[1]["fields"]) == {"email"}
     assert ben.send("PATCH", "you", WHY | {"email": "", "dry_run": True})[0] == 200
     assert User.objects.get(username="ben").email == "ben@example.org"
     entry = AuditEntry.objects.get(verb="account.email")

@@ -17,6 +17,7 @@ from recovery_ops.control import actions
 from recovery_ops.control.audit import hash_of, verify
 from recovery_ops.control.models import AuditEntry, AuditHead, Unchangeable
 from tests.support.actions import SEARCH, asked, trip
+from tests.support.told import untold
 from tests.support.webhook_receiver import Reply, receiver
 
 ENTRIES = 5
@@ -52,7 +53,7 @@ def test_what_was_only_written_is_whole() -> None:
     assert broken() == (None, ENTRIES)
     assert broken("prod") == (None, 1)
     assert broken("never heard of") == (None, 0)
-    assert verify("dev").words == "verified to row 5"
+    assert untold(verify("dev").words, 5) == []
 
 
 @pytest.mark.parametrize("column", [*TEXTS, *ORIGIN, "hash", "key"])
@@ -60,7 +61,7 @@ def test_a_changed_text_shows(column: str) -> None:
     sql(f'UPDATE control_auditentry SET "{column}" = %s WHERE environment = %s AND number = 3', "x", "dev")
     assert broken() == (3, 2)
     assert broken("prod") == (None, 1)
-    assert verify("dev").words == "broken at row 3"
+    assert untold(verify("dev").words, 3) == []
 
 
 @pytest.mark.parametrize(("column", "value"), [("at", "2020-01-01 00:00:00"), ("revision", 1), ("key", None)])
@@ -159,13 +160,14 @@ def test_the_model_itself_neither_changes_nor_deletes() -> None:
 def test_the_command_names_the_first_broken_row_and_fails() -> None:
     said = io.StringIO()
     call_command("audit", "verify", stdout=said)
-    assert "dev\t5 rows verified, head " in said.getvalue()
-    assert "prod\t1 rows verified, head " in said.getvalue()
+    dev, prod = sorted(said.getvalue().splitlines())
+    assert (untold(dev, "dev", 5), untold(prod, "prod", 1)) == ([], [])
     delete(4, 5)
     said = io.StringIO()
-    with pytest.raises(CommandError, match="dev is not as it was written"):
+    with pytest.raises(CommandError, match=r"\bdev\b"):
         call_command("audit", "verify", stdout=said)
-    assert "dev\tRows 4 to 5 are missing from the end." in said.getvalue()
+    [broken] = [line for line in said.getvalue().splitlines() if line.startswith("dev\t")]
+    assert untold(broken, 4, 5) == [], "from which to which rows are missing"
     call_command("audit", "verify", environment="prod", stdout=said)
 
 
@@ -196,10 +198,10 @@ def test_a_chain_written_anew_is_whole_and_denied_by_an_anchor(tmp_path: Path) -
     kept.write_text(said_by("anchor"))
     assert [json.loads(line)["number"] for line in kept.read_text().splitlines()] == [ENTRIES, 1]
     trip(reason="one more after the anchor", key="later")
-    assert "2 anchors hold." in said_by("verify", "--anchors", str(kept))
+    assert untold(said_by("verify", "--anchors", str(kept)), 2) == []
     write_anew()
     assert verify("dev").is_whole
-    with pytest.raises(CommandError, match="The audit log of dev is not as it was written"):
+    with pytest.raises(CommandError, match=r"\bdev\b"):
         said_by("verify", "--anchors", str(kept))
 
 
@@ -211,20 +213,20 @@ def test_anchors_are_sent_to_a_file_and_an_address_signed(tmp_path: Path, settin
     with pytest.raises(CommandError, match="RECOVERY_OPS_AUDIT_ANCHOR_SECRET"):
         said_by("anchor", "--to", str(kept))
     settings.AUDIT_ANCHOR_SECRET = SECRET
-    assert said_by("anchor", "--to", str(kept)) == "2 anchors sent.\n"
+    assert untold(said_by("anchor", "--to", str(kept)), 2) == []
     with receiver() as outside:
-        with pytest.raises(CommandError, match="not sent"):
+        with pytest.raises(CommandError):
             said_by("anchor", "--to", outside.url)  # in our own network, and nobody said that it may be
         settings.NOTIFY_HOSTS = [outside.host]
         said_by("anchor", "--to", outside.url)
         outside.usual = Reply(status=302, headers={"Location": "http://127.0.0.1:1/"})
-        with pytest.raises(CommandError, match="It answered 302"):
+        with pytest.raises(CommandError, match=r"\b302\b"):
             said_by("anchor", "--to", outside.url)
     kept.write_bytes(kept.read_bytes() + outside.got[0].body)
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert "4 anchors hold." in said_by("verify", "--anchors", str(kept))
+    assert untold(said_by("verify", "--anchors", str(kept)), 4) == []
     write_anew()
-    with pytest.raises(CommandError, match="The audit log of dev is not as it was written"):
+    with pytest.raises(CommandError, match=r"\bdev\b"):
         said_by("verify", "--anchors", str(kept))
 
 
@@ -236,7 +238,7 @@ def test_an_anchor_that_somebody_else_wrote_is_known(tmp_path: Path, settings: A
     first, second = (json.loads(line) for line in kept.read_text().splitlines())
     forged = first | {"hash": AuditHead.objects.get(environment="dev").hash}
     kept.write_text(f"{json.dumps(second)}\n{json.dumps(forged)}\n")
-    with pytest.raises(CommandError, match="line 2 is not as we signed it"):
+    with pytest.raises(CommandError, match=r"\bline 2\b"):
         said_by("verify", "--anchors", str(kept))
 
 
@@ -244,12 +246,12 @@ def test_an_anchor_without_its_signature_counts_for_nothing(tmp_path: Path, sett
     kept = tmp_path / "heads.jsonl"
     settings.AUDIT_ANCHOR_SECRET = SECRET
     kept.write_text(said_by("anchor"))
-    assert "2 anchors hold." in said_by("verify", "--anchors", str(kept)), "what is printed is signed, too"
+    assert untold(said_by("verify", "--anchors", str(kept)), 2) == [], "what is printed is signed, too"
     write_anew()
     forged = json.loads(kept.read_text().splitlines()[0]) | {"hash": AuditHead.objects.get(environment="dev").hash}
     del forged["signature"]
     kept.write_text(json.dumps(forged))
-    with pytest.raises(CommandError, match="line 1 is not as we signed it"):
+    with pytest.raises(CommandError, match=r"\bline 1\b"):
         said_by("verify", "--anchors", str(kept))
 
 
@@ -257,13 +259,13 @@ def test_an_anchor_without_its_signature_counts_for_nothing(tmp_path: Path, sett
 def test_a_file_without_anchors_proves_nothing(tmp_path: Path, rest: str) -> None:
     kept = tmp_path / "heads.jsonl"
     kept.write_text(rest)
-    with pytest.raises(CommandError, match="has 0 anchors"):
+    with pytest.raises(CommandError, match=r"heads\.jsonl"):
         said_by("verify", "--anchors", str(kept))
 
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path, settings: Any) -> None:
     settings.AUDIT_ANCHOR_SECRET = SECRET
-    with pytest.raises(CommandError, match="cannot be written"):
+    with pytest.raises(CommandError, match=r"heads\.jsonl"):
         said_by("anchor", "--to", str(tmp_path / "missing" / "heads.jsonl"))
 
 
@@ -271,9 +273,9 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path, settings: Any) -
 def test_a_line_that_is_no_anchor_is_named(tmp_path: Path, line: str) -> None:
     kept = tmp_path / "heads.jsonl"
     kept.write_text(f"\n{line}\n")
-    with pytest.raises(CommandError, match="line 2 is no anchor"):
+    with pytest.raises(CommandError, match=r"\bline 2\b"):
         said_by("verify", "--anchors", str(kept))
-    with pytest.raises(CommandError, match="cannot be read"):
+    with pytest.raises(CommandError, match="missing"):
         said_by("verify", "--anchors", str(tmp_path / "missing"))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from datetime import timedelta
-from html import unescape
 from typing import Any
 
 import pytest
@@ -17,10 +16,13 @@ from recovery_ops.control.actors import system
 from recovery_ops.control.audit import Deed, append
 from recovery_ops.control.models import Override
 from recovery_ops.control.roles import Role
+from recovery_ops.control.views.audit import Chain
 from tests.support.actions import asked, person, trip
 from tests.support.api_client import Program
-from tests.support.pages import held, sent, signed_in, text_of, troubled_fleet
+from tests.support.html import Shown
+from tests.support.pages import held, sent, signed_in, troubled_fleet
 from tests.support.stories import NOW
+from tests.support.told import untold
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -87,29 +89,29 @@ def test_an_address_that_asks_for_too_much_or_nonsense_is_answered() -> None:
 def test_what_keeps_out_most_is_named_and_let_go_with_one_click() -> None:
     some()
     page = signed_in(Role.VIEWER).get("/audit?who=ana&outcome=refused")
-    assert 'data-why="nothing matches"' in page.content.decode()
-    assert "0 of 4 entries" in text_of(page)
-    assert "kept out by was refused: without it there would be 2 entries" in text_of(page)
-    assert 'href="?who=ana"' in page.content.decode()
+    empty = Shown(page).one("why", "nothing matches")
+    assert untold(empty.text, 0, 4, 2) == [], "of how many none is left, and how many there would be without it"
+    assert Shown(empty).links == ["?who=ana"]
 
 
 def test_a_range_without_entries_is_good_and_not_tampering() -> None:
     written(1, ago_s=86_400)
     page = signed_in(Role.VIEWER).get("/audit?range=1h")
-    assert 'data-why="all good"' in page.content.decode()
-    assert "chain broken" not in text_of(page)
+    assert Shown(page).values("why") == ["all good"]
+    assert page.context["badge"].chain is Chain.EMPTY
 
 
 def test_each_narrowed_row_is_checked_against_the_one_before_it() -> None:
     some()
-    assert "verified, each of 2 rows against the one before it" in text_of(signed_in().get("/audit?who=ana"))
+    whole = Shown(signed_in().get("/audit?who=ana")).one("chain", Chain.WHOLE)
+    assert untold(whole.text, 2) == [], "the rows that were checked"
     with connection.cursor() as cursor:
         cursor.execute("UPDATE control_auditentry SET reason = 'x' WHERE number = 3")
-    assert "Entry 3 is not as it was written." in text_of(signed_in().get("/audit?who=ana"))
-    assert "chain broken" not in text_of(signed_in().get("/audit?did=policy"))
+    assert Shown(signed_in().get("/audit?who=ana")).one("chain", Chain.CHANGED).data["entry"] == "3"
+    assert Shown(signed_in().get("/audit?did=policy")).values("chain") == [Chain.WHOLE]
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM control_auditentry WHERE number = 2")
-    assert "Entry 2 is missing." in text_of(signed_in().get("/audit?who=ana"))
+    assert Shown(signed_in().get("/audit?who=ana")).one("chain", Chain.MISSING).data["entry"] == "2"
 
 
 def test_a_page_looks_at_so_many_entries_and_offers_those_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,18 +119,16 @@ def test_a_page_looks_at_so_many_entries_and_offers_those_behind(monkeypatch: py
     for number in range(1, 8):
         written(number)
     page = signed_in(Role.VIEWER).get("/audit?object=tool-1")
-    assert "None among" in text_of(page)
-    [further] = re.findall(r'href="([^"]*before=\d+[^"]*)">Look further back', page.content.decode())
-    assert unescape(further) == "?object=tool-1&before=5"
+    none = Shown(page).one("why", "nothing matches")
+    assert Shown(none).links == ["?object=tool-1&before=5"]
     assert numbers_in("/audit?object=tool-1&before=2") == [1]
 
 
 def test_a_histogram_tells_how_many_were_done_and_refused_and_when() -> None:
     some()
-    said = text_of(signed_in().get("/audit?range=30d"))
-    assert "Entries over time From Done Refused" in said
-    rows = re.findall(r"(\d+ Nov 00:00|00:00) (\d+) (\d+)", said)
-    assert [(int(done), int(refused)) for _, done, refused in rows] == [(1, 0), (1, 0), (1, 0)]
+    rows = Shown(signed_in().get("/audit?range=30d")).having("done")
+    assert [(one.data["done"], one.data["refused"]) for one in rows] == [("1", "0")] * 3
+    assert all(re.match(r"(\d+ Nov )?00:00\b", one.text) for one in rows)
 
 
 def test_the_number_of_queries_does_not_grow_with_the_log() -> None:
@@ -146,30 +146,31 @@ def test_the_number_of_queries_does_not_grow_with_the_log() -> None:
     assert asked_for[0] == asked_for[1] <= 15
 
 
-def ways() -> list[tuple[str, str]]:
-    page = signed_in(Role.ADMIN).get("/audit").content.decode()
-    return [(word, unescape(href)) for href, word in re.findall(r'data-dialog href="([^"]+)"[^>]*>([^<]+)</a>', page)]
+def ways(role: Role = Role.ADMIN, name: str = "ana") -> list[str]:
+    """Where the ways back lead."""
+    entries = Shown(signed_in(role, name=name).get("/audit")).having("key")
+    return [one.attributes["href"] for entry in entries for one in Shown(entry).having("dialog")]
 
 
 def test_what_was_tripped_is_let_go_from_the_log_while_it_holds() -> None:
     troubled_fleet()
     client = signed_in()
     override = held(client)
-    assert ways() == [("Return to auto…", f"/breakers/search_web/release?override={override.pk}")]
-    assert client.get(ways()[0][1]).status_code == 200
+    assert ways() == [f"/breakers/search_web/release?override={override.pk}"]
+    assert client.get(ways()[0]).status_code == 200
     client.post("/breakers/search_web/release", sent(key="k-2", seen="1"))
     assert Override.objects.get().ended_at is not None
-    assert ways() == [("Trip again…", "/breakers/search_web/trip")]
-    assert "Trip again" not in text_of(signed_in(Role.VIEWER, name="eva").get("/audit"))
+    assert ways() == ["/breakers/search_web/trip"]
+    assert ways(Role.VIEWER, "eva") == []
 
 
 def test_a_policy_is_rolled_back_from_the_log_while_it_is_live() -> None:
     troubled_fleet()
     for number in (1, 2):
         actions.set_operation_policy(**asked(operation="search_web", knobs={"max_retries": number}))
-    assert ways() == [("Roll back to 1…", "/policies/releases/1")]
+    assert ways() == ["/policies/releases/1"]
     actions.roll_back(**asked(version=1))
-    assert ways() == [("Roll back to 2…", "/policies/releases/2")]
+    assert ways() == ["/policies/releases/2"]
 
 
 def test_what_was_refused_has_no_way_back() -> None:
@@ -194,12 +195,16 @@ def test_a_store_of_logs_goes_on_behind_the_last_row_that_it_kept() -> None:
     assert Program("ingest").raw("audit/stream").status_code == 403
 
 
+def numbers_over(path: str) -> list[int]:
+    """The numbers in the heading of the table."""
+    page = signed_in(Role.VIEWER).get(path).content.decode()
+    [heading] = re.findall(r'aria-label="Entries"><header><h2>(.*?)</h2>', page)
+    return [int(number) for number in re.findall(r"\d+", heading)]
+
+
 def test_how_many_entries_there_are_does_not_change_from_page_to_page() -> None:
     for number in range(1, 121):
         written(2 * number - 1)
-    told = text_of(signed_in(Role.VIEWER).get("/audit?who=ana"))
-    assert "50 of 120 entries" in told
-    for before in (71, 21):
-        told = text_of(signed_in(Role.VIEWER).get(f"/audit?who=ana&before={before}"))
-        assert "older entries newest first" in told
-        assert not re.search(r"\d+ of (at least )?\d+ entries", told)
+    assert numbers_over("/audit?who=ana") == [50, 120]
+    for before, shown in ((71, 50), (21, 20)):
+        assert numbers_over(f"/audit?who=ana&before={before}") == [shown], "how many there are is told on the first"

@@ -23,7 +23,7 @@ from recovery_ops.control.escalations.asking import rows_of
 from recovery_ops.control.escalations.opening import open_escalations
 from recovery_ops.control.escalations.withdrawing import withdraw_called_off
 from recovery_ops.control.marks import marks_in
-from recovery_ops.control.models import PolicyProposal, PolicyRelease, Replay
+from recovery_ops.control.models import EscalationNote, PolicyProposal, PolicyRelease, Replay
 from recovery_ops.control.questions import questions_in
 from recovery_ops.control.replay import job
 from recovery_ops.control.roles import Role
@@ -34,6 +34,7 @@ from tests.support.engines import engine
 from tests.support.recording import Studio
 from tests.support.replays import BUILT_IN_DOCUMENT, call, policy
 from tests.support.stories import NOW, Story, failed
+from tests.support.told import untold
 
 __all__ = ["engine"]  # the fixture
 
@@ -106,7 +107,9 @@ def test_what_was_called_off_is_withdrawn_and_a_wish_is_told(engine: str) -> Non
     Story().tell(RunFinished(status=RunStatus.CANCELLED, duration_s=9.0), at=30, run="run-1").store()
     assert withdraw_called_off("dev", NOW) == 1
     [row] = rows_of("dev", "resolved", by=None, now=NOW + timedelta(seconds=1))
-    assert row.last_note.startswith("console: ana had its run called off")
+    note = EscalationNote.objects.latest("pk")
+    assert (note.by, row.one.resolution, untold(note.text, "ana", REASON)) == ("console", "withdrawn", [])
+    assert untold(row.last_note, "console", "ana") == []
 
 
 def test_causes_are_called_by_what_they_say_by_either_way(engine: str) -> None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from html import unescape
 from typing import Any
 
 import pytest
 from django.test import Client
 
 from recovery_ops.control import actions, desired
+from recovery_ops.control.desired import read
+from recovery_ops.control.precedence import Ground
 from recovery_ops.control.roles import Role
 from recovery_ops.rules.facts import DegradationStarted, DesiredStateApplied, DesiredStateRejected
 from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import State
 from tests.support.actions import asked
+from tests.support.html import Shown
 from tests.support.pages import REASON, edited, held, signed_in, text_of, troubled_fleet
 from tests.support.stories import NOW, Story, counted, heartbeat, moved
+from tests.support.told import untold
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -35,70 +38,75 @@ def said(client: Client, path: str = PAGE) -> str:
     return text_of(answer)
 
 
-def explained(client: Client) -> str:
-    """Where the link beside the sentence leads, and what it says there."""
-    link = re.search(r'href="(/explain\?[^"]*)">Which rule wins\?', client.get(PAGE).content.decode())
-    assert link is not None
-    return said(client, unescape(link[1]))
+def claims(answer: Any, kind: str) -> list[dict[str, str]]:
+    """What a page says of one kind of claim: the override, the rule of the policy, or narrower overrides."""
+    return [one.data for one in Shown(answer).having("claim", kind)]
+
+
+def explained(client: Client) -> list[tuple[str, str, bool]]:
+    """Where the link beside the sentence leads: each override there with what decides, and whether it wins."""
+    href = Shown(client.get(PAGE)).one("explain").attributes["href"]
+    return [(one["name"], one["ground"], "wins" in one) for one in claims(client.get(href), "override")]
 
 
 # -- which rule wins --------------------------------------------------------------------------------------------------
 def test_where_nothing_was_said_the_page_says_that_code_and_defaults_hold(client: Client) -> None:
-    page = said(client)
-    assert "No rule of the policy speaks of it: the agent’s code holds, and the defaults." in page
-    assert "The override of" not in page
-    assert "None speaks of this place" in explained(client)
+    page = client.get(PAGE)
+    assert claims(page, "rule") == [{"claim": "rule"}], "none"
+    assert claims(page, "override") == []
+    assert explained(client) == []
 
 
 def test_an_override_says_why_it_wins(client: Client) -> None:
-    held(client)
-    assert "The override of search_web wins because nothing else speaks of this place." in said(client)
-    actions.trip(**asked(scope=Scope()))
-    told = "The override of search_web wins because it is the most specific: it speaks of an operation."
-    page = said(client)
-    assert told in page
-    assert "it is the most specific: it speaks of an operation" in explained(client)
+    one = held(client).pk
+    assert claims(client.get(PAGE), "override") == [{"claim": "override", "name": one, "ground": Ground.ALONE}]
+    wide = actions.trip(**asked(scope=Scope())).object.pk
+    assert claims(client.get(PAGE), "override") == [{"claim": "override", "name": one, "ground": Ground.SPECIFIC}]
+    assert explained(client) == [(one, Ground.SPECIFIC, True), (wide, Ground.SPECIFIC, False)]
     assert 'value="search_web"' in client.get("/explain?operation=search_web&breaker=search_web").content.decode()
 
 
 def test_of_two_patterns_the_one_with_more_letters_wins(client: Client) -> None:
-    for name in ("search_*", "search_we*"):
-        actions.trip(**asked(scope=Scope(operation=name), ahead=True))
-    page = said(client)
-    assert "The override of search_we* wins because" in page
-    assert "of those that speak of an operation it has more letters beside the stars" in page
+    names = ("search_*", "search_we*")
+    _, longer = (actions.trip(**asked(scope=Scope(operation=name), ahead=True)).object for name in names)
+    assert claims(client.get(PAGE), "override") == [{"claim": "override", "name": longer.pk, "ground": Ground.LETTERS}]
 
 
 def test_a_rule_of_the_policy_says_why_it_wins(client: Client) -> None:
     edited(client, max_retries="5")
-    page = said(client)
-    assert re.search(r"Of the policy, rule \S+ \(search_web\) wins because nothing else speaks of this place\.", page)
+    [rule] = read("dev").policy.document["rules"]
+    assert rule["scope"] == {"operation": "search_web"}
+    assert claims(client.get(PAGE), "rule") == [{"claim": "rule", "name": rule["id"], "ground": Ground.ALONE}]
 
 
 def test_an_override_of_a_part_says_whether_it_wins_there(client: Client) -> None:
-    held(client)
-    actions.observe(**asked(scope=Scope(operation="search_web", instance="r-1")))
+    wide = held(client).pk
+    part = actions.observe(**asked(scope=Scope(operation="search_web", instance="r-1"))).object.pk
     actions.disable(**asked(scope=Scope(operation="*", group="payments"), ahead=True))
-    page = said(client)
-    assert "It rules 1 of 3 instances, because it is the most specific: it speaks of an instance." in page
-    assert "No instance that has the breaker is in its part." in page
-    assert "The override of search_web rules 2 of 3 instances: those in which no narrower one wins." in page
+    page = client.get(PAGE)
+    narrower = sorted(claims(page, "narrower"), key=len)
+    assert narrower == [
+        {"claim": "narrower", "ruled": "0"},  # no instance is in its part
+        {"claim": "narrower", "name": part, "ground": Ground.SPECIFIC, "ruled": "1"},
+    ]
+    [override] = claims(page, "override")
+    assert (override["name"], override["ruled"]) == (wide, "2"), "those in which no narrower one wins"
 
 
 def test_a_part_by_a_pattern_says_so_too_and_one_that_is_beaten_everywhere_names_by_what(client: Client) -> None:
-    beaten = Scope(operation="search_*", service="research")
-    actions.trip(**asked(scope=beaten))
-    winner = actions.observe(**asked(scope=Scope(operation="search_*", instance="r-*"))).object
-    page = said(client)
-    assert (
-        "It rules 3 of 3 instances, because it is the most specific: it speaks of an instance with a wildcard" in page
-    )
-    assert f"It rules no instance: {winner.pk} is more specific: it speaks of an instance" in page
+    beaten = actions.trip(**asked(scope=Scope(operation="search_*", service="research"))).object.pk
+    winner = actions.observe(**asked(scope=Scope(operation="search_*", instance="r-*"))).object.pk
+    ground = {"claim": "narrower", "ground": Ground.SPECIFIC}
+    narrower = {one["name"]: one for one in claims(client.get(PAGE), "narrower")}
+    assert narrower == {
+        winner: ground | {"name": winner, "ruled": "3"},
+        beaten: ground | {"name": beaten, "ruled": "0", "by": winner},
+    }
 
 
 def test_what_is_planned_is_no_longer_called_out_of_force(client: Client) -> None:
-    actions.trip(**asked(scope=Scope(operation="search_web"), starts_in_s=3600.0))
-    assert "has not begun" in explained(client)
+    made = actions.trip(**asked(scope=Scope(operation="search_web"), starts_in_s=3600.0)).object
+    assert explained(client) == [(made.pk, Ground.AHEAD, False)]
 
 
 # -- who drifted ------------------------------------------------------------------------------------------------------
@@ -114,12 +122,9 @@ def test_who_runs_something_else_is_named_with_what_it_reports(client: Client) -
         instance="r-2",
     )
     story.store()
-    page = client.get(PAGE).content.decode()
-    drifted = re.search(r"<dt>[^<]*[Dd]rifted[^<]*</dt><dd>(.*?)</dd>", page, re.S)
-    assert drifted is not None, "the word stands beside the names"
-    assert "<code>research/r-2</code>" in drifted[1] or "<code>r-2</code>" in drifted[1]
-    assert "reports revision 1 with other contents" in drifted[1]
-    assert "r-0" not in drifted[1]
+    drifted = Shown(client.get(PAGE)).one("missing", "drifted").text
+    assert untold(drifted, "r-2", 1) == [], "who, and the revision that it reports"
+    assert "r-0" not in drifted
     words = text_of(client.get(PAGE))
     assert "1/3 applied" in words
     assert "1 drifted" in words
@@ -129,19 +134,15 @@ def test_who_refused_is_named_with_the_reason(client: Client) -> None:
     held(client)
     refused = DesiredStateRejected(revision=1, config_hash="x", reason="no such knob", kept_revision=0)
     Story().tell(refused, at=0, instance="r-2").store()
-    failed = re.search(r"<dt>[^<]*[Ff]ailed[^<]*</dt><dd>(.*?)</dd>", client.get(PAGE).content.decode(), re.S)
-    assert failed is not None
-    assert "r-2" in failed[1]
-    assert "no such knob" in failed[1]
+    failed = Shown(client.get(PAGE)).one("missing", "failed").text
+    assert untold(failed, "r-2", "no such knob") == []
 
 
 # -- what one trip would hit ------------------------------------------------------------------------------------------
-def numbers(page: str) -> dict[str, str]:
-    """The figures of the impact, word by word."""
-    block = re.search(r'<dl class="impact".*?</dl>', page, re.S)
-    assert block is not None
-    found = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", block[0], re.S)
-    return {unescape(word): unescape(number) for word, number in found}
+def numbers(answer: Any) -> list[str]:
+    """The figures of the impact."""
+    [block] = [one for one in Shown(answer).root.all() if one.attributes.get("class") == "impact"]
+    return [one.text for one in block.all() if one.tag == "dd"]
 
 
 def shared_backend() -> None:
@@ -158,16 +159,14 @@ def shared_backend() -> None:
 @pytest.mark.parametrize("headers", [{}, {"X-Fragment": "dialog"}], ids=["the page", "the dialog"])
 def test_a_trip_says_before_the_click_what_it_would_hit(headers: dict[str, str]) -> None:
     shared_backend()
-    page = signed_in().get("/breakers/helios/trip", headers=headers).content.decode()
-    found = numbers(page)
-    assert found["instances"] == "2"
-    assert found["runs in flight"] == "4"
-    assert float(found["calls per minute"]) == pytest.approx(70, rel=0.3)
-    answers = dict(re.findall(r"<dt><code>(.*?)</code></dt><dd>(.*?)</dd>", page, re.S))
-    assert "cache" in answers["ask"]
-    assert "<strong>" not in answers["ask"]
-    assert "<strong>" in answers["rank"], "what would fail stands out"
-    assert "fails: no fallback was seen" in answers["rank"]
+    answer = signed_in().get("/breakers/helios/trip", headers=headers)
+    instances, runs, calls, *_ = numbers(answer)
+    assert (instances, runs) == ("2", "4"), "instances that have it, and runs in flight"
+    assert float(calls) == pytest.approx(70, rel=0.3), "calls per minute"
+    ask, rank = (Shown(answer).one("instead", name) for name in ("ask", "rank"))
+    assert (ask.data["covered"], rank.data["covered"]) == ("yes", "no")
+    assert "cache" in ask.text
+    assert [any(one.tag == "strong" for one in each.all()) for each in (ask, rank)] == [False, True], "it stands out"
 
 
 def test_the_impact_stands_there_again_after_a_mistake() -> None:
@@ -176,7 +175,7 @@ def test_the_impact_stands_there_again_after_a_mistake() -> None:
     form: dict[str, Any] = {"scope": "all", "reason": "short", "expires_in_s": "3600", "seen": "0", "key": "k-1"}
     again = client.post("/breakers/helios/trip", form)
     assert again.status_code == 422
-    assert numbers(again.content.decode())["runs in flight"] == "4"
+    assert numbers(again)[:2] == ["2", "4"]
     assert client.post("/breakers/helios/trip", form | {"reason": REASON}).status_code == 303
 
 
@@ -184,11 +183,11 @@ def test_the_impact_stands_there_again_after_a_mistake() -> None:
 def test_the_rule_that_opened_it_is_told_with_its_numbers(client: Client) -> None:
     story = Story().tell(heartbeat(), at=5, instance="r-9")
     story.tell(moved(State.OPEN, wait_s=90.0), at=3, instance="r-9").store()
-    told = "13 of 20 calls failed (65 %, limit 50 %); last failure: overloaded (529). r-9 , 14:26:15"
-    page = said(client)
-    assert told in page
-    assert "a probe after 1m 30s" in page
-    assert "Opened because" not in said(client, "/breakers/calm")
+    opened = client.get(PAGE).context["opened"]
+    assert untold(opened.words, 13, 20, "65 %", "50 %", 529) == []
+    assert (opened.instance, opened.wait_s) == ("r-9", 90.0)
+    assert untold(said(client), "r-9", "14:26:15", "1m 30s") == []
+    assert client.get("/breakers/calm").context["opened"] is None
 
 
 def test_keys_open_dialogs_and_lead_to_the_breakers_beside_it(client: Client) -> None:
@@ -198,8 +197,9 @@ def test_keys_open_dialogs_and_lead_to_the_breakers_beside_it(client: Client) ->
     assert (pressed["f"], pressed["c"]) == (f"{PAGE}/trip", f"{PAGE}/disable")
     assert pressed["]"] == "/breakers/z%3C1%3E"
     held(client)
-    page = client.get(PAGE).content.decode()
-    assert re.search(r'href="/breakers/search_web/release[^"]*" data-dialog data-press="u"', page)
+    release = Shown(client.get(PAGE)).one("press", "u")
+    assert release.attributes["href"].startswith("/breakers/search_web/release")
+    assert "dialog" in release.data
     last = client.get("/breakers/z%3C1%3E").content.decode()
     assert f'href="{PAGE}" data-press="["' in last
     assert 'data-press="]"' not in last

@@ -15,9 +15,11 @@ from recovery_ops.rules.facts import Exhausted, FallbackActivated, RetrySchedule
 from recovery_ops.rules.words import Category, DelaySource, Rung, RunStatus, StopReason
 from tests.support.api_client import Program
 from tests.support.capacity import storm
+from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of
 from tests.support.query_counts import asked_of
 from tests.support.stories import NOW, Story, failed
+from tests.support.told import untold
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 
@@ -60,17 +62,18 @@ def test_its_page_has_its_runs_with_what_each_did_and_leads_to_all_of_them_and_t
     event = outage()
     client = signed_in(Role.VIEWER)
     page = client.get(f"/capacity/{event.pk}")
-    html, said = page.content.decode(), text_of(page)
+    html = page.content.decode()
     assert asked_of(client, f"/capacity/{event.pk}") <= QUERIES_MOST
     assert runs_in(html) == ["run-0", "run-1", "run-2"]
-    assert "waited 12 s" in said
-    assert "small answers for model:large" in said
-    assert "gave up" in said
+    rows = {run: Shown(page).one("key", f"reached-{run}").text for run in runs_in(html)}
+    assert untold(rows["run-0"], "12 s") == []
+    assert untold(rows["run-1"], "small", "model:large") == []
+    assert "gave up" in rows["run-2"]
     assert html.count("reached rung") == 3, "each with its ladder"
     [href] = {unescape(one) for one in re.findall(r'href="(/runs\?[^"]+)"', html)}
     assert f"outage=CE-{event.pk}" in href
     assert runs_in(client.get(href).content.decode()) == ["run-0", "run-1", "run-2"]
-    assert f"outage CE-{event.pk}" in text_of(client.get(href))
+    assert untold(text_of(client.get(href)), f"CE-{event.pk}") == []
     listed = client.get("/capacity").content.decode()
     assert href in unescape(listed), "the list leads to the same"
 
@@ -78,12 +81,12 @@ def test_its_page_has_its_runs_with_what_each_did_and_leads_to_all_of_them_and_t
 def test_one_key_leads_to_its_breaker_and_another_to_the_form_that_asks_a_person() -> None:
     event = outage()
     CapacityEvent.objects.filter(pk=event.pk).update(breakers={"model:large": 2, "other": 1})
-    page = signed_in(Role.OPERATOR).get(f"/capacity/{event.pk}").content.decode()
-    assert 'data-press="b" href="/breakers/model:large/trip"' in page
-    assert f'data-press="e" href="/capacity/{event.pk}/ask"' in page
-    seen = signed_in(Role.VIEWER).get(f"/capacity/{event.pk}").content.decode()
-    assert 'data-press="b" href="/breakers/model:large"' in seen
-    assert 'data-press="e"' not in seen
+    page = Shown(signed_in(Role.OPERATOR).get(f"/capacity/{event.pk}"))
+    assert page.one("press", "b").attributes["href"] == "/breakers/model:large/trip"
+    assert page.one("press", "e").attributes["href"] == f"/capacity/{event.pk}/ask"
+    seen = Shown(signed_in(Role.VIEWER).get(f"/capacity/{event.pk}"))
+    assert seen.one("press", "b").attributes["href"] == "/breakers/model:large"
+    assert seen.having("press", "e") == []
 
 
 def test_programs_and_files_are_narrowed_alike_and_an_unknown_outage_reached_nobody() -> None:
@@ -100,8 +103,9 @@ def test_programs_and_files_are_narrowed_alike_and_an_unknown_outage_reached_nob
 def test_an_event_of_which_the_facts_are_gone_says_so_and_keeps_their_number() -> None:
     event = outage()
     CapacityEvent.objects.filter(pk=event.pk).update(started_us=1_000_000, last_us=2_000_000)
-    said = text_of(signed_in().get(f"/capacity/{event.pk}"))
-    assert "What told of its runs is not kept any more; their number stays." in said
+    page = signed_in().get(f"/capacity/{event.pk}")
+    assert page.context["row"].runs == 3
+    assert Shown(page).values("empty") == ["expired", "expired"], "of the runs and of the failures"
 
 
 def test_a_wait_that_goes_on_counts_as_far_as_it_went_on_every_screen_and_in_every_file() -> None:
@@ -117,7 +121,7 @@ def test_a_wait_that_goes_on_counts_as_far_as_it_went_on_every_screen_and_in_eve
     look("dev", NOW)
     read_reach("dev", NOW)
     client, event = signed_in(Role.VIEWER), CapacityEvent.objects.get(provider="helios")
-    assert "waited 1m 39s so far" in text_of(client.get(f"/capacity/{event.pk}"))
+    assert untold(Shown(client.get(f"/capacity/{event.pk}")).one("key", "reached-run-0").text, "1m 39s") == []
     assert "10m 00s" not in text_of(client.get("/runs?range=1h"))
     rows = client.get("/runs?range=1h&format=json").json()["rows"]
     assert {row["run"]: row["waited s"] for row in rows}["run-0"] == 99.0

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from html import unescape
 
 import pytest
 from django.db import connection
@@ -19,6 +17,7 @@ from recovery_ops.control.views.capacity_tiles import _waiting
 from recovery_ops.rules.facts import RunFinished
 from recovery_ops.rules.words import Category, RunStatus
 from tests.support.capacity import storm
+from tests.support.html import Shown
 from tests.support.pages import signed_in
 from tests.support.stories import NOW, Story, ago, counted, failed, heartbeat
 
@@ -27,11 +26,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
 HELIOS = {"provider": "helios", "model": "large"}
 
 
-def tiles(path: str = "/capacity?range=15m") -> dict[str, str]:
-    """Each figure with its words, by its title."""
-    page = signed_in().get(path).content.decode()
-    found = re.findall(r'<a class="tile" href="[^"]*"><h2>(.*?)</h2>(.*?)</a>', page, re.DOTALL)
-    return {title: " ".join(unescape(re.sub(r"<[^>]+>", " ", rest)).split()) for title, rest in found}
+def tiles(path: str = "/capacity?range=15m") -> dict[str, dict[str, str]]:
+    """Each figure with the numbers behind its words, by its name."""
+    found = [dict(tile.data) for tile in Shown(signed_in().get(path)).having("tile")]
+    return {one.pop("tile"): one for one in found}
 
 
 def test_rates_by_class_are_those_of_the_range() -> None:
@@ -43,13 +41,14 @@ def test_rates_by_class_are_those_of_the_range() -> None:
     )
     story.store()
     found = tiles()
-    assert list(found) == ["429", "529", "5xx and timeouts", "Runs waiting", "Retry-After", "Recovered alone"]
-    assert found["429"] == "1.0 per min 15 in this range; our own quota"
-    assert found["529"] == "2.0 per min 30 in this range; provider overloaded, or a 503 that says so"
-    assert found["5xx and timeouts"] == "0.5 per min 8 in this range; 5 × 5xx, 3 × timeout"
-    assert found["Runs waiting"] == "0 now no event goes on"
-    assert found["Retry-After"] == "– none was said in this range"
-    assert found["Recovered alone"] == "– 0 of 0 runs in trouble, on this day"
+    assert found == {
+        "429": {"figure": "1.0", "failures": "15"},
+        "529": {"figure": "2.0", "failures": "30"},
+        "5xx": {"figure": "0.5", "errors": "5", "timeouts": "3"},
+        "waiting": {"figure": "0", "events": "0", "least": "0"},
+        "retry_after": {"figure": "–", "answers": "0"},
+        "recovered": {"figure": "–", "recovered": "0", "troubled": "0", "days": "1"},
+    }
 
 
 def test_the_wait_that_was_asked_for_is_that_of_nineteen_in_twenty() -> None:
@@ -57,7 +56,7 @@ def test_the_wait_that_was_asked_for_is_that_of_nineteen_in_twenty() -> None:
     for number in range(1, 21):
         story.tell(failed(Category.RATE_LIMITED, retry_after_s=float(number)), at=300)
     story.tell(failed(Category.TIMEOUT, retry_after_s=900.0), failed(Category.OVERLOADED), at=200).store()
-    assert tiles()["Retry-After"] == "19 s p95 of the newest 20 that said one; the longest 20 s"
+    assert tiles()["retry_after"] == {"figure": "19 s", "answers": "20", "longest": "20.0"}
     assert sorted(waits_asked_for("dev", start=ago(900), end=NOW)) == [float(number) for number in range(1, 21)]
     assert waits_asked_for("dev", start=ago(250), end=NOW) == []
 
@@ -69,7 +68,7 @@ def test_recovered_runs_are_those_of_the_days_of_the_range() -> None:
         story.tell(RunFinished(status=status, duration_s=5.0), at=200, run=run)
     story.store()
     sum_days("dev", NOW)
-    assert tiles()["Recovered alone"] == "67 % of runs 2 of 3 runs in trouble, on this day"
+    assert tiles()["recovered"] == {"figure": "67 %", "recovered": "2", "troubled": "3", "days": "1"}
 
 
 def test_what_was_told_of_a_time_before_its_sender_was_heard_of_is_known() -> None:
@@ -77,7 +76,7 @@ def test_what_was_told_of_a_time_before_its_sender_was_heard_of_is_known() -> No
     for minute in range(10):
         story.tell(failed(Category.OVERLOADED, **HELIOS), at=60 * minute + 40, received=30)
     story.store()
-    assert tiles()["529"].startswith("0.9 per min 10 in this range")
+    assert tiles()["529"] == {"figure": "0.9", "failures": "10"}
 
 
 def test_before_anybody_reported_there_is_no_figure() -> None:
@@ -86,7 +85,7 @@ def test_before_anybody_reported_there_is_no_figure() -> None:
 
 def test_whether_runs_wait_is_not_known_where_nobody_reports() -> None:
     Story().tell(heartbeat(), at=600, received=600).store()
-    assert tiles()["Runs waiting"] == "– now nobody reports"
+    assert tiles()["waiting"]["figure"] == "–"
 
 
 def test_with_an_outage_that_goes_on_the_page_still_asks_little() -> None:
@@ -98,7 +97,7 @@ def test_with_an_outage_that_goes_on_the_page_still_asks_little() -> None:
     with CaptureQueriesContext(connection) as queries:
         assert client.get("/capacity").status_code == 200
     assert len(queries) <= 15
-    assert tiles()["Runs waiting"] == "0 now in 1 event that goes on"
+    assert tiles()["waiting"] == {"figure": "0", "events": "1", "least": "0"}
 
 
 def test_runs_that_wait_for_one_of_several_outages_are_called_the_least() -> None:
@@ -106,6 +105,7 @@ def test_runs_that_wait_for_one_of_several_outages_are_called_the_least() -> Non
     look("dev", NOW)
     one = replace(events_going_on("dev", now=NOW)[0], waiting=3)
     window = Window(start=ago(3600), end=NOW)
-    assert _waiting([one], window, is_dark=False).detail == "in 1 event that goes on"
+    exact = _waiting([one], window, is_dark=False)
+    assert (exact.figure, exact.told) == ("3", {"events": 1, "least": 0})
     told = _waiting([one, replace(one, waiting=1)], window, is_dark=False)
-    assert (told.figure, told.detail) == ("3", "at least: the most in one of 2 events that go on")
+    assert (told.figure, told.told) == ("3", {"events": 2, "least": 1})

@@ -72,9 +72,8 @@ def test_a_note_stands_on_the_page_in_the_log_and_in_the_list() -> None:
     assert sent().status_code == 303
     client = signed_in(Role.VIEWER)
     page = client.get("/failures/one?range=1h").content.decode()
-    assert "says a &lt;fibre&gt; was cut." in page
+    assert "&lt;fibre&gt;" in page
     assert "<fibre>" not in page
-    assert "noted something on one" in text_of(client.get("/failures/one?range=1h&tab=log"))
     assert TEXT in text_of(client.get("/failures/one?range=1h&tab=log"))
     assert "1 note" in text_of(client.get("/failures?range=1h"))
     assert "1 note" not in text_of(client.get("/failures/two?range=1h"))
@@ -111,7 +110,7 @@ def test_a_note_is_about_one_cause() -> None:
     client = signed_in(Role.RESPONDER)
     answer = client.get("/failures/act/note", {"fingerprint": ["one", "two"]})
     assert answer.status_code == 303
-    assert "about one cause" in text_of(client.get("/failures"))
+    assert len(list(client.get("/failures").context["messages"])) == 1
 
 
 @at_a_time
@@ -161,11 +160,12 @@ def test_programs_note_too() -> None:
 @lately
 def test_the_command_line_notes_and_tells(operator: Operator) -> None:
     assert operator.run("failures", "notes", "one") == cli.DONE
-    assert operator.said == ["nothing is noted on one"]
+    [nothing] = operator.said
+    assert "one" in nothing
     assert operator.run("failures", "note", "one", "--reason", TEXT) == cli.DONE
     operator.said.clear()
     assert operator.run("failures", "notes", "one") == cli.DONE
-    assert operator.said[0].endswith(TEXT)
+    assert (operator.said[0].endswith(TEXT), nothing in operator.said) == (True, False)
     operator.said.clear()
     assert operator.run("failures", "list") == cli.DONE
     assert sum("1 note;" in line for line in operator.said) == 1

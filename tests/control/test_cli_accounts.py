@@ -9,6 +9,7 @@ from recovery_ops import cli
 from recovery_ops.control.models import RoleGrant
 from tests.support.command_line import WHY, Operator, operator
 from tests.support.command_line_admin import admin
+from tests.support.told import untold
 
 __all__ = ["admin", "operator"]  # the fixtures
 
@@ -19,23 +20,26 @@ def granted(name: str) -> list[tuple[str, str, str]]:
 
 def test_somebody_is_let_in_given_another_role_and_loses_it(admin: Operator) -> None:
     assert admin.run("accounts", "create", "li", "--role", "viewer", *WHY, "--dry-run") == cli.DONE
-    assert admin.said == ["Nothing was changed. It would be: account (none yet) li: viewer; never signed in"]
+    [tried] = admin.said
+    assert untold(tried, "li", "viewer") == []
     assert not get_user_model().objects.filter(username="li").exists()
     assert admin.run("accounts", "create", "li", "--role", "viewer", *WHY) == cli.DONE
     line, password = admin.said
     li = get_user_model().objects.get(username="li")
-    assert (line, li.check_password(password)) == (f"account {li.pk} li: viewer; never signed in", True)
+    assert (untold(line, li.pk, "li", "viewer"), li.check_password(password)) == ([], True)
+    assert line != tried, "that nothing was changed is told"
     assert admin.run("accounts", "list") == cli.DONE
     assert admin.said == [line]
     assert password not in admin.said
     assert admin.run("accounts", "role", str(li.pk), "--role", "operator", *WHY) == cli.DONE
-    assert admin.said == [f"account {li.pk} li: operator; never signed in"]
+    assert untold(admin.said[0], li.pk, "li", "operator") == []
+    assert granted("li") == [("dev", "*", "operator")]
     assert admin.run("accounts", "role", str(li.pk), "--role", "editor", "--group", "canary", *WHY) == cli.DONE
     assert set(granted("li")) == {("dev", "*", "operator"), ("dev", "canary", "editor")}
     assert admin.run("accounts", "take-role", str(li.pk), "--group", "canary", *WHY) == cli.DONE
     assert granted("li") == [("dev", "*", "operator")]
     assert admin.run("accounts", "show", str(li.pk)) == cli.DONE
-    assert admin.said == [f"account {li.pk} li: operator; never signed in"]
+    assert [untold(one, li.pk, "li", "operator") for one in admin.said] == [[]]
 
 
 @pytest.mark.parametrize("word", ["reset", "disable", "enable"])

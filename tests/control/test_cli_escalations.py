@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import datetime
 from pathlib import Path
 
+import pytest
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
@@ -12,16 +15,22 @@ from recovery_ops import cli
 from recovery_ops.control.actions.notifying import save_chain
 from recovery_ops.control.api.escalations import VERBS
 from recovery_ops.control.escalations.opening import open_escalations
+from recovery_ops.control.escalations.terms import then_of
 from recovery_ops.control.models import AuditEntry, Escalation
 from recovery_ops.control.notify.telling import tell
+from recovery_ops.rules.escalation_terms import STAY_CLOSED
 from tests.support.actions import asked as acted
 from tests.support.channels import EVA, channel
 from tests.support.command_line import WHY, Operator, operator
 from tests.support.escalation_policies import chain
 from tests.support.escalations import asked
 from tests.support.stories import NOW, Story
+from tests.support.told import untold
 
 __all__ = ["operator"]  # the fixture
+
+ASKED_AT = re.compile(r"^ +(\S+) (ops)\b", re.MULTILINE)
+"""When ops was asked, or will be."""
 
 
 def question(operation: str = "charge_card") -> int:
@@ -38,11 +47,14 @@ def test_who_is_asked_when_is_shown(operator: Operator) -> None:
     number = question()
     tell("dev", timezone.now())
     assert operator.run("escalations", "show", str(number)) == cli.DONE
-    planned = [line.strip().partition(" ")[2] for line in operator.said if "ops" in line and "asked" in line]
-    assert planned == ["ops was asked", "ops is asked, if nobody takes it before"]
+    planned = ASKED_AT.findall("\n".join(operator.said))
+    assert [who for _, who in planned] == ["ops", "ops"], "one was asked, one will be"
+    first, second = (datetime.fromisoformat(at) for at, _ in planned)
+    assert (second - first).total_seconds() == pytest.approx(600, abs=60)
     assert operator.run("escalations", "acknowledge", str(number), *WHY) == cli.DONE
     assert operator.run("escalations", "show", str(number)) == cli.DONE
-    assert "  ops is not asked while the clock stands" in operator.said
+    assert ASKED_AT.findall("\n".join(operator.said)) == planned[:1], "no moment where the clock stands"
+    assert any(line.split()[0] == "ops" for line in operator.said), "who is not asked is still named"
 
 
 def test_every_act_is_a_word_for_many_at_once(operator: Operator) -> None:
@@ -56,8 +68,9 @@ def test_every_act_is_a_word_for_many_at_once(operator: Operator) -> None:
         if verb == "reopen":
             assert operator.run("escalations", "resolve", *numbers, *WHY) == cli.DONE
         assert operator.run("escalations", verb, *numbers, *rest, *WHY) == cli.DONE, operator.said
-        said = f"{verb}, reaches lead" if verb == "step" else verb
-        assert [line.partition(";")[0] for line in operator.said] == [f"ESC-{one}: {said}" for one in numbers]
+        reached = ["lead"] if verb == "step" else []
+        for line, one in zip(operator.said, numbers, strict=True):
+            assert untold(line, f"ESC-{one}", verb, *reached) == []
         name = "approve" if verb == "edit" else verb
         done = AuditEntry.objects.filter(object__in=[f"ESC-{one}" for one in numbers], verb=f"escalation.{name}")
         assert set(done.values_list("channel", "result")) == {("api", AuditEntry.OK)}
@@ -67,19 +80,22 @@ def test_every_act_is_a_word_for_many_at_once(operator: Operator) -> None:
 def test_a_queue_is_read_and_cleared(operator: Operator) -> None:
     first, second = question(), question(operation="send_mail")
     assert operator.run("escalations", "list") == cli.DONE
-    assert operator.said[0].startswith(f"ESC-{first} [normal] charge_card: unknown (unclassified): due ")
-    assert operator.said[-1] == "dev: 2 open, 2 unacknowledged, 0 mine, 0 snoozed, 0 resolved"
+    assert untold(operator.said[0], f"ESC-{first}", "normal", "charge_card", "unclassified") == []
+    assert untold(operator.said[-1], "dev", "2 open", "2 unacknowledged", "0 mine", "0 snoozed", "0 resolved") == []
     Escalation.objects.filter(pk=second).update(severity="high")
     assert operator.run("escalations", "list", "--severity", "high", "--queue", "unclassified") == cli.DONE
     assert [line.partition(" [")[0] for line in operator.said[:-1]] == [f"ESC-{second}"]
     assert operator.run("escalations", "show", str(first)) == cli.DONE
-    assert "it goes on failing closed." in " ".join(operator.said)
+    asked_first = Escalation.objects.get(pk=first)
+    assert (asked_first.default_action, then_of(asked_first) in " ".join(operator.said)) == (STAY_CLOSED, True)
     assert operator.run("escalations", "acknowledge", str(first), str(second), *WHY) == cli.DONE
-    assert operator.said == [f"ESC-{one}: acknowledge; open, owner ana" for one in (first, second)]
+    for line, one in zip(operator.said, (first, second), strict=True):
+        assert untold(line, f"ESC-{one}", "acknowledge", "open", "ana") == []
     assert operator.run("escalations", "resolve", str(first), *WHY, "--dry-run") == cli.DONE
-    assert operator.said == [f"ESC-{first}: resolve (nothing was changed); resolved, owner ana"]
+    assert [untold(line, f"ESC-{first}", "resolve", "resolved", "ana") for line in operator.said] == [[]]
+    assert Escalation.objects.filter(resolved_at=None).count() == 2
     assert operator.run("escalations", "resolve", str(first), "999", *WHY) == cli.REFUSED
-    assert "ESC-999: refused. There is no escalation ESC-999 in dev." in operator.said
+    assert untold(operator.said[-1], "ESC-999", "dev") == []
     assert Escalation.objects.filter(resolved_at=None).count() == 1
 
 
@@ -97,9 +113,10 @@ def test_a_post_mortem_is_said_or_kept(operator: Operator, tmp_path: Path) -> No
     number, file = question(), tmp_path / "post-mortem.md"
     assert operator.run("escalations", "post-mortem", str(number)) == cli.DONE
     said = "\n".join(operator.said)
-    assert said.startswith(f"# Post-mortem of ESC-{number}: charge")
+    head = said.splitlines()[0]
+    assert (head.startswith("# "), untold(head, f"ESC-{number}")) == (True, [])
     assert operator.run("escalations", "post-mortem", str(number), "--to", str(file)) == cli.DONE
-    assert file.read_text().startswith(f"# Post-mortem of ESC-{number}: charge")
+    assert file.read_text().splitlines()[0] == head
     assert operator.run("escalations", "post-mortem", str(number), "--to", str(file)) == cli.REFUSED
     assert operator.run("escalations", "post-mortem", str(number), "--json") == cli.DONE
     assert json.loads("\n".join(operator.said))["number"] == number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -63,26 +64,39 @@ def _cells(row: AmplificationRow) -> list[str | int]:
     return [row.operation, row.source, partition, *counts, f"{row.spent_share:.4f}"]
 
 
-def _findings(found: Amplification, budget: float) -> Iterator[str]:
-    """What somebody should look at, in sentences."""
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """What somebody should look at: its code, and a sentence."""
+
+    name: str
+    text: str
+
+
+def _findings(found: Amplification, budget: float) -> Iterator[_Finding]:
+    """A place that spends too much, more of them, the budget that is spent, background that should not retry."""
     for row in found.findings[:5]:
         whose = row.source or "nobody named"
-        yield (
+        yield _Finding(
+            "place",
             f"{row.operation} for {whose} ({'foreground' if row.is_foreground else 'background'}) makes "
             f"{row.factor:.2f} attempts for each call: it spends {row.extra:,}, "
-            f"{share_text(row.spent_share)} of what all spend."
+            f"{share_text(row.spent_share)} of what all spend.",
         )
     if len(found.findings) > 5:
-        yield f"{count_text(len(found.findings) - 5, 'more does', 'more do')} the same; they stand in the table."
+        more = count_text(len(found.findings) - 5, "more does", "more do")
+        yield _Finding("more", f"{more} the same; they stand in the table.")
     share = found.retry_share
     if budget and share is not None and is_over(share / budget) and found.attempted >= CALLS_LEAST:
-        yield (
+        yield _Finding(
+            "budget",
             f"Retries are {share_beside(share, budget)} of the calls in this range; the budget is "
-            f"{share_text(budget)} over 30 days."
+            f"{share_text(budget)} over 30 days.",
         )
     if found.background_capacity_retries:
         count = count_text(found.background_capacity_retries, "retry", "retries")
-        yield f"Background work made {count} after a capacity failure: by the rules it makes none."
+        yield _Finding(
+            "background", f"Background work made {count} after a capacity failure: by the rules it makes none."
+        )
 
 
 def _sentence(found: Amplification) -> str:

@@ -110,7 +110,7 @@ class _Asked:
             if refusal.status == 403:
                 raise PermissionDenied(refusal.detail) from refusal
             problems_of(form, refusal.fields)
-            return self.page(form, status=refusal.status, problem=refusal.detail)
+            return self.page(form, status=refusal.status, refusal=refusal)
         told = {
             "merge": f"They are CE-{number} now.",
             "split": f"The second is CE-{number}.",
@@ -132,7 +132,7 @@ class _Asked:
             return note_on_event(**who, number=self.numbers[0] if self.numbers else 0).object.event
         return undo_arrangement(**who, arrangement=self.made.pk if self.made else 0).object.pk
 
-    def page(self, form: ArrangeForm, *, status: int = 200, problem: str = "") -> HttpResponse:
+    def page(self, form: ArrangeForm, *, status: int = 200, refusal: Refused | None = None) -> HttpResponse:
         word, lead = _WORDS[self.verb]
         # The first was asked about; the others were chosen beside it, and can be chosen otherwise.
         is_offering = self.verb == "merge" and bool(self.rows)
@@ -149,7 +149,8 @@ class _Asked:
             "chosen": self.numbers[1:],
             "made": self.made,
             "back": self._back(),
-            "problem": problem,
+            "problem": refusal.detail if refusal else "",
+            "code": refusal.code if refusal else "",
         }
         return render_page(self.request, "control/arrange", context, status=status)
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -57,16 +58,25 @@ class Row:
     link: str
 
 
+class Chain(StrEnum):
+    """What was found of the shown part of the chain."""
+
+    WHOLE = "whole"
+    EMPTY = "empty"
+    EMPTIED = "emptied"
+    CUT = "cut"
+    MISSING = "missing"
+    CHANGED = "changed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Badge:
-    """Whether the shown part of the chain is whole; `problem` says where it is not. For programs: `fault` is `emptied`,
-    `cut` (the newest is not the one that was noted), `missing` or `altered`, `entry` the entry that it is about.
-    """
+    """Whether the shown part of the chain is whole; `problem` says where it is not, at the entry of that `number`."""
 
+    chain: Chain
     words: str
     problem: str = ""
-    fault: str = ""
-    entry: int | None = None
+    number: int | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -243,28 +253,28 @@ def badge(
     if not looked.seen:
         is_emptied = is_newest and head is not None and head.number > 0
         problem = f"The chain has {head.number} entries, and none is there." if head and is_emptied else ""
-        fault = "emptied" if problem else ""
-        return Badge(words="chain broken" if problem else "nothing to verify", problem=problem, fault=fault)
-    newest, problem, fault, entry = at_hand[looked.seen[0].number], "", "", None
+        found = Chain.EMPTIED if problem else Chain.EMPTY
+        return Badge(chain=found, words="chain broken" if problem else "nothing to verify", problem=problem)
+    newest, problem, found, broken = at_hand[looked.seen[0].number], "", Chain.WHOLE, None
     if is_newest and (head is None or (newest.number, newest.hash) != (head.number, head.hash)):
         problem = f"The newest entry, {newest.number}, is not the one that the end of the chain was noted for."
-        fault, entry = "cut", newest.number
+        found, broken = Chain.CUT, newest.number
     for number in numbers:
         earlier = at_hand.get(number - 1)
         if earlier is None and number != 1:
             problem = f"Entry {number - 1} is missing."
-            fault, entry = "missing", number - 1
+            found, broken = Chain.MISSING, number - 1
         elif chain.hash_of(at_hand[number], earlier.hash if earlier is not None else "") != at_hand[number].hash:
             problem = f"Entry {number} is not as it was written."
-            fault, entry = "altered", number
+            found, broken = Chain.CHANGED, number
     if problem:
         advice = "Run `manage.py audit verify` on the server for the whole chain."
-        return Badge(words="chain broken", problem=f"{problem} {advice}", fault=fault, entry=entry)
+        return Badge(chain=found, words="chain broken", problem=f"{problem} {advice}", number=broken)
     if not numbers:
-        return Badge(words="nothing to verify")
+        return Badge(chain=Chain.EMPTY, words="nothing to verify")
     if numbers[0] - numbers[-1] == len(numbers) - 1:
-        return Badge(words=f"verified, rows {numbers[-1]} to {numbers[0]}")
-    return Badge(words=f"verified, each of {len(numbers)} rows against the one before it")
+        return Badge(chain=found, words=f"verified, rows {numbers[-1]} to {numbers[0]}")
+    return Badge(chain=found, words=f"verified, each of {len(numbers)} rows against the one before it")
 
 
 def _rows(environment: str, shown: Sequence[AuditEntry], ways: WaysBack, now: datetime, *, is_here: bool) -> list[Row]:

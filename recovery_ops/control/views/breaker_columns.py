@@ -85,8 +85,12 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextProbe:
-    """When a breaker that blocks calls lets one through: a moment (`at`), or words where there is none to count to."""
+    """When a breaker that blocks calls lets one through: a moment (`at`), or words where there is none to count to.
 
+    `kind` is a code for the same: `moment`, `now`, `next_call`, `trip_end` or `none`.
+    """
+
+    kind: str = "none"
     at: datetime | None = None
     words: str = "–"
 
@@ -94,12 +98,14 @@ class NextProbe:
     def of(row: BreakerRow, now: datetime) -> NextProbe:
         """What is known of one that is open; a dash where none is, or where nobody said how long it waits."""
         if row.next_probe is not None and row.next_probe > now:
-            return NextProbe(at=row.next_probe)
+            return NextProbe(kind="moment", at=row.next_probe)
         if row.counts.get(State.HALF_OPEN):
-            return NextProbe(words="probing now")
+            return NextProbe(kind="now", words="probing now")
         if row.next_probe is not None:
-            return NextProbe(words="with the next call")
-        return NextProbe(words="when the trip ends") if row.counts.get(State.FORCED_OPEN) else NextProbe()
+            return NextProbe(kind="next_call", words="with the next call")
+        if row.counts.get(State.FORCED_OPEN):
+            return NextProbe(kind="trip_end", words="when the trip ends")
+        return NextProbe()
 
 
 def file_cells(row: BreakerRow, standing: Standing) -> tuple[Cell, ...]:

@@ -37,9 +37,10 @@ GROUPINGS: Mapping[str, Grouping] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group(Generic[T]):
-    """The rows under one heading. A breaker of two services stands once, under both."""
+    """The rows under one heading, with the names in common. A breaker of two services stands once, under both."""
 
     title: str
+    names: Sequence[str]
     rows: Sequence[T]
 
 
@@ -50,11 +51,11 @@ def in_groups(
     asked for.
     """
     if grouping is None:
-        return [Group(title="", rows=list(rows))]
+        return [Group(title="", names=(), rows=list(rows))]
     found: dict[tuple[str, ...], list[T]] = {}
     for row in rows:
         found.setdefault(tuple(grouping.parts_of(breaker_of(row))), []).append(row)
     return [
-        Group(title=listing(list(parts), most=NAMES_MOST) or grouping.nobody, rows=some)
+        Group(title=listing(list(parts), most=NAMES_MOST) or grouping.nobody, names=parts, rows=some)
         for parts, some in found.items()
     ]

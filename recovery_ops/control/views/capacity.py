@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.contrib import messages
@@ -113,6 +114,7 @@ def capacity(request: HttpRequest, *, environment: str) -> HttpResponse:
         "budgets": budget_rows(environment, now=now, open_alerts=open_burns),
         "burns": burns,
         "sentence": _sentence(found, last, now, is_dark=is_dark),
+        "outlook": _outlook(found, last, is_dark=is_dark),
         "heat": None if is_week else _heat(sums, window),
         **_beside(sums, found, window, environment, now),
         "class_words": CLASSES,
@@ -356,6 +358,13 @@ def _sentence(rows: Sequence[CapacityEventRow], last: CapacityEventRow | None, n
     return f"{_telling(worst, now)[:-1]}{others}."
 
 
+def _outlook(rows: Sequence[CapacityEventRow], last: CapacityEventRow | None, *, is_dark: bool) -> str:
+    """The same as a code: `going_on`, `over`, `unknown` or, where there never was one, `none`."""
+    if going_on(rows):
+        return GOING_ON
+    return "none" if last is None else "unknown" if is_dark else OVER
+
+
 def _telling(row: CapacityEventRow, now: datetime) -> str:
     """`helios / large: provider overloaded, nothing for us to do, since 14:02:07; 14 runs on 9 instances so far.`"""
     owner = OWNER_WORDS[row.owner]
@@ -416,31 +425,62 @@ def _regions(row: CapacityEventRow) -> str:
     return listing([*told, *([f"{count_text(unsaid, 'failure')} without one"] if unsaid > 0 else [])], most=6)
 
 
-def _facts(row: CapacityEventRow) -> list[tuple[str, str]]:
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """One line of what an event was: its code, its heading, what is said, and the value behind it where one is."""
+
+    name: str
+    word: str
+    said: str
+    value: object = None
+
+
+def _facts(row: CapacityEventRow) -> list[_Fact]:
     of_newest = ", of those that were read one by one" if sum(row.codes.values()) < row.failures else ""
     told = [
-        ("Whose", OWNER_WORDS[row.owner]),
-        ("Failed attempts", f"{row.failures:,}: {row.foreground:,} foreground, {row.background:,} background"),
-        *([("Regions", _regions(row))] if row.regions else []),
-        *([("Codes", _answers(row) + of_newest)] if row.codes else []),
-        ("Reached", _reached(row)),
-        *([("Agents", _agents(row))] if row.services else []),
-        ("Worst minute", _worst_minute(row)),
-        (
+        _Fact("owner", "Whose", OWNER_WORDS[row.owner], row.owner.value),
+        _Fact(
+            "failures",
+            "Failed attempts",
+            f"{row.failures:,}: {row.foreground:,} foreground, {row.background:,} background",
+            row.failures,
+        ),
+        *([_Fact("regions", "Regions", _regions(row))] if row.regions else []),
+        *([_Fact("codes", "Codes", _answers(row) + of_newest)] if row.codes else []),
+        _Fact("reached", "Reached", _reached(row)),
+        *([_Fact("agents", "Agents", _agents(row))] if row.services else []),
+        _Fact("peak", "Worst minute", _worst_minute(row), row.peak_per_min),
+        _Fact(
+            "wait",
             "Asked to wait",
             "no Retry-After was seen" if row.longest_wait_s is None else f"up to {span_text(row.longest_wait_s)}",
+            row.longest_wait_s,
         ),
         # An event that was over before moves were counted knows only what opened.
-        *([] if row.moves else [("Breakers that opened", listing(list(row.breakers), most=6) or "none")]),
-        ("Answers by a fallback", f"{row.fallbacks:,}"),
-        ("Runs waiting", count_text(row.waiting, "run") + " now" if row.waiting else "none now"),
-        ("Estimated tokens", _estimate(row, "" if row.tokens is None else f"{row.tokens:,}", row.spent.tokens_runs)),
-        ("Estimated cost", _estimate(row, dollars(row.cost_usd), row.spent.cost_runs)),
+        *([] if row.moves else [_opened(row)]),
+        _Fact("fallbacks", "Answers by a fallback", f"{row.fallbacks:,}", row.fallbacks),
+        _Fact(
+            "waiting",
+            "Runs waiting",
+            count_text(row.waiting, "run") + " now" if row.waiting else "none now",
+            row.waiting,
+        ),
+        _Fact(
+            "tokens",
+            "Estimated tokens",
+            _estimate(row, "" if row.tokens is None else f"{row.tokens:,}", row.spent.tokens_runs),
+            row.tokens,
+        ),
+        _Fact("cost", "Estimated cost", _estimate(row, dollars(row.cost_usd), row.spent.cost_runs), row.cost_usd),
     ]
     return told if row.is_read else told[:1]
 
 
-def _standing(row: CapacityEventRow, environment: str, now: datetime) -> list[tuple[str, str]]:
+def _opened(row: CapacityEventRow) -> _Fact:
+    return _Fact("opened", "Breakers that opened", listing(list(row.breakers), most=6) or "none", len(row.breakers))
+
+
+def _standing(row: CapacityEventRow, environment: str, now: datetime) -> list[_Fact]:
     """How the breakers of an outage that goes on stand, as the overview says it: who comes by a link reads it here."""
     if row.is_over:
         return []
@@ -450,7 +490,7 @@ def _standing(row: CapacityEventRow, environment: str, now: datetime) -> list[tu
         for one in queries.breakers_named(environment, meant, now=now)
         if one.worst is not None and not one.is_flowing
     ]
-    return [("Breakers now", listing(told, most=4) or "all flow")]
+    return [_Fact("breakers", "Breakers now", listing(told, most=4) or "all flow", len(told))]
 
 
 def _estimate(row: CapacityEventRow, amount: str, told: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 
 from django.urls import reverse
@@ -22,6 +22,7 @@ _LONGEST_S = 366 * 86_400.0
 """A server, or who plays one, can ask for any wait."""
 _P95 = 0.95
 _UNKNOWN = "–"
+_RETRY_AFTER = "retry_after"
 
 
 def capacity_tiles(
@@ -44,9 +45,16 @@ def capacity_tiles(
     overloaded, limited = sums.total("overloaded"), sums.total("rate_limited")
     errors, timeouts = kinds.get(Category.SERVER_ERROR.value, 0), kinds.get(Category.TIMEOUT.value, 0)
     return [
-        _rate("429", limited, minutes, "our own quota", link),
-        _rate("529", overloaded, minutes, "provider overloaded, or a 503 that says so", link),
-        _rate("5xx and timeouts", errors + timeouts, minutes, f"{errors:,} × 5xx, {timeouts:,} × timeout", link),
+        _rate("429", {"failures": limited}, minutes, "our own quota", link),
+        _rate("529", {"failures": overloaded}, minutes, "provider overloaded, or a 503 that says so", link),
+        _rate(
+            "5xx and timeouts",
+            {"errors": errors, "timeouts": timeouts},
+            minutes,
+            f"{errors:,} × 5xx, {timeouts:,} × timeout",
+            link,
+            name="5xx",
+        ),
         _waiting(events, window, is_dark=is_dark),
         _retry_after(waits_s, link),
         _recovered(recovered),
@@ -59,10 +67,12 @@ def _known_minutes(failures: Bins, capacity: Bins, window: Window) -> float:
     return min(known * failures.bin_s, (window.end - window.start).total_seconds()) / MINUTE_S
 
 
-def _rate(title: str, count: int, minutes: float, detail: str, link: str) -> Tile:
+def _rate(title: str, told: Mapping[str, int], minutes: float, detail: str, link: str, *, name: str = "") -> Tile:
+    count = sum(told.values())
     figure = _UNKNOWN if not minutes else rate_text(count / minutes)
     words = "nobody lived to report" if not minutes else f"{count:,} in this range; {detail}"
-    return Tile(title=title, figure=figure, unit="per min", detail=words, href=f"{reverse('failures')}{link}")
+    href = f"{reverse('failures')}{link}"
+    return Tile(title=title, figure=figure, unit="per min", detail=words, href=href, name=name or title, told=told)
 
 
 def _waiting(events: Sequence[CapacityEventRow], window: Window, *, is_dark: bool) -> Tile:
@@ -70,7 +80,7 @@ def _waiting(events: Sequence[CapacityEventRow], window: Window, *, is_dark: boo
     current = going_on(events)
     waiting = max((row.waiting for row in current), default=0)
     going = count_text(len(current), "event that goes", "events that go")
-    is_least = waiting and len(current) > 1
+    is_least = waiting > 0 and len(current) > 1
     detail = (
         f"at least: the most in one of {going} on" if is_least else f"in {going} on" if current else "no event goes on"
     )
@@ -81,6 +91,8 @@ def _waiting(events: Sequence[CapacityEventRow], window: Window, *, is_dark: boo
         unit="now",
         detail=detail if is_known else "nobody reports",
         href=runs_waiting_href(window.also),
+        name="waiting",
+        told={"events": len(current), "least": int(is_least)},
     )
 
 
@@ -92,6 +104,8 @@ def _retry_after(waits_s: Sequence[float], link: str) -> Tile:
             unit="",
             detail="none was said in this range",
             href=f"{reverse('failures')}{link}",
+            name=_RETRY_AFTER,
+            told={"answers": 0},
         )
     ordered = sorted(min(wait_s, _LONGEST_S) for wait_s in waits_s)
     p95_s = ordered[ceil(len(ordered) * _P95) - 1]
@@ -101,6 +115,8 @@ def _retry_after(waits_s: Sequence[float], link: str) -> Tile:
         unit="p95",
         detail=f"of the newest {len(ordered):,} that said one; the longest {span_text(ordered[-1])}",
         href=f"{reverse('failures')}{link}",
+        name=_RETRY_AFTER,
+        told={"answers": len(ordered), "longest": ordered[-1]},
     )
 
 
@@ -114,4 +130,6 @@ def _recovered(recovered: Recoveries) -> Tile:
         unit="of runs" if share is not None else "",
         detail=f"{recovered.alone.runs:,} of {count_text(recovered.troubled, 'run')} in trouble, {days}",
         href=reverse("overview"),
+        name="recovered",
+        told={"recovered": recovered.alone.runs, "troubled": recovered.troubled, "days": length},
     )

@@ -17,13 +17,22 @@ from recovery_ops.rules.intent import Override
 from recovery_ops.rules.scope import Place
 
 
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """What is said of a claim, None where there is none; `ruled` is how many instances it rules, where that is said."""
+
+    text: str
+    claim: Claim | None = None
+    ruled: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
     """What the page says: of the override that rules, of the policy's rule, and of each narrower override by its id."""
 
-    override: str
-    rule: str
-    narrower: Mapping[str, str]
+    override: Ranked | None
+    rule: Ranked
+    narrower: Mapping[str, Ranked]
     href: str
     """All that speaks of this breaker, one beside the other."""
 
@@ -70,25 +79,26 @@ class _Ruled:
         return next((said for said in claims if said.name == override.id), None)
 
 
-def _of_override(claim: Claim | None, ruled: _Ruled | None) -> str:
+def _of_override(claim: Claim | None, ruled: _Ruled | None) -> Ranked | None:
     if claim is None:
-        return ""
+        return None
     if ruled is None:
-        return f"The override of {claim.scope} wins because {claim.why}."
-    return f"The override of {claim.scope} rules {ruled.share(claim.name)}: those in which no narrower one wins."
+        return Ranked(f"The override of {claim.scope} wins because {claim.why}.", claim)
+    text = f"The override of {claim.scope} rules {ruled.share(claim.name)}: those in which no narrower one wins."
+    return Ranked(text, claim, ruled.counts[claim.name])
 
 
-def _of_rule(claim: Claim | None) -> str:
+def _of_rule(claim: Claim | None) -> Ranked:
     if claim is None:
-        return "No rule of the policy speaks of it: the agent’s code holds, and the defaults."
-    return f"Of the policy, rule {claim.name} ({claim.scope}) wins because {claim.why}."
+        return Ranked("No rule of the policy speaks of it: the agent’s code holds, and the defaults.")
+    return Ranked(f"Of the policy, rule {claim.name} ({claim.scope}) wins because {claim.why}.", claim)
 
 
-def _of_narrower(one: Override, ruled: _Ruled) -> str:
+def _of_narrower(one: Override, ruled: _Ruled) -> Ranked:
     """How many instances it rules and why, or what beats it in its part."""
     claim = ruled.claim(one)
     if claim is None:
-        return "No instance that has the breaker is in its part."
+        return Ranked("No instance that has the breaker is in its part.", ruled=0)
     if claim.wins:
-        return f"It rules {ruled.share(one.id)}, because {claim.why}."
-    return f"It rules no instance: {claim.why}."
+        return Ranked(f"It rules {ruled.share(one.id)}, because {claim.why}.", claim, ruled.counts[one.id])
+    return Ranked(f"It rules no instance: {claim.why}.", claim, 0)

@@ -4,8 +4,8 @@ comes from.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import dropwhile
 
@@ -32,6 +32,7 @@ class Tile:
     """One figure. `spark` is how it went over the range, empty where that is not known; `delta` what came of it there,
     and against the range before. For programs `name` says which it is, `trend` what `delta` tells, and `unknown` how
     many of what it counts nobody tells of.
+    and against the range before. `name` is its code, and `told` are the numbers behind its words, for programs.
     """
 
     title: str
@@ -44,6 +45,7 @@ class Tile:
     name: str = ""
     trend: Trend | None = None
     unknown: int = 0
+    told: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
