@@ -30,9 +30,8 @@ _RUN_CHARS = 12
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
     """One figure. `spark` is how it went over the range, empty where that is not known; `delta` what came of it there,
-    and against the range before. For programs `name` says which it is, `trend` what `delta` tells, and `unknown` how
-    many of what it counts nobody tells of.
-    and against the range before. `name` is its code, and `told` are the numbers behind its words, for programs.
+    and against the range before. For programs: `name` is its code, `trend` stands behind `delta`, `told` are the
+    numbers behind its words, and `unknown` counts what has no figure.
     """
 
     title: str
