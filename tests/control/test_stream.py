@@ -213,7 +213,7 @@ def test_a_full_process_says_so(key: str) -> None:
     with served(door_of(most_streams=1)) as server, following(server.url, key) as follower:
         follower.next()
         status, problem = answer(server, authorization=f"Bearer {key}")
-        assert (status, problem["detail"]) == (503, "This process serves 1 streams and has no place left.")
+        assert (status, "1" in problem["detail"]) == (503, True), "other causes of a 503 tell no number"
 
 
 # -- who does not read ------------------------------------------------------------------------------------------------
@@ -287,7 +287,8 @@ def test_who_takes_nothing_any_more_is_let_go(
         await door(connection.scope, connection.receive, connection.send)
 
     asyncio.run(follow())
-    assert "its agent does not read" in caplog.text
+    told = [one.levelname for one in caplog.records if one.name == "recovery_ops.control.stream"]
+    assert told == ["INFO"]
     assert door.open_streams == 0
 
 
