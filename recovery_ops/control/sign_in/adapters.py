@@ -70,7 +70,8 @@ class AccountAdapter(DefaultAccountAdapter):
         return type(self.validation_error("too_many_login_attempts"))
 
     def respond_user_inactive(self, request: HttpRequest, user: AbstractBaseUser) -> HttpResponse:
-        return refusal_page(request, "locked", "This account is locked. An admin of every environment can let it in again.")
+        detail = "This account is locked. An admin of every environment can let it in again."
+        return refusal_page(request, "locked", detail)
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):
