@@ -43,7 +43,7 @@ def test_what_is_drawn_leads_to_its_range_and_stands_in_a_table(path: str, has_b
     hot = re.search(r'<a href="([^"]+)"[^>]*aria-label="14:06[^"]*: 2 per ', drawn)
     assert hot is not None
     assert hot[1] in table
-    assert left_out(page.context["lanes"].twin.sentence, "14:06") == []
+    assert left_out(page.context["lanes"].twin.sentence, "14:06:00") == []
     shown = text_of(client.get(unescape(hot[1])))
     assert "14:04:00 – 14:09:00 UTC" in shown
     spell = re.search(r'<a href="([^"]+)"[^>]*aria-label="open: 14:', drawn)
