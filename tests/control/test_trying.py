@@ -13,7 +13,9 @@ from events import keys
 from recovery_ops.control import actions
 from recovery_ops.control.models import AuditEntry
 from recovery_ops.control.roles import Role
+from recovery_ops.rules.words import Rung
 from tests.support.actions import asked, person
+from tests.support.html import Shown
 from tests.support.pages import signed_in, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("now")]
@@ -81,17 +83,24 @@ def test_the_page_tells_the_live_policy_and_a_draft_side_by_side() -> None:
     before = AuditEntry.objects.count()
     given = {"text": "upstream said 503", "status": "503", "operation": "search_web", "draft": str(made.number)}
     page = client.post("/policies/try", given)
-    said = text_of(page)
     assert page.status_code == 200
-    assert "Under the built-in policy" in said
-    assert f"Under draft {made.number}, no patience" in said
-    assert "Then no more: the policy allows no more." in said
-    assert "No: the policy allows no more." in said
-    assert said.count("Fallback To what the agent’s code declares") == 1
+    live, draft = page.context["verdicts"]
+    assert draft.name == f"draft {made.number}, no patience"
+    assert live.name != draft.name
+    shown = Shown(page)
+    assert (shown.values("reason"), shown.values("retries")) == (["attempts", "attempts"], ["3", "0"])
+    assert (Rung.FALLBACK in live.foreseen.rungs, Rung.FALLBACK in draft.foreseen.rungs) == (True, False)
+    told = [
+        text
+        for one in (live, draft)
+        for text in (one.name, *(f"{rung} {words[:1].upper()}" for rung, words in one.steps))
+    ]
+    assert all(one in text_of(page) for one in told)
+    assert not page.context["is_same"]
     assert AuditEntry.objects.count() == before
     assert "upstream said 503" in unescape(page.content.decode())
     refused = client.post("/policies/try", given | {"text": "HTTP/1.1 403 Forbidden"})
-    assert "Both policies do the same" in text_of(refused)
+    assert refused.context["is_same"]
 
 
 def test_half_a_pair_of_surrogates_is_shown_as_something_else(program: Client) -> None:
