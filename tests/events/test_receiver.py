@@ -31,6 +31,7 @@ from events.records import read_records
 from events.sent import Batch, Sent
 from events.trouble import TroubleLog
 from tests.support.otlp import JSON, PROTOBUF, Door, protobuf, record, request
+from tests.support.sentences import left_out
 
 MIB = 2**20
 
@@ -350,9 +351,9 @@ def test_what_traces_and_metrics_do_not_say_is_honestly_not_kept(door: Door) -> 
     traces = ExportTraceServiceResponse.FromString(door.post(spans(), path="/v1/traces").content)
     metrics = ExportMetricsServiceResponse.FromString(door.post(points(), path="/v1/metrics").content)
     assert traces.partial_success.rejected_spans == 0
-    assert "2 spans not kept: nothing about recovery" in traces.partial_success.error_message
+    assert left_out(traces.partial_success.error_message, "2") == []
     assert metrics.partial_success.rejected_data_points == 2
-    assert "2 data points read, none kept" in metrics.partial_success.error_message
+    assert left_out(metrics.partial_success.error_message, "2") == []
     span = {"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "a"}]}]}]}
     partial = door.post(path="/v1/traces", json=span).json()["partialSuccess"]
     assert partial["rejectedSpans"] == "0"
