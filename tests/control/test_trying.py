@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 
 from events import keys
+from events.derived.pasted import ReadAs
 from recovery_ops.control import actions
 from recovery_ops.control.models import AuditEntry
 from recovery_ops.control.roles import Role
@@ -56,19 +57,19 @@ def tried(program: Client, text: str, **more: Any) -> Any:
 @pytest.mark.parametrize(
     ("text", "more", "read_as", "category", "retry_after_s"),
     [
-        (BODY, {"status": 529}, "a JSON body", "overloaded", None),
-        (BODY, {}, "a JSON body", "overloaded", None),
-        ("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3\r\n\r\n{}", {}, "an HTTP answer", "rate_limited", 3.0),
-        (json.dumps(RECORD), {}, "a log record of OpenTelemetry", "rate_limited", 7.0),
-        ("Traceback (most recent call last):\n  …\nTimeoutError: too slow", {}, "an exception", "timeout", None),
-        (f"openai.RateLimitError: Error code: 429 - {BODY}", {}, "an exception", "overloaded", None),
-        ("the moon is blue", {}, "a message", "unknown", None),
-        ("[" * 9_000, {}, "a message", "unknown", None),
-        ('{"a":' * 3_000, {}, "a message", "unknown", None),
+        (BODY, {"status": 529}, ReadAs.BODY, "overloaded", None),
+        (BODY, {}, ReadAs.BODY, "overloaded", None),
+        ("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3\r\n\r\n{}", {}, ReadAs.ANSWER, "rate_limited", 3.0),
+        (json.dumps(RECORD), {}, ReadAs.RECORD, "rate_limited", 7.0),
+        ("Traceback (most recent call last):\n  …\nTimeoutError: too slow", {}, ReadAs.EXCEPTION, "timeout", None),
+        (f"openai.RateLimitError: Error code: 429 - {BODY}", {}, ReadAs.EXCEPTION, "overloaded", None),
+        ("the moon is blue", {}, ReadAs.MESSAGE, "unknown", None),
+        ("[" * 9_000, {}, ReadAs.MESSAGE, "unknown", None),
+        ('{"a":' * 3_000, {}, ReadAs.MESSAGE, "unknown", None),
     ],
 )
 def test_what_is_pasted_is_read_for_what_it_is(
-    program: Client, text: str, more: dict[str, Any], read_as: str, category: str, retry_after_s: float | None
+    program: Client, text: str, more: dict[str, Any], read_as: ReadAs, category: str, retry_after_s: float | None
 ) -> None:
     told = tried(program, text, **more)
     [live] = told["policies"]
@@ -105,7 +106,7 @@ def test_the_page_tells_the_live_policy_and_a_draft_side_by_side() -> None:
 
 def test_half_a_pair_of_surrogates_is_shown_as_something_else(program: Client) -> None:
     record = '{"attributes": [{"key": "exception.type", "value": {"stringValue": "\\ud800Error"}}]}'
-    assert tried(program, record)["read_as"] == "a log record of OpenTelemetry"
+    assert tried(program, record)["read_as"] == ReadAs.RECORD
     assert signed_in(Role.VIEWER).post("/policies/try", {"text": record}).status_code == 200
 
 

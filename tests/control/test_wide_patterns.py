@@ -20,6 +20,7 @@ from recovery_ops.rules.scope import Scope
 from recovery_ops.rules.words import State
 from tests.support.actions import REASON, asked, person
 from tests.support.pages import sent, signed_in
+from tests.support.sentences import left_out
 from tests.support.stories import Story, heartbeat, moved
 
 pytestmark = pytest.mark.django_db
@@ -65,7 +66,7 @@ def test_more_than_a_few_by_a_pattern_take_a_fresh_sign_in() -> None:
 def test_every_breaker_by_a_pattern_is_confirmed_by_the_environments_name() -> None:
     with pytest.raises(Refused) as refused:
         trip(ALL, confirm=ALL)
-    assert refused.value.fields["confirm"].startswith("has to repeat dev")
+    assert left_out(refused.value.fields["confirm"], "dev") == []
     assert trip(ALL, confirm="dev").object.scope.operation == ALL
     assert trip(SOME, confirm="").object.scope.operation == SOME
 

@@ -26,6 +26,8 @@ from recovery_ops.runtime.testing import Lab, transcript_faults
 from tests.support.sentences import left_out
 
 Example = Callable[[str], Any]
+OLD_PRICES = "prices up to 1 h old"
+"""The warning that the example's fallback declares."""
 NOT_ON_SUNDAYS = "nobody may call delete_page on a Sunday"
 """What the example's own check says."""
 
@@ -271,7 +273,7 @@ class TestPartialAnswers:
         page = pages.make("Oslo")
         assert page.parts == {"prices": {"LX 38": 420}, "flights": ["LX 38"]}
         assert list(page.missing) == ["reviews"]
-        assert page.warnings[0] == "prices up to 1 h old"
+        assert page.warnings[0] == OLD_PRICES
         assert scripts["prices"].calls == 2
         (fallback,) = lab.facts_of(facts.FallbackActivated)
         assert (fallback.fallback, fallback.data_age_s) == ("price_cache", 3600.0)

@@ -32,7 +32,7 @@ from events.timelines import (
 from events.timelines.charts import to_ms
 from events.timelines.counts import heat_step
 from events.timelines.fallbacks import reduced_spans
-from events.wording import span_text, state_word
+from events.wording import NOT_YET, span_text, state_word
 from recovery_ops.rules.words import State
 from tests.support.sentences import left_out
 from tests.support.timelines import (
@@ -211,7 +211,7 @@ def test_the_empty_span_is_named_once_in_each_band_that_has_room_for_it() -> Non
             began=began,
         )
         notes = [note for note in chart.figure["layout"]["annotations"] if note["name"] == "absent"]
-        assert all(note["text"] == "not yet there" for note in notes)
+        assert all(note["text"] == NOT_YET for note in notes)
         go.Figure(painted(chart.figure))
         return len(notes)
 
