@@ -132,7 +132,7 @@ def test_a_provider_that_fails_on_a_model_and_on_a_tool_is_one_event() -> None:
     storm(Story(), since=250, until=60, model="", operation="search_web").store()
     looked()
     [row] = rows()
-    assert (row.names, len(row.parts)) == ({"helios", "helios / large"}, 2)
+    assert (sorted(row.names), len(row.parts)) == (["helios", "helios / large"], 2)
     assert set(row.operations) == {"model:large", "search_web"}
     assert left_out(row.name, "helios / large", "helios (search_web)") == []
     assert row.failures == 41 + 39
@@ -311,7 +311,7 @@ _BURSTS = st.lists(
 def test_any_order_of_arrival_ends_in_the_same_wholes(
     bursts: list[tuple[int, str, str | None, Category]], data: st.DataObject
 ) -> None:
-    def told(environment: str, order: list[Any], looks: list[Callable[..., int]]) -> list[tuple[str, int, int, int]]:
+    def told(environment: str, order: list[Any], looks: list[Callable[..., int]]) -> list[Shown]:
         for start, model, region, category in order:
             storm(
                 Story(environment), since=start + 40, until=start, model=model, region=region, category=category
